@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from patchkit.commands.report import report
     from patchkit.commands.resolve import Resolved, SharedResolutions, export_resolutions, give_up, resolve
     from patchkit.commands.revert import revert, revert_what_can_be
-    from patchkit.commands.status import standing, status
+    from patchkit.commands.status import status, tree_status
     from patchkit.commands.test import test
     from patchkit.commands.verify import verify
     from patchkit.plan.refusal import PlanConflictError, describe_conflicts
@@ -62,8 +62,8 @@ _HOMES = {
     "SharedResolutions": "patchkit.commands.resolve",
     "revert": "patchkit.commands.revert",
     "revert_what_can_be": "patchkit.commands.revert",
-    "standing": "patchkit.commands.status",
     "status": "patchkit.commands.status",
+    "tree_status": "patchkit.commands.status",
     "test": "patchkit.commands.test",
     "verify": "patchkit.commands.verify",
     "PlanConflictError": "patchkit.plan.refusal",
@@ -103,9 +103,9 @@ __all__ = [
     "resolve",
     "revert",
     "revert_what_can_be",
-    "standing",
     "status",
     "test",
+    "tree_status",
     "verify",
 ]
 

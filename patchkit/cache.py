@@ -1,4 +1,4 @@
-"""Results are remembered outside of any tree, under a key that is made of every byte that went into them."""
+"""Cache results outside of any tree, under a key that depends on every byte that they were computed from."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _DAY = 86400
 
 
 def folder(area: str) -> Path:
-    """Return where the results of an area are kept, below the user's cache folder."""
+    """Return the folder of an area's results, in the user's cache folder."""
     return Path(platformdirs.user_cache_dir("patchkit")) / area
 
 
-def key(sources: Mapping[str, bytes], rooms: Iterable[str], libraries: Iterable[str] = ()) -> str:
-    """Return a digest of the files that were read, of what read them, and of the interpreter.
+def key(sources: Mapping[str, bytes], packages: Iterable[str], libraries: Iterable[str] = ()) -> str:
+    """Return a digest of the files that were read, of the code that read them, and of the interpreter.
 
-    ``rooms`` are packages of this project, ``libraries`` distributions whose version counts.
+    ``packages`` are packages of this project, ``libraries`` distributions whose version counts.
     """
-    digest = hashlib.sha256(_readers(tuple(rooms), tuple(libraries)))
+    digest = hashlib.sha256(_readers(tuple(packages), tuple(libraries)))
     for file, text in sorted(sources.items()):
         digest.update(b"\0%s\0%d\0" % (os.fsencode(file), len(text)))
         digest.update(text)
@@ -43,17 +43,17 @@ def key(sources: Mapping[str, bytes], rooms: Iterable[str], libraries: Iterable[
 
 
 @cache
-def _readers(rooms: tuple[str, ...], libraries: tuple[str, ...]) -> bytes:
+def _readers(packages: tuple[str, ...], libraries: tuple[str, ...]) -> bytes:
     versions = [importlib.metadata.version(name) for name in libraries]
     digest = hashlib.sha256(repr((sys.version_info, versions)).encode())
-    for room in rooms:
-        for path in sorted((Path(__file__).parent / room).rglob("*.py")):
+    for package in packages:
+        for path in sorted((Path(__file__).parent / package).rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.digest()
 
 
 def load(area: str, name: str, kind: type[Kept]) -> Kept | None:
-    """Return what is kept under a key, None if nothing is or it is not a whole ``kind``."""
+    """Return the result cached under a key, or None if there is none or it does not decode as ``kind``."""
     path = folder(area) / f"{name}.json"
     try:
         value = msgspec.json.decode(path.read_bytes(), type=kind)
@@ -62,13 +62,13 @@ def load(area: str, name: str, kind: type[Kept]) -> Kept | None:
         OSError,
         ValueError,
         RecursionError,
-    ):  # What msgspec refuses is a ValueError, as is a name with a NUL.
+    ):  # msgspec's errors are ValueErrors, as is that for a name with a NUL.
         return None
     return value
 
 
 def save(area: str, name: str, value: Any, *, kept: int = _KEPT) -> None:
-    """Keep a result, and forget the longest unused; a cache that cannot be written is no error."""
+    """Cache a result and delete the least recently used ones; a cache that cannot be written is no error."""
     place = folder(area)
     try:
         place.mkdir(parents=True, exist_ok=True)

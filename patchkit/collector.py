@@ -1,6 +1,6 @@
-"""Garbage is not looked for while syntax trees are made and read, nor soon after; what piles up of it is bounded.
+"""Pause the garbage collector while syntax trees are made and read, with a bound on the memory that this takes.
 
-So is what is kept of them for further trees, where a process goes from one to the next.
+Caches of syntax trees are bounded too, in a process that examines one sglang tree after another.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 _Given = ParamSpec("_Given")
 _Made = TypeVar("_Made")
 
-# Blocks of memory: more than one verify of a large release leaves, a gigabyte or two.
+# In allocated blocks: more than one verify of a large release leaves, one or two gigabytes.
 _ENOUGH = 12_000_000
 _bound = _ENOUGH
-# With the next tree's, which are as many at most, less than 500 MB.
+# With as many again for the next tree, less than 500 MB.
 _ENOUGH_KEPT = 3_000_000
 _forgetting: list[Callable[[], object]] = []
 
 
 def kept(maxsize: int) -> Callable[[Callable[_Given, _Made]], Callable[_Given, _Made]]:
-    """Keep what a function of syntax trees makes, as ``lru_cache`` does, until ``forget_much`` is called."""
+    """Cache the results of a function of syntax trees, as ``lru_cache`` does, until ``forget_much`` clears them."""
 
     def decorated(function: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
         cached = lru_cache(maxsize=maxsize)(function)
@@ -37,25 +37,25 @@ def kept(maxsize: int) -> Callable[[Callable[_Given, _Made]], Callable[_Given, _
 
 
 def forgotten_with(clear: Callable[[], object]) -> None:
-    """Have ``forget_much`` call this, too."""
+    """Register a function with which ``forget_much`` clears a cache."""
     _forgetting.append(clear)
 
 
 def forget_much() -> None:
-    """Let go of all that is kept of syntax trees, and of garbage, where that is much."""
+    """Clear the caches of syntax trees and collect garbage, if many blocks are allocated."""
     if sys.getallocatedblocks() > _ENOUGH_KEPT:
         forget()
 
 
 def forget() -> None:
-    """Let go of all that is kept of syntax trees, and of garbage."""
+    """Clear the caches of syntax trees and collect garbage."""
     for clear in _forgetting:
         clear()
     gc.collect()
 
 
 def _forget_if_much_has_come() -> None:
-    """Let go of it where much has come since the last time: what counts as old is rarely looked through otherwise."""
+    """Do the same if many blocks were allocated since the last time; a collection of old objects is rare otherwise."""
     global _bound  # noqa: PLW0603
     if sys.getallocatedblocks() > _bound:
         forget()
@@ -64,7 +64,7 @@ def _forget_if_much_has_come() -> None:
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Leave the collector off, which would take as long again as the work itself; on again if it was on."""
+    """Turn the collector off, which would double the time of the work, and on again afterwards if it was on."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -72,8 +72,7 @@ def paused() -> Iterator[None]:
     finally:
         if was_on:
             if not gc.get_freeze_count():
-                # What was made counts as old at once: as young, the next few objects would have all of it looked
-                # through.
+                # Move all objects to the oldest generation: a young collection would traverse all of them.
                 gc.freeze()
                 gc.unfreeze()
             _forget_if_much_has_come()

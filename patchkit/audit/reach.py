@@ -27,7 +27,7 @@ _HARDWARE = served("hardware_backend")
 _SERVING = re.compile(r"(?:GraphRunner|ModelRunner|Worker|WorkerV2)$")
 
 
-class Landscape:
+class TreeFacts:
     """Facts about a tree that do not depend on which backends are analysed."""
 
     def __init__(self, program: Audited) -> None:
@@ -63,12 +63,12 @@ class Reach:
         pretend: Class | None = None,
         *,
         keeps: bool = False,
-        tree: Landscape | None = None,
+        tree: TreeFacts | None = None,
     ) -> None:
         self.program = program
         self.pretend = pretend
         self.keeps = keeps
-        self.tree = tree or Landscape(program)
+        self.tree = tree or TreeFacts(program)
         self._excluded: dict[tuple[Function, str | None], bool] = {}
 
     def pretending(self, cls: Class) -> Reach:
@@ -93,7 +93,7 @@ class Reach:
         """Return whether a backend's flag is False, or can be in some configuration."""
         if self.pretend is not None:
             return cls is self.pretend
-        return self.tree.kinds.opted_out(cls) or self.tree.kinds.answers_itself(cls)
+        return self.tree.kinds.opted_out(cls) or self.tree.kinds.has_flag_property(cls)
 
     @cached_property
     def active_backends(self) -> list[Class]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.markers import Block
     from patchkit.series.commit import Commit
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 @click.command("apply")
 @options.options(
     options.tree_and_patches,
-    options.everything,
+    options.everything("Apply every default patch, or none if one of them conflicts."),
     click.option("--dry-run", is_flag=True, help="Show what would change; write nothing."),
     click.option(
         "--keep-going", is_flag=True, help="If a PATCH conflicts, leave it out, apply the rest, and exit 1."
@@ -81,10 +82,12 @@ def command(
 ) -> None:
     """Apply patches to TREE, with the patches that they require.
 
-    Patches that harden a PATCH are applied with it. PATCH can be a group, such as @speed, without its opt-in patches.
     Without PATCH, every default patch that fits is applied; patches that conflict, and patches that need them, are left
-    out. If a named patch, a patch that it requires or, with --all, any default patch conflicts, nothing is written and
-    the exit code is 3.
+    out. Patches that harden a PATCH are applied with it. Of a group, the default patches are applied and the opt-in
+    patches are listed: read their risk (patchkit show PATCH), then apply them by name.
+
+    If a named patch, a patch that it requires or, with --all, any default patch conflicts, nothing is written and the
+    exit code is 3.
     """
     if continuing or aborting:
         _end(context, arguments, installed, aborting=aborting, as_json=as_json)
@@ -96,7 +99,7 @@ def command(
     from patchkit.transaction.apply import Applied
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
-    words = options.understood(arguments, installed, folders, patches, everything=everything)
+    target = options.target_of(arguments, installed, folders, patches, everything=everything)
     if committing and (dry_run or allow_dirty):
         raise UsageError(
             "--commit cannot be combined with --dry-run or --allow-dirty", advice="leave them out"
@@ -106,8 +109,8 @@ def command(
             "--commit cannot be combined with --markers or --resolved",
             advice="finish the conflicts without it, then commit them",
         )
-    ids = tuple(patch.id for patch in patches.select()) if everything else words.ids
-    tree = words.open()
+    ids = tuple(patch.id for patch in patches.select()) if everything else target.ids
+    tree = target.open()
     commits: tuple[Commit, ...] = ()
     try:
         with console.working(tree):
@@ -128,11 +131,13 @@ def command(
                     runtime=runtime or "",
                 )
     except PlanConflictError as error:
-        _print(tree, Applied(error.plan.patches, ()), words, as_json=as_json, dry_run=dry_run)
+        _print(tree, Applied(error.plan.patches, ()), target, as_json=as_json, dry_run=dry_run)
         raise
-    told = "" if as_json else _of_opt_in(tree, patches, words.ids)
+    opt_in = () if as_json else _opt_in(tree, patches, target.ids)
     again = "".join(f" {word}" for word in _again(context))
-    _print(tree, applied, words, as_json=as_json, dry_run=dry_run, commits=commits, told=told, again=again)
+    _print(
+        tree, applied, target, as_json=as_json, dry_run=dry_run, commits=commits, opt_in=opt_in, again=again
+    )
     if (keep_going or markers) and describe_conflicts(applied.patches):
         context.exit(1)
 
@@ -141,21 +146,17 @@ _ENDING = ("arguments", "continuing", "aborting", "installed", "as_json")
 _REPEATED = ("everything", "keep_going", "markers", "resolved", "only", "allow_dirty", "runtime")
 
 
-def _of_opt_in(tree: CheckoutTree, patches: PatchSet, names: Sequence[str]) -> str:
-    """Return a sentence that names the opt-in patches of the named groups that the tree lacks, if there are any."""
+def _opt_in(tree: CheckoutTree, patches: PatchSet, names: Sequence[str]) -> tuple[Patch, ...]:
+    """Return the opt-in patches of the named groups that are not named themselves and that the tree lacks."""
     from patchkit.commands.status import status
     from patchkit.plan.status import State
 
     groups = [name for name in dict.fromkeys(names) if name in patches.groups]
     off = {patch.id for name in groups for patch in patches.group(name) if not patch.default}
     if off <= set(names):
-        return ""
+        return ()
     lacking = [each.patch for each in status(tree, patches) if each.state is State.PENDING]
-    ids = [patch.id for patch in lacking if patch.id in off.difference(names) and not patch.left_out]
-    if not ids:
-        return ""
-    does = "does" if len(groups) == 1 else "do"
-    return f"{' and '.join(groups)} {does} not include opt-in patches; to apply one, name it: {' '.join(ids)}"
+    return tuple(patch for patch in lacking if patch.id in off.difference(names) and not patch.left_out)
 
 
 def _typed(context: click.Context) -> list[click.Parameter]:
@@ -191,8 +192,8 @@ def _end(
         others = ["--continue"]
     if others or len(arguments) > 1:
         raise UsageError(f"{how} takes only a TREE", advice=f"leave out {(others or arguments)[-1]}")
-    words = options.Words(arguments[0] if arguments else None, installed)
-    opened = words.open()
+    target = options.Target(arguments[0] if arguments else None, installed)
+    opened = target.open()
     recovery = recover(opened, back=aborting)
     if as_json:
         console.emit(Recover.of(opened, recovery))
@@ -201,35 +202,35 @@ def _end(
         # Git's options of these names are for conflicts, so users may try them on those of apply --markers.
         with suppress(TreeError):
             for block in tuple(chain.from_iterable(unfinished(opened).values()))[:1]:
-                _say_unfinished(words, block)
+                _say_unfinished(target, block)
     else:
         done = recovery.action.capitalize().replace("-", " ")
         console.say(f"{done}: {console.count(recovery.files)}.")
-        console.say_next((f"status{words.tail}", "shows the state of the tree"))
+        console.say_next((f"status{target.tail}", "shows the state of the tree"))
 
 
-def _say_unfinished(words: options.Words, block: Block) -> None:
+def _say_unfinished(target: options.Target, block: Block) -> None:
     """Print the commands for a conflict that apply left in a file."""
     from patchkit.cli import console
 
     console.say_next(
-        (f"resolve{words.tail} {block.patch} {block.edit}", "records your resolution"),
-        (f"revert{words.tail}", "reverts all patches"),
+        (f"resolve{target.tail} {block.patch} {block.edit}", "records your resolution"),
+        (f"revert{target.tail}", "reverts all patches"),
     )
 
 
 def _print(
     tree: CheckoutTree,
     applied: Applied,
-    words: options.Words,
+    target: options.Target,
     *,
     as_json: bool,
     dry_run: bool,
     commits: Sequence[Commit] = (),
-    told: str = "",
+    opt_in: Sequence[Patch] = (),
     again: str = "",
 ) -> None:
-    """Print what was applied; ``told`` is a further sentence, ``again`` the options to repeat after a rehearsal."""
+    """Print what was applied; ``again`` are the options to repeat after a dry run."""
     from patchkit.cli import console
     from patchkit.cli.answers.apply import Apply
     from patchkit.findings.printable import escaped
@@ -242,7 +243,7 @@ def _print(
     would = dry_run and bool(applied.files)
     console.say_states(applied.patches)
     for status in applied.patches:
-        if status.patch.id in words.ids and status.state is State.NOT_APPLICABLE:
+        if status.patch.id in target.ids and status.state is State.NOT_APPLICABLE:
             console.say(f"\n{escaped(status.patch.id)}: {escaped(status.reason)}")
     for heir in applied.heirs:
         console.say(
@@ -251,28 +252,30 @@ def _print(
     for file, block in applied.marked:
         console.say(f"\n{escaped(file)}:{block.start + 1}: {block.patch} {block.edit}: conflict markers.")
     console.say_never_run(applied.patches, tree.version)
-    if told:
-        console.say(f"\n{escaped(told)}")
+    if opt_in:
+        console.say("\nOpt-in, and not applied because only their group was named:")
+    for patch in opt_in:
+        console.say(f"  [bold]{escaped(patch.id)}[/]  {escaped(patch.title)}")
     if applied.left:
-        console.say(f"\n{escaped(describe_left(applied.left))} patchkit diff{words.whole_tail} shows where.")
+        console.say(f"\n{escaped(describe_left(applied.left))} patchkit diff{target.whole_tail} shows where.")
     if applied.resolved_elsewhere:
         known = applied.resolved_elsewhere
         console.say(f"--resolved uses your earlier resolutions of {known} of the conflicts.")
     if would:
         console.say(f"\nWould change {console.count(applied.files)}.")
-        console.say_next((f"apply{words.whole_tail}{again}", "applies the patches"))
+        console.say_next((f"apply{target.whole_tail}{again}", "applies the patches"))
     elif commits:
         number = len({one.commit for one in commits})
         console.say(f"\nChanged {console.count(applied.files)} in {number} commit{'s' * (number != 1)}.")
-        console.say_next((f"verify{words.tail}", "checks the result"))
+        console.say_next((f"verify{target.tail}", "checks the result"))
     elif applied.marked:
         _, first = applied.marked[0]
         console.say(
             f"\nChanged {console.count(applied.files)}. Edit the code between the markers and remove them."
         )
-        _say_unfinished(words, first)
+        _say_unfinished(target, first)
     elif applied.files:
         console.say(f"\nChanged {console.count(applied.files)}.")
-        console.say_next((f"revert{words.tail}", "reverts the patches"))
+        console.say_next((f"revert{target.tail}", "reverts the patches"))
     else:
         console.say("\nNothing changed.")

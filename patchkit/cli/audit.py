@@ -67,7 +67,7 @@ def command(
     from patchkit.patchset import configuration
 
     style = options.style_of(style, as_json=as_json)
-    opened = options.Words(tree, installed).open()
+    opened = options.Target(tree, installed).open()
     baseline = baseline or configuration.baseline_of(opened.fork)
     known = baselines.load(baseline) if baseline is not None else ()
     with console.progress() as watch:

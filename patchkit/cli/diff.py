@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path], as_json: bool) -> None:
     """Print what apply would change, as a unified diff.
 
+    Without PATCH, these are the changes of every default patch that fits; a group does not include its opt-in patches.
     Conflicts, and patches that are left out because of them, are printed on stderr.
     """
     from patchkit.cli import console
@@ -32,14 +33,14 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
     from patchkit.plan.refusal import describe_conflicts, describe_left
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
-    words = options.understood(arguments, installed, folders, patches)
-    asked = patches.asked(words.ids)
-    tree = words.open()
+    target = options.target_of(arguments, installed, folders, patches)
+    asked = patches.asked(target.ids)
+    tree = target.open()
     with console.working(tree):
-        planned = diff(tree, patches, words.ids)
+        planned = diff(tree, patches, target.ids)
     _print(tree, planned, conflicts(planned), as_json=as_json)
     if any(name in asked for name in planned.left):
-        raise ConflictError(describe_conflicts(planned.patches), advice=f"patchkit status{words.tail}")
+        raise ConflictError(describe_conflicts(planned.patches), advice=f"patchkit status{target.tail}")
     if planned.left and not as_json:
         click.echo(f"\n{printable(describe_left(planned.left))}", err=True)
 

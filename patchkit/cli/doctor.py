@@ -30,13 +30,21 @@ _Said = TypeVar("_Said")
 )
 @options.folders
 @options.as_json
-def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Path], as_json: bool) -> None:
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    words: Sequence[str],
+    settings: Path | None,
+    folders: Sequence[Path],
+    as_json: bool,
+) -> None:
     """Show why a server waits for the GPU and which fixes it lacks.
 
     SERVER OPTIONS are sglang's, such as --attention-backend triton --speculative-algorithm EAGLE3, or the launch
     command in quotes. Prints the backends that the server uses, which of them need the CPU mirror (the host copy of a
     batch's sequence lengths), the patch or option with which they do not, and the fixes for this server that TREE
-    lacks. TREE is only read; none of its code runs.
+    lacks. TREE is only read; none of its code runs. Exit code 1 if the server does not start with these options.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.doctor import Doctor
@@ -45,14 +53,16 @@ def command(*, words: Sequence[str], settings: Path | None, folders: Sequence[Pa
 
     named = bool(words) and not words[0].startswith("-") and Path(words[0]).is_dir()
     split_command(words[named:])  # A TREE that does not exist is an error, even outside of every tree.
-    tree = options.Words(words[0] if named else None, False, folders).open()
+    tree = options.Target(words[0] if named else None, False, folders).open()
     given = read_named(settings) if settings is not None else b""
     with console.working(tree):
         diagnosis = doctor(tree, options.loaded_patches(folders, words[:named]), words[named:], given)
     if as_json:
         console.emit(Doctor.of(tree, diagnosis))
     else:
-        _say(diagnosis, options.Words(str(tree.root), False, folders).tail, tree.version)
+        _say(diagnosis, options.Target(str(tree.root), False, folders).tail, tree.version)
+    if diagnosis.refused:
+        context.exit(1)
 
 
 def _by_condition(given: Iterable[_Said], condition: Callable[[_Said], str]) -> list[tuple[str, list[_Said]]]:

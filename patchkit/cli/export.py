@@ -35,7 +35,8 @@ def command(
     """Write patches as a series of commits for git am.
 
     `git am DIR/*.patch` applies them to the commit that TREE has checked out, one commit for each patch. TREE is only
-    read; uncommitted changes are ignored. Without PATCH, every default patch that fits is written.
+    read; uncommitted changes are ignored. Without PATCH, every default patch that fits is written; a group does not
+    include its opt-in patches.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.export import Export
@@ -44,10 +45,10 @@ def command(
     from patchkit.plan.refusal import describe_left
 
     patches = options.loaded_patches(folders, arguments)
-    words = options.understood(arguments, False, folders, patches)
-    tree = words.open()
+    target = options.target_of(arguments, False, folders, patches)
+    tree = target.open()
     with console.working(tree):
-        exported = export(tree, patches, folder, words.ids, only=only)
+        exported = export(tree, patches, folder, target.ids, only=only)
     if as_json:
         console.emit(Export.of(tree, exported))
         return

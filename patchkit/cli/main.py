@@ -92,11 +92,24 @@ def _refusing(ctx: click.Context) -> Iterator[None]:
         raise
     except click.UsageError as error:
         what = error.format_message()
-        _refuse(what[:1].lower() + what[1:], advice=f"{(error.ctx or ctx).command_path} --help")
+        advice = f"{_meant(error)}{(error.ctx or ctx).command_path} --help"
+        _refuse(what[:1].lower() + what[1:], advice=advice)
         ctx.exit(error.exit_code)
     except PatchkitError as error:
         _refuse(error.what, error.where, error.advice)
         ctx.exit(error.exit_code)
+
+
+def _meant(error: click.UsageError) -> str:
+    """Return a hint for a misspelt value of an option with choices, as click gives for names of options."""
+    kind = error.param.type if isinstance(error, click.BadParameter) and error.param is not None else None
+    if not isinstance(kind, click.Choice):
+        return ""
+    import difflib
+
+    _, value, *_ = [*error.message.split("'"), ""]
+    close = difflib.get_close_matches(value, map(str, kind.choices), n=1)
+    return f"did you mean {close[0]}? " if close else ""
 
 
 def _refuse(what: str, where: str = "", advice: str = "") -> None:
@@ -118,7 +131,10 @@ _TREE = (
     "TREE is an sglang checkout, its python folder, the package folder or site-packages (default: the tree that "
     "contains the current folder)."
 )
-_PATCH = "PATCH is a patch's name, as listed by patchkit show. Any other word is taken as TREE."
+_PATCH = (
+    "PATCH is a patch's name, as listed by patchkit show, or the name of a group of patches, such as @speed. Any other "
+    "word is taken as TREE."
+)
 
 
 def _explained(command: click.Command) -> str:

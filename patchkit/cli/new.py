@@ -59,7 +59,7 @@ def command(
     """Draft a patch from a diff or a commit.
 
     Edits find their sites by names and structure; changes that no kind of edit describes are drafted as hunks.
-    Decisions that are left to you are marked `todo` in the draft.
+    What you have to complete is marked `todo` in the draft.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.new import New
@@ -71,7 +71,7 @@ def command(
             "a patch is drafted from one change",
             advice="name one of --from-diff FILE and --from-commit COMMIT",
         )
-    opened = options.Words(tree, False).open()
+    opened = options.Target(tree, False).open()
     texts = [_text(path, "--from-diff") for path in diffs]
     under = [_text(path, "--base") for path in base]
     drafted = new(opened, identifier, folder or Path(identifier), diff=texts, commit=commit or "", base=under)

@@ -26,7 +26,7 @@ CONFIDENCES = ("certain", "likely", "possible")
 
 
 @dataclass(frozen=True)
-class Words:
+class Target:
     """The tree and the patches that a command was given."""
 
     tree: str | None
@@ -86,7 +86,6 @@ def options(*given: Callable[[_Command], _Command]) -> Callable[[_Command], _Com
 
 tree = click.argument("tree", required=False, metavar="[TREE]")
 tree_and_patches = click.argument("arguments", nargs=-1, metavar="[TREE] [PATCH]...")
-everything = click.option("--all", "everything", is_flag=True, help="Act on all patches, as without PATCH.")
 installed = click.option(
     "--installed", is_flag=True, help="Use the sglang installed in this Python environment."
 )
@@ -105,6 +104,11 @@ baseline = click.option(
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Fail only on findings that are not in FILE, a saved `patchkit audit --json`.",
 )
+
+
+def everything(text: str) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds ``--all`` with this help text."""
+    return click.option("--all", "everything", is_flag=True, help=text)
 
 
 def styled(formats: Sequence[str]) -> Callable[[_Command], _Command]:
@@ -140,9 +144,9 @@ def loaded_patches(
     from patchkit.patchset import load
 
     trees = [
-        Words(word, False) for word in words if word and Path(word).exists() and not load.is_built_in(word)
+        Target(word, False) for word in words if word and Path(word).exists() and not load.is_built_in(word)
     ]
-    for each in (Words(None, True),) if installed else (*trees, Words(None, False)):
+    for each in (Target(None, True),) if installed else (*trees, Target(None, False)):
         with suppress(TreeError):
             return load.patches(folders, each.open().fork)
     return load.patches(folders)
@@ -157,22 +161,22 @@ def with_recorded(patches: PatchSet, words: Sequence[str], *, installed: bool = 
     tree = next((word for word in words if word not in patches and Path(word).exists()), None)
     names: tuple[str, ...] = ()
     with suppress(TreeError, UsageError):
-        there = Words(tree, installed).open()
+        there = Target(tree, installed).open()
         names = recorded(there)
         if any(word not in patches and word not in names and not Path(word).exists() for word in words):
             names = tuple(dict.fromkeys((*names, *ported(there))))
     others = (placeholder(name) for name in names if name not in patches)
-    return PatchSet((*patches, *others), patches.digest, patches.wishes)
+    return PatchSet((*patches, *others), patches.digest, patches.settings)
 
 
-def understood(
+def target_of(
     arguments: Sequence[str],
     installed: bool,
     folders: Sequence[Path],
     patches: PatchSet,
     *,
     everything: bool = False,
-) -> Words:
+) -> Target:
     """Return the TREE and the patch ids among ``arguments``. Raise UsageError for a word that is neither."""
     ids = tuple(argument for argument in arguments if argument in patches)
     others = [argument for argument in arguments if argument not in patches]
@@ -184,7 +188,7 @@ def understood(
         raise UsageError(f"{others[0]} and {others[1]} are two trees", advice="name one of them")
     if everything and ids:
         raise UsageError(f"--all and {ids[0]} contradict each other", advice="leave out one of them")
-    return Words(others[0] if others else None, installed, folders, ids)
+    return Target(others[0] if others else None, installed, folders, ids)
 
 
 def _like_an_id(word: str, patches: PatchSet) -> bool:

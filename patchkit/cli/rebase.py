@@ -56,8 +56,8 @@ def command(
     from patchkit.findings.printable import escaped
 
     patches = options.loaded_patches(folders, [tree])
-    words = options.Words(tree, False, folders)
-    opened = words.open()
+    target = options.Target(tree, False, folders)
+    opened = target.open()
     with console.working(opened):
         moves = rebase_check(opened, patches, ref)
     if not as_json:
@@ -70,7 +70,7 @@ def command(
         console.emit(Rebase.of(opened, ref, moves, merged))
     elif merged is None:
         console.say_next(
-            (f"rebase{words.tail} --onto {ref} --merge", "merges it and applies the patches again")
+            (f"rebase{target.tail} --onto {ref} --merge", "merges it and applies the patches again")
         )
     elif merged.is_new:
         console.say(f"\nMerged {escaped(ref)} at {merged.merged[:9]}; {len(merged.commits)} patches applied.")

@@ -65,7 +65,7 @@ def command(
     if folder is not None:
         if len(words) > 1 or accept or giving_up:
             raise UsageError("--export writes every resolution", advice="name only a TREE with it")
-        _export(options.Words(words[0] if words else None, installed, folders), folder, as_json=as_json)
+        _export(options.Target(words[0] if words else None, installed, folders), folder, as_json=as_json)
         return
     if len(words) not in (2, 3):
         raise UsageError("no edit is named", advice="patchkit resolve [TREE] PATCH EDIT")
@@ -73,8 +73,8 @@ def command(
         raise UsageError("--accept and --give-up contradict each other", advice="leave out one of them")
     patches = options.loaded_patches(folders, words[:-2], installed=installed)
     *tree, patch, edit = words
-    asked = options.Words(tree[0] if tree else None, installed, folders)
-    opened = asked.open()
+    target = options.Target(tree[0] if tree else None, installed, folders)
+    opened = target.open()
     if giving_up:
         file = give_up(opened, patches, patch, edit)
         if as_json:
@@ -82,9 +82,9 @@ def command(
             return
         console.say(f"Restored {escaped(file)} where {patch} {edit} was in conflict; the edit is left out.")
         if patch in recorded(opened):
-            console.say_next((f"revert{asked.tail} {patch}", "reverts the other edits of the patch"))
+            console.say_next((f"revert{target.tail} {patch}", "reverts the other edits of the patch"))
         else:
-            console.say_next((f"status{asked.tail}", "shows what is left"))
+            console.say_next((f"status{target.tail}", "shows what is left"))
         return
     with console.working(opened):
         done = resolve(opened, patches, patch, edit, accept=accept)
@@ -99,19 +99,19 @@ def command(
     if done.remembered:
         console.say("patchkit apply --resolved will use it wherever the same code conflicts.")
     if done.ported:
-        console.say_next((f"status{asked.tail}", "shows what is left to resolve"))
+        console.say_next((f"status{target.tail}", "shows what is left to resolve"))
         return
-    console.say_next((f"apply{asked.tail}", "applies the rest"))
+    console.say_next((f"apply{target.tail}", "applies the rest"))
 
 
-def _export(words: options.Words, folder: Path, *, as_json: bool) -> None:
+def _export(target: options.Target, folder: Path, *, as_json: bool) -> None:
     from patchkit.cli import console
     from patchkit.cli.answers.resolve import Resolve
     from patchkit.commands.resolve import export_resolutions
     from patchkit.findings.printable import escaped
 
-    tree = words.open()
-    patches = options.loaded_patches(words.folders, [words.tree], installed=words.installed)
+    tree = target.open()
+    patches = options.loaded_patches(target.folders, [target.tree], installed=target.installed)
     done = export_resolutions(tree, patches, folder)
     if as_json:
         console.emit(Resolve.of_export(tree, done))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command("revert")
 @options.options(
     options.tree_and_patches,
-    options.everything,
+    options.everything("Revert every patch, as without PATCH."),
     click.option(
         "--keep-going",
         is_flag=True,
@@ -39,7 +39,7 @@ def command(
 ) -> None:
     """Revert patches in TREE; your own changes since are kept.
 
-    Without PATCH, every patch is reverted.
+    Without PATCH, every patch is reverted. A group includes its opt-in patches that are applied.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.revert import Revert
@@ -48,13 +48,13 @@ def command(
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
     known = options.with_recorded(patches, arguments, installed=installed)
-    words = options.understood(arguments, installed, folders, known, everything=everything)
-    tree = words.open()
+    target = options.target_of(arguments, installed, folders, known, everything=everything)
+    tree = target.open()
     with console.working(tree):
         reverted, left = (
-            revert_what_can_be(tree, patches, words.ids)
+            revert_what_can_be(tree, patches, target.ids)
             if keep_going
-            else KeptGoing(revert(tree, patches, words.ids), {})
+            else KeptGoing(revert(tree, patches, target.ids), {})
         )
     if as_json:
         console.emit(Revert.of(tree, reverted, left))
@@ -65,7 +65,7 @@ def command(
         console.say(f"[red]![/] {escaped(name)}: {escaped(reason)}")
     if reverted.patches:
         console.say(f"\nChanged {console.count(reverted.files)}.")
-        console.say_next((f"status{words.tail}", "shows what is left"))
+        console.say_next((f"status{target.tail}", "shows what is left"))
     elif not left:
         console.say("Nothing to revert.")
     if left:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from patchkit.patchset.select import PatchSet
-    from patchkit.plan.status import Standing
+    from patchkit.plan.status import TreeStatus
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -46,22 +46,26 @@ def command(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Show each patch's state in TREE: applied, pending or in conflict."""
+    """Show each patch's state in TREE: applied, pending or in conflict.
+
+    upstream: TREE has upstream's own change. pending: apply would make the change. opt-in: apply makes it only if you
+    name the patch. partial: apply would make the rest. not-applicable: TREE lacks the code that the patch changes.
+    """
     from patchkit.cli import console
-    from patchkit.commands.status import standing
+    from patchkit.commands.status import tree_status
     from patchkit.plan.status import State
 
-    words = options.Words(tree, installed, folders)
+    target = options.Target(tree, installed, folders)
     patches = options.loaded_patches(folders, [tree], installed=installed)
-    opened = words.open()
+    opened = target.open()
     if style == "ledger":
         _say_ledger(opened, patches, as_json=as_json)
         if not check:
             return
     with console.working(opened):
-        found = standing(opened, patches)
+        found = tree_status(opened, patches)
     if style != "ledger":
-        _say(opened, found, words.tail, verbose=verbose, as_json=as_json or style == "json")
+        _say(opened, found, target.tail, verbose=verbose, as_json=as_json or style == "json")
     # A patch that is not applicable cannot be applied, so it does not fail the check.
     done = {State.APPLIED, State.UPSTREAM, State.NOT_APPLICABLE}
     if check and any(status.patch.default and status.state not in done for status in found.patches):
@@ -83,23 +87,23 @@ def _say_ledger(tree: CheckoutTree, patches: PatchSet, *, as_json: bool) -> None
         click.echo(plain(markdown(rows)), nl=False)
 
 
-def _say(tree: CheckoutTree, standing: Standing, tail: str, *, verbose: bool, as_json: bool) -> None:
+def _say(tree: CheckoutTree, status: TreeStatus, tail: str, *, verbose: bool, as_json: bool) -> None:
     from patchkit.cli import console
     from patchkit.cli.answers.status import Status
     from patchkit.findings.printable import escaped
     from patchkit.plan.status import State
 
     if as_json:
-        console.emit(Status.of(tree, standing))
+        console.emit(Status.of(tree, status))
         return
     console.say(f"sglang {tree.version or '(version unknown)'} in {escaped(str(tree.package))}")
-    console.say_states(standing.patches, verbose=verbose)
-    if standing.unknown:
+    console.say_states(status.patches, verbose=verbose)
+    if status.unknown:
         console.say("\nIn the tree, but not among the loaded patches (--patches DIR loads more):")
-    for name in standing.unknown:
+    for name in status.unknown:
         console.say(f"  [yellow]?[/] {escaped(name)}")
-    console.say_never_run(standing.patches, tree.version)
-    found = {console.group_of(status) for status in standing.patches}
+    console.say_never_run(status.patches, tree.version)
+    found = {console.group_of(each) for each in status.patches}
     if found & {State.PENDING, State.PARTIAL}:
         console.say_next(
             (f"apply{tail}", "applies the pending patches"), (f"diff{tail}", "shows the changes")

@@ -82,7 +82,7 @@ def check(folder: Path, trees: Sequence[str], *, as_json: bool) -> None:
     from patchkit.commands.check import check_patches
     from patchkit.findings.printable import escaped
 
-    checked = check_patches(folder, [options.Words(tree, False).open() for tree in trees])
+    checked = check_patches(folder, [options.Target(tree, False).open() for tree in trees])
     if as_json:
         console.emit(CheckPatch.of(checked))
     for each in () if as_json else checked:

@@ -71,14 +71,14 @@ def command(
 
     style = options.style_of(style, as_json=as_json)
     patches = options.loaded_patches(folders, [tree], installed=installed)
-    words = options.Words(tree, installed, folders)
-    opened = words.open()
+    target = options.Target(tree, installed, folders)
+    opened = target.open()
     baseline = baseline or configuration.baseline_of(opened.fork)
     known = baselines.load(baseline) if baseline is not None else ()
     terms = Terms(Confidence(min_confidence), known, importing=level == "import")
     with console.checking() as watch:
         verdict = verify(opened, patches, terms, watch)
-    _answer(_written(verdict, style), output, verdict, opened, words.tail)
+    _answer(_written(verdict, style), output, verdict, opened, target.tail)
     if not verdict.passed:
         context.exit(1)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from patchkit.codemods.language.scope import Scope
 
 
-class Standing(enum.Enum):
+class SiteState(enum.Enum):
     """The state of an edit in a scope."""
 
     PRESENT = "present"
@@ -26,13 +26,13 @@ class Standing(enum.Enum):
 
 @dataclass(frozen=True)
 class Examination:
-    """The result of one codemod; ``rewrite`` makes the edit and is set exactly if the standing is READY.
+    """The result of one codemod; ``rewrite`` makes the edit and is set exactly if the state is READY.
 
     ``explain`` returns the reason; it searches for the nearest code, so call it only if needed. ``brings`` lists the
     imports that the rewrite adds.
     """
 
-    standing: Standing
+    state: SiteState
     explain: Callable[[], str] = str
     rewrite: Callable[[], cst.Module] | None = None
     brings: tuple[str, ...] = ()
@@ -53,19 +53,19 @@ class Codemod(Protocol):
 
 def present(reason: str = "") -> Examination:
     """Return that the edit is in place; a ``reason`` describes the tree's own variant, which is kept."""
-    return Examination(Standing.PRESENT, lambda: reason)
+    return Examination(SiteState.PRESENT, lambda: reason)
 
 
 def absent(reason: str | Callable[[], str]) -> Examination:
     """Return that there is no site; ``reason`` describes what was expected and what was found."""
-    return Examination(Standing.ABSENT, reason if callable(reason) else lambda: reason)
+    return Examination(SiteState.ABSENT, reason if callable(reason) else lambda: reason)
 
 
 def ambiguous(reason: str) -> Examination:
     """Return that several sites match equally well."""
-    return Examination(Standing.AMBIGUOUS, lambda: reason)
+    return Examination(SiteState.AMBIGUOUS, lambda: reason)
 
 
 def ready(rewrite: Callable[[], cst.Module], brings: tuple[str, ...] = ()) -> Examination:
     """Return that the edit can be made at one site; ``rewrite`` is called at most once."""
-    return Examination(Standing.READY, rewrite=cache(rewrite), brings=brings)
+    return Examination(SiteState.READY, rewrite=cache(rewrite), brings=brings)

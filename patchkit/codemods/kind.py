@@ -108,7 +108,7 @@ class Kind(Keys, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fie
         return tuple(getattr(self, key) for key in self.writes)
 
     @property
-    def ways(self) -> tuple[tuple[str, str], ...]:
+    def forms(self) -> tuple[tuple[str, str], ...]:
         """Each pattern of a site with the code that belongs there; none if the place alone identifies the site."""
         find = getattr(self, "find", "")
         finds = (find,) if isinstance(find, str) else find

@@ -58,7 +58,7 @@ def apply(
     """
     require_whole(tree)
     asked = patches.asked(ids)
-    planner = Planner(tree, patches, runtime or patches.wishes.runtime)
+    planner = Planner(tree, patches, runtime or patches.settings.runtime)
     planning = partial(planner.plan, ids, only=only, closely=resolved or markers, certain=markers)
 
     def made(without: frozenset[str] = frozenset()) -> Plan:

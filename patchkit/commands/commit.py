@@ -34,7 +34,7 @@ def commit(
     uncommitted changes or git cannot commit now, and RefusedCommitError if a hook rejects a commit.
     """
     require_whole(tree)
-    asked, runtime = patches.asked(ids), runtime or patches.wishes.runtime
+    asked, runtime = patches.asked(ids), runtime or patches.settings.runtime
     planner = Planner(tree, patches, runtime)
     planned = fitting(lambda without: planner.plan(ids, only=only, without=without))
     if not keep_going:

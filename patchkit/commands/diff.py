@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def diff(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Plan:
     """Return what ``apply`` of ``ids`` (default: the default patches) would do, without the patches that do not fit."""
     require_whole(tree)
-    planner = Planner(tree, patches, patches.wishes.runtime)
+    planner = Planner(tree, patches, patches.settings.runtime)
     planned = fitting(lambda without: planner.plan(ids, closely=True, without=without))
     return planner.together(planned, origin(tree, planner))
 

@@ -52,5 +52,5 @@ def export(
 
         planned = fitting(made)
         require_fitting(planned, asked, "name the other patches only")
-        files = exporting(head, stages, folder, patches.wishes.subject_prefix)
+        files = exporting(head, stages, folder, patches.settings.subject_prefix)
         return Exported(planned.patches, files, planned.left)

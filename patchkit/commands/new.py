@@ -1,4 +1,4 @@
-"""A patch folder is drafted from diffs or commits, and its edits make just that on the tree that these are for."""
+"""Draft a patch folder from diffs or commits, whose edits make exactly the same change on the same tree."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DraftedPatch:
-    """A drafted patch's file, how many edits it has and how many of them are hunks.
+    """A drafted patch's file, and the numbers of its edits and of its hunks.
 
-    ``todo`` is what a person has to do, and ``exact`` whether the edits make all of the change.
+    ``todo`` lists what a person has to complete. ``exact`` is whether the edits make the whole change.
     """
 
     file: Path
@@ -48,17 +48,17 @@ def new(
 ) -> DraftedPatch:
     """Draft ``folder`` from unified diffs against ``tree``, or from a commit or a range of its repository.
 
-    The diffs follow one another, after those of ``base``, which are in none of the edits. UsageError if ``folder`` has
-    a patch, if a diff's lines are not in the tree, or if nothing of the change can be an edit; nothing is written then.
+    Several diffs are applied in order, after those of ``base``, which are not part of the patch. Raise UsageError, with
+    nothing written, if ``folder`` has a patch, if a diff's lines are not in the tree, or if no edit can be drafted.
     """
     file = folder / "patch.toml"
     if file.exists():
-        raise UsageError(f"{file} is there already: name another folder with -o.")
+        raise UsageError("the folder already has a patch", where=file, advice="name another folder with -o")
     draft = draft_of(tree, identifier, diff=diff, commit=commit, base=base)
     if not draft.edits:
         option = "--from-commit" if commit else "--from-diff"
-        said = " ".join(draft.left) or "it changes no file of the package."
-        raise UsageError(f"{option}: nothing that an edit can say: {said}")
+        why = " ".join(draft.left).removesuffix(".") or "it changes no file of the package"
+        raise UsageError(f"{option}: no edit can be drafted: {why}", advice="patchkit new --help")
     _write(folder, draft)
     todo = [f"{edit.at}: {edit.kind}: {one}" for edit in draft.edits.values() for one in edit.todo]
     return DraftedPatch(file, len(draft.edits), draft.hunks, (*todo, *draft.left), draft.is_whole)
@@ -89,7 +89,7 @@ def draft_of(
 
 
 def _as_upstream(change: FileDiff, name: str) -> FileDiff:
-    """Return a change of a package of this name as it is in upstream's, in whose words patches are written."""
+    """Return a change in a renamed package with upstream's names, in which patches are written."""
 
     def spelled(content: bytes | None) -> bytes | None:
         text = content and content.decode(errors="surrogateescape")
@@ -108,7 +108,7 @@ def _write(folder: Path, draft: Draft) -> None:
             for name, text in draft.files.items():
                 (aside / name).write_text(text, encoding="utf-8")
             folder.mkdir(exist_ok=True)
-            # The patch itself last: a folder without it is none.
+            # Written last, since a folder without it is no patch.
             for name in sorted(draft.files, key=lambda name: name == "patch.toml"):
                 (aside / name).replace(folder / name)
         finally:

@@ -125,18 +125,18 @@ class Source:
         if not any(change.files for change in found):
             left = [one for change in found for one in change.left]
             raise UsageError(
-                f"{self._said}: it changes nothing in the package: {' '.join(left) or 'it is empty.'}"
+                f"{self._said}: it changes nothing in the package: {' '.join(left) or 'it is empty'}"
             )
         return found
 
     def _diff(self, path: Path) -> Change:
         if not self._base:
-            raise UsageError(f"{path}: name the tree that the diff was made on with --from.")
+            raise UsageError("a diff does not name its tree", where=path, advice="name it with --from TREE")
         base = self.tree(self._base)
         try:
             text = read_named(path).decode()
         except UnicodeDecodeError:
-            raise UsageError(f"{path} is not UTF-8: convert it and try again.") from None
+            raise UsageError("not UTF-8", where=path, advice="convert it and try again") from None
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "ported"
         asked = difference.Asked(str(path), "--from")
         made = difference.of_diffs(base, (text,), asked=asked)
@@ -148,8 +148,8 @@ class Source:
         commits = listed.stdout.decode().split()
         if listed.returncode != 0 or not commits:
             raise UsageError(
-                f"{self._said} is neither a file nor a commit of {self._repository}: name a diff, a commit or a range, "
-                "and its repository with --repo."
+                f"{self._said} is neither a file nor a commit of {self._repository}",
+                advice="name a diff, a commit or a range, and its repository with --repo",
             )
         return commits
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.drafting.extension import extensions
 from patchkit.errors import ConflictError, PatchkitError, UsageError
-from patchkit.plan.conflict import at_site, short_of
+from patchkit.plan.conflict import at_site, missing_line
 from patchkit.plan.markers import blocks_in
 from patchkit.plan.planner import Planner
 from patchkit.plan.resolutions import dropped, resolution
@@ -71,12 +71,12 @@ def resolve(
     if patch not in patches.ids and patch in recorded(tree):
         raise UsageError(
             f"{patch} left no conflict {edit!r} in {tree.package}",
-            advice=f"patchkit status {tree.root} shows what does",
+            advice=f"patchkit status {tree.root} lists the conflicts",
         )
     named = patches.get(patch)
     _require_edit(named, edit)
     if (patch, edit) in resolving.made(tree):
-        raise ConflictError(f"{patch}: {edit} was made by patchkit, so there is nothing to record.")
+        raise ConflictError(f"{patch}: {edit} was made by patchkit, so there is nothing to record")
     _require_out(tree, patch, edit)
     before = before_markers(tree)
     status = _status_of(tree, patches, before, patch, edit)
@@ -84,14 +84,18 @@ def resolve(
     if status.reason in (ACCEPTED, BY_HAND):
         return Resolved(recorded=False, remembered=False)
     if missing and not accept:
-        why = short_of(OverlayTree(tree, before), named, status) if status.state is State.CONFLICT else ""
+        why = missing_line(OverlayTree(tree, before), named, status) if status.state is State.CONFLICT else ""
         raise ConflictError(
             f"{patch}: {edit} is not in place: {why or status.reason or 'patchkit apply can make it'}",
             where=f"{status.file}: {status.site or 'module'}",
             advice="run patchkit diff to see what it changes, or resolve --accept to record it without this check",
         )
     if tree.read(status.file) is None:
-        raise ConflictError(f"{status.file} does not exist, so {patch} {edit} cannot be in place.")
+        raise ConflictError(
+            f"{patch}: {edit} cannot be in place",
+            where=status.file,
+            advice="the file does not exist: create it first",
+        )
 
     def holds(file: str, text: bytes) -> bool:
         try:
@@ -102,7 +106,7 @@ def resolve(
     check = None if missing else holds
     made = resolving.written_for(tree, named, status, check)
     spec = next(each for each in named.edits if each.name == edit)
-    finds = [find for find, _ in spec.kind.ways]
+    finds = [find for find, _ in spec.kind.forms]
     now = before.get(status.file) or tree.read(status.file) or b""
     lost = dropped(made.found, finds, made.text, (made.original, now)) if made and not accept else []
     if made is not None and lost:
@@ -143,7 +147,9 @@ def _resolve_ported(tree: CheckoutTree, file: str, patch: str, edit: str) -> Res
         ) from None
     if not resolving.record_ported(tree, patch, EditStatus(edit, file, "", State.PENDING)):
         raise ConflictError(
-            f"{file}: the conflict of {patch} {edit} is gone with the code around it, so there is nothing to record."
+            f"the conflict of {patch} {edit} and the code around it are not in the file",
+            where=file,
+            advice=f"there is nothing to record; patchkit status {tree.root} lists the conflicts",
         )
     return Resolved(recorded=True, remembered=False, ported=True)
 
@@ -192,7 +198,7 @@ def export_resolutions(tree: CheckoutTree, patches: PatchSet, folder: Path) -> S
         raise UsageError(f"{taken} already exists", advice="name another folder")
     if not files:
         why = f" ({'; '.join(left)})" if left else ""
-        raise UsageError(f"no resolution of {tree.root} can be written as a patch folder{why}.")
+        raise UsageError(f"no resolution of {tree.root} can be written as a patch folder{why}")
     for file, text in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
@@ -218,7 +224,8 @@ def _status_of(
     found = [each for each in status.edits if each.name == edit]
     if not found:
         raise ConflictError(
-            f"{patch}: {edit} does not apply to this tree ({status.reason or 'the edit is for another shape'})."
+            f"{patch}: {edit} does not apply to this tree ({status.reason or 'the edit is for another shape'})",
+            advice=f"patchkit status {tree.root} shows the state of {patch}",
         )
     return next((each for each in found if not _is_in_place(each)), found[0])
 

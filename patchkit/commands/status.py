@@ -5,29 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from patchkit.plan.fitting import foreseen
+from patchkit.plan.fitting import with_left_out
 from patchkit.plan.planner import Planner
 from patchkit.transaction.unfinished import before_markers, unfinished, with_conflicts
 from patchkit.transaction.write import require_settled
 
 if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
-    from patchkit.plan.status import PatchStatus, Standing
+    from patchkit.plan.status import PatchStatus, TreeStatus
     from patchkit.tree.tree import CheckoutTree
 
 
 def status(tree: CheckoutTree, patches: PatchSet) -> tuple[PatchStatus, ...]:
     """Return each patch's status on ``tree``. Raise TreeError if a write is pending or a file is not valid Python."""
-    return standing(tree, patches).patches
+    return tree_status(tree, patches).patches
 
 
-def standing(tree: CheckoutTree, patches: PatchSet) -> Standing:
+def tree_status(tree: CheckoutTree, patches: PatchSet) -> TreeStatus:
     """Return each patch's status on ``tree``, and the ids of unknown patches that its comments name.
 
     Raise TreeError if a write is pending or a file is not valid Python.
     """
     require_settled(tree)
     before = before_markers(tree)
-    found = Planner(tree, patches).standing(before)
+    found = Planner(tree, patches).tree_status(before)
     left = with_conflicts(found.patches, unfinished(tree) if before else {})
-    return replace(found, patches=foreseen(left))
+    return replace(found, patches=with_left_out(left))

@@ -13,11 +13,11 @@ from patchkit.doctor.evaluate import (
     STRANGE,
     Bound,
     Frame,
+    Instance,
     Machine,
     Member,
     RaisedError,
     Returned,
-    Thing,
     Unknown,
     is_named,
     is_plain,
@@ -111,7 +111,7 @@ class Certain(Machine):
     def _held(self, value: Any) -> bool | None:
         if isinstance(value, Unknown):
             return self._decide(value.name)
-        cls = value.cls if isinstance(value, (Member, Thing)) else None
+        cls = value.cls if isinstance(value, (Member, Instance)) else None
         counts = cls is not None and any(self.method_of(cls, name, value) for name in ("__bool__", "__len__"))
         return None if counts or isinstance(value, Member) else bool(value)
 
@@ -216,7 +216,7 @@ class Certain(Machine):
             return Unknown(f"{node.name}()")
         return super()._run(run, args, named, wanted, itself)
 
-    def _in_init(self, owner: Thing, name: str) -> bool:
+    def _in_init(self, owner: Instance, name: str) -> bool:
         # Only part of the constructor is evaluated, so an error there is not certain.
         self._silent += 1
         try:
@@ -365,7 +365,7 @@ class Certain(Machine):
     def _set(self, owner: Any, name: str, value: Any) -> None:
         if self._doubts:
             value = _merged(self._present(owner, name), value)
-        if isinstance(owner, Thing):
+        if isinstance(owner, Instance):
             owner.attributes[name] = value
         elif hasattr(owner, "assign"):
             owner.assign(name, value)

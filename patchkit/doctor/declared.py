@@ -67,7 +67,7 @@ def declared(index: Index, files: Callable[[], Iterable[tuple[str, bytes]]], tre
     if not fields:
         raise TreeError(
             f"{tree}: {SETTINGS} in {cls.module.file} declares no field, in its body, its bases or a class that it is "
-            "assembled from: the options of this tree's server are unknown."
+            "assembled from, so the options of this tree's server are unknown"
         )
     return Declared(cls, parts, fields, owners)
 
@@ -82,7 +82,7 @@ def _function(index: Index, dotted: str) -> Function | None:
 def _usual(index: Index) -> Class | None:
     module = index.module(_USUAL)
     if module is None and _USUAL in index.unparsed:
-        raise TreeError(f"{_USUAL}: not valid Python; fix it and try again.")
+        raise TreeError("not valid Python", where=_USUAL, advice="fix it and try again")
     found = index.resolve(module, SETTINGS) if module is not None else None
     return found if isinstance(found, Class) else None
 
@@ -97,10 +97,11 @@ def _anywhere(index: Index, files: Iterable[tuple[str, bytes]], tree: str) -> Cl
     if found:
         raise TreeError(
             f"{tree}: {' and '.join(cls.module.file for cls in found)} each define a class {SETTINGS}, and which "
-            f"one is the server's is unknown: import that one in {_USUAL}."
+            "one is the server's is unknown",
+            advice=f"import that one in {_USUAL}",
         )
     raise TreeError(
-        f"{tree}: no file below {sglang.SERVING}/ defines a class {SETTINGS}: name an sglang tree."
+        f"{tree}: no file below {sglang.SERVING}/ defines a class {SETTINGS}", advice="name an sglang tree"
     )
 
 

@@ -15,8 +15,17 @@ from patchkit.audit.runners import Audited
 from patchkit.doctor import fixes
 from patchkit.doctor.fixes import Fix  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.models import named, unless_usual
+from patchkit.doctor.options import meant
 from patchkit.doctor.remedies import Trials
-from patchkit.doctor.server import ASSUMED, PLAN_STREAM, Outcome, makers, outcomes, without_speculation
+from patchkit.doctor.server import (
+    ASSUMED,
+    PLAN_STREAM,
+    Outcome,
+    algorithms,
+    makers,
+    outcomes,
+    without_speculation,
+)
 from patchkit.doctor.worth import Worth, worth
 from patchkit.patchset import runs
 from patchkit.plan.build import make_plan
@@ -176,7 +185,8 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
     notes = [_ASSUMPTION] if _unnamed(launch) else []
     if usual.refused is not None:
         given = "" if usual.refused.filled else _blamed(server, usual.refused)
-        return _refusal(f"{usual.refused.why}{given}", usual.refused.where, _starting(server), notes)
+        why = f"{usual.refused.why}{given}{_misspelt(program, launch, usual.refused.why)}"
+        return _refusal(why, usual.refused.where, _starting(server), notes)
     trials = Trials(tree, program, launch, statuses)
     keepers = tuple(_keepers(server, statuses, trials))
     if usual.kept:
@@ -233,6 +243,19 @@ def _blamed(server: _Server, refusal: Refusal) -> str:
         if _refused_at(server, launch.without(name)) != refusal.where
     ]
     return f" ({_listed(blamed)})" if blamed else ""
+
+
+def _misspelt(program: Program, launch: Launch, why: str) -> str:
+    """Return a hint for the name of a backend or an algorithm that an error quotes and that the tree does not have."""
+    known = {
+        "speculative_algorithm": algorithms(program),
+        **{key: [*makers(program)] for key in ("attention_backend", *_NAMES_OF_BACKENDS)},
+    }
+    for name, names in known.items():
+        value = launch.given.get(name)
+        if isinstance(value, str) and not {value, value.upper()} & {*names} and value in why:
+            return meant(value, names)
+    return ""
 
 
 def _refused_at(server: _Server, launch: Launch) -> str:

@@ -72,7 +72,7 @@ class Member:
 
 
 @dataclass(eq=False)
-class Thing:
+class Instance:
     """An object of one of the tree's classes, or of none: the constructor's arguments, and the known attributes."""
 
     cls: Class | None
@@ -173,7 +173,7 @@ class Machine:
         if isinstance(called, Unknown):
             return Unknown(f"{called.name}()")
         if isinstance(called, Class):
-            return Thing(called, {}, (tuple(args), named))
+            return Instance(called, {}, (tuple(args), named))
         if isinstance(called, _Lambda):
             return self._eval(called.node.body, called.frame)
         if isinstance(called, _Nested):
@@ -197,8 +197,8 @@ class Machine:
             return self._global(owner, name)
         if isinstance(owner, Class):
             return self._of_class(owner, name)
-        if isinstance(owner, Thing):
-            return self._of_thing(owner, name)
+        if isinstance(owner, Instance):
+            return self._of_instance(owner, name)
         if isinstance(owner, Member):
             return owner.name if name == "name" else self._method(owner.cls, name, owner)
         if hasattr(owner, "attribute_of"):
@@ -245,7 +245,7 @@ class Machine:
                 return Bound(method, cls if "classmethod" in method.decorators else None)
         raise AttributeError(name)
 
-    def _of_thing(self, owner: Thing, name: str) -> Any:
+    def _of_instance(self, owner: Instance, name: str) -> Any:
         if name == "__class__":
             return owner.cls
         if name in owner.attributes:
@@ -261,7 +261,7 @@ class Machine:
             return Bound(method, None if "staticmethod" in method.decorators else owner)
         return self._of_class(owner.cls, name)
 
-    def _in_init(self, owner: Thing, name: str) -> bool:
+    def _in_init(self, owner: Instance, name: str) -> bool:
         """Run the statements of a constructor that set an attribute; return whether one did."""
         init = self.program.method(owner.cls, "__init__") if owner.cls is not None else None
         wanted = frozenset({name})
@@ -473,7 +473,7 @@ class Machine:
         asked = function, wanted, cls, itself
         if asked not in self._memory:
             self._memory[asked] = False
-            names = {itself: Thing(cls)} if cls is not None else {}
+            names = {itself: Instance(cls)} if cls is not None else {}
             self._memory[asked] = any(
                 _sets(node, itself, wanted)
                 or (
@@ -601,7 +601,7 @@ class Machine:
                 self._assign(one, value[place] if plain else Unknown(name), frame)
         elif isinstance(target, ast.Attribute):
             owner = self._eval(target.value, frame)
-            if isinstance(owner, Thing):
+            if isinstance(owner, Instance):
                 owner.attributes[target.attr] = value
             elif hasattr(owner, "assign"):
                 owner.assign(target.attr, value)

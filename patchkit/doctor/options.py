@@ -24,7 +24,7 @@ from patchkit.tree.nodes import walk
 from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from patchkit.tree.index import Module
     from patchkit.tree.tree import Tree
@@ -106,8 +106,9 @@ class _Option:
             raise _RefusedError(f"argument {self}: invalid {self.type} value: {text!r}", self.where) from None
         if self.choices is None or value in self.choices:
             return value
-        known = ", ".join(map(str, self.choices))
-        why = f"argument {self}: invalid choice: {value!r} (choose from {known})"
+        known = [*map(str, self.choices)]
+        why = f"argument {self}: invalid choice: {value!r} (choose from {', '.join(known)})"
+        why += meant(text, known)
         raise _RefusedError(why, self.where, text)
 
     def __str__(self) -> str:
@@ -311,7 +312,7 @@ class Arguments:
             found = msgspec.json.decode(settings, type=dict[str, object])
         except (UnicodeDecodeError, RecursionError, msgspec.DecodeError) as error:
             raise UsageError(
-                f"--server-args: not a JSON object ({error}): give ServerArgs as JSON."
+                f"--server-args: not a JSON object ({error})", advice="give ServerArgs as JSON"
             ) from None
         for name, value in found.items():
             if name in self.defaults and isinstance(value, (str, bool, int, float, type(None))):
@@ -334,13 +335,17 @@ class Arguments:
             option = self._named_option(name)
             if option is None:
                 close = difflib.get_close_matches(name, self._options, n=1)
-                hint = f"did you mean {close[0]}?" if close else f"{self._declared.file} does not declare it."
-                raise UsageError(f"{where}{name}: this tree's server has no such option; {hint}")
+                hint = (
+                    f"did you mean {close[0]}?"
+                    if close
+                    else f"{self._declared.file} has the server's options"
+                )
+                raise UsageError(f"{where}{name}: this tree's server has no such option", advice=hint)
             if option.flag is not None:
                 yield option.field, _plain(value) if equals else option.flag
                 continue
             if not equals and (not words or words[0].startswith("--")):
-                raise UsageError(f"{where}{name}: a value is missing: type {name} VALUE.")
+                raise UsageError(f"{where}{name}: a value is missing", advice=f"type {name} VALUE")
             try:
                 yield option.field, option.value(value if equals else words.pop(0))
             except _RefusedError as error:
@@ -360,6 +365,12 @@ class Arguments:
             if choice.encode() in text and b"choices" in text.lower() and (module := self._index.module(file))
             for node in walk(module.tree)
         )
+
+
+def meant(value: str, known: Iterable[str]) -> str:
+    """Return a hint that names the known value that is spelled most like this one; empty if none is similar."""
+    close = difflib.get_close_matches(value, [*known], n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _texts(nodes: Sequence[ast.expr]) -> list[str]:
@@ -462,8 +473,8 @@ def split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
             return split[:place], split[place + 2 if is_model else place + 1 :]
     if any(word in _CONTAINERS for word in split):
         raise UsageError(
-            f"{split[0]}: no server is started in this command: "
-            "give it with its `python3 -m sglang.launch_server …` or `sglang serve …`."
+            f"{split[0]}: no server is started in this command",
+            advice="include its `python3 -m sglang.launch_server …` or `sglang serve …`",
         )
     first = next((place for place, word in enumerate(split) if word.startswith("-")), len(split))
     for word in split[:first]:
@@ -489,7 +500,7 @@ def _shell(command: str) -> list[str]:
     try:
         return shlex.split(command.replace("\\\r\n", " ").replace("\\\n", " "))
     except ValueError as error:
-        raise UsageError(f"{command}: {error}: give the command as it is typed in a shell.") from None
+        raise UsageError(f"{command}: {error}", advice="give the command as it is typed in a shell") from None
 
 
 def _environment(words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -509,39 +520,41 @@ def _without_config(options: Sequence[str]) -> tuple[list[str], Path | None]:
         if word == "--config":
             file = next(words, "")
             if not file or file.startswith("--"):
-                raise UsageError("--config: a value is missing: type --config FILE.yaml.")
+                raise UsageError("--config: a value is missing", advice="type --config FILE.yaml")
             found.append(file)
         elif word.startswith("--config="):
             found.append(word.removeprefix("--config="))
         else:
             rest.append(word)
     if len(found) > 1:
-        raise UsageError(f"--config: given {len(found)} times, and a server takes one: leave one.")
+        raise UsageError(
+            f"--config: given {len(found)} times", advice="a server takes one: leave out the others"
+        )
     return rest, Path(found[0]) if found else None
 
 
 def _of_config(path: Path) -> list[str]:
     """Return the options in a server's configuration file, as words of a command line."""
     if path.suffix.lower() not in (".yaml", ".yml"):
-        raise UsageError(f"--config {path}: sglang takes a file that ends in .yaml or .yml: rename it.")
-    if not path.is_file():
         raise UsageError(
-            f"--config {path}: there is no such file here: name a copy that this machine can read."
+            f"--config {path}: sglang takes a file that ends in .yaml or .yml", advice="rename it"
         )
+    if not path.is_file():
+        raise UsageError(f"--config {path}: no such file", advice="name a copy that this machine can read")
     content = read_named(path)
     if len(content) > MAX_SETTINGS_BYTES:
         raise UsageError(
-            f"--config {path}: more than {MAX_SETTINGS_BYTES // 2**10} KiB, too long for a server's options: "
-            "name the server's own file."
+            f"--config {path}: more than {MAX_SETTINGS_BYTES // 2**10} KiB, too long for a server's options",
+            advice="name the server's own file",
         )
     try:
         said = yaml.safe_load(content)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         why = " ".join(str(error).split()) if isinstance(error, yaml.YAMLError) else type(error).__name__
-        raise UsageError(f"--config {path}: not valid YAML ({why}): fix it.") from None
+        raise UsageError(f"--config {path}: not valid YAML ({why})", advice="fix it and try again") from None
     if not isinstance(said, (dict, type(None))) or not all(isinstance(name, str) for name in said or ()):
         raise UsageError(
-            f"--config {path}: not a mapping of options: write `name: value`, one option a line."
+            f"--config {path}: not a mapping of options", advice="write `name: value`, one option a line"
         )
     return [word for name, value in (said or {}).items() for word in _as_typed(path, name, value)]
 
@@ -549,7 +562,9 @@ def _of_config(path: Path) -> list[str]:
 def _as_typed(path: Path, name: str, value: object) -> list[str]:
     """Return an option of a configuration file as words of a command line."""
     if value is None:
-        raise UsageError(f"--config {path}: {name} has no value: write `{name}: VALUE` or remove the line.")
+        raise UsageError(
+            f"--config {path}: {name} has no value", advice=f"write `{name}: VALUE` or remove the line"
+        )
     # Nested values belong to no setting that matters here, and aliases can make them very large.
     plain = [
         str(each).lower() if isinstance(each, bool) else str(each)

@@ -15,10 +15,10 @@ from patchkit.doctor.declared import declared
 from patchkit.doctor.evaluate import (
     STRANGE,
     Bound,
+    Instance,
     Machine,
     Member,
     RaisedError,
-    Thing,
     Unknown,
     explore,
     is_named,
@@ -160,6 +160,21 @@ def makers(program: Program) -> dict[str, Function]:
                 ):
                     found |= {str(a.value): function for a in decorator.args if isinstance(a, ast.Constant)}
     return found
+
+
+def algorithms(program: Program) -> list[str]:
+    """Return the names of the speculative algorithms."""
+    return [name for cls in _classes(program, "SpeculativeAlgorithm") for name in cls.fields]
+
+
+def _classes(program: Program, name: str) -> list[Class]:
+    found = program.classes_named(name)
+    if not found:
+        for file, text in program.sources.items():
+            if f"class {name}".encode() in text:
+                module = program.module(file)
+                found = [*found, *([module.classes[name]] if module and name in module.classes else [])]
+    return list(found)
 
 
 class _DecidedError(Exception):
@@ -360,8 +375,8 @@ class _Server:
             forced = tuple(self._forced(decision, args, named))
             roles = tuple(self._roles(lambda backend: self._reads(decision, args, named, backend)))
             unnamed = any(
-                not isinstance(each, Thing) and each is not None for each in backends
-            ) and self._reads(decision, args, named, next(e for e in backends if not isinstance(e, Thing)))
+                not isinstance(each, Instance) and each is not None for each in backends
+            ) and self._reads(decision, args, named, next(e for e in backends if not isinstance(e, Instance)))
             return Outcome(kept or not overlap, overlap, True, forced, roles, unnamed, answer=kept)
         except RaisedError as error:
             return Outcome(kept=True, overlap=overlap, refused=Refusal(str(error), error.where, error.filled))
@@ -386,7 +401,7 @@ class _Server:
         if init is None:
             raise _NotAskedError
         function, name = init
-        scheduler = Thing(None, self._scheduler(), name="scheduler")
+        scheduler = Instance(None, self._scheduler(), name="scheduler")
 
         def asked(_: Machine, *args: Any, **named: Any) -> None:
             raise _DecidedError(args, named)
@@ -473,9 +488,9 @@ class _Server:
         """Return the error that certainly ends the server while it settles its settings, or the settled settings."""
         architecture = _LLAMA_FOR_CAUSAL_LM if self._answers.get(_LLAMA) else _NO_SUCH
         model, draft = (
-            Thing(
+            Instance(
                 None,
-                {"hf_config": Thing(None, {"architectures": [architecture]}, name=f"{name}.hf_config")},
+                {"hf_config": Instance(None, {"architectures": [architecture]}, name=f"{name}.hf_config")},
                 name=name,
             )
             for name, architecture in (("model_config", architecture), ("draft_config", _NO_SUCH))
@@ -546,7 +561,7 @@ class _Server:
     def _algorithm(self) -> Any:
         """Return the speculative algorithm. Raise the tree's own error for an unknown name."""
         name = self._settings.values.get(_ALGORITHM)
-        for cls in self._classes("SpeculativeAlgorithm"):
+        for cls in _classes(self._program, "SpeculativeAlgorithm"):
             from_string = self._machine.attribute(cls, "from_string")
             try:
                 return self._machine.call(from_string, (name,))
@@ -557,15 +572,6 @@ class _Server:
                 if not any(map(registers.search, self._program.sources.values())):
                     raise
         return Unknown("algorithm")
-
-    def _classes(self, name: str) -> list[Class]:
-        found = self._program.classes_named(name)
-        if not found:
-            for file, text in self._program.sources.items():
-                if f"class {name}".encode() in text:
-                    module = self._program.module(file)
-                    found = [*found, *([module.classes[name]] if module and name in module.classes else [])]
-        return list(found)
 
     def _worker(self, cls: Any, target: Any) -> Any:
         if not isinstance(cls, Class):
@@ -583,7 +589,7 @@ class _Server:
             "draft_worker",
         )
         stream = self._machine.attribute(self._machine.attribute(self._known["envs"], PLAN_STREAM), "get")
-        return Thing(
+        return Instance(
             cls,
             {
                 "_target_worker": target,
@@ -592,7 +598,7 @@ class _Server:
                 "draft_worker": draft,
                 "draft_model_runner": runner,
                 "draft_runner": runner,
-                "plan_stream": Thing(None, name="stream") if self._machine.call(stream) is True else None,
+                "plan_stream": Instance(None, name="stream") if self._machine.call(stream) is True else None,
             },
         )
 
@@ -618,8 +624,8 @@ class _Server:
         if prefill == decode:
             return self._made(decode, runner)
         made = {"decode_backend": self._made(decode, runner), "prefill_backend": self._made(prefill, runner)}
-        for cls in self._classes("HybridAttnBackend"):
-            return Thing(cls, {}, ((runner,), made), "hybrid")
+        for cls in _classes(self._program, "HybridAttnBackend"):
+            return Instance(cls, {}, ((runner,), made), "hybrid")
         return Unknown("hybrid backend")
 
     def _sides(self) -> tuple[str, str]:
@@ -662,7 +668,7 @@ class _Server:
         return None
 
     def _drafting(self, maker: str) -> Any:
-        for cls in self._classes("DraftBackendFactory"):
+        for cls in _classes(self._program, "DraftBackendFactory"):
             topk, steps = self._setting("speculative_eagle_topk"), self._setting("speculative_num_steps")
             known = {
                 "server_args": self._settings,
@@ -672,7 +678,7 @@ class _Server:
             }
             init = self._program.method(cls, "__init__")
             taken = [arg.arg for arg in init.parameters[1:]] if init is not None else []
-            factory = Thing(cls, {}, ((), {name: known[name] for name in taken if name in known}))
+            factory = Instance(cls, {}, ((), {name: known[name] for name in taken if name in known}))
             return self._machine.call(self._machine.attribute(factory, maker))
         return Unknown("draft backend")
 
@@ -700,10 +706,10 @@ class _Server:
 
     def _combining(self, name: str, reads: Callable[[Any], bool]) -> Iterator[Role]:
         """Yield the backend that combines those for prefill and decode if it keeps the mirror although they do not."""
-        for cls in self._classes("HybridAttnBackend"):
+        for cls in _classes(self._program, "HybridAttnBackend"):
             free = _Free()
             made = {"decode_backend": free, "prefill_backend": free}
-            if reads(Thing(cls, {}, ((self._runners[False],), made), "hybrid")):
+            if reads(Instance(cls, {}, ((self._runners[False],), made), "hybrid")):
                 yield Role("prefill and decode", name, cls.name, True)
 
     def _role(
@@ -712,7 +718,7 @@ class _Server:
         backend = make()
         if backend is None:
             return
-        cls = backend.cls.name if isinstance(backend, Thing) and backend.cls is not None else ""
+        cls = backend.cls.name if isinstance(backend, Instance) and backend.cls is not None else ""
         yield Role(role, name, cls, reads(backend))
 
     # Names that are not evaluated from the tree.
@@ -787,7 +793,7 @@ def _isinstance(machine: Machine, value: Any, classes: Any) -> Any:
     names = [getattr(each, "name", "") or getattr(each, "__name__", "") for each in asked]
     if is_plain(value):
         return not {cls.__name__ for cls in type(value).__mro__}.isdisjoint(names)
-    if isinstance(value, (Member, Thing)) and value.cls is not None:
+    if isinstance(value, (Member, Instance)) and value.cls is not None:
         return not machine.program.ancestors(value.cls).isdisjoint(names)
     return Unknown(f"isinstance({getattr(value, 'name', '')}, {', '.join(names)})")
 

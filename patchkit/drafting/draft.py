@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchkit.drafting.change import Drafted
-from patchkit.drafting.hunks import at_the_margin, header, parsed
+from patchkit.drafting.hunks import dedented, header, parsed
 from patchkit.drafting.lines import count
 
 if TYPE_CHECKING:
@@ -427,4 +427,4 @@ def first_line(node: ast.AST) -> int:
 def source(lines: Sequence[str], *nodes: ast.AST) -> str:
     """Return the source of consecutive statements, without indentation."""
     first, last = first_line(nodes[0]), getattr(nodes[-1], "end_lineno", None)
-    return "\n".join(at_the_margin(lines[first - 1 : last]))
+    return "\n".join(dedented(lines[first - 1 : last]))

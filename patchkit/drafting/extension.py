@@ -9,7 +9,7 @@ from patchkit.codemods.kinds.insert_after import InsertAfter
 from patchkit.codemods.kinds.insert_before import InsertBefore
 from patchkit.codemods.language.variants import TargetVariant
 from patchkit.drafting.write import toml
-from patchkit.patchset.extend import Addition, grown
+from patchkit.patchset.extend import Addition, extended_kind
 from patchkit.plan.status import marker
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _way(patch: Patch | None, resolution: Resolution) -> TargetVariant:
     way = TargetVariant(find=found, code=_added(kind, found, code))
     if not way.code.strip():
         raise ValueError("the resolution adds no code")
-    grown(kind, Addition(variants=(way,))).codemod()
+    extended_kind(kind, Addition(variants=(way,))).codemod()
     return way
 
 

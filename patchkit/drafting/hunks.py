@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from patchkit.codemods.examination import Standing
+from patchkit.codemods.examination import SiteState
 from patchkit.codemods.language.hunks import Hunk
 from patchkit.drafting.change import Drafted
 from patchkit.drafting.lines import Run, runs
@@ -86,7 +86,7 @@ class Named:
         if not name:
             return _Side(self.lines, 0, len(self.lines))
         start, end = self.spans[name]
-        side = _Side(tuple(at_the_margin(self.lines[start:end])), start, end)
+        side = _Side(tuple(dedented(self.lines[start:end])), start, end)
         self._sides[name] = side
         return side
 
@@ -154,7 +154,7 @@ def _outline(side: Named, name: str, both: set[str], first: Named) -> Sequence[s
         lines += (f"{indent}{line}" for line in first.header(each).split("\n"))
         at = stop
     lines += side.lines[at:end]
-    return at_the_margin(lines) if name else lines
+    return dedented(lines) if name else lines
 
 
 def hunks(file: str, before: str, after: str) -> list[Drafted]:
@@ -189,7 +189,7 @@ def made_file(file: str, after: str) -> Drafted:
     return Drafted("hunk", file, {"diff": "\n".join(f"+{line}" for line in after.split("\n"))})
 
 
-def at_the_margin(lines: Sequence[str]) -> list[str]:
+def dedented(lines: Sequence[str]) -> list[str]:
     """Return lines without the indentation of the first one; lines inside strings are unchanged."""
     indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
     inside = _continued(lines) if indent else frozenset()
@@ -271,9 +271,9 @@ def _told_apart(
         text = _text(old, new, found, start, end)
         hunk = Hunk.read(text)
         to_come = hunk.examine(old, lambda _: False)
-        is_right = to_come.standing is Standing.READY and list(to_come.lines) == made
+        is_right = to_come.state is SiteState.READY and list(to_come.lines) == made
         if is_right and all(
-            hunk.examine(each, lambda _: False).standing is Standing.PRESENT for each in (made, new)
+            hunk.examine(each, lambda _: False).state is SiteState.PRESENT for each in (made, new)
         ):
             return text
     return None

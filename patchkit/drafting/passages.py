@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from patchkit.drafting import parts
 from patchkit.drafting.change import Drafted
 from patchkit.drafting.draft import LONG, first_line, is_named, meaning, opcodes, source
-from patchkit.drafting.hunks import at_the_margin, parsed
+from patchkit.drafting.hunks import dedented, parsed
 from patchkit.drafting.lines import count
 
 if TYPE_CHECKING:
@@ -341,7 +341,7 @@ def _with_names(side: _Side, run: Sequence[int], blocks: Sequence[tuple[_Side, s
         start = first - len(block.lead(0))
         lines[start:last] = [f"{indent}{name}"]
         end -= last - start - 1
-    return "\n".join(at_the_margin(lines[first_line(side.body[run[0]]) - 1 : end]))
+    return "\n".join(dedented(lines[first_line(side.body[run[0]]) - 1 : end]))
 
 
 def _is_text(node: ast.stmt) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from patchkit import collector
-from patchkit.codemods.examination import Standing
+from patchkit.codemods.examination import SiteState
 from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.kinds.delete_file import digest_of
 from patchkit.codemods.language.definitions import bound_names
@@ -384,14 +384,14 @@ class _Part:
             if kind is None or scope is None:
                 return None
             found = codemod_of(kind).examine(scope, "")
-            if found.standing is not Standing.READY or found.rewrite is None:
+            if found.state is not SiteState.READY or found.rewrite is None:
                 return None
             try:
                 module = found.rewrite()
             except PatternError:
                 return None
             again = self._scope(module)
-            if again is None or codemod_of(kind).examine(again, "").standing is not Standing.PRESENT:
+            if again is None or codemod_of(kind).examine(again, "").state is not SiteState.PRESENT:
                 return None
             verbatim |= kind.verbatim
         return lay_out(self.module, module, self.style, verbatim).code

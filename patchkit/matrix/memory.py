@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _Kind = TypeVar("_Kind")
 _AREA = "matrix"
-_ROOMS = ("audit", "codemods", "findings", "matrix", "patchset", "plan", "tree", "verify")
+_PACKAGES = ("audit", "codemods", "findings", "matrix", "patchset", "plan", "tree", "verify")
 _KEPT = 3
 _TABLE = """
 create table if not exists answers
@@ -34,7 +34,7 @@ class Memory:
 
     def __init__(self, digest: str) -> None:
         self._digest = digest
-        self._path = cache.folder(_AREA) / f"{cache.key({}, _ROOMS, ('libcst',))[:32]}.sqlite"
+        self._path = cache.folder(_AREA) / f"{cache.key({}, _PACKAGES, ('libcst',))[:32]}.sqlite"
         self._base = self._open()
 
     def _open(self) -> sqlite3.Connection:

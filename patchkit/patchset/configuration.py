@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from patchkit.errors import UsageError
-from patchkit.patchset.select import GROUP, PatchSet, Wishes
+from patchkit.patchset.select import GROUP, ForkSettings, PatchSet
 from patchkit.tree.fork import FILE, FOLDER, checked
 from patchkit.tree.limits import MAX_SETTINGS_BYTES
 
@@ -212,7 +212,7 @@ def configured(patches: PatchSet, known: Configured) -> PatchSet:
             return f"it requires {needing[patch.id]}, which {name} leaves out"
         return f"{name} does not choose it" if patch.default and patch.id not in on else ""
 
-    wishes = Wishes(
+    settings = ForkSettings(
         file=known.file,
         left_out=frozenset(left),
         on_in_groups=frozenset((own_default | on) - left - needing.keys()),
@@ -222,7 +222,7 @@ def configured(patches: PatchSet, known: Configured) -> PatchSet:
     changed = [
         msgspec.structs.replace(patch, default=patch.id in on, left_out=why(patch)) for patch in patches
     ]
-    return PatchSet(changed, patches.digest, wishes)
+    return PatchSet(changed, patches.digest, settings)
 
 
 def _ids(

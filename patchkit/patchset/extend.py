@@ -47,14 +47,14 @@ def extended(patch: PatchFile, extension: ExtensionFile) -> PatchFile:
         if name not in edits:
             raise ValueError(f"edit.{name}: {patch.id} has no edit of that name")
         try:
-            edits[name] = grown(edits[name], addition)
+            edits[name] = extended_kind(edits[name], addition)
         except ValueError as error:
             raise ValueError(f"edit.{name}: {error}") from None
     imports = tuple(dict.fromkeys((*patch.imports, *extension.imports)))
     return msgspec.structs.replace(patch, edit=edits, imports=imports)
 
 
-def grown(kind: Kind, addition: Addition) -> Kind:
+def extended_kind(kind: Kind, addition: Addition) -> Kind:
     """Return the extended edit. Raise ValueError, with the key, for an addition that the edit does not take."""
     more: dict[str, Any] = {}
     if addition.at:

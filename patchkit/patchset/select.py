@@ -19,7 +19,7 @@ GROUP = "@"
 
 
 @dataclass(frozen=True)
-class Wishes:
+class ForkSettings:
     """A fork's configuration, from ``file``, for a set of patches; empty without one.
 
     A group's name selects those of its patches that are in ``on_in_groups``.
@@ -35,11 +35,11 @@ class Wishes:
 class PatchSet:
     """The loaded patches in order of application, built-in ones first."""
 
-    def __init__(self, patches: Sequence[Patch], digest: str, wishes: Wishes | None = None) -> None:
+    def __init__(self, patches: Sequence[Patch], digest: str, settings: ForkSettings | None = None) -> None:
         self._patches = {patch.id: patch for patch in patches}
         self.digest = digest
         on = frozenset(patch.id for patch in patches if patch.default)
-        self.wishes = wishes or Wishes(on_in_groups=on)
+        self.settings = settings or ForkSettings(on_in_groups=on)
 
     def __iter__(self) -> Iterator[Patch]:
         return iter(self._patches.values())
@@ -81,7 +81,7 @@ class PatchSet:
         found: list[str] = []
         for name in names:
             if name.startswith(GROUP):
-                found += [patch.id for patch in self.group(name) if patch.id in self.wishes.on_in_groups]
+                found += [patch.id for patch in self.group(name) if patch.id in self.settings.on_in_groups]
             else:
                 found.append(self.get(name).id)
         return tuple(dict.fromkeys(found))
@@ -94,12 +94,12 @@ class PatchSet:
         named = self.named(names)
         found = self._with_required(named)
         for name in self.ids:
-            if name in found and name in self.wishes.left_out and name not in named:
+            if name in found and name in self.settings.left_out and name not in named:
                 needing = next(
                     other for other in self.ids if other in found and name in self.get(other).requires
                 )
                 raise UsageError(
-                    f"{needing} requires {name}, which {self.wishes.file} leaves out",
+                    f"{needing} requires {name}, which {self.settings.file} leaves out",
                     advice=f"name {name} too, or remove it from `left_out` there",
                 )
         return frozenset(found)

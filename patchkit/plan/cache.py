@@ -13,7 +13,7 @@ import msgspec
 
 from patchkit import cache
 from patchkit.plan.marks import signers
-from patchkit.plan.status import EditStatus, PatchStatus, Standing, State
+from patchkit.plan.status import EditStatus, PatchStatus, State, TreeStatus
 from patchkit.tree.sglang import SERVING, serves
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import Tree
 
 _AREA = "status"
-_ROOMS = ("codemods", "patchset", "plan", "tree")
+_PACKAGES = ("codemods", "patchset", "plan", "tree")
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -89,23 +89,23 @@ class _Snapshot:
 
 def statuses(tree: Tree, patches: PatchSet) -> tuple[PatchStatus, ...]:
     """Return the result of ``plan.inspect`` for all patches; errors are not cached."""
-    return standing(tree, patches).patches
+    return tree_status(tree, patches).patches
 
 
-def standing(tree: Tree, patches: PatchSet) -> Standing:
+def tree_status(tree: Tree, patches: PatchSet) -> TreeStatus:
     """Return all statuses, and the ids of unknown patches that the tree's comments name.
 
     A cache entry that does not belong to this tree and these patches is ignored.
     """
     sources = _sources(tree, patches)
-    name = f"{patches.digest[:16]}-{cache.key(sources, _ROOMS, ('libcst',))}"
+    name = f"{patches.digest[:16]}-{cache.key(sources, _PACKAGES, ('libcst',))}"
     entry = cache.load(_AREA, name, _Entry)
     if entry is not None and _is_of(entry, name, tree, patches):
         found = tuple(
             PatchStatus(patches.get(kept.patch), kept.state, kept.edits, kept.reason)
             for kept in entry.patches
         )
-        return Standing(found, entry.unknown)
+        return TreeStatus(found, entry.unknown)
     # libcst is slow to import, so it is loaded only on a cache miss.
     from patchkit.plan.build import inspect
 
@@ -116,7 +116,7 @@ def standing(tree: Tree, patches: PatchSet) -> Standing:
     unknown = tuple(sorted(signed.difference(patches.ids)))
     beside = {file: _digest(content) for file, content in snapshot.beside.items()}
     cache.save(_AREA, name, _Entry(name, kept, unknown, beside))
-    return Standing(found, unknown)
+    return TreeStatus(found, unknown)
 
 
 def _is_of(entry: _Entry, name: str, tree: Tree, patches: PatchSet) -> bool:

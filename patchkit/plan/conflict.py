@@ -74,12 +74,12 @@ def at_site(tree: Tree, patch: Patch, edit: EditStatus) -> Conflict:
     return _conflict(Modules(tree), patch, edit)
 
 
-def short_of(tree: Tree, patch: Patch, status: EditStatus) -> str:
+def missing_line(tree: Tree, patch: Patch, status: EditStatus) -> str:
     """Return which line of an edit's new code is missing at its site and what comes closest, empty if nothing does."""
     spec = next(edit for edit in patch.edits if edit.name == status.name)
     module = Modules(tree).get(status.file)
     scopes = resolve(module, status.site) if module is not None else []
-    made = [Pattern.compile(texts.in_place(find, code)) for find, code in spec.kind.ways if code.strip()]
+    made = [Pattern.compile(texts.in_place(find, code)) for find, code in spec.kind.forms if code.strip()]
     return unmatched(scopes[0], made) if len(scopes) == 1 and nearest_of(scopes[0], made) else ""
 
 
@@ -87,7 +87,7 @@ def _conflict(modules: Modules, patch: Patch, status: EditStatus) -> Conflict:
     spec = next(edit for edit in patch.edits if edit.name == status.name)
     kind = str(type(spec.kind).__struct_config__.tag)
     said = (patch.id, spec.name, kind, spec.why, status.file, status.site, status.reason)
-    ways = spec.kind.ways or (("", "\n".join(spec.kind.written)),)
+    ways = spec.kind.forms or (("", "\n".join(spec.kind.written)),)
     source, module = modules.source(status.file), modules.get(status.file)
     if source is None or module is None:
         return Conflict(*said, expected=ways[0][0].strip(), wanted=ways[0][1].strip())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from patchkit import collector
-from patchkit.codemods.examination import Examination, Standing, absent, ambiguous, ready
+from patchkit.codemods.examination import Examination, SiteState, absent, ambiguous, ready
 from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.language.imports import Import
 from patchkit.codemods.language.scope import Scope
@@ -58,10 +58,10 @@ def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Ex
         assert made is not None  # The examination that was remembered had a rewrite.
         return made()
 
-    standing = Standing(found.standing)
+    state = SiteState(found.state)
     status = EditStatus(spec.name, found.file, found.scope, State.CONFLICT)
-    is_ready = standing is Standing.READY
-    return status, Examination(standing, explain, rewrite if is_ready else None, found.brings)
+    is_ready = state is SiteState.READY
+    return status, Examination(state, explain, rewrite if is_ready else None, found.brings)
 
 
 def _examine_first(
@@ -71,7 +71,7 @@ def _examine_first(
     asking = space.snapshot(asking=True)
     status, examined = _examine_now(asking, patch, spec)
     about, asked = _about(patch.id, spec), asking.asked
-    found = Found(status.file, status.site, examined.standing.value, examined.brings)
+    found = Found(status.file, status.site, examined.state.value, examined.brings)
     recollection.keep(about, asked, found)
 
     def explain() -> str:
@@ -103,9 +103,9 @@ def _examined(kind: Kind, scope: Scope, note: str) -> Examination:
 def _with_imports(space: Workspace, scope: Scope, spec: Edit, examined: Examination) -> Examination:
     """Add an edit's imports to its rewrite. An edit that is already in place must have them."""
     imports = [Import(code) for code in spec.imports]
-    if examined.standing is Standing.PRESENT:
+    if examined.state is SiteState.PRESENT:
         unmet = [need for need in imports if need.used_but_missing(scope)]
-    elif examined.standing is Standing.READY and examined.rewrite is not None:
+    elif examined.state is SiteState.READY and examined.rewrite is not None:
         conflict = _hidden(scope, imports, examined.rewrite)
         if conflict is not None:
             return conflict
@@ -113,7 +113,7 @@ def _with_imports(space: Workspace, scope: Scope, spec: Edit, examined: Examinat
         if unmet:
             # Some imports are only for the code of another variant.
             written = Scope(examined.rewrite(), scope.path, scope.name)
-            unmet = [need for need in unmet if need.spoken_of(written)]
+            unmet = [need for need in unmet if need.is_used_in(written)]
     else:
         return examined
     if not unmet:
@@ -136,7 +136,7 @@ def _hidden(scope: Scope, imports: Sequence[Import], rewrite: Callable[[], cst.M
     """Return the conflict if the new code's imported names are shadowed in its scope, or None."""
     for need in imports:
         names = need.hidden_in(scope)
-        if names and need.spoken_of(Scope(rewrite(), scope.path, scope.name)):
+        if names and need.is_used_in(Scope(rewrite(), scope.path, scope.name)):
             where = scope.name or "the module"
             return ambiguous(f"`{need.code}`: {where} may bind {names[0]} to something else")
     return None
@@ -155,7 +155,7 @@ def _in_each_file(space: Workspace, patch: Patch, edits: Sequence[Edit]) -> list
             file
             for file in (files if is_whole else ())
             if any(
-                _examine(space, patch, _at_file(other, file))[1].standing in _FOUND
+                _examine(space, patch, _at_file(other, file))[1].state in _FOUND
                 for other in edits
                 if other.kind.looks_inside and other.files == edit.files
             )
@@ -175,7 +175,7 @@ def _with_line(space: Workspace, file: str, reason: str) -> str:
     return f"{reason} (line {at[0]})" if len(at) == 1 else reason
 
 
-_FOUND = frozenset({Standing.PRESENT, Standing.READY})
+_FOUND = frozenset({SiteState.PRESENT, SiteState.READY})
 
 
 def _at_file(edit: Edit, file: str) -> Edit:
@@ -323,19 +323,19 @@ class _Evaluation:
     def status(self, spec: Edit) -> EditStatus:
         """Return an edit's status, and make the edit in the workspace if it is pending."""
         status, examined = _examine(self.space, self.patch, spec)
-        is_there = examined.standing is Standing.PRESENT
+        is_there = examined.state is SiteState.PRESENT
         how = BY_HAND if is_there else ACCEPTED
         if is_noted(self.space.modules.source(status.file) or b"", self.patch.id, spec.name, how):
             self.noted.setdefault(how, []).append(spec.name)
             return replace(status, state=State.APPLIED, reason=how)
         if is_there:
             return self._in_place(spec, status, examined.reason)
-        if examined.standing is Standing.READY and examined.rewrite is not None:
+        if examined.state is SiteState.READY and examined.rewrite is not None:
             return self._made(spec, status, examined)
-        if examined.standing is Standing.ABSENT and self.has_landed:
+        if examined.state is SiteState.ABSENT and self.has_landed:
             reason = "the tree has upstream's change, and changed this site since"
             return replace(status, state=State.UPSTREAM, reason=reason)
-        if examined.standing is Standing.ABSENT and spec.optional:
+        if examined.state is SiteState.ABSENT and spec.optional:
             return replace(status, state=State.NOT_APPLICABLE, reason=spec.optional)
         return replace(status, reason=_with_line(self.space, status.file, examined.reason))
 
@@ -346,7 +346,7 @@ class _Evaluation:
             return status
         is_fresh = (
             status.file in self.space.edited
-            and _examine(self.pristine, self.patch, spec)[1].standing is not Standing.PRESENT
+            and _examine(self.pristine, self.patch, spec)[1].state is not SiteState.PRESENT
         )
         if is_fresh:
             return replace(status, state=State.PENDING, reason="made by a patch that is applied before it")
@@ -360,7 +360,7 @@ class _Evaluation:
         what = (about, status.site, *examined.brings)
         self.space.make(status.file, examined.rewrite, *what, verbatim=spec.kind.verbatim)
         _, again = _examine(self.space, self.patch, spec)
-        if again.standing is Standing.PRESENT:
+        if again.state is SiteState.PRESENT:
             return replace(status, state=State.PENDING)
         self.space.edited = undone
         reason = f"the edit was made but is not found again ({again.reason or 'it matches once more'})"

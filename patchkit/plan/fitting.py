@@ -32,7 +32,7 @@ def fitting(make: Callable[[frozenset[str]], Plan]) -> Plan:
     return replace(plan, patches=_explained(known.values(), left), left=left)
 
 
-def foreseen(statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:
+def with_left_out(statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:
     """Return a tree's statuses, with the reason for each default patch that apply would leave out."""
     return _explained(statuses, _stuck([status for status in statuses if status.patch.default]))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from patchkit import collector
-from patchkit.codemods.examination import Examination, Standing, absent, ambiguous
+from patchkit.codemods.examination import Examination, SiteState, absent, ambiguous
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import Scope, base_names, resolve
 from patchkit.plan.recollection import Found
@@ -191,7 +191,7 @@ class Workspace:
         """Return the scope at the first address that the tree has, or an examination that says why there is none."""
         place = self.locate(addresses[0].files, addresses[0].scope)
         for address in addresses[1:]:
-            if isinstance(place, ScopeInFile) or place.standing is not Standing.ABSENT:
+            if isinstance(place, ScopeInFile) or place.state is not SiteState.ABSENT:
                 break
             place = self.locate(address.files, address.scope)
         return place
@@ -314,9 +314,9 @@ class Workspace:
         found = self.recollection.find(about, self.answer)
         if found is None:
             asking = self.snapshot(asking=True)
-            found = Found(standing="holds" if asking._holds(fact) else "")
+            found = Found(state="holds" if asking._holds(fact) else "")
             self.recollection.keep(about, asking.asked, found)
-        return bool(found.standing)
+        return bool(found.state)
 
     def _holds(self, fact: Fact) -> bool:
         if fact.scopes == ("",):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
-    from patchkit.plan.status import PatchStatus, Plan, Standing
+    from patchkit.plan.status import PatchStatus, Plan, TreeStatus
     from patchkit.tree.tree import Tree
 
     Contents = Mapping[str, bytes | None]
@@ -123,9 +123,9 @@ class Planner:
         there = OverlayTree(self._tree, contents) if contents else self._tree
         return inspect(there, vendor.pointed(patches) if vendor.is_vendored(there) else patches)
 
-    def standing(self, contents: Contents | None = None) -> Standing:
-        """Return the cached result of ``cache.standing`` for all patches."""
-        return cache.standing(OverlayTree(self._tree, contents) if contents else self._tree, self._patches)
+    def tree_status(self, contents: Contents | None = None) -> TreeStatus:
+        """Return the cached result of ``cache.tree_status`` for all patches."""
+        return cache.tree_status(OverlayTree(self._tree, contents) if contents else self._tree, self._patches)
 
     def _named(self, ids: Sequence[str]) -> tuple[Patch, ...]:
         return tuple(patch for patch in self._patches if patch.id in ids)

@@ -53,14 +53,14 @@ class Decisions(Generic[Told]):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """The result for an edit: its file, scope and standing, the imports that it adds, and the reason of a conflict.
+    """The result for an edit: its file, scope and state, the imports that it adds, and the reason of a conflict.
 
-    ``reason`` is None if it was never computed. For a fact only ``standing`` is set, empty if the fact is false.
+    ``reason`` is None if it was never computed. For a fact only ``state`` is set, empty if the fact is false.
     """
 
     file: str = ""
     scope: str = ""
-    standing: str = ""
+    state: str = ""
     brings: tuple[str, ...] = ()
     reason: str | None = None
 

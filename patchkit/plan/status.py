@@ -49,7 +49,7 @@ class PatchStatus:
 
 
 @dataclass(frozen=True)
-class Standing:
+class TreeStatus:
     """Each patch's status on a tree, and the ids of unknown patches that the tree's comments name."""
 
     patches: tuple[PatchStatus, ...]

@@ -33,7 +33,7 @@ VENDORED = f"{NAME}.{FOLDER}.runtime"
 _OUTSIDE = re.compile(rf"from ({re.escape(PACKAGE)}) import")
 # A fork may have renamed the package.
 _INSIDE = re.compile(rf"from (\w+\.{FOLDER}\.runtime) import")
-_ROOMS = ("runtime", "backends")
+_PACKAGES = ("runtime", "backends")
 _HEADER = f"""\
 # Copyright the patchkit authors. SPDX-License-Identifier: Apache-2.0
 # Licensed under the Apache License, Version 2.0: http://www.apache.org/licenses/LICENSE-2.0
@@ -49,8 +49,8 @@ def runtime_files() -> Mapping[str, bytes]:
     """Return the files of the vendored runtime, by path in the package folder, without importing them."""
     home = Path(__file__).parents[1]
     found = {f"{FOLDER}/__init__.py": b'"""What patched code imports at serving time."""\n'}
-    for room in _ROOMS:
-        for path in sorted((home / room).rglob("*.py")):
+    for package in _PACKAGES:
+        for path in sorted((home / package).rglob("*.py")):
             found[f"{FOLDER}/{path.relative_to(home).as_posix()}"] = path.read_bytes()
     return {file: _HEADER.encode() + content for file, content in found.items()}
 

@@ -91,7 +91,7 @@ def commits(there: Linked, plan: Plan, patches: PatchSet, runtime: str) -> tuple
                 break
             try:
                 identifier = there.commit(
-                    sorted(files), message([s.patch for s in group], patches.wishes.subject_prefix)
+                    sorted(files), message([s.patch for s in group], patches.settings.subject_prefix)
                 )
             except RefusedCommitError as error:
                 first = first or error

@@ -77,7 +77,7 @@ class Origins:
         """Read the ledger of ``tree``. Raise TreeError if it is damaged. ``statuses`` are computed if not given."""
         self._tree = tree
         self._planner = planner
-        self._inspect = statuses or (lambda: planner.standing(before_markers(tree)).patches)
+        self._inspect = statuses or (lambda: planner.tree_status(before_markers(tree)).patches)
         self._store = Store(tree.package)
         self.ledger: Ledger = self._store.read()
 

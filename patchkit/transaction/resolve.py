@@ -173,7 +173,7 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
                     continue
                 marked, stands = store.get(known.applied), tree.read(file) or b""
                 block = next((b for b in blocks_in(marked) if (b.patch, b.edit) == (patch, edit)), None)
-                bounds = _standing(marked, block, stands) if block is not None else None
+                bounds = _conflict_lines(marked, block, stands) if block is not None else None
                 if block is None or bounds is None:
                     continue
                 back = _lines(marked)[block.start + 1 : block.start + 1 + block.found]
@@ -204,7 +204,7 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
     )
 
 
-def _standing(marked: bytes, block: Block, stands: bytes) -> tuple[int, int] | None:
+def _conflict_lines(marked: bytes, block: Block, stands: bytes) -> tuple[int, int] | None:
     """Return the lines of a conflict in a file, also if some of its markers were removed; None if all were."""
     start, end = _bounds(marked, block, stands)
     lines = _lines(stands)

@@ -85,7 +85,7 @@ class Backends:
         """Return whether a backend's flag is False, or can be False in some configuration."""
         return self._opt_out_of(cls) is not None
 
-    def answers_itself(self, cls: Class) -> bool:
+    def has_flag_property(self, cls: Class) -> bool:
         """Return whether a backend defines the flag as a property, so that its value depends on the instance."""
         return mirror.FLAG in cls.methods
 

@@ -54,12 +54,13 @@ def test_a_group_is_applied_and_taken_back(tree: CheckoutTree) -> None:
 
 
 def test_a_group_names_the_opt_in_patches_that_it_does_not_include(tree: CheckoutTree) -> None:
-    told = "@speed does not include opt-in patches; to apply one, name it: t-risky\n"
+    told = "not applied because only their group was named:\n  t-risky  Toy t-risky\n"
     assert told in run("apply", tree.root, "@speed", "--dry-run").stdout
     assert told in run("apply", tree.root, "@speed").stdout
-    assert "opt-in patches" not in run("apply", tree.root, "@speed", "t-risky").stdout
-    assert "opt-in patches" not in run("apply", tree.root, "@speed").stdout, "it is applied"
-    assert "opt-in patches" not in run("apply", tree.root).stdout
+    assert states("status", tree.root)["t-risky"] == "pending"
+    assert "Opt-in" not in run("apply", tree.root, "@speed", "t-risky").stdout
+    assert "Opt-in" not in run("apply", tree.root, "@speed").stdout, "it is applied"
+    assert "Opt-in" not in run("apply", tree.root).stdout
 
 
 def test_a_named_patch_that_is_not_applicable_is_given_its_reason(tree: CheckoutTree, toys: Path) -> None:

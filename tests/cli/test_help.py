@@ -40,3 +40,20 @@ def test_a_command_says_what_it_does_in_a_sentence_and_explains_every_option(nam
         assert not isinstance(param, click.Option) or (param.help or "").endswith((".", ").")), param.name
     assert ("TREE is an sglang checkout" in text) is bool(re.search(r"\[TREE\]|--on TREE +", text))
     assert ("PATCH is a patch's name" in text) is ("[PATCH]..." in text)
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("apply", "--runtime", "vendord"), "help: did you mean vendored? patchkit apply --help\n"),
+        (("status", "--format", "jsn"), "help: did you mean json? patchkit status --help\n"),
+        (("verify", "--level", "everything"), "help: patchkit verify --help\n"),
+        (("matrix", "--jobs", "many", "."), "help: patchkit matrix --help\n"),
+    ],
+)
+def test_a_misspelt_value_of_an_option_is_answered_with_the_nearest_choice(
+    words: tuple[str, ...], hint: str
+) -> None:
+    result = CliRunner().invoke(main, words, prog_name="patchkit")
+    assert result.exit_code == 2
+    assert result.stderr.endswith(hint)

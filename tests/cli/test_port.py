@@ -520,7 +520,7 @@ def test_a_conflict_of_a_port_that_a_person_finished_is_recorded_and_reverted_wi
 def test_a_conflict_that_a_port_did_not_leave_is_refused_with_what_to_type(fork: Path) -> None:
     said = " ".join(run("resolve", fork, "77", "edit-9", code=2).output.split())
     assert "77 left no conflict 'edit-9'" in said
-    assert f"patchkit status {fork} shows what does" in said
+    assert f"patchkit status {fork} lists the conflicts" in said
 
 
 def test_a_conflict_of_a_port_is_given_up_and_the_rest_is_reverted_by_its_name(

@@ -438,7 +438,7 @@ def add_kernel_choices(choices):
         ("--graph part", "argument --graph: invalid choice: 'part' (choose from full, none)", "server_args"),
         (
             "--mode slower",
-            "argument --mode: invalid choice: 'slower' (choose from fast, slow)",
+            "argument --mode: invalid choice: 'slower' (choose from fast, slow); did you mean slow?",
             "server_args",
         ),
         ("--steps three --graph part", "argument --steps: invalid int value: 'three'", "server_args"),
@@ -460,7 +460,7 @@ def test_a_value_that_the_command_lines_parser_refuses_is_refused_first_in_its_w
     assert (refused.why if refused else "") == why
     if refused:
         assert refused.where.startswith(f"srt/{file}.py:")
-        answer: Any = json.loads(run(fork, *words.split(), "--json").stdout)
+        answer: Any = json.loads(run(fork, *words.split(), "--json", code=1).stdout)
         assert answer["verdict"] == "The server refuses to start with these options."
         assert answer["refused"] == {"why": why, "where": refused.where, "remedies": []}
 
@@ -469,7 +469,7 @@ def test_a_value_of_a_configuration_file_is_parsed_as_one_of_the_command_line(
     fork: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "server.yaml").write_text("tp-size: two\n")
-    refused = json.loads(run(fork, "--config", tmp_path / "server.yaml", "--json").stdout)["refused"]
+    refused = json.loads(run(fork, "--config", tmp_path / "server.yaml", "--json", code=1).stdout)["refused"]
     assert refused["why"] == "argument --tensor-parallel-size/--tp-size: invalid int value: 'two'"
 
 
@@ -738,7 +738,7 @@ class ServerArgs:
 @pytest.mark.parametrize(
     ("name", "text", "match"),
     [
-        ("gone.yaml", None, "no such file here"),
+        ("gone.yaml", None, "gone.yaml: no such file"),
         ("server.json", "{}", "ends in .yaml or .yml"),
         ("server.yaml", "just words", "not a mapping of options"),
         ("server.yaml", "1: 2", "not a mapping of options"),
@@ -748,7 +748,7 @@ class ServerArgs:
         (
             "server.yaml",
             "attention-backend:",
-            "attention-backend has no value: write `attention-backend: VALUE`",
+            "attention-backend has no value\nhelp: write `attention-backend: VALUE`",
         ),
         ("server.yaml", "# long\n" * 2**16, "more than 256 KiB"),
         ("server.yaml", "no-such-option: 1", "no such option"),
@@ -958,7 +958,7 @@ def test_one_branch_is_named_where_a_server_would_not_start_with_several(fork: P
     )
     (fork / "srt" / "server_args.py").write_bytes(arguments)
     words = ("--attention-backend", "free", *EAGLE, "--speculative-eagle-topk", "4", "--json")
-    answer: Any = json.loads(run(fork, *words).stdout)
+    answer: Any = json.loads(run(fork, *words, code=1).stdout)
     assert answer["verdict"] == "The server refuses to start with these options."
     assert answer["refused"]["where"].startswith("srt/speculative/draft_utils.py:")
     assert answer["refused"]["remedies"] == ["--speculative-eagle-topk 1"]
@@ -981,11 +981,11 @@ SEVERAL = ("--attention-backend", "free", "--speculative-eagle-topk", "4", *EAGL
 def test_a_server_that_its_settings_refuse_is_said_to_be_refused_before_anything_else(fork: Path) -> None:
     _checking(fork, TOO_MANY)
     line = (fork / "srt" / "server_args.py").read_text().split("raise ValueError")[0].count("\n") + 1
-    verdict, _, why, way = run(fork, *SEVERAL).stdout.splitlines()[:4]
+    verdict, _, why, way = run(fork, *SEVERAL, code=1).stdout.splitlines()[:4]
     assert verdict == "The server refuses to start with these options."
     assert why == f"ValueError: free takes one branch, not 4 (srt/server_args.py:{line})"
     assert way.strip() == "starts with: --speculative-eagle-topk 1"
-    answer: Any = json.loads(run(fork, *SEVERAL, "--json").stdout)
+    answer: Any = json.loads(run(fork, *SEVERAL, "--json", code=1).stdout)
     assert (answer["kept"], answer["keepers"], answer["worth"]) == (False, [], [])
     assert (
         json.loads(run(fork, *SEVERAL[2:], "--attention-backend", "held", "--json").stdout)["refused"] is None
@@ -998,7 +998,7 @@ def test_an_option_that_a_server_would_start_without_is_named(fork: Path) -> Non
 """
     _checking(fork, check)
     words = (*SEVERAL, "--enable-two-batch-overlap", "--json")
-    refused = json.loads(run(fork, *words).stdout)["refused"]
+    refused = json.loads(run(fork, *words, code=1).stdout)["refused"]
     assert refused["why"] == "AssertionError: two batches do not overlap here"
     assert refused["remedies"] == ["leave out --enable-two-batch-overlap"]
 
@@ -1110,7 +1110,7 @@ def check(settings):
 def test_a_number_that_is_missing_where_the_server_compares_it_is_a_refusal(fork: Path) -> None:
     _checking(fork, b"        if self.speculative_eagle_topk > 1:\n            self.tp_size = 1\n")
     words = ("--attention-backend", "free", *EAGLE, "--json")
-    refused = json.loads(run(fork, *words).stdout)["refused"]
+    refused = json.loads(run(fork, *words, code=1).stdout)["refused"]
     why = "TypeError: '>' not supported between instances of 'NoneType' and 'int': self.speculative_eagle_topk > 1"
     assert refused["why"] == why
     assert refused["remedies"] == ["--speculative-eagle-topk 1"]
@@ -1121,7 +1121,7 @@ def test_a_number_that_is_a_text_in_a_server_args_json_is_a_refusal(fork: Path, 
     _checking(fork, b"        if self.tp_size > 1:\n            self.ep_size = 1\n")
     (tmp_path / "args.json").write_text(json.dumps({"tp_size": "two"}))
     words = ("--server-args", tmp_path / "args.json", "--attention-backend", "free", *EAGLE, "--json")
-    refused = json.loads(run(fork, *words).stdout)["refused"]
+    refused = json.loads(run(fork, *words, code=1).stdout)["refused"]
     assert refused["why"] == (
         "TypeError: '>' not supported between instances of 'str' and 'int': self.tp_size > 1"
     )
@@ -1154,20 +1154,29 @@ def test_a_message_of_which_a_part_is_unknown_names_the_options_that_are_refused
             raise {raised}
 """
     _checking(fork, check.encode())
-    refused = json.loads(run(fork, *SEVERAL, "--json").stdout)["refused"]
+    refused = json.loads(run(fork, *SEVERAL, "--json", code=1).stdout)["refused"]
     assert refused["why"] == why
     assert "{" not in refused["why"]
 
 
 @pytest.mark.parametrize(
-    ("words", "why"),
+    ("words", "why", "hint"),
     [
-        (("--attention-backend", "bogus", *EAGLE), "ValueError: Invalid attention backend: bogus"),
-        (("--attention-backend", "free", *EAGLE[:-1], "--speculative-algorithm", "EAGEL"), "KeyError"),
+        (("--attention-backend", "bogus", *EAGLE), "ValueError: Invalid attention backend: bogus", "bogus"),
+        (
+            ("--attention-backend", "fre", *EAGLE),
+            "ValueError: Invalid attention backend: fre",
+            "; did you mean free?",
+        ),
+        (
+            ("--attention-backend", "free", *EAGLE[:-1], "--speculative-algorithm", "EAGEL"),
+            "KeyError",
+            "; did you mean EAGLE?",
+        ),
     ],
 )
 def test_a_backend_or_an_algorithm_that_the_tree_lacks_is_refused_where_the_tree_refuses_it(
-    fork: Path, words: tuple[str, ...], why: str
+    fork: Path, words: tuple[str, ...], why: str, hint: str
 ) -> None:
     runner = b"""
 from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
@@ -1189,12 +1198,14 @@ class ModelRunner:
 """,
     )
     (fork / "srt" / "speculative" / "spec_info.py").write_bytes(text)
-    refused = json.loads(run(fork, *words, "--json").stdout)["refused"]
+    refused = json.loads(run(fork, *words, "--json", code=1).stdout)["refused"]
     assert refused["why"].startswith(why)
+    assert refused["why"].endswith(hint)
     registering = b'from sglang.srt.speculative.spec_info import register\n\nregister("EAGEL")\n'
     (fork / "srt" / "own.py").write_bytes(registering)
-    refused = json.loads(run(fork, *words, "--json").stdout)["refused"]
-    assert (refused is None) is ("EAGEL" in words)
+    is_known = "EAGEL" in words
+    refused = json.loads(run(fork, *words, "--json", code=0 if is_known else 1).stdout)["refused"]
+    assert (refused is None) is is_known
 
 
 def test_settings_whose_check_does_not_end_are_not_said_to_be_refused(fork: Path) -> None:

@@ -509,7 +509,7 @@ def test_a_diff_of_another_tree_is_refused(tree: CheckoutTree, tmp_path: Path) -
 
 def test_a_patch_that_is_there_is_not_written_over(tree: CheckoutTree, tmp_path: Path) -> None:
     add_patch(tmp_path, "own", attribute(MIRROR, "Mirror", "a = 1"))
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already has a patch"):
         drafted(tree, tmp_path, BEFORE.replace("4", "5"))
 
 

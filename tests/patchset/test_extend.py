@@ -8,7 +8,7 @@ import pytest
 from support.programs import check_noop, rewritten
 from support.toys import add_patch
 
-from patchkit.codemods.examination import Standing
+from patchkit.codemods.examination import SiteState
 from patchkit.codemods.kind import codemod_of
 from patchkit.errors import UsageError
 from patchkit.patchset import load
@@ -73,7 +73,7 @@ def test_a_further_way_may_have_code_of_its_own(own: Path) -> None:
 
 def test_another_way_to_have_the_change_is_known(own: Path) -> None:
     found = edit(extend(own, '[edit.lend]\nalready = ["$d.give($b)"]\n'), "lend")
-    check_noop(codemod_of(found.kind), "desk.give(book)\n", Standing.PRESENT)
+    check_noop(codemod_of(found.kind), "desk.give(book)\n", SiteState.PRESENT)
 
 
 def test_a_further_place_stands_behind_the_patchs_own(own: Path) -> None:

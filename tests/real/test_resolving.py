@@ -145,7 +145,7 @@ def sites_of_several_statements(tree: Tree) -> Iterator[tuple[Patch, Edit, Scope
                 continue
             found = [
                 match
-                for find, _ in edit.kind.ways
+                for find, _ in edit.kind.forms
                 if find.strip()
                 for match in Pattern.compile(find).find(place.scope.node, place.scope.path)
             ]
@@ -167,7 +167,7 @@ def test_whichever_statement_a_fork_has_otherwise_all_that_the_edit_looks_for_is
                 module, path, syntax.as_statement(syntax.node_at(module, path).visit(own))
             )
             scope = Scope(forked, place.scope.path, place.scope.name)
-            finds = (Pattern.compile(find) for find, _ in edit.kind.ways if find.strip())
+            finds = (Pattern.compile(find) for find, _ in edit.kind.forms if find.strip())
             if not own.done or any(find.find(scope.node, scope.path) for find in finds):
                 continue
             seen += 1

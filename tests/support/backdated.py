@@ -15,7 +15,7 @@ import libcst as cst
 import msgspec
 import pytest
 
-from patchkit.codemods.examination import Standing
+from patchkit.codemods.examination import SiteState
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import Scope, resolve
 from patchkit.codemods.language.statements import CompiledVariant, Statements
@@ -68,7 +68,7 @@ class Edit(_Place, frozen=True, kw_only=True, tag="edit", forbid_unknown_fields=
         variant = CompiledVariant(Pattern.compile(self.find), self.code)
         context = tuple(map(Pattern.compile, self.context))
         finding = Statements((variant,), context=context, every=self.every).examine(scope, "")
-        assert finding.standing is Standing.READY, f"{self.file}: {self.scope}: {finding.reason}"
+        assert finding.state is SiteState.READY, f"{self.file}: {self.scope}: {finding.reason}"
         assert finding.rewrite is not None
         return finding.rewrite()
 

@@ -11,7 +11,7 @@ from typing import Any
 import libcst as cst
 import msgspec
 
-from patchkit.codemods.examination import Codemod, Examination, Standing
+from patchkit.codemods.examination import Codemod, Examination, SiteState
 from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.language.scope import Scope, resolve
 from patchkit.tree.plain import plain
@@ -45,13 +45,13 @@ def comments(source: str) -> Counter[str]:
 def rewritten(codemod: Codemod, source: str, at: str = "") -> str:
     """Make the edit and assert what holds of every edit: it compiles, keeps comments, and is found again."""
     finding = examine(codemod, source, at)
-    assert finding.standing is Standing.READY, finding.reason
+    assert finding.state is SiteState.READY, finding.reason
     assert finding.rewrite is not None
     after = finding.rewrite().code
     compile(after, "program.py", "exec")
     assert not comments(source) - comments(after), f"a comment is lost:\n{after}"
     again = examine(codemod, after, at)
-    assert again.standing is Standing.PRESENT, f"{again.reason} in\n{after}"
+    assert again.state is SiteState.PRESENT, f"{again.reason} in\n{after}"
     assert finding.rewrite().code == after
     return after
 
@@ -60,10 +60,10 @@ def check_transformed(codemod: Codemod, before: str, after: str, at: str = "") -
     assert rewritten(codemod, program(before), at) == program(after)
 
 
-def check_noop(codemod: Codemod, source: str, standing: Standing, at: str = "", reason: str = "") -> None:
+def check_noop(codemod: Codemod, source: str, state: SiteState, at: str = "", reason: str = "") -> None:
     """Assert that the program is left alone, and that a refusal says ``reason``."""
     finding = examine(codemod, program(source), at)
-    assert finding.standing is standing, finding.reason
+    assert finding.state is state, finding.reason
     assert finding.rewrite is None
     assert reason in finding.reason
-    assert bool(finding.reason) is (standing is not Standing.PRESENT or bool(reason))
+    assert bool(finding.reason) is (state is not SiteState.PRESENT or bool(reason))

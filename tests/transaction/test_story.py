@@ -78,7 +78,7 @@ class Asked:
 
     @staticmethod
     def of(tree: CheckoutTree, patches: PatchSet, names: tuple[str, ...]) -> Asked:
-        standing = api.standing(tree, patches)
+        found = api.tree_status(tree, patches)
         planned = [(c.file, c.before, c.after) for c in api.diff(tree, patches, IDS).changes]
         verdict = api.verify(tree, patches, Terms(Confidence.LIKELY))
         checks = [(r.check, r.outcome, r.summary, r.findings) for r in verdict.results]
@@ -91,8 +91,8 @@ class Asked:
         except PatchkitError as error:
             refusal = str(error).replace(str(tree.root), "TREE")
         texts = {file: (tree.package / file).read_bytes() for file in tree.files("")}
-        said = [(s.patch.id, s.state, s.edits, s.reason) for s in standing.patches if s.patch.id in IDS]
-        read = (said, standing.unknown, rows, findings)
+        said = [(s.patch.id, s.state, s.edits, s.reason) for s in found.patches if s.patch.id in IDS]
+        read = (said, found.unknown, rows, findings)
         return Asked(read, planned, checks, refusal, reverted, texts)
 
 

@@ -113,7 +113,7 @@ class Calls:
                 self._frame.use(Use.ITERATION, keyword.value, value, env)
                 continue
             if keyword.arg in mirror.MIRROR:
-                self._frame.hand_on(keyword.value, value, env)
+                self._frame.use_stale(keyword.value, value, env)
             found.append((keyword.arg, keyword.value, self._frame.with_object(value, keyword.value, env)))
         return found
 
@@ -284,7 +284,7 @@ class Calls:
             if any(map(facts.CAPTURE.search, (method.name, *flags))):
                 continue  # A batch made for a capture has its mirror.
             for name in places.keys() & set(mirror.MIRROR):
-                self._frame.hand_on(places[name], bound[name], env)
+                self._frame.use_stale(places[name], bound[name], env)
             made = Call(self._frame.context, method, cls, self._steps(bound, env))
             summaries = (
                 self._frame.questions.settled(made) if plain and not self._filled(bound, env) else None

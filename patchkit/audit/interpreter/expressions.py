@@ -283,7 +283,7 @@ class Expressions:
     def _assign_field(self, base: Value, target: ast.Attribute, value: Value, env: Environment) -> None:
         name = target.attr
         if name in mirror.MIRROR and self._frame.questions.is_record(base.cls):
-            self._frame.hand_on(target, value, env)
+            self._frame.use_stale(target, value, env)
         if base.obj is None:
             return
         if name in mirror.TRACKED and value.nulls == NONE and self._frame.questions.is_record(base.cls):

@@ -78,7 +78,7 @@ class Frame:
                 if held.identity == value.identity:
                     env.cells[cell] = replace(held, nulls=SOME, tainted=False)
 
-    def hand_on(self, node: ast.expr, value: Value, env: Environment) -> None:
+    def use_stale(self, node: ast.expr, value: Value, env: Environment) -> None:
         """Record the use of a buffer that was not refilled in place of a batch's missing mirror."""
         if value.kind != KIND or always_refreshed(self.module):
             return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from patchkit.cli.answers.base import States, TreeAnswer, states
 
 if TYPE_CHECKING:
-    from patchkit.plan.status import Standing
+    from patchkit.plan.status import TreeStatus
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -17,6 +17,6 @@ class Status(States, frozen=True, kw_only=True):
     unknown: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, tree: CheckoutTree, standing: Standing) -> Status:
+    def of(cls, tree: CheckoutTree, status: TreeStatus) -> Status:
         """Return the answer for a tree."""
-        return cls(tree=TreeAnswer.of(tree), patches=states(tree, standing.patches), unknown=standing.unknown)
+        return cls(tree=TreeAnswer.of(tree), patches=states(tree, status.patches), unknown=status.unknown)

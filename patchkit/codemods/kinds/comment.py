@@ -1,4 +1,4 @@
-"""``comment``: what stands above a statement changes, comments and blank lines, and no code does."""
+"""``comment``: change the comments and blank lines above a statement."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Place(NamedTuple):
-    """A statement, how many of its neighbours are there, and the lines that come above it, None if they are there."""
+    """A statement, the number of its neighbours found, and the new lines above it, None if they are in place."""
 
     score: int
     path: Path
@@ -30,10 +30,10 @@ class _Place(NamedTuple):
 
 
 class Comment(Kind, frozen=True, kw_only=True, tag="comment", forbid_unknown_fields=True):
-    """Have the comments and blank lines ``code`` stand above the statement ``find``, in place of ``gone``.
+    """Put the comments and blank lines ``code`` above the statement ``find``, in place of ``gone``.
 
-    Of a statement with blocks only its header counts, of a definition only its name. Of several the one counts that
-    has the most neighbours: those above and below that ``behind`` and ``before`` name, and ``within`` around it.
+    A statement with blocks is matched by its header, a definition by its name. If several statements match, the one
+    with the most neighbours is used: ``behind`` above it, ``before`` below it, and ``within`` around it.
     """
 
     find: str
@@ -46,7 +46,7 @@ class Comment(Kind, frozen=True, kw_only=True, tag="comment", forbid_unknown_fie
     writes: ClassVar[tuple[str, ...]] = ()
 
     def codemod(self) -> Codemod:
-        """Return the edit; ValueError names the key that is wrong."""
+        """Return the edit. Raise ValueError that names the malformed key."""
         if beside.head("find", self.find) is None:
             raise ValueError("key `find`: empty")
         for key in ("code", "gone"):
@@ -94,7 +94,7 @@ class Comment(Kind, frozen=True, kw_only=True, tag="comment", forbid_unknown_fie
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "A comment comes; the statement's blocks do not count.",
+            "A comment is added; the statement's blocks are not compared.",
             'find = "if late:\\n    ..."\ncode = "# a penny a day"',
             before="""
             def settle(late, days):
@@ -111,7 +111,7 @@ class Comment(Kind, frozen=True, kw_only=True, tag="comment", forbid_unknown_fie
             scope="settle",
         ),
         Example(
-            "Another takes its place, and so do blank lines.",
+            "A comment is replaced, with blank lines above it.",
             'find = "charge(days)"\ncode = "\\n# a penny a day\\n# but for members"\ngone = "# a penny a day"',
             before="""
             count(days)
@@ -130,7 +130,7 @@ class Comment(Kind, frozen=True, kw_only=True, tag="comment", forbid_unknown_fie
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The comment is there.",
+            "The comment is present.",
             'find = "charge(days)"\ncode = "# two pence a day"\ngone = "# a penny a day"',
             before="""
             count(days)
@@ -141,7 +141,7 @@ class Comment(Kind, frozen=True, kw_only=True, tag="comment", forbid_unknown_fie
     )
     INVALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "Two statements that are alike are never guessed between.",
+            "Two statements that match equally well are ambiguous.",
             'find = "charge(days)"\ncode = "# a penny a day"',
             before="""
             charge(days)
@@ -150,12 +150,16 @@ class Comment(Kind, frozen=True, kw_only=True, tag="comment", forbid_unknown_fie
             refusal="several places match, expected one: `charge(days)`, `charge(days)`",
         ),
         Example(
-            "What goes has to be there.",
+            "The comment to replace must be present.",
             'find = "charge(days)"\ncode = "# two pence a day"\ngone = "# a penny a day"',
             before="charge(days)",
             refusal="expected `# a penny a day`, which is not there",
         ),
-        Example("It holds no code.", 'find = "f()"\ncode = "g()"', refusal="neither a comment nor blank"),
+        Example(
+            "`code` must not contain code.",
+            'find = "f()"\ncode = "g()"',
+            refusal="neither a comment nor blank",
+        ),
     )
 
 
@@ -169,7 +173,7 @@ def _lead(statement: cst.BaseStatement) -> list[str]:
 
 
 def _changed(lines: list[str], come: list[str], gone: list[str]) -> list[str] | None:
-    """Return what becomes of the lines above a statement, the same if they are right; None if they say otherwise."""
+    """Return the new lines above a statement, the same if they are in place; None if other comments are there."""
     if lines in (come, gone):
         return come
     old, new = ([each for each in said if each] for said in (gone, come))
@@ -190,7 +194,7 @@ def _blank(lines: Sequence[str]) -> int:
 
 
 def _at(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
-    """Return where these lines stand one below the other."""
+    """Return the index at which these lines occur in sequence."""
     size = len(wanted)
     return next((at for at in range(len(lines) - size + 1) if [*lines[at : at + size]] == [*wanted]), None)
 

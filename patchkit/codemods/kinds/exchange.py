@@ -1,4 +1,4 @@
-"""``exchange``: statements take the place of others, or of none, which their neighbours tell."""
+"""``exchange``: replace, add or remove statements at a place that is identified by its neighbours."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from patchkit.codemods.language.scope import Scope
 
 _SHORT = 2
-"""Names that a statement has to have to be known without neighbours."""
+"""The fewest names with which statements are found without a neighbour."""
 
 
 class _Place(NamedTuple):
-    """Statements ``start`` to ``end`` of a block, and how many neighbours they have."""
+    """Statements ``start`` to ``end`` of a block, and the number of their neighbours found."""
 
     score: int
     block: Block
@@ -37,11 +37,10 @@ class _Place(NamedTuple):
 class Exchange(Kind, frozen=True, kw_only=True, tag="exchange", forbid_unknown_fields=True):
     """Put ``code`` in place of the statements ``find``, between those that ``behind`` and ``before`` name.
 
-    Without ``find`` the statements come, without ``code`` they go. All is plain Python, without placeholders. Layout
-    does not count in what is looked for, nor do the blocks of ``behind``, ``before`` and ``within``, the statement
-    around the place. Of several places the one with the most neighbours counts. ``code`` stays as it is laid out, with
-    its comments and with as many blank lines above it as it begins with; ``apart`` says how many blank lines are then
-    above what follows.
+    Without ``find`` the statements are added, without ``code`` they are removed. All keys are plain Python, without
+    placeholders. Layout is not compared, and neither are the blocks of ``behind``, ``before`` and ``within``, the
+    statement around the place. If several places match, the one with the most neighbours is used. ``code`` keeps its
+    layout, its comments, and the blank lines that it begins with; ``apart`` is the number of blank lines below it.
     """
 
     find: str = ""
@@ -52,11 +51,11 @@ class Exchange(Kind, frozen=True, kw_only=True, tag="exchange", forbid_unknown_f
     apart: int = -1
 
     def codemod(self) -> Codemod:
-        """Return the edit; ValueError names the key that is wrong."""
+        """Return the edit. Raise ValueError that names the malformed key."""
         if not self.find.strip() and not self.code.strip():
             raise ValueError("key `code`: empty, and so is `find`, so that nothing changes")
         if not self.find.strip() and not (self.behind.strip() or self.before.strip()):
-            raise ValueError("key `behind`: without `find`, it or `before` has to tell the place")
+            raise ValueError("key `behind`: without `find`, it or `before` must identify the place")
         beside.statements("find", self.find)
         beside.statements("code", self.code)
         self._neighbours()
@@ -67,11 +66,11 @@ class Exchange(Kind, frozen=True, kw_only=True, tag="exchange", forbid_unknown_f
 
     @property
     def verbatim(self) -> frozenset[str]:
-        """The lines of the code, which stay as they are laid out."""
+        """The lines of the code, which keep their layout."""
         return frozenset(line.strip() for line in self.code.splitlines())
 
     def examine(self, scope: Scope, note: str) -> Examination:
-        """Look for the statements that go, for those that come, and for their neighbours."""
+        """Look for the statements to remove, for those to add, and for their neighbours."""
         gone, come = beside.statements("find", self.find), beside.statements("code", self.code)
         near = self._neighbours()
         blocks = [*beside.blocks(scope)]
@@ -118,7 +117,7 @@ class Exchange(Kind, frozen=True, kw_only=True, tag="exchange", forbid_unknown_f
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "Of several places the one with the most neighbours counts.",
+            "If several places match, the one with the most neighbours is used.",
             'find = "log(book)"\ncode = "count(book)"\nbehind = "desk.lend(book)"',
             before="""
             log(book)
@@ -133,7 +132,7 @@ class Exchange(Kind, frozen=True, kw_only=True, tag="exchange", forbid_unknown_f
             """,
         ),
         Example(
-            "Without `find` the statements come, laid out as they are.",
+            "Without `find` the statements are added, with their layout.",
             "code = \"\\n# one by one\\nstamp(book,\\n      14)\"\nbehind = 'if book: ...'",
             before="""
             def lend(book):
@@ -155,7 +154,7 @@ class Exchange(Kind, frozen=True, kw_only=True, tag="exchange", forbid_unknown_f
             scope="lend",
         ),
         Example(
-            "Without `code` they go, and `apart` says how far what follows is from what is above.",
+            "Without `code` they are removed; `apart` is the number of blank lines left there.",
             'find = "log(book)"\nbehind = "open()"\nbefore = "lend(book)"\napart = 1',
             before="""
             open()
@@ -189,7 +188,7 @@ class Exchange(Kind, frozen=True, kw_only=True, tag="exchange", forbid_unknown_f
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The statements are there, beside their neighbour.",
+            "The statements are present beside their neighbour.",
             'code = "log(book)"\nbehind = "lend(book)"',
             before="""
             lend(book)
@@ -197,7 +196,7 @@ class Exchange(Kind, frozen=True, kw_only=True, tag="exchange", forbid_unknown_f
             """,
         ),
         Example(
-            "They are gone where their neighbours stand side by side.",
+            "The statements are absent, and their neighbours are adjacent.",
             'find = "log(book)"\nbehind = "open()"\nbefore = "lend(book)"',
             before="""
             open()
@@ -207,7 +206,7 @@ class Exchange(Kind, frozen=True, kw_only=True, tag="exchange", forbid_unknown_f
     )
     INVALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "Two places with as many neighbours are never guessed between.",
+            "Two places with equally many neighbours are ambiguous.",
             'find = "log(book)"\ncode = "count(book)"\nbehind = "lend(book)"',
             before="""
             lend(book)
@@ -218,7 +217,7 @@ class Exchange(Kind, frozen=True, kw_only=True, tag="exchange", forbid_unknown_f
             refusal="several places match, expected one: `log(book)`, `log(book)`",
         ),
         Example(
-            "A statement that says little counts only beside its neighbours.",
+            "A statement with few names matches only beside a neighbour.",
             'find = "return"\ncode = "return 1"\nbehind = "lend(book)"',
             before="""
             def serve(book):
@@ -227,10 +226,12 @@ class Exchange(Kind, frozen=True, kw_only=True, tag="exchange", forbid_unknown_f
             scope="serve",
             refusal="expected `return`, which is not there",
         ),
-        Example("Something changes.", 'behind = "f()"', refusal="key `code`: empty"),
-        Example("A place is told.", 'code = "f()"', refusal="key `behind`: without `find`"),
+        Example("`find` or `code` is required.", 'behind = "f()"', refusal="key `code`: empty"),
         Example(
-            "A neighbour is one statement.",
+            "Without `find`, a neighbour is required.", 'code = "f()"', refusal="key `behind`: without `find`"
+        ),
+        Example(
+            "A neighbour must be one statement.",
             'code = "f()"\nbehind = "g()\\nh()"',
             refusal="key `behind`: not one statement",
         ),
@@ -243,7 +244,7 @@ def _line(place: _Place) -> str:
 
 
 def _places(blocks: Sequence[Block], near: Neighbours, wanted: Sequence[cst.BaseStatement]) -> list[_Place]:
-    """Return where these statements stand; where they say little, only with a neighbour."""
+    """Return the places with these statements; statements with few names need a neighbour there."""
     names = frozenset[str]().union(*map(syntax.names_in, wanted))
     found = []
     for block in blocks:
@@ -257,7 +258,7 @@ def _places(blocks: Sequence[Block], near: Neighbours, wanted: Sequence[cst.Base
 
 
 def _gaps(blocks: Sequence[Block], near: Neighbours) -> list[_Place]:
-    """Return the gaps beside a neighbour; of one below and one above that stand apart that below the one above."""
+    """Return the gaps beside a neighbour; if the two neighbours are apart, the gap below the upper one."""
     found = [
         _Place(near.score(block, at, at), block, at, at)
         for block in blocks
@@ -272,7 +273,7 @@ def _gaps(blocks: Sequence[Block], near: Neighbours) -> list[_Place]:
 
 
 def _bare(blocks: Sequence[Block], near: Neighbours) -> list[_Place]:
-    """Return the gaps where those above and below stand side by side."""
+    """Return the gaps between adjacent neighbours."""
     return [
         _Place(near.score(block, at, at), block, at, at)
         for block in blocks

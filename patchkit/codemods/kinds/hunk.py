@@ -10,7 +10,7 @@ import libcst as cst
 
 from patchkit import collector
 from patchkit.codemods import examination
-from patchkit.codemods.examination import Standing
+from patchkit.codemods.examination import SiteState
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import syntax, texts
 from patchkit.codemods.language.hunks import Hunk as Lines
@@ -71,11 +71,11 @@ class Hunk(Kind, frozen=True, kw_only=True, tag="hunk", forbid_unknown_fields=Tr
         sign = f"# {note.partition(' ')[0]} "
         lines = text.split("\n")
         found = hunk.examine(lines, lambda line: line.lstrip().startswith(sign))
-        if found.standing is Standing.PRESENT:
+        if found.state is SiteState.PRESENT:
             return examination.present()
-        if found.standing is Standing.AMBIGUOUS:
+        if found.state is SiteState.AMBIGUOUS:
             return examination.ambiguous(found.reason)
-        if found.standing is Standing.ABSENT:
+        if found.state is SiteState.ABSENT:
             return examination.absent(found.reason)
         made = _made(scope, lines, _noted(found.lines, found.first, note))
         if made is None:
@@ -196,11 +196,11 @@ def _in_text(hunk: Lines, module: PlainText) -> Examination:
     if not hunk.old:
         return _made_file(hunk, "\n".join(lines))
     found = hunk.examine(lines, lambda _: False)
-    if found.standing is Standing.PRESENT:
+    if found.state is SiteState.PRESENT:
         return examination.present()
-    if found.standing is Standing.READY:
+    if found.state is SiteState.READY:
         return examination.ready(lambda: module.with_changes(content=newline.join(found.lines)))
-    refused = examination.absent if found.standing is Standing.ABSENT else examination.ambiguous
+    refused = examination.absent if found.state is SiteState.ABSENT else examination.ambiguous
     return refused(found.reason)
 
 

@@ -40,7 +40,7 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
     writes: ClassVar[tuple[str, ...]] = ("member",)
 
     @property
-    def ways(self) -> tuple[tuple[str, str], ...]:
+    def forms(self) -> tuple[tuple[str, str], ...]:
         """Each form of the site, with the code that belongs there."""
         test = f"isinstance({self.subject}, "
         return tuple(
@@ -83,11 +83,11 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
             names = {name for each in members for name in constants.named(each, path)}
             if not names.intersection(several(self.beside)):
                 continue
-            standings = {held.standing(test[0], path) for test in found}
-            if standings == {True}:
+            states = {held.is_subject(test[0], path) for test in found}
+            if states == {True}:
                 done |= self.member in names
                 places.append((path, members, found[0][0]))
-            elif False not in standings:
+            elif False not in states:
                 doubtful.append(path)
         if not places and beside_a_helper:
             return examination.present()
@@ -308,7 +308,7 @@ class _Held:
         """Return whether an expression is written as the subject or as a name that holds it."""
         return syntax.same(node, self.subject) or (isinstance(node, cst.Name) and node.value in self.given)
 
-    def standing(self, node: cst.BaseExpression, path: Path) -> bool | None:
+    def is_subject(self, node: cst.BaseExpression, path: Path) -> bool | None:
         """Return whether an expression at a place is the subject; None if it may be."""
         if syntax.same(node, self.subject):
             return not self._is_another(path)

@@ -1,4 +1,4 @@
-"""``items``: items of a list change, which those beside them tell: arguments, elements, names, operands, parameters."""
+"""``items``: replace, add or remove arguments, elements, imported names, operands or parameters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FIELDS = {"arguments": "args", "elements": "elements", "names": "names"}
 
 
 class _List(NamedTuple):
-    """The items of a list, the node that has them, and in which of its fields."""
+    """The items of a list, their node, and its field."""
 
     path: Path
     node: cst.CSTNode
@@ -36,7 +36,7 @@ class _List(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Items ``start`` to ``end`` of a list, and how many neighbours they have."""
+    """Items ``start`` to ``end`` of a list, and the number of their neighbours found."""
 
     score: int
     owner: _List
@@ -47,10 +47,10 @@ class _Place(NamedTuple):
 class Items(Kind, frozen=True, kw_only=True, tag="items", forbid_unknown_fields=True):
     """Put the items ``code`` in place of the items ``find`` of a list, between ``behind`` and ``before``.
 
-    ``list`` says of what: the arguments of a call, the elements of a list, tuple, set or dict, the names of an import,
-    the operands of `and` or `or`, the parameters of the function itself. ``of`` is what is called, or the module that
-    names are imported from; for a list it may be the name that it is assigned to. Without ``find`` the items come,
-    without ``code`` they go. Of several places the one with the most neighbours counts.
+    ``list`` is the kind of list: the arguments of a call, the elements of a list, tuple, set or dict, the names of an
+    import, the operands of `and` or `or`, or the parameters of the function itself. ``of`` is the called function, the
+    module that names are imported from, or the name that a list is assigned to. Without ``find`` the items are added,
+    without ``code`` they are removed. If several places match, the one with the most neighbours is used.
     """
 
     list: Lists
@@ -61,11 +61,11 @@ class Items(Kind, frozen=True, kw_only=True, tag="items", forbid_unknown_fields=
     of: str = ""
 
     def codemod(self) -> Codemod:
-        """Return the edit; ValueError names the key that is wrong."""
+        """Return the edit. Raise ValueError that names the malformed key."""
         if self.find == self.code:
             raise ValueError("key `code`: as `find`, so that nothing changes")
-        if not self.find and not (self.behind or self.before or self._may_stand_anywhere):
-            raise ValueError("key `behind`: without `find`, it or `before` has to tell the place")
+        if not self.find and not (self.behind or self.before or self._is_unordered):
+            raise ValueError("key `behind`: without `find`, it or `before` must identify the place")
         for key in ("find", "code"):
             for text in getattr(self, key):
                 self._item(key, text)
@@ -74,19 +74,19 @@ class Items(Kind, frozen=True, kw_only=True, tag="items", forbid_unknown_fields=
 
     @property
     def written(self) -> tuple[str, ...]:
-        """The items that come, those that are code by themselves."""
+        """The items to add, as code."""
         return (
             self.code if self.list in {"elements", "operands"} else tuple(f"f({code})" for code in self.code)
         )
 
     @property
-    def ways(self) -> tuple[tuple[str, str], ...]:
-        """None: its place says where."""
+    def forms(self) -> tuple[tuple[str, str], ...]:
+        """None, since the place alone identifies the site."""
         return ()
 
     @property
-    def _may_stand_anywhere(self) -> bool:
-        """Whether the order of the items says nothing, so that neither neighbour has to be there."""
+    def _is_unordered(self) -> bool:
+        """Whether the order of the items has no meaning, so that neither neighbour has to be present."""
         if self.list == "arguments":
             items = [self._item("code", text) for text in (*self.find, *self.code)]
             return bool(self.of) and all(isinstance(each, cst.Arg) and each.keyword for each in items)
@@ -107,7 +107,7 @@ class Items(Kind, frozen=True, kw_only=True, tag="items", forbid_unknown_fields=
         return found[0]
 
     def examine(self, scope: Scope, note: str) -> Examination:
-        """Look for the items that go, for those that come, and for their neighbours."""
+        """Look for the items to remove, for those to add, and for their neighbours."""
         gone = [self._item("find", text) for text in self.find]
         come = [self._item("code", text) for text in self.code]
         above, below = self._neighbours()
@@ -142,11 +142,11 @@ class Items(Kind, frozen=True, kw_only=True, tag="items", forbid_unknown_fields=
 
         old = runs(gone) if gone else gaps(is_whole=False)
         new = runs(come) if come else gaps(is_whole=True)
-        if not (come or new or old) and len(lists) == 1 and self._may_stand_anywhere:
+        if not (come or new or old) and len(lists) == 1 and self._is_unordered:
             new = [_Place(0, lists[0], 0, 0)]
         if not gone:
             old = _behind(old, above)
-            if not old and self._may_stand_anywhere and len(lists) == 1:
+            if not old and self._is_unordered and len(lists) == 1:
                 old = [_Place(0, lists[0], len(lists[0].items), len(lists[0].items))]
         before, after = (max((place.score for place in places), default=-1) for places in (old, new))
         if after >= 0 and (after > before or (after == before and not (gone and come))):
@@ -178,7 +178,7 @@ class Items(Kind, frozen=True, kw_only=True, tag="items", forbid_unknown_fields=
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "An argument comes between two others.",
+            "An argument is added between two others.",
             'list = "arguments"\ncode = ["days=14"]\nbehind = "book"\nbefore = "to=reader"\nof = "lend"',
             before="lend(book, to=reader)",
             after="""
@@ -187,7 +187,7 @@ class Items(Kind, frozen=True, kw_only=True, tag="items", forbid_unknown_fields=
             """,
         ),
         Example(
-            "Another operand is asked for.",
+            "An operand is replaced by two others.",
             'list = "operands"\nfind = ["late"]\ncode = ["late > 3", "days"]\nbefore = "not forgiven"',
             before="""
             if late and not forgiven:
@@ -200,7 +200,7 @@ class Items(Kind, frozen=True, kw_only=True, tag="items", forbid_unknown_fields=
             """,
         ),
         Example(
-            "A name is imported no more.",
+            "An imported name is removed.",
             'list = "names"\nfind = ["Till"]\nof = "shop"',
             before="from shop import Desk, Till",
             after="""
@@ -209,7 +209,7 @@ class Items(Kind, frozen=True, kw_only=True, tag="items", forbid_unknown_fields=
             """,
         ),
         Example(
-            "A parameter goes.",
+            "A parameter is removed.",
             'list = "parameters"\nfind = ["to=None"]\nbehind = "book"',
             before="def lend(book, to=None, **options): ...",
             after="""
@@ -219,7 +219,7 @@ class Items(Kind, frozen=True, kw_only=True, tag="items", forbid_unknown_fields=
             scope="lend",
         ),
         Example(
-            "Elements of the list that a name is assigned.",
+            "With `of`, the list that is assigned to that name is changed.",
             'list = "elements"\ncode = ["\'b\'"]\nbehind = "\'a\'"\nof = "shelves"',
             before="""
             rooms = ['a']
@@ -234,19 +234,19 @@ class Items(Kind, frozen=True, kw_only=True, tag="items", forbid_unknown_fields=
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The argument is there.",
+            "The argument is present.",
             'list = "arguments"\ncode = ["days=14"]\nbehind = "book"\nof = "lend"',
             before="lend(book, days=14)",
         ),
         Example(
-            "The name is gone.",
+            "The name is absent.",
             'list = "names"\nfind = ["Till"]\nbehind = "Desk"\nof = "shop"',
             before="from shop import Desk",
         ),
     )
     INVALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "Two places that match equally well are never guessed between.",
+            "Two places that match equally well are ambiguous.",
             'list = "arguments"\nfind = ["1"]\ncode = ["2"]\nof = "lend"',
             before="""
             lend(1)
@@ -255,18 +255,20 @@ class Items(Kind, frozen=True, kw_only=True, tag="items", forbid_unknown_fields=
             refusal="several places match, expected one: `lend(1)`, `lend(1, book)`",
         ),
         Example(
-            "What goes has to be there.",
+            "The item to replace must be present.",
             'list = "arguments"\nfind = ["1"]\ncode = ["2"]\nof = "lend"',
             before="lend(3)",
             refusal="expected `1` among the arguments, which is not there",
         ),
         Example(
-            "Each is one item.",
+            "Each text must be one item.",
             'list = "arguments"\ncode = ["1, 2"]\nbehind = "3"',
             refusal="key `code`: not one",
         ),
         Example(
-            "A place is told.", 'list = "arguments"\ncode = ["1"]', refusal="key `behind`: without `find`"
+            "Without `find`, a neighbour is required.",
+            'list = "arguments"\ncode = ["1"]',
+            refusal="key `behind`: without `find`",
         ),
     )
 
@@ -276,14 +278,14 @@ def _same(wanted: cst.CSTNode | None, node: cst.CSTNode | None) -> bool:
 
 
 def _behind(places: Sequence[_Place], above: cst.CSTNode | None) -> list[_Place]:
-    """Return the best gaps; of one below and one above that stand apart that below the one above."""
+    """Return the gaps with the most neighbours; if the two neighbours are apart, the gap behind the first one."""
     best = [each for each in places if each.score == max(other.score for other in places)]
     behind = [each for each in best if each.start and _same(above, each.owner.items[each.start - 1])]
     return behind if len(behind) == 1 else best
 
 
 def _read(of: Lists, text: str) -> Sequence[cst.CSTNode]:
-    """Return the items that a text says."""
+    """Return the items in a text."""
     if of == "names":
         line = syntax.typed(as_written(f"from m import {text}").body[0], cst.SimpleStatementLine)
         names = syntax.typed(line.body[0], cst.ImportFrom).names
@@ -336,7 +338,7 @@ def _lists(scope: Scope, of: Lists) -> Iterator[_List]:
 def _operands(
     node: cst.BooleanOperation,
 ) -> tuple[tuple[cst.BaseExpression, ...], list[cst.BooleanOperation]]:
-    """Return the operands of a chain of one operator, and the operations that it is made of."""
+    """Return the operands of a chain of one operator, and its operations."""
     inner = [node]
     operands = [node.right]
     while (
@@ -383,7 +385,7 @@ def _rebuilt(node: cst.BooleanOperation, place: _Place, come: Sequence[cst.CSTNo
 
 
 def _relisted(place: _Place, come: Sequence[cst.CSTNode]) -> cst.CSTNode:
-    """Return the node with its items exchanged; each that takes the place of another has its comma and white space."""
+    """Return the node with its items replaced; each new item gets the comma and white space of the old one."""
     node, field, items = place.owner.node, place.owner.field, [*place.owner.items]
     shared = min(len(come), place.end - place.start)
     for at, fresh in enumerate(come[:shared], place.start):
@@ -411,7 +413,7 @@ def _relisted(place: _Place, come: Sequence[cst.CSTNode]) -> cst.CSTNode:
 
 
 def _appended(node: cst.CSTNode, field: str, items: Sequence[cst.CSTNode], fresh: cst.CSTNode) -> cst.CSTNode:
-    """Return the node with one more item behind those that it has."""
+    """Return the node with one more item at the end."""
     if isinstance(node, cst.Call):
         return with_argument(node, syntax.typed(fresh, cst.Arg))
     nothing = cst.SimpleWhitespace("")
@@ -438,6 +440,6 @@ _BRACKETS = (("lbracket", "rbracket"), ("lbrace", "rbrace"), ("lpar", "rpar"))
 
 
 def _with_end(item: cst.CSTNode, other: cst.CSTNode) -> cst.CSTNode:
-    """Return an item with what stands behind another."""
+    """Return an item with the comma and white space behind another."""
     names = ("comma", "whitespace_after_arg", "whitespace_after_param")
     return item.with_changes(**{name: getattr(other, name) for name in names if hasattr(other, name)})

@@ -26,7 +26,7 @@ class NoneGuard(Kind, frozen=True, kw_only=True, tag="none-guard", forbid_unknow
         return f"if {self.value} is not None:\n    $$found\n"
 
     @property
-    def ways(self) -> tuple[tuple[str, str], ...]:
+    def forms(self) -> tuple[tuple[str, str], ...]:
         """The pattern ``find`` with the guard around it."""
         return ((self.find, self._guarded),)
 

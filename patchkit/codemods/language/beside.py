@@ -1,4 +1,4 @@
-"""A place among statements is told by its neighbours: the statements above and below it, and the one around it."""
+"""Identify a place by its neighbours: the statements above and below it, and the one around it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _BLOCKS = frozenset({"body", "orelse", "handlers", "finalbody", "cases"})
 
 
 def statements(key: str, text: str) -> tuple[cst.BaseStatement, ...]:
-    """Return the statements of a text without placeholders, none of an empty one; ValueError names the key."""
+    """Return the statements of a text without placeholders. Raise ValueError that names the key."""
     with texts.naming(key):
         return tuple(map(syntax.as_statement, as_written(text).body)) if text.strip() else ()
 
 
 def head(key: str, text: str) -> cst.BaseStatement | None:
-    """Return the one statement of a text, of whose blocks nothing counts; None if the text is empty."""
+    """Return the one statement of a text, whose blocks are not compared; None if the text is empty."""
     found = statements(key, text)
     if len(found) > 1:
         raise ValueError(f"key `{key}`: not one statement: {text.strip()!r}")
@@ -33,8 +33,10 @@ def head(key: str, text: str) -> cst.BaseStatement | None:
 
 
 def is_head(wanted: cst.BaseStatement | None, node: cst.CSTNode | None) -> bool:
-    """Tell whether a statement is the one wanted: of one with blocks these do not count, of a definition
-    the name, of an import the module."""
+    """Return whether a statement is the wanted one.
+
+    A definition is compared by its name, an import by its module, another statement with blocks by its header.
+    """
     if wanted is None or node is None or type(wanted) is not type(node):
         return False
     if isinstance(wanted, (cst.FunctionDef, cst.ClassDef)):
@@ -57,13 +59,13 @@ def _imported(statement: cst.CSTNode) -> str:
 
 
 def starts_with(wanted: Sequence[cst.BaseStatement], body: Sequence[cst.BaseStatement], at: int) -> bool:
-    """Tell whether statements stand one behind the other from ``at``, whatever their layout."""
+    """Return whether these statements occur in sequence from ``at``, in any layout."""
     there = body[at : at + len(wanted)]
     return len(there) == len(wanted) and all(map(syntax.same, wanted, there))
 
 
 class Block(NamedTuple):
-    """A block of statements, its address, and the statement that has it."""
+    """A block of statements, its path, and the statement that contains it."""
 
     path: Path
     body: tuple[cst.BaseStatement, ...]
@@ -86,7 +88,7 @@ def blocks(scope: Scope) -> Iterator[Block]:
 
 
 class Neighbours(NamedTuple):
-    """What stands directly above and below a place, and around it; what is None says nothing."""
+    """The statements directly above, below and around a place; None matches anything."""
 
     above: cst.BaseStatement | None
     below: cst.BaseStatement | None
@@ -94,21 +96,21 @@ class Neighbours(NamedTuple):
 
     @classmethod
     def read(cls, behind: str, before: str, within: str) -> Neighbours:
-        """Return the neighbours that three keys say; ValueError names the one that is wrong."""
+        """Return the neighbours in three keys. Raise ValueError that names the malformed key."""
         return cls(head("behind", behind), head("before", before), head("within", within))
 
     def beside(self, block: Block, start: int, end: int) -> int:
-        """Return how many of those above and below are there."""
+        """Return how many of the neighbours above and below are present."""
         above = block.body[start - 1] if start else None
         below = block.body[end] if end < len(block.body) else None
         return is_head(self.above, above) + is_head(self.below, below)
 
     def score(self, block: Block, start: int, end: int) -> int:
-        """Return how many of the neighbours are there."""
+        """Return how many of the neighbours are present."""
         return self.beside(block, start, end) + is_head(self.around, block.around)
 
     def is_bare(self, block: Block, start: int, end: int) -> bool:
-        """Tell whether nothing stands between those above and below, or the end of the block where there is none."""
+        """Return whether the neighbours above and below are adjacent; the block's end replaces a missing one."""
         above = block.body[start - 1] if start else None
         below = block.body[end] if end < len(block.body) else None
         return (

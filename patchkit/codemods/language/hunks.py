@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from patchkit.codemods.examination import Standing
+from patchkit.codemods.examination import SiteState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +37,7 @@ class Found(NamedTuple):
     ``first`` is the line, from 0, of the first change in that text.
     """
 
-    standing: Standing
+    state: SiteState
     reason: str = ""
     lines: tuple[str, ...] = ()
     first: int = 0
@@ -127,10 +127,10 @@ class Hunk:
         if any(map(str.strip, self.new)) and after:
             apart = [at for at in before if all(_is_apart(at, self.old, each, self.new) for each in after)]
             if not apart:
-                return Found(Standing.PRESENT)
-            return Found(Standing.AMBIGUOUS, f"both {_said(self.old)} and its replacement are present")
+                return Found(SiteState.PRESENT)
+            return Found(SiteState.AMBIGUOUS, f"both {_said(self.old)} and its replacement are present")
         if len(before) > 1:
-            return Found(Standing.AMBIGUOUS, f"several places match, expected one: {_said(self.old)}")
+            return Found(SiteState.AMBIGUOUS, f"several places match, expected one: {_said(self.old)}")
         if not before or not self.old:
             return None
         cuts, at = [], before[0]
@@ -164,17 +164,17 @@ class Hunk:
                 continue
             cut = text.place(change)
             if isinstance(cut, Found):
-                if cut.standing is Standing.PRESENT:
+                if cut.state is SiteState.PRESENT:
                     continue
                 return cut
             if cut.start < last:
                 return Found(
-                    Standing.ABSENT,
+                    SiteState.ABSENT,
                     f"{_said(change.gone or change.come)}: the lines are in a different order",
                 )
             last = cut.end
             cuts.append(cut)
-        return text.with_cuts(cuts) if cuts else Found(Standing.PRESENT)
+        return text.with_cuts(cuts) if cuts else Found(SiteState.PRESENT)
 
 
 class _Step(NamedTuple):
@@ -246,7 +246,7 @@ class _Text:
             shown = set(self.shown)
             kept = [self.lines[index] for index in range(start, end) if index not in shown]
             lines[start:end] = [*kept, *come]
-        return Found(Standing.READY, lines=tuple(lines), first=min(cut.start for cut in cuts))
+        return Found(SiteState.READY, lines=tuple(lines), first=min(cut.start for cut in cuts))
 
     def place(self, change: Change) -> _Cut | Found:
         """Return the lines that a change replaces, or the state of the change if it replaces none."""
@@ -257,17 +257,17 @@ class _Text:
             # Where a change only removes lines, the remaining lines also occur before it; where it only adds, vice
             # versa.
             if len(come) > len(gone):
-                return Found(Standing.PRESENT)
+                return Found(SiteState.PRESENT)
             after = None
         if isinstance(after, _Place) and (
             not isinstance(before, _Place) or _counts_more(after, before, gone, come)
         ):
-            return Found(Standing.PRESENT)
+            return Found(SiteState.PRESENT)
         if isinstance(before, Found) or before is None:
-            return before or Found(Standing.ABSENT, self._nothing_like(change))
+            return before or Found(SiteState.ABSENT, self._nothing_like(change))
         if isinstance(after, _Place) and after.score == before.score:
             return Found(
-                Standing.AMBIGUOUS,
+                SiteState.AMBIGUOUS,
                 f"both {_said(change.gone or change.come)} and its replacement are present",
             )
         return self._cut(before, change)
@@ -291,7 +291,7 @@ class _Text:
         first = [place for place in places if place.score == best]
         if len(first) > 1:
             told = _said(lines or change.come or change.gone)
-            return Found(Standing.AMBIGUOUS, f"several places match, expected one: {told}")
+            return Found(SiteState.AMBIGUOUS, f"several places match, expected one: {told}")
         if not first or (best < _LITTLE and weight < 1 + is_there):
             return None
         return first[0]

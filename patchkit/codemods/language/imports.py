@@ -115,7 +115,7 @@ class Import:
         absent -= set(hidden(scope, absent))
         return any(isinstance(node, cst.Name) and node.value in absent for node in nodes)
 
-    def spoken_of(self, scope: Scope) -> bool:
+    def is_used_in(self, scope: Scope) -> bool:
         """Return whether the scope uses one of the names, also in a string such as an annotation."""
         return not self.names.isdisjoint(syntax.words_in(scope.node))
 

@@ -173,8 +173,8 @@ def lay_out(
     if before.default_indent != _INDENT:
         return after
     after = _with_sorted_imports(before, after, style, verbatim)
-    standing = _members(before) & _members(after)
-    old, new = ([*_lines(module, (), 0, standing)] for module in (before, after))
+    unchanged = _members(before) & _members(after)
+    old, new = ([*_lines(module, (), 0, unchanged)] for module in (before, after))
     was, now = ({line.key for line in lines} for lines in (old, new))
     gone = [line for line in old if line.key not in now and not line.is_among(verbatim)]
     fresh = [line for line in new if line.key not in was and not line.is_among(verbatim)]
@@ -229,15 +229,15 @@ def _members(module: cst.Module) -> set[tuple[int, int]]:
 
 
 def _lines(
-    node: cst.CSTNode, path: Path, depth: int, standing: Collection[tuple[int, int]]
+    node: cst.CSTNode, path: Path, depth: int, unchanged: Collection[tuple[int, int]]
 ) -> Iterator[_Line]:
     for index, statement in enumerate(syntax.statements_of(node) or ()):
-        if (depth, id(statement)) not in standing:
-            yield from _lines_of(statement, (*path, ("body", index)), depth, standing)
+        if (depth, id(statement)) not in unchanged:
+            yield from _lines_of(statement, (*path, ("body", index)), depth, unchanged)
 
 
 def _lines_of(
-    node: cst.CSTNode, path: Path, depth: int, standing: Collection[tuple[int, int]]
+    node: cst.CSTNode, path: Path, depth: int, unchanged: Collection[tuple[int, int]]
 ) -> Iterator[_Line]:
     if isinstance(node, cst.SimpleStatementLine):
         if not _is_string(node):
@@ -251,9 +251,9 @@ def _lines_of(
         for index, part in parts:
             where = (*path, (name, index))
             if isinstance(part, cst.IndentedBlock):
-                yield from _lines(part, where, depth + 1, standing)
+                yield from _lines(part, where, depth + 1, unchanged)
             elif isinstance(part, (cst.If, cst.Else, cst.Finally, cst.ExceptHandler)):
-                yield from _lines_of(part, where, depth, standing)
+                yield from _lines_of(part, where, depth, unchanged)
 
 
 def _is_string(statement: cst.SimpleStatementLine) -> bool:

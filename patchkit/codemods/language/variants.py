@@ -61,7 +61,7 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return tuple(pair.code for pair in self.pairs)
 
     @property
-    def ways(self) -> tuple[tuple[str, str], ...]:
+    def forms(self) -> tuple[tuple[str, str], ...]:
         """Each ``find`` with its code."""
         return tuple((find, pair.code) for pair in self.pairs for find in several(pair.find) or ("",))
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from support.programs import check_noop, check_transformed, edit
 
-from patchkit.codemods.examination import Codemod, Standing
+from patchkit.codemods.examination import Codemod, SiteState
 
 
 def value(code: str, *given: str, find: str = "$desk.lend(..., days=$_)") -> Codemod:
@@ -59,18 +59,18 @@ def test_comment_on_a_value_stays() -> None:
 
 
 def test_value_that_is_passed_stays() -> None:
-    check_noop(value("min($value, 14)"), "desk.lend(days=min(wish, 14))\n", Standing.PRESENT)
+    check_noop(value("min($value, 14)"), "desk.lend(days=min(wish, 14))\n", SiteState.PRESENT)
 
 
 def test_value_of_an_argument_that_is_not_passed() -> None:
-    check_noop(value("14"), "desk.lend(book, 7)\n", Standing.ABSENT, reason="expected a call like")
+    check_noop(value("14"), "desk.lend(book, 7)\n", SiteState.ABSENT, reason="expected a call like")
 
 
 def test_values_of_two_calls_are_a_conflict_that_names_both() -> None:
     source = "desk.lend(days=1)\ndesk.lend(days=2)\n"
-    check_noop(value("14"), source, Standing.AMBIGUOUS, reason="`desk.lend(days=1)`, `desk.lend(days=2)`")
+    check_noop(value("14"), source, SiteState.AMBIGUOUS, reason="`desk.lend(days=1)`, `desk.lend(days=2)`")
 
 
 def test_name_from_around_a_value_that_is_not_there() -> None:
     edit = value("$reader.days", "$reader = find($_)")
-    check_noop(edit, "desk.lend(days=1)\n", Standing.ABSENT, reason="around the site")
+    check_noop(edit, "desk.lend(days=1)\n", SiteState.ABSENT, reason="around the site")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from support.programs import check_noop, check_transformed, edit
 
-from patchkit.codemods.examination import Standing
+from patchkit.codemods.examination import SiteState
 
 
 @pytest.mark.parametrize(
@@ -29,13 +29,20 @@ def test_base_goes_in_front(before: str, after: str) -> None:
 @pytest.mark.parametrize("bases", ["Lent", "Thing, shop.Lent", "other.Lent", "Lent[int]"])
 def test_base_that_is_there_stays(bases: str) -> None:
     check_noop(
-        edit("base-class", base="shop.Lent"), f"class Book({bases}):\n    pass\n", Standing.PRESENT, at="Book"
+        edit("base-class", base="shop.Lent"),
+        f"class Book({bases}):\n    pass\n",
+        SiteState.PRESENT,
+        at="Book",
     )
 
 
 def test_base_of_a_function_is_refused() -> None:
     check_noop(
-        edit("base-class", base="Lent"), "def book(): ...\n", Standing.ABSENT, at="book", reason="not a class"
+        edit("base-class", base="Lent"),
+        "def book(): ...\n",
+        SiteState.ABSENT,
+        at="book",
+        reason="not a class",
     )
 
 

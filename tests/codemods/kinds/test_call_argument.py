@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from support.programs import check_noop, check_transformed, edit, rewritten
 
-from patchkit.codemods.examination import Codemod, Standing
+from patchkit.codemods.examination import Codemod, SiteState
 
 
 def argument(*finds: str, text: str = "days=14", known: tuple[str, ...] = (), every: bool = False) -> Codemod:
@@ -36,12 +36,12 @@ def test_argument_comes_last(before: str, after: str) -> None:
     "call", ["desk.lend(days=14)", "desk.lend(book, days = 14, to=reader)", "desk.lend(days=(14))"]
 )
 def test_argument_that_is_passed_stays(call: str) -> None:
-    check_noop(LEND, f"{call}\n", Standing.PRESENT)
+    check_noop(LEND, f"{call}\n", SiteState.PRESENT)
 
 
 def test_argument_that_is_passed_by_position_is_known_by_a_pattern() -> None:
     check_noop(
-        argument("$d.lend(...)", known=("$d.lend($_, 14)",)), "desk.lend(book, 14)\n", Standing.PRESENT
+        argument("$d.lend(...)", known=("$d.lend($_, 14)",)), "desk.lend(book, 14)\n", SiteState.PRESENT
     )
 
 
@@ -52,12 +52,12 @@ def test_pattern_of_another_call_is_not_the_argument_passed() -> None:
 
 def test_argument_of_another_value_is_a_conflict() -> None:
     check_noop(
-        LEND, "desk.lend(days=7)\n", Standing.AMBIGUOUS, reason="`desk.lend(days=7)` passes a different days"
+        LEND, "desk.lend(days=7)\n", SiteState.AMBIGUOUS, reason="`desk.lend(days=7)` passes a different days"
     )
 
 
 def test_no_such_call() -> None:
-    check_noop(LEND, "desk.mend(book)\n", Standing.ABSENT, reason="the nearest line is `desk.mend(book)`")
+    check_noop(LEND, "desk.mend(book)\n", SiteState.ABSENT, reason="the nearest line is `desk.mend(book)`")
 
 
 def test_two_such_calls_are_a_conflict_that_names_both() -> None:
@@ -65,14 +65,14 @@ def test_two_such_calls_are_a_conflict_that_names_both() -> None:
     check_noop(
         LEND,
         source,
-        Standing.AMBIGUOUS,
+        SiteState.AMBIGUOUS,
         reason="several places match, expected one: `desk.lend(book)`, `x = desk.lend(novel)`",
     )
 
 
 def test_one_of_two_calls_done_is_a_conflict_too() -> None:
     source = "desk.lend(book, days=14)\nx = desk.lend(novel)\n"
-    check_noop(LEND, source, Standing.AMBIGUOUS, reason="`desk.lend(book, days=14)`, `x = desk.lend(novel)`")
+    check_noop(LEND, source, SiteState.AMBIGUOUS, reason="`desk.lend(book, days=14)`, `x = desk.lend(novel)`")
 
 
 def test_every_call_gets_it_also_one_inside_another() -> None:

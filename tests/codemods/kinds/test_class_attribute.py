@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from support.programs import check_noop, check_transformed, edit, rewritten
 
-from patchkit.codemods.examination import Standing
+from patchkit.codemods.examination import SiteState
 
 LENDS = edit("class-attribute", code="lends: bool = True")
 
@@ -107,22 +107,22 @@ def test_attribute_of_a_nested_class() -> None:
 
 @pytest.mark.parametrize("line", ["lends = True", "lends: bool = True", "lends: 'bool' = (True)  # always"])
 def test_attribute_of_the_same_value_is_there(line: str) -> None:
-    check_noop(LENDS, f"class Shelf:\n    rows = 5\n    {line}\n", Standing.PRESENT, at="Shelf")
+    check_noop(LENDS, f"class Shelf:\n    rows = 5\n    {line}\n", SiteState.PRESENT, at="Shelf")
 
 
 @pytest.mark.parametrize("line", ["lends = False", "lends = rows > 1", "def lends(self): ..."])
 def test_attribute_of_another_value_stays_and_is_named(line: str) -> None:
     source = f"class Shelf:\n    rows = 5\n    {line}\n"
-    check_noop(LENDS, source, Standing.PRESENT, at="Shelf", reason="which is kept")
+    check_noop(LENDS, source, SiteState.PRESENT, at="Shelf", reason="which is kept")
 
 
 def test_attribute_without_a_value_is_a_conflict() -> None:
     source = "class Shelf:\n    rows = 5\n    lends: bool\n"
-    check_noop(LENDS, source, Standing.AMBIGUOUS, at="Shelf", reason="`lends: bool = True`")
+    check_noop(LENDS, source, SiteState.AMBIGUOUS, at="Shelf", reason="`lends: bool = True`")
 
 
 def test_attribute_of_a_function_is_refused() -> None:
-    check_noop(LENDS, "def shelf(): ...\n", Standing.ABSENT, at="shelf", reason="shelf is not a class")
+    check_noop(LENDS, "def shelf(): ...\n", SiteState.ABSENT, at="shelf", reason="shelf is not a class")
 
 
 def test_same_named_local_variable_is_no_attribute() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from support.programs import check_noop, edit, examine, program
 
-from patchkit.codemods.examination import Standing
+from patchkit.codemods.examination import SiteState
 
 PLAIN = """
 def settle(days):
@@ -24,7 +24,7 @@ def test_another_comment_takes_the_place_of_one_and_what_is_around_stays() -> No
 
 def test_a_comment_that_says_something_else_stays() -> None:
     source = PLAIN.replace("a penny", "nothing")
-    check_noop(edit("comment", **OTHER), source, Standing.ABSENT, "settle", "expected `# a penny a day`")
+    check_noop(edit("comment", **OTHER), source, SiteState.ABSENT, "settle", "expected `# a penny a day`")
 
 
 def test_of_two_statements_alike_the_one_with_the_neighbour_is_meant() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.programs import edit, examine, rewritten
 
-from patchkit.codemods.examination import Standing
+from patchkit.codemods.examination import SiteState
 
 FINE = {"find": "$who.debt += $days * RATE", "code": "$who.charge($days)"}
 CHECK = {"find": "$d.lend($b, ...)", "code": "$d.check($b)"}
@@ -69,7 +69,7 @@ def programs(draw: st.DrawFn) -> str:
 
 @given(programs(), st.sampled_from(sorted(EDITS)))
 def test_edit_keeps_comments_compiles_and_is_found_again(source: str, name: str) -> None:
-    if examine(EDITS[name], source, "day").standing is Standing.READY:
+    if examine(EDITS[name], source, "day").state is SiteState.READY:
         rewritten(EDITS[name], source, "day")
 
 
@@ -81,8 +81,8 @@ def test_comments_and_blank_lines_change_neither_finding_nor_meaning(source: str
         if line.strip() and not line.strip().startswith("#")
     )
     findings = [examine(EDITS[name], text, "day") for text in (source, bare + "\n")]
-    assert findings[0].standing is findings[1].standing
-    if findings[0].standing is Standing.READY:
+    assert findings[0].state is findings[1].state
+    if findings[0].state is SiteState.READY:
         trees = [ast.dump(ast.parse(finding.rewrite().code)) for finding in findings if finding.rewrite]
         assert trees[0] == trees[1]
 
@@ -91,7 +91,7 @@ def test_comments_and_blank_lines_change_neither_finding_nor_meaning(source: str
 def test_formatting_anew_changes_neither_finding_nor_meaning(source: str, name: str) -> None:
     source = source.replace("if book.lost: ", "").replace("; log(price)", "")
     findings = [examine(EDITS[name], text, "day") for text in (source, ast.unparse(ast.parse(source)) + "\n")]
-    assert findings[0].standing is findings[1].standing
-    if findings[0].standing is Standing.READY:
+    assert findings[0].state is findings[1].state
+    if findings[0].state is SiteState.READY:
         trees = [ast.dump(ast.parse(finding.rewrite().code)) for finding in findings if finding.rewrite]
         assert trees[0] == trees[1]

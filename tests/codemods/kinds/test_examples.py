@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from support.programs import check_noop, check_transformed, edit, examine, program
 
-from patchkit.codemods.examination import Standing
+from patchkit.codemods.examination import SiteState
 from patchkit.codemods.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def test_program_is_changed(kind: type[Kind], example: Example) -> None:
 @pytest.mark.parametrize(("kind", "example"), named("NO_OP"))
 def test_program_that_has_the_change_stays(kind: type[Kind], example: Example) -> None:
     check_noop(
-        codemod_of(kind, example), ended(example.before), Standing.PRESENT, example.scope, example.refusal
+        codemod_of(kind, example), ended(example.before), SiteState.PRESENT, example.scope, example.refusal
     )
 
 
@@ -64,6 +64,6 @@ def test_program_or_edit_is_refused(kind: type[Kind], example: Example) -> None:
             codemod_of(kind, example)
         return
     found = examine(codemod_of(kind, example), ended(example.before), example.scope)
-    assert found.standing in {Standing.ABSENT, Standing.AMBIGUOUS}
+    assert found.state in {SiteState.ABSENT, SiteState.AMBIGUOUS}
     assert found.rewrite is None
     assert example.refusal in found.reason

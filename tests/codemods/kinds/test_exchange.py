@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from support.programs import check_noop, edit, examine, program
 
-from patchkit.codemods.examination import Standing
+from patchkit.codemods.examination import SiteState
 
 PLAIN = """
 def serve(book):
@@ -24,13 +24,13 @@ def test_a_statement_between_the_neighbours_is_no_obstacle() -> None:
 
 def test_one_neighbour_is_enough_where_the_other_is_gone() -> None:
     codemod = edit("exchange", code="count(book)", behind="open()", before="lend(book)")
-    assert examine(codemod, program(PLAIN.replace("lend", "sell")), "serve").standing is Standing.READY
+    assert examine(codemod, program(PLAIN.replace("lend", "sell")), "serve").state is SiteState.READY
 
 
 def test_without_a_neighbour_nothing_comes() -> None:
     codemod = edit("exchange", code="count(book)", behind="open()", before="lend(book)")
     source = PLAIN.replace("lend", "sell").replace("open", "unlock")
-    check_noop(codemod, source, Standing.ABSENT, "serve", "expected `open()`, which is not there")
+    check_noop(codemod, source, SiteState.ABSENT, "serve", "expected `open()`, which is not there")
 
 
 def test_comments_that_nobody_spoke_of_stay() -> None:
@@ -48,4 +48,4 @@ def test_comments_that_nobody_spoke_of_stay() -> None:
 def test_where_both_are_there_without_neighbours_nothing_is_guessed(text: str) -> None:
     codemod = edit("exchange", find="lend(book)", code="sell(book)", behind="start()")
     source = PLAIN.replace("\n    close()", f"{text}\n    close()")
-    check_noop(codemod, source, Standing.AMBIGUOUS, "serve", "several places match")
+    check_noop(codemod, source, SiteState.AMBIGUOUS, "serve", "several places match")

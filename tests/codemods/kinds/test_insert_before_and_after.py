@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.programs import check_noop, check_transformed, rewritten
 
-from patchkit.codemods.examination import Codemod, Standing
+from patchkit.codemods.examination import Codemod, SiteState
 from patchkit.codemods.kinds.insert_after import InsertAfter
 from patchkit.codemods.kinds.insert_before import InsertBefore
 from patchkit.codemods.language.variants import Variant
@@ -86,13 +86,13 @@ def test_expression_of_a_condition_has_the_whole_statement_as_its_site() -> None
 @pytest.mark.parametrize("edit", [before, after])
 def test_statements_that_are_there_are_not_put_again(edit: Any) -> None:
     source = "desk.check(book)\ntrace()\ndesk.lend(book)\n"
-    check_noop(edit("$d.lend($b)", "$d.check($b)"), source, Standing.PRESENT)
+    check_noop(edit("$d.lend($b)", "$d.check($b)"), source, SiteState.PRESENT)
 
 
 @pytest.mark.parametrize("edit", [before, after])
 def test_no_place_to_put_them(edit: Any) -> None:
     check_noop(
-        edit("$d.lend($b)", "$d.check($b)"), "desk.mend(book)\n", Standing.ABSENT, reason="expected `$d.lend"
+        edit("$d.lend($b)", "$d.check($b)"), "desk.mend(book)\n", SiteState.ABSENT, reason="expected `$d.lend"
     )
 
 
@@ -101,7 +101,7 @@ def test_no_place_to_put_them(edit: Any) -> None:
 def test_place_on_a_shared_line_is_refused(edit: Any, line: str) -> None:
     source = f"{line}\n"
     check_noop(
-        edit("$d.lend($b)", "$d.check($b)"), source, Standing.AMBIGUOUS, reason=f"`{line}` has several"
+        edit("$d.lend($b)", "$d.check($b)"), source, SiteState.AMBIGUOUS, reason=f"`{line}` has several"
     )
 
 
@@ -109,7 +109,7 @@ def test_place_on_a_shared_line_is_refused(edit: Any, line: str) -> None:
 def test_two_places_are_a_conflict_that_names_both_lines(edit: Any) -> None:
     source = "a = desk.lend(book)\nb = desk.lend(book)\n"
     reason = "`a = desk.lend(book)`, `b = desk.lend(book)`"
-    check_noop(edit("$d.lend($b)", "$d.check($b)"), source, Standing.AMBIGUOUS, reason=reason)
+    check_noop(edit("$d.lend($b)", "$d.check($b)"), source, SiteState.AMBIGUOUS, reason=reason)
 
 
 def test_variant_of_the_shape_at_hand_counts() -> None:
@@ -120,7 +120,7 @@ def test_variant_of_the_shape_at_hand_counts() -> None:
     edit = InsertAfter(why="w", variants=variants).codemod()
     assert "desk.welcome(1)" in rewritten(edit, "desk.unlock(1)\n")
     assert "desk.greet()" in rewritten(edit, "desk.open()\n")
-    check_noop(edit, "desk.open()\ndesk.welcome(2)\n", Standing.PRESENT)
+    check_noop(edit, "desk.open()\ndesk.welcome(2)\n", SiteState.PRESENT)
     check_noop(
-        edit, "desk.open()\ndesk.unlock(1)\n", Standing.AMBIGUOUS, reason="`desk.open()`, `desk.unlock(1)`"
+        edit, "desk.open()\ndesk.unlock(1)\n", SiteState.AMBIGUOUS, reason="`desk.open()`, `desk.unlock(1)`"
     )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.programs import check_noop, check_transformed
 
-from patchkit.codemods.examination import Codemod, Standing
+from patchkit.codemods.examination import Codemod, SiteState
 from patchkit.codemods.kinds.insert_first import InsertFirst
 
 
@@ -59,9 +59,9 @@ def test_function_on_one_line_is_opened() -> None:
 
 @pytest.mark.parametrize("body", ["self.check()", "trace()\n    self.check()\n    return 1"])
 def test_function_that_has_it_stays(body: str) -> None:
-    check_noop(OPENED, f"def lend(self):\n    {body}\n", Standing.PRESENT, at="lend")
+    check_noop(OPENED, f"def lend(self):\n    {body}\n", SiteState.PRESENT, at="lend")
 
 
 @pytest.mark.parametrize(("source", "at"), [("class Desk:\n    pass\n", "Desk"), ("x = 1\n", "")])
 def test_only_functions_are_opened(source: str, at: str) -> None:
-    check_noop(OPENED, source, Standing.ABSENT, at=at, reason="is not a function")
+    check_noop(OPENED, source, SiteState.ABSENT, at=at, reason="is not a function")

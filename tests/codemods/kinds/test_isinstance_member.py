@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from support.programs import check_noop, check_transformed, edit
 
-from patchkit.codemods.examination import Standing
+from patchkit.codemods.examination import SiteState
 
 KINDLE = edit("isinstance-member", subject="item", beside="Book", member="Reader")
 
@@ -107,7 +107,7 @@ def test_note_on_an_elif_with_its_body_on_the_line_goes_above_all() -> None:
     ],
 )
 def test_member_that_is_asked_for_stays(test: str) -> None:
-    check_noop(KINDLE, f"ok = {test}\n", Standing.PRESENT)
+    check_noop(KINDLE, f"ok = {test}\n", SiteState.PRESENT)
 
 
 @pytest.mark.parametrize(
@@ -122,12 +122,12 @@ def test_member_that_is_asked_for_stays(test: str) -> None:
     ],
 )
 def test_another_test_is_not_the_one(test: str) -> None:
-    check_noop(KINDLE, f"ok = {test}\n", Standing.ABSENT, reason="expected `isinstance(item, Book)`")
+    check_noop(KINDLE, f"ok = {test}\n", SiteState.ABSENT, reason="expected `isinstance(item, Book)`")
 
 
 def test_two_tests_are_a_conflict_that_names_both() -> None:
     source = "a = isinstance(item, Book)\nb = isinstance(item, (Map, Book))\n"
-    check_noop(KINDLE, source, Standing.AMBIGUOUS, reason="`a = isinstance(item, Book)`, `b = isinstance(")
+    check_noop(KINDLE, source, SiteState.AMBIGUOUS, reason="`a = isinstance(item, Book)`, `b = isinstance(")
 
 
 @pytest.mark.parametrize(

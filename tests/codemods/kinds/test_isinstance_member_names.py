@@ -7,7 +7,7 @@ import textwrap
 import pytest
 from support.programs import check_noop, edit, examine, program, rewritten
 
-from patchkit.codemods.examination import Standing
+from patchkit.codemods.examination import SiteState
 
 KINDLE = edit("isinstance-member", subject="desk.item", beside="Book", member="Reader")
 OLD, NEW = "isinstance(item, Book)", "isinstance(item, (Book, Reader))"
@@ -140,19 +140,19 @@ def test_a_name_that_holds_the_subject_alone_counts_as_it(body: str) -> None:
 @pytest.mark.parametrize("body", DOUBTFUL.values(), ids=list(DOUBTFUL))
 def test_a_name_that_may_hold_something_else_is_a_conflict(body: str) -> None:
     compile(program(lend(body)), "program.py", "exec")
-    check_noop(KINDLE, lend(body), Standing.AMBIGUOUS, "lend", "may hold something else: `")
+    check_noop(KINDLE, lend(body), SiteState.AMBIGUOUS, "lend", "may hold something else: `")
 
 
 @pytest.mark.parametrize("body", ANOTHER.values(), ids=list(ANOTHER))
 def test_another_variable_of_that_name_is_not_the_one(body: str) -> None:
-    check_noop(KINDLE, lend(body), Standing.ABSENT, "lend", "expected `isinstance(desk.item, Book)`")
+    check_noop(KINDLE, lend(body), SiteState.ABSENT, "lend", "expected `isinstance(desk.item, Book)`")
 
 
 def test_a_parameter_that_is_given_the_subject_in_one_branch_is_a_conflict() -> None:
     source = (
         "def lend(desk, item):\n    if desk:\n        item = desk.item\n    return isinstance(item, Book)\n"
     )
-    check_noop(KINDLE, source, Standing.AMBIGUOUS, "lend", "may hold something else")
+    check_noop(KINDLE, source, SiteState.AMBIGUOUS, "lend", "may hold something else")
 
 
 def test_a_sound_test_beside_a_doubtful_one_is_the_one_that_is_meant() -> None:
@@ -177,25 +177,25 @@ def test_a_name_of_a_class_that_the_module_has_too_is_a_conflict() -> None:
     source = (
         "item = 1\nclass Desk:\n    if late:\n        item = desk.item\n    fine = isinstance(item, Book)\n"
     )
-    check_noop(KINDLE, source, Standing.AMBIGUOUS, "Desk", "may hold something else")
+    check_noop(KINDLE, source, SiteState.AMBIGUOUS, "Desk", "may hold something else")
 
 
 def test_a_name_of_a_class_is_not_what_its_methods_read() -> None:
     source = "class Desk:\n    item = desk.item\n    def lend(self, item):\n        isinstance(item, Book)\n"
-    check_noop(KINDLE, source, Standing.ABSENT, "Desk")
+    check_noop(KINDLE, source, SiteState.ABSENT, "Desk")
 
 
 def test_a_global_of_the_module_holds_the_subject_unless_a_function_declares_it() -> None:
     source = "item = desk.item\nfine = isinstance(item, Book)\n"
     assert NEW in rewritten(KINDLE, source)
     declared = source + "def other():\n    global item\n    item = 1\n"
-    check_noop(KINDLE, declared, Standing.AMBIGUOUS, reason="may hold something else")
+    check_noop(KINDLE, declared, SiteState.AMBIGUOUS, reason="may hold something else")
 
 
 def test_a_name_that_a_type_alias_binds_as_well_is_a_conflict() -> None:
     # This Python may be too old to compile it, and libcst parses it.
     source = "item = desk.item\ntype item = int\nfine = isinstance(item, Book)\n"
-    assert examine(KINDLE, source).standing is Standing.AMBIGUOUS
+    assert examine(KINDLE, source).state is SiteState.AMBIGUOUS
 
 
 FLAT = edit("isinstance-member", subject="item", beside="Book", member="Reader")
@@ -215,13 +215,13 @@ FLAT = edit("isinstance-member", subject="item", beside="Book", member="Reader")
 )
 def test_a_constant_that_is_bound_otherwise_too_lists_nothing(more: str) -> None:
     source = f"FLAT = (Book, Film)\n{more}def lend(item):\n    return isinstance(item, FLAT)\n"
-    check_noop(FLAT, source, Standing.ABSENT, "lend")
+    check_noop(FLAT, source, SiteState.ABSENT, "lend")
 
 
 @pytest.mark.parametrize("header", ["def lend(item, FLAT):", "def lend(item):\n    FLAT = other()"])
 def test_a_local_hides_the_constant_of_that_name(header: str) -> None:
     source = f"FLAT = (Book, Film)\n{header}\n    return isinstance(item, FLAT)\n"
-    check_noop(FLAT, source, Standing.ABSENT, "lend")
+    check_noop(FLAT, source, SiteState.ABSENT, "lend")
 
 
 @pytest.mark.parametrize(
@@ -240,4 +240,4 @@ def test_a_constant_of_a_class_counts_unless_its_methods_set_it() -> None:
     )
     assert "isinstance(item, (self.FLAT, Reader))" in rewritten(FLAT, source, "Desk.lend")
     changed = source + "    def change(self):\n        self.FLAT = ()\n"
-    check_noop(FLAT, changed, Standing.ABSENT, "Desk.lend")
+    check_noop(FLAT, changed, SiteState.ABSENT, "Desk.lend")

@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 from support.programs import check_noop, edit, examine, program
 
-from patchkit.codemods.examination import Standing
+from patchkit.codemods.examination import SiteState
 
 
 def made(source: str, keys: dict[str, object]) -> str:
     """Return what items make of a program, without the note."""
     found = examine(edit("items", **keys), program(source))
-    assert found.standing is Standing.READY, found.reason
+    assert found.state is SiteState.READY, found.reason
     assert found.rewrite is not None
     return "\n".join(line for line in found.rewrite().code.splitlines() if "# toy" not in line).strip()
 
@@ -50,7 +50,7 @@ def test_items_change_in_lists(source: str, keys: dict[str, object], after: str)
     ],
 )
 def test_what_would_be_no_python_is_a_conflict(source: str, keys: dict[str, object]) -> None:
-    check_noop(edit("items", **keys), source, Standing.ABSENT, reason="would not be valid Python")
+    check_noop(edit("items", **keys), source, SiteState.ABSENT, reason="would not be valid Python")
 
 
 def test_a_keyword_argument_comes_last_where_its_neighbours_are_gone() -> None:
@@ -60,12 +60,12 @@ def test_a_keyword_argument_comes_last_where_its_neighbours_are_gone() -> None:
 
 def test_an_argument_by_position_needs_a_neighbour() -> None:
     codemod = edit("items", list="arguments", code=["14"], behind="reader", of="lend")
-    check_noop(codemod, "lend(book)", Standing.ABSENT, "", "expected `reader` among the arguments")
+    check_noop(codemod, "lend(book)", SiteState.ABSENT, "", "expected `reader` among the arguments")
 
 
 def test_an_item_of_another_call_is_not_meant() -> None:
     codemod = edit("items", list="arguments", find=["14"], code=["7"], of="lend")
-    check_noop(codemod, "sell(book, 14)", Standing.ABSENT, "", "expected `14` among the arguments")
+    check_noop(codemod, "sell(book, 14)", SiteState.ABSENT, "", "expected `14` among the arguments")
 
 
 def test_comments_beside_the_other_items_stay() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from support.programs import check_noop, check_transformed, edit, rewritten
 
-from patchkit.codemods.examination import Standing
+from patchkit.codemods.examination import SiteState
 
 MEND = edit(
     "method",
@@ -75,7 +75,7 @@ def test_method_of_a_class_on_one_line() -> None:
     ],
 )
 def test_methods_that_are_there_stay_whatever_they_do(body: str) -> None:
-    check_noop(MEND, f"class Book:\n    {body}\n", Standing.PRESENT, at="Book")
+    check_noop(MEND, f"class Book:\n    {body}\n", SiteState.PRESENT, at="Book")
 
 
 def test_inherited_method_is_overridden() -> None:
@@ -86,7 +86,7 @@ def test_inherited_method_is_overridden() -> None:
 
 
 def test_method_of_a_module_is_refused() -> None:
-    check_noop(MEND, "age = 1\n", Standing.ABSENT, reason="the module is not a class")
+    check_noop(MEND, "age = 1\n", SiteState.ABSENT, reason="the module is not a class")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from support.programs import check_noop, check_transformed, edit, rewritten
 
-from patchkit.codemods.examination import Standing
+from patchkit.codemods.examination import SiteState
 
 OPEN = edit("module-code", code="OPEN = 9\n\ndef is_open(hour):\n    return hour >= OPEN\n")
 
@@ -76,7 +76,7 @@ def test_only_what_is_missing_comes() -> None:
     ],
 )
 def test_names_that_the_module_has_stay(source: str) -> None:
-    check_noop(OPEN, source, Standing.PRESENT)
+    check_noop(OPEN, source, SiteState.PRESENT)
 
 
 def test_name_of_an_inner_scope_is_not_the_modules() -> None:

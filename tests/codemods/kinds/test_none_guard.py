@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.programs import check_noop, check_transformed, rewritten
 
-from patchkit.codemods.examination import Codemod, Standing
+from patchkit.codemods.examination import Codemod, SiteState
 from patchkit.codemods.kinds.none_guard import NoneGuard
 
 
@@ -42,7 +42,7 @@ def test_guard_goes_around_the_statement() -> None:
     ],
 )
 def test_guarded_statement_stays(body: str) -> None:
-    check_noop(GUARDED, f"for book in shelf:\n    {body}\n", Standing.PRESENT)
+    check_noop(GUARDED, f"for book in shelf:\n    {body}\n", SiteState.PRESENT)
 
 
 def test_guard_on_another_value_is_not_the_guard() -> None:

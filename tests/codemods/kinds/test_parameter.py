@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from support.programs import check_noop, check_transformed, edit
 
-from patchkit.codemods.examination import Standing
+from patchkit.codemods.examination import SiteState
 
 DAYS = edit("parameter", code="days: int = 14")
 
@@ -67,11 +67,11 @@ def test_note_goes_above_the_decorators() -> None:
     "parameters", ["days", "self, days=7", "*, days: int", "days, /", "self, *, note, days=14"]
 )
 def test_parameter_that_is_there_stays(parameters: str) -> None:
-    check_noop(DAYS, f"def lend({parameters}):\n    pass\n", Standing.PRESENT, at="lend")
+    check_noop(DAYS, f"def lend({parameters}):\n    pass\n", SiteState.PRESENT, at="lend")
 
 
 def test_parameter_of_a_class_is_refused() -> None:
-    check_noop(DAYS, "class Desk: ...\n", Standing.ABSENT, at="Desk", reason="Desk is not a function")
+    check_noop(DAYS, "class Desk: ...\n", SiteState.ABSENT, at="Desk", reason="Desk is not a function")
 
 
 @pytest.mark.parametrize("code", ["", "days", "days: int", "a=1, b=2", "*days", "days=$x", "days="])

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.programs import check_noop, check_transformed, rewritten
 
-from patchkit.codemods.examination import Codemod, Standing
+from patchkit.codemods.examination import Codemod, SiteState
 from patchkit.codemods.kinds.rewrite import Rewrite
 
 
@@ -70,7 +70,7 @@ def test_renamed_variables_and_other_statements_do_not_matter() -> None:
     ["reader.charge(days)\n", "def settle(reader):\n    other()\n    reader.charge( reader.days )  # done\n"],
 )
 def test_statement_that_is_replaced_already_stays(source: str) -> None:
-    check_noop(FINE, source, Standing.PRESENT)
+    check_noop(FINE, source, SiteState.PRESENT)
 
 
 @pytest.mark.parametrize(
@@ -78,24 +78,24 @@ def test_statement_that_is_replaced_already_stays(source: str) -> None:
     ["reader.debt = days * RATE\n", "reader.debt += RATE\n", "charge(days)\n", "pass\n", '"""Doc."""\n'],
 )
 def test_another_statement_is_not_the_site(source: str) -> None:
-    check_noop(FINE, source, Standing.ABSENT, reason="expected `$who.debt += $days * RATE`")
+    check_noop(FINE, source, SiteState.ABSENT, reason="expected `$who.debt += $days * RATE`")
 
 
 def test_refusal_names_the_nearest_line() -> None:
     source = "x = 1\nreader.debt = days * RATE\n"
-    check_noop(FINE, source, Standing.ABSENT, reason="the nearest line is `reader.debt = days * RATE`")
+    check_noop(FINE, source, SiteState.ABSENT, reason="the nearest line is `reader.debt = days * RATE`")
 
 
 def test_two_sites_are_a_conflict_that_names_both_lines() -> None:
     source = "a.debt += 1 * RATE\nif late:\n    b.debt += 2 * RATE  # twice\n"
     reason = "expected one: `a.debt += 1 * RATE`, `b.debt += 2 * RATE  # twice`"
-    check_noop(FINE, source, Standing.AMBIGUOUS, reason=reason)
+    check_noop(FINE, source, SiteState.AMBIGUOUS, reason=reason)
 
 
 def test_site_beside_one_that_is_done_is_a_conflict_that_names_both_lines() -> None:
     source = "b.charge(2)\na.debt += 1 * RATE\n"
     reason = "expected one: `b.charge(2)`, `a.debt += 1 * RATE`"
-    check_noop(FINE, source, Standing.AMBIGUOUS, reason=reason)
+    check_noop(FINE, source, SiteState.AMBIGUOUS, reason=reason)
 
 
 def test_every_site_is_edited_and_the_first_says_why() -> None:
@@ -119,12 +119,12 @@ def test_every_site_is_edited_and_the_first_says_why() -> None:
 
 def test_known_way_to_have_it_done_is_recognised() -> None:
     edit = rewrite("$who.debt += $days * RATE", "$who.charge($days)", already=("charge($who, ...)",))
-    check_noop(edit, "charge(reader, days)\n", Standing.PRESENT)
+    check_noop(edit, "charge(reader, days)\n", SiteState.PRESENT)
 
 
 def test_site_inside_a_known_one_is_no_other_site() -> None:
     edit = rewrite("log($who)", "note($who)", already=("if verbose:\n    log($who)",))
-    check_noop(edit, "if verbose:\n    log(reader)\n", Standing.PRESENT)
+    check_noop(edit, "if verbose:\n    log(reader)\n", SiteState.PRESENT)
 
 
 def test_found_statements_are_kept_as_they_are() -> None:
@@ -223,13 +223,13 @@ def test_expression_on_a_shared_line_is_replaced_there() -> None:
 
 def test_two_expressions_in_one_statement_are_a_conflict() -> None:
     check_noop(
-        TOTAL, "a = b.pages + 1, c.pages + 2\n", Standing.AMBIGUOUS, reason="`a = b.pages + 1, c.pages + 2`"
+        TOTAL, "a = b.pages + 1, c.pages + 2\n", SiteState.AMBIGUOUS, reason="`a = b.pages + 1, c.pages + 2`"
     )
 
 
 def test_expression_around_which_something_is_missing() -> None:
     edit = rewrite("$x.pages", "$d.count($x)", context=("$d = desk()",))
-    check_noop(edit, "a = book.pages\n", Standing.ABSENT, reason="expected `$d = desk()` around the site")
+    check_noop(edit, "a = book.pages\n", SiteState.ABSENT, reason="expected `$d = desk()` around the site")
 
 
 def test_expression_takes_names_from_around() -> None:
@@ -239,7 +239,9 @@ def test_expression_takes_names_from_around() -> None:
 
 def test_names_from_around_that_differ_are_a_conflict() -> None:
     edit = rewrite("$x.pages", "$d.count($x)", context=("$d = desk()",))
-    check_noop(edit, "a = desk()\nb = desk()\nc = book.pages\n", Standing.AMBIGUOUS, reason="different names")
+    check_noop(
+        edit, "a = desk()\nb = desk()\nc = book.pages\n", SiteState.AMBIGUOUS, reason="different names"
+    )
 
 
 def test_only_the_target_is_replaced_in_its_context() -> None:
@@ -263,7 +265,7 @@ def test_only_the_target_is_replaced_in_its_context() -> None:
 
 def test_target_outside_its_context_is_no_site() -> None:
     edit = rewrite("$a = empty($size, ...)\n...\nfill($a)", "bound($size)", target="size")
-    check_noop(edit, "mask = empty(book.pages)\nlog(mask)\n", Standing.ABSENT)
+    check_noop(edit, "mask = empty(book.pages)\nlog(mask)\n", SiteState.ABSENT)
 
 
 WAIT = rewrite("$r.wait()", "if late:\n    $r.wait()")
@@ -286,13 +288,13 @@ def test_expression_that_is_a_statement_becomes_statements() -> None:
 
 @pytest.mark.parametrize("line", ["x = reader.wait()", "return reader.wait()", "f(reader.wait())"])
 def test_expression_inside_a_statement_does_not(line: str) -> None:
-    check_noop(WAIT, f"def f(reader):\n    {line}\n", Standing.ABSENT)
+    check_noop(WAIT, f"def f(reader):\n    {line}\n", SiteState.ABSENT)
 
 
 @pytest.mark.parametrize("line", ["a(); reader.wait()", "reader.wait(); a()"])
 def test_statement_on_a_shared_line_is_refused(line: str) -> None:
     edit = rewrite("$r.wait()", "if late:\n    $$found")
-    check_noop(edit, f"{line}\n", Standing.AMBIGUOUS, reason=f"`{line}` has several statements")
+    check_noop(edit, f"{line}\n", SiteState.AMBIGUOUS, reason=f"`{line}` has several statements")
 
 
 @pytest.mark.parametrize(
@@ -327,7 +329,7 @@ def test_block_matches_wherever_it_stands(find: str, there: str) -> None:
 
 @pytest.mark.parametrize("there", ["if not book: return 0", "if not book:\n    return 0"])
 def test_edit_made_is_found_wherever_its_block_stands(there: str) -> None:
-    check_noop(rewrite("check($x)", "if not $x:\n    return 0"), f"{there}\n", Standing.PRESENT)
+    check_noop(rewrite("check($x)", "if not $x:\n    return 0"), f"{there}\n", SiteState.PRESENT)
 
 
 def test_run_of_statements_on_one_line_is_remembered() -> None:

@@ -4,7 +4,7 @@ import libcst as cst
 import pytest
 from support.programs import check_noop, check_transformed, scope_in
 
-from patchkit.codemods.examination import Standing
+from patchkit.codemods.examination import SiteState
 from patchkit.codemods.language.imports import Import, after_imports
 from patchkit.codemods.language.names import imported_names
 from patchkit.codemods.language.placeholders import PatternError
@@ -50,7 +50,7 @@ def test_import_goes_to_its_place(before: str, after: str) -> None:
     ],
 )
 def test_name_that_is_imported_stays(source: str) -> None:
-    check_noop(DESK, source, Standing.PRESENT)
+    check_noop(DESK, source, SiteState.PRESENT)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.programs import check_noop, edit, rewritten, scope_in
 
-from patchkit.codemods.examination import Standing
+from patchkit.codemods.examination import SiteState
 from patchkit.codemods.language.imports import Import
 from patchkit.codemods.language.names import bound_by, may_bind, names_of
 
@@ -66,7 +66,7 @@ def test_a_module_that_binds_the_name_otherwise_hides_the_import(above: str) -> 
 
 @pytest.mark.parametrize("above", HIDING[:4])
 def test_a_name_that_is_another_definition_is_not_imported_over_it(above: str) -> None:
-    check_noop(DESK, above, Standing.AMBIGUOUS, reason="binds Desk, but not by an import")
+    check_noop(DESK, above, SiteState.AMBIGUOUS, reason="binds Desk, but not by an import")
 
 
 @pytest.mark.parametrize(
@@ -116,12 +116,12 @@ OTHERWISE = [
 @pytest.mark.parametrize("kind", [METHOD, ATTRIBUTE])
 def test_a_class_that_binds_the_name_in_another_way_is_a_conflict(kind: object, line: str) -> None:
     body = "".join(f"    {each}\n" for each in line.splitlines())
-    check_noop(kind, f"class Shelf:\n{body}", Standing.AMBIGUOUS, "Shelf", "lend")  # type: ignore[arg-type]
+    check_noop(kind, f"class Shelf:\n{body}", SiteState.AMBIGUOUS, "Shelf", "lend")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("line", OTHERWISE[:4])
 def test_a_module_that_binds_the_name_in_another_way_is_a_conflict(line: str) -> None:
-    check_noop(CODE, f"{line}\n", Standing.AMBIGUOUS, reason="the module binds lend to something else")
+    check_noop(CODE, f"{line}\n", SiteState.AMBIGUOUS, reason="the module binds lend to something else")
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ DAYS = edit("parameter", code="days=14")
     ],
 )
 def test_a_function_with_a_variable_of_that_name_does_not_get_the_parameter(source: str) -> None:
-    check_noop(DAYS, source, Standing.AMBIGUOUS, "lend", "a local variable days")
+    check_noop(DAYS, source, SiteState.AMBIGUOUS, "lend", "a local variable days")
 
 
 @pytest.mark.parametrize(
