@@ -49,20 +49,31 @@ if TYPE_CHECKING:
     from patchkit.patchset.patch import Patch
     from patchkit.tree.tree import Tree
 
+    Watch = Callable[[str, int, int], None]
+
 _FILE = Path(write.FILE)
 
 
 @collector.paused()
-def drafted(tree: Tree, changes: Sequence[FileDiff], facts: Facts, left_out: Iterable[str] = ()) -> Draft:
+def drafted(
+    tree: Tree,
+    changes: Sequence[FileDiff],
+    facts: Facts,
+    left_out: Iterable[str] = (),
+    *,
+    watch: Watch | None = None,
+) -> Draft:
     """Return a patch folder whose edits make ``changes``; ``tree`` contains the files before them.
 
     Only the name and style of the tree are read, and nothing is written. ``left_out`` are changes that are already
-    left out; the patch lists them with those that no edit covers.
+    left out; the patch lists them with those that no edit covers. ``watch`` is told each file.
     """
     edits: list[Drafted] = []
     left = [*left_out]
     made: dict[str, bytes | None] = {}
-    for change in changes:
+    for at, change in enumerate(changes):
+        if watch is not None:
+            watch(f"drafting {change.file}", at, len(changes))
         trial = _Trial(tree, change, facts.id)
         found: list[Drafted] | str = ""
         if change.before != change.after:

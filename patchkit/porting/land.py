@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     Sources = Mapping[str, tuple[bytes | None, bytes | None]]
     """The files of a change, before and after it; None stands for no file."""
+    Watch = Callable[[str, int, int], None]
 
 NOT_MADE = frozenset({Outcome.CONFLICT, Outcome.NO_SITE, Outcome.UNMET})
 """The outcomes of edits that were not made."""
@@ -65,8 +66,8 @@ class Landing:
 
 
 @collector.paused()
-def land(sources: Sources, trees: Trees, name: str = "") -> Landing:
-    """Make a change on the second of two trees; ``name`` is what markers call it.
+def land(sources: Sources, trees: Trees, name: str = "", *, watch: Watch | None = None) -> Landing:
+    """Make a change on the second of two trees; ``name`` is what markers call it, and ``watch`` is told each file.
 
     An edit whose code has a name that nothing there defines is not made, nor one that leaves no valid Python.
     """
@@ -75,7 +76,7 @@ def land(sources: Sources, trees: Trees, name: str = "") -> Landing:
     sources, moves = _with_moves(sources)
     while True:
         made = _Landing(trees, moves, refused, known, name)
-        landing = made.land(sources)
+        landing = made.land(sources, watch)
         found = made.invalid(landing.files) or made.unmet(landing.files)
         more = {key: why for key, why in found.items() if key not in refused}
         if not more:
@@ -136,8 +137,12 @@ class _Landing:
         self._from: dict[str, list[str]] = {}
         """The files of the change whose edits are made in a file."""
 
-    def land(self, sources: Sources) -> Landing:
-        files = [self._file(name, *versions) for name, versions in sources.items()]
+    def land(self, sources: Sources, watch: Watch | None) -> Landing:
+        files: list[LandedFile] = []
+        for name, versions in sources.items():
+            if watch is not None:
+                watch(f"porting {name}", len(files), len(sources))
+            files.append(self._file(name, *versions))
         for name in self._roots:
             self._write(name)
         brought = [self._bring(name, sources) for name in self._roots if self._target(name) in self._contents]
