@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from patchkit import collector
 from patchkit.porting import lines, tokens
-from patchkit.porting.follow import LIKE, alike, decoded, encoded
+from patchkit.porting.follow import LIKE, alike, decoded, encoded, outlined
 from patchkit.porting.merge import Edit, Merge, Outcome, Same, imported
 from patchkit.porting.outline import Item, NoOutlineError, outline
 from patchkit.porting.surroundings import told
@@ -109,17 +109,24 @@ def _defined(item: Item) -> set[str]:
 
 
 class Outlines:
-    """The versions of a change's files as items; each text is parsed and compared once."""
+    """The versions of a change's files as items; each text is parsed, compiled and compared once."""
 
     def __init__(self) -> None:
         self._found: dict[bytes, Item] = {}
+        self._valid: dict[tuple[str, bytes], bool] = {}
         self.same = Same()
 
-    def of(self, content: bytes) -> Item:
+    def of(self, file: str, content: bytes) -> Item:
         """Return a text as items; NoOutlineError or UnicodeDecodeError where it is no Python."""
         if content not in self._found:
-            self._found[content] = outline(decoded(content))
+            self._found[content] = outlined(file, content)
         return self._found[content]
+
+    def is_valid(self, file: str, content: bytes) -> bool:
+        """Return whether a text compiles."""
+        if (file, content) not in self._valid:
+            self._valid[file, content] = _is_valid(file, content)
+        return self._valid[file, content]
 
 
 class _Landing:
@@ -158,7 +165,7 @@ class _Landing:
         """Return the edits that leave a function, or otherwise the file, invalid Python."""
         found: dict[Key, str] = {}
         for name, content in self._written():
-            if not _is_valid(name, content):
+            if not self._known.is_valid(name, content):
                 mine = self._inside(name, files)
                 within = [edit for edit in mine if not self._is_valid_around(edit)]
                 found |= {
@@ -235,11 +242,11 @@ class _Landing:
     def _bring(self, name: str, sources: Sources) -> tuple[str, ...]:
         """Add imports that the new code of a file needs and the file lacks; return the files to write again."""
         content = self._contents[self._target(name)]
-        after = [sources[file][1] for file in self._from[name]]
         imports: dict[str, str] = {}
-        for text in (text for text in after if text is not None):
+        for file in self._from[name]:
+            after = sources[file][1]
             try:
-                imports |= _imports(self._known.of(text))
+                imports |= {} if after is None else _imports(self._known.of(file, after))
             except (NoOutlineError, UnicodeDecodeError):
                 continue
         if content is None or not imports:
@@ -359,7 +366,7 @@ class _Landing:
             return
         known = self._trees.outline(found.onto, onto=True) if found.onto.endswith(".py") else None
         try:
-            base, theirs = self._known.of(before), self._known.of(after)
+            base, theirs = self._known.of(found.file, before), self._known.of(found.file, after)
         except NoOutlineError:
             known = None
         if known is None:
@@ -400,7 +407,7 @@ class _Landing:
     def _scattered(self, found: LandedFile, before: bytes, after: bytes) -> bool:
         """Make the edits of a file that the tree lacks in its definitions elsewhere."""
         try:
-            base, theirs = self._known.of(before), self._known.of(after)
+            base, theirs = self._known.of(found.file, before), self._known.of(found.file, after)
         except (NoOutlineError, UnicodeDecodeError):
             return False
         self._made(found, lambda: self._merging.scatter(base, theirs))
