@@ -50,6 +50,25 @@ def ported(tree: CheckoutTree) -> tuple[str, ...]:
     return () if checkout is None else tuple(dict.fromkeys(port.name for port in ports_in(tree.package)))
 
 
+def standing_ports(tree: CheckoutTree, planner: Planner) -> tuple[str, ...]:
+    """Return the names of the ports in git's history of which code is in the tree, oldest first."""
+    names = ported(tree)
+    if not names:
+        return ()
+    origins = Origins(tree, planner)
+    return tuple(
+        name for name in names if name not in origins.in_code and _stands(tree, origins, name, planner)
+    )
+
+
+def _stands(tree: CheckoutTree, origins: Origins, name: str, planner: Planner) -> bool:
+    try:
+        planned = _planned(tree, origins, frozenset({name}), planner)
+    except ConflictError:
+        return True
+    return planned is not None and any(old != new for old, new in planned[2].changes.values())
+
+
 def in_code(tree: CheckoutTree, planner: Planner) -> tuple[str, ...]:
     """Return the ids of the patches whose code patchkit put into the tree, in order of application."""
     return _ordered(Origins(tree, planner).in_code, planner)
