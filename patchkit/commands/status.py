@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from patchkit.plan.fitting import foreseen
 from patchkit.plan.planner import Planner
 from patchkit.transaction.unfinished import before_markers, unfinished, with_conflicts
-from patchkit.transaction.write import require_settled
+from patchkit.transaction.write import settled
 
 if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
@@ -26,8 +26,11 @@ def standing(tree: CheckoutTree, patches: PatchSet) -> Standing:
 
     Raise TreeError if a write is pending or a file is not valid Python.
     """
-    require_settled(tree)
-    before = before_markers(tree)
-    found = Planner(tree, patches).standing(before)
-    left = with_conflicts(found.patches, unfinished(tree) if before else {})
-    return replace(found, patches=foreseen(left))
+
+    def stands(read: CheckoutTree) -> Standing:
+        before = before_markers(read)
+        found = Planner(read, patches).standing(before)
+        left = with_conflicts(found.patches, unfinished(read) if before else {})
+        return replace(found, patches=foreseen(left))
+
+    return settled(tree, stands)
