@@ -71,7 +71,8 @@ def paused() -> Iterator[None]:
         yield
     finally:
         if was_on:
-            if not gc.get_freeze_count():
+            # What is frozen is counted one by one, so it is counted only where the collector would start at once.
+            if gc.get_count()[0] > gc.get_threshold()[0] and not gc.get_freeze_count():
                 # What was made counts as old at once: as young, the next few objects would have all of it looked
                 # through.
                 gc.freeze()
