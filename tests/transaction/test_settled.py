@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -102,7 +103,7 @@ def test_an_answer_beside_a_write_is_that_of_before_or_after_it(
         if at == 1:
             old = answer(tree)
         with pytest.MonkeyPatch.context() as patched:
-            meanwhile = Meanwhile(patched, at, lambda tree=tree: act(tree))
+            meanwhile = Meanwhile(patched, at, partial(act, tree))
             found = answer(tree)
         if meanwhile.reads < at:
             break
@@ -123,7 +124,7 @@ def test_a_commit_beside_a_commit_is_made_after_it_or_refused(tmp_path: Path) ->
     for at in range(1, 1000):
         tree = committing(checked_in(tmp_path / str(at) / "fork"))
         with pytest.MonkeyPatch.context() as patched:
-            meanwhile = Meanwhile(patched, at, lambda tree=tree: committed(tree, "t-stop"))
+            meanwhile = Meanwhile(patched, at, partial(committed, tree, "t-stop"))
             committed(tree, "t-guard")
         if meanwhile.reads < at:
             break
