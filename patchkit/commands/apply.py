@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from patchkit.plan.status import Plan
     from patchkit.transaction.apply import Applied
     from patchkit.tree.backends import Heir
-    from patchkit.tree.tree import CheckoutTree
+    from patchkit.tree.tree import CheckoutTree, ReadTree
 
 
 def apply(
@@ -59,7 +59,7 @@ def apply(
     asked = patches.asked(ids)
     transaction = Transaction(tree, patches.digest, allow_dirty=allow_dirty)
 
-    def prepared(read: CheckoutTree) -> tuple[Plan, tuple[Heir, ...], int]:
+    def prepared(read: ReadTree) -> tuple[ReadTree, Plan, tuple[Heir, ...], int]:
         planner = Planner(read, patches, runtime or patches.wishes.runtime)
         planning = partial(planner.plan, ids, only=only, closely=resolved or markers, certain=markers)
 
@@ -79,16 +79,16 @@ def apply(
             )
         if not markers:
             planned = planner.together(planned, origin(read, planner))
-        return planned, _new_heirs(planned), known
+        return read, planned, _new_heirs(planned), known
 
-    def rehearsed(read: CheckoutTree) -> Applied:
-        planned, heirs, known = prepared(read)
+    def rehearsed(read: ReadTree) -> Applied:
+        _, planned, heirs, known = prepared(read)
         return replace(transaction.check(planned), heirs=heirs, resolved_elsewhere=known)
 
     if dry_run:
         return whole(tree, rehearsed)
-    planned, heirs, known = whole(tree, prepared)
-    return replace(transaction.commit(planned), heirs=heirs, resolved_elsewhere=known)
+    read, planned, heirs, known = whole(tree, prepared)
+    return replace(transaction.commit(planned, read=read), heirs=heirs, resolved_elsewhere=known)
 
 
 def _resolved(tree: CheckoutTree, planning: Callable[..., Plan], *, certain: bool) -> Plan:

@@ -10,7 +10,7 @@ from patchkit.transaction.write import require_settled, settled
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from patchkit.tree.tree import CheckoutTree
+    from patchkit.tree.tree import CheckoutTree, ReadTree
 
 _Answer = TypeVar("_Answer")
 
@@ -21,13 +21,13 @@ def require_whole(tree: CheckoutTree) -> None:
     require_finished(tree)
 
 
-def whole(tree: CheckoutTree, answer: Callable[[CheckoutTree], _Answer]) -> _Answer:
+def whole(tree: CheckoutTree, answer: Callable[[ReadTree], _Answer]) -> _Answer:
     """Return what ``answer`` computes from the tree, as ``settled`` does.
 
     Raise TreeError if a write was interrupted, or if the tree contains conflict markers.
     """
 
-    def checked(read: CheckoutTree) -> _Answer:
+    def checked(read: ReadTree) -> _Answer:
         require_finished(read)
         return answer(read)
 

@@ -44,7 +44,7 @@ def require_settled(tree: CheckoutTree) -> None:
         )
 
 
-def settled(tree: CheckoutTree, answer: Callable[[CheckoutTree], _Answer]) -> _Answer:
+def settled(tree: CheckoutTree, answer: Callable[[ReadTree], _Answer]) -> _Answer:
     """Return what ``answer`` computes from the tree; it is computed again if a file that it reads changes meanwhile.
 
     Raise TreeError if a write to ``tree`` is running or was interrupted, or if files keep changing.
@@ -62,7 +62,12 @@ def settled(tree: CheckoutTree, answer: Callable[[CheckoutTree], _Answer]) -> _A
         else:
             if store.generation == before and read.is_unchanged:
                 return found
-    raise TreeError(f"{tree.package} was changed while patchkit was running", advice="try again")
+    raise changed_meanwhile(tree)
+
+
+def changed_meanwhile(tree: CheckoutTree) -> TreeError:
+    """Return the error for a tree that others changed."""
+    return TreeError(f"{tree.package} was changed while patchkit was running", advice="try again")
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from patchkit import api
 from patchkit.errors import TreeError
 from patchkit.findings.finding import Confidence
 from patchkit.patchset.load import patches as load
+from patchkit.transaction import apply as applying
 from patchkit.transaction.store import Store
 from patchkit.transaction.write import settled
 from patchkit.tree.tree import CheckoutTree
@@ -134,6 +135,25 @@ def test_a_commit_beside_a_commit_is_made_after_it_or_refused(tmp_path: Path) ->
         assert status(tree) == {"applied"}
         assert git(tree.root, "status", "--porcelain") == ""
     assert told == {"another patchkit"}
+
+
+def test_a_patch_that_is_required_and_reverted_between_the_plan_and_the_lock_is_noticed(
+    tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.apply(tree, load(), ("t-flag",), only=True)
+    lock, left = applying.locked, [revert]
+
+    def reverting(tree: CheckoutTree) -> object:
+        while left:
+            left.pop()(tree)
+        return lock(tree)
+
+    monkeypatch.setattr(applying, "locked", reverting)
+    with pytest.raises(TreeError, match=r"was changed while patchkit was running: try again\.$"):
+        api.apply(tree, load(), ("t-stop",))
+    assert status(tree) == {"pending"}
+    api.apply(tree, load(), ("t-stop",))
+    assert status(tree) == {"applied"}
 
 
 def test_a_tree_that_others_keep_writing_to_is_named(tree: CheckoutTree) -> None:
