@@ -72,7 +72,7 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
 
 def committed_ports(tree: CheckoutTree, patches: PatchSet) -> tuple[str, ...]:
     """Return the ports that are in git's history and in the code, which ``revert`` reverts only by their names."""
-    return reverting.standing_ports(tree, Planner(tree, patches))
+    return reverting.ports_left(tree, Planner(tree, patches))
 
 
 def _meant(tree: CheckoutTree, patches: PatchSet, planner: Planner, names: Sequence[str]) -> tuple[str, ...]:

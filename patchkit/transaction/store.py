@@ -129,15 +129,23 @@ class Store:
         with self._here() as folder:
             folder.remove(_staged(_LEDGER))
 
-    def last_write(self) -> object:
-        """Return what is the same twice only if no write began or ended in between."""
-        return [_changed(path) for path in (self._package, self.path)]
-
     @property
     def pending(self) -> bool:
         """Whether a write has started and not ended."""
         with self.opened() as folder, self._refusing(self.path):
             return folder is not None and folder.stat(_JOURNAL) is not None
+
+    @property
+    def generation(self) -> tuple[int, ...]:
+        """Numbers that change with every write, also with one that leaves the same ledger, or none."""
+        known: list[int] = []
+        for path in (self.path / _LEDGER, self.path, self._package):
+            with self._refusing(path), suppress(FileNotFoundError, NotADirectoryError):
+                found = path.lstat()
+                known += (found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
+                if path == self.path:
+                    break
+        return tuple(known)
 
     def journal(self) -> Journal | None:
         """Return the write in progress, or None. Raise TreeError if the journal is damaged or from a newer patchkit."""
@@ -251,15 +259,6 @@ class Store:
                 f"{error.filename or path} cannot be read: {error.strerror}",
                 advice="fix the cause and try again",
             ) from error
-
-
-def _changed(folder: Path) -> tuple[int, int] | None:
-    """Return when an entry of a folder was last added or removed, and which folder it is; None if it is not there."""
-    try:
-        found = folder.lstat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino
 
 
 def _is_own(name: str) -> bool:
