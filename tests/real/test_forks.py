@@ -524,3 +524,59 @@ def test_a_start_that_makes_backends_and_graphs_in_one_call_asks_for_the_overlap
         "patchkit_api.require_overlap_hook_to_verify(" in changed.partition("self.init_all_backends()\n")[2]
     )
     assert make_plan(after(plan), hook).changes == ()
+
+
+# ---- a capture that the method of the replays plans ------------------------------------------------------------
+
+LINEAR = f"{ATTENTION}/hybrid_linear_attn_backend.py"
+
+
+def test_padding_that_a_capture_without_the_mirror_has_none_of_is_asked_of_every_replay(
+    release: Tree,
+) -> None:
+    counted = "$padding = torch.count_nonzero($mirror == $fill)"
+    fork = rewritten(
+        release,
+        Edit(
+            at=f"{LINEAR}::MambaAttnBackendBase._replay_metadata",
+            find=counted,
+            code=f"if $mirror is None:\n    $padding = 0\nelse:\n    {counted}",
+        ),
+    )
+    plan = make_plan(fork, PATCHES)
+    assert [status.patch.id for status in plan.patches if status.state is State.CONFLICT] == [], reasons(plan)
+    assert status_of(plan, "28579").state is State.PENDING
+    changed = after(plan)
+    wrapper = (changed.read(LINEAR) or b"").decode().partition("class HybridLinearAttnBackend(")[2]
+    replay = wrapper.partition("def init_forward_metadata_replay_cuda_graph(")[2].partition(
+        "for attn_backend in"
+    )[0]
+    assert "if seq_lens_cpu is None:\n            patchkit_api.replay_padding(bs, None)" in replay
+    assert make_plan(changed, PATCHES).changes == ()
+
+
+# ---- a runner of prefills under its next name ------------------------------------------------------------------
+
+DECISION = "srt/managers/overlap_utils.py::decide_needs_cpu_seq_lens"
+
+
+def test_prefill_graphs_whose_runner_has_its_next_name_no_longer_count_in_the_decision(
+    releases: Releases,
+) -> None:
+    fork = rewritten(
+        releases.tree("0.5.14"),
+        Edit(
+            at=DECISION,
+            find="if $algorithm.is_ngram():\n    return True",
+            code="config = server_args.cuda_graph_config\n"
+            "if config is not None and config.prefill.backend == Backend.TC_PIECEWISE:\n    return True",
+        ),
+    )
+    freed = tuple(patch for patch in PATCHES if patch.id in {"26128", "26738", "pk-mirror-guards", "28633"})
+    plan = make_plan(fork, freed)
+    assert status_of(plan, "28633").state is State.PENDING, reasons(plan)
+    file, _, name = DECISION.partition("::")
+    decides = (after(plan).read(file) or b"").decode().partition(f"def {name}(")[2].partition("\n\n\n")[0]
+    assert "patchkit_api.decide_with_piecewise_graphs(" in decides
+    assert "TC_PIECEWISE" not in decides
+    assert make_plan(after(plan), freed).changes == ()
