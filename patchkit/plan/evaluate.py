@@ -280,6 +280,9 @@ def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: 
         space.edited = before
     if is_shapeless and not is_stuck:
         return evaluation.without_a_shape()
+    if not statuses and has_landed:
+        reason = "the tree has upstream's change in part, and this patch makes none of the rest"
+        return PatchStatus(patch, State.NOT_APPLICABLE, (), reason)
     return _summarise(space, patch, statuses, evaluation.customised, evaluation.noted)
 
 
