@@ -397,8 +397,7 @@ def _summarise(
         return PatchStatus(patch, State.PENDING, settled, own)
     if State.PENDING in states:
         count = sum(status.state is State.PENDING for status in settled)
-        said = "; the others are upstream's" if provenance is State.UPSTREAM else ""
-        return PatchStatus(
-            patch, State.PARTIAL, settled, f"{count} of {len(settled)} edits are missing{said}"
-        )
+        others = "; the others are upstream's" if provenance is State.UPSTREAM else ""
+        missing = f"{count} of {len(settled)} edits are missing{others}"
+        return PatchStatus(patch, State.PARTIAL, settled, missing)
     return PatchStatus(patch, State.APPLIED if State.APPLIED in states else State.UPSTREAM, settled, own)
