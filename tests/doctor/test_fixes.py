@@ -218,15 +218,17 @@ def test_fixes_of_images_ranks_and_transfers_are_named_for_the_servers_that_need
     ("words", "expected"),
     [
         ("--mamba-radix-cache-strategy no_buffer", {"29354"}),
-        ("--mamba-radix-cache-strategy extra_buffer", {"29354", "29368"}),
+        ("--mamba-radix-cache-strategy extra_buffer", {"29354", "29368", "29792"}),
         ("--mamba-radix-cache-strategy extra_buffer --disable-radix-cache", {"29368"}),
+        ("--mamba-radix-cache-strategy extra_buffer_lazy --disable-overlap-schedule", {"29354", "29368"}),
+        ("--mamba-radix-cache-strategy no_buffer --disaggregation-mode decode", {"35748"}),
     ],
 )
-def test_fixes_of_cached_states_are_named_for_the_servers_that_need_them(
+def test_fixes_of_cached_states_and_rows_are_named_for_the_servers_that_need_them(
     releases: Releases, words: str, expected: set[str]
 ) -> None:
     words = f"--attention-backend triton {words}"
-    assert named_for(releases, "0.5.14", words, {"29354", "29368"}) == expected
+    assert named_for(releases, "0.5.14", words, {"29354", "29368", "29792", "35748"}) == expected
 
 
 def test_conditions_of_built_in_fixes_name_options_that_a_release_has(releases: Releases) -> None:

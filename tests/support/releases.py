@@ -96,7 +96,7 @@ OWN = (
 )
 """Patches that the first of those releases lacks: this project's own, and later ones of upstream's."""
 
-OF_LATER_RELEASES = ("29354", "29368")
+OF_LATER_RELEASES = ("29354", "29368", "29792", "35748")
 """Patches for what came after the releases that have none."""
 
 PATCHES: tuple[Patch, ...] = tuple(patch for patch in load.patches() if patch.id not in OF_LATER_RELEASES)
