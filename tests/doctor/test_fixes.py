@@ -180,7 +180,7 @@ def named_for(releases: Releases, version: str, words: str, known: set[str]) -> 
     return {fix.patch for fix in fixes.needed(found, statuses)}
 
 
-LATER = {"26941", "27372", "27846", "28039", "28464", "28559", "33758", "34238"}
+LATER = {"24954", "26941", "27372", "27846", "28039", "28464", "28559", "33758", "34238"}
 # What multimodal and speculating servers miss whatever they are told.
 DRAFTS = {"27846", "28464", "33758"}
 OTHER_DRAFT = "--speculative-draft-attention-backend fa3"
@@ -198,7 +198,8 @@ ALONE = CHAIN.replace("EAGLE3", "STANDALONE")
         (f"{CHAIN} --speculative-draft-attention-backend triton", DRAFTS),
         (f"{ALONE} {OTHER_DRAFT}", {"28464", "28559", "33758"}),
         ("--speculative-algorithm NGRAM --tp-size 2", {"33758"}),
-        ("--mamba-scheduler-strategy extra_buffer", {"26941"}),
+        ("--mamba-scheduler-strategy extra_buffer", {"24954", "26941"}),
+        ("--mamba-scheduler-strategy extra_buffer --disable-overlap-schedule", {"26941"}),
         ("--enable-streaming-session", {"26941"}),
         ("--disaggregation-mode prefill", {"27372"}),
         ("--disaggregation-mode decode", {"27372"}),
