@@ -200,6 +200,7 @@ ALONE = CHAIN.replace("EAGLE3", "STANDALONE")
         ("--speculative-algorithm NGRAM --tp-size 2", {"33758"}),
         ("--mamba-scheduler-strategy extra_buffer", {"24954", "26941"}),
         ("--mamba-scheduler-strategy extra_buffer --disable-overlap-schedule", {"26941"}),
+        ("--disable-radix-cache", {"24954"}),
         ("--enable-streaming-session", {"26941"}),
         ("--disaggregation-mode prefill", {"27372"}),
         ("--disaggregation-mode decode", {"27372"}),
