@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from support.driven.fixtures import without_and_with_each
-
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
 
-before_and_after = without_and_with_each("35748", ("0.5.14", "0.5.18"))
-
 
 def test_a_request_that_takes_the_row_of_a_running_step_starts_from_its_own_token(
-    before_and_after: tuple[DrivenTree, DrivenTree],
+    later_before_and_after: tuple[DrivenTree, DrivenTree],
 ) -> None:
-    before, after = before_and_after
+    before, after = later_before_and_after
     assert before.ask("prebuilt_rows.first_token") == {"token": 7, "waited": False}
     assert after.ask("prebuilt_rows.first_token") == {"token": 42, "waited": True}
 
 
-def test_without_overlap_nothing_waits(before_and_after: tuple[DrivenTree, DrivenTree]) -> None:
-    for tree in before_and_after:
+def test_without_overlap_nothing_waits(later_before_and_after: tuple[DrivenTree, DrivenTree]) -> None:
+    for tree in later_before_and_after:
         assert tree.ask("prebuilt_rows.first_token", overlap=False) == {"token": 42, "waited": False}

@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.driven.fixtures import without_and_with_each
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
-
-before_and_after = without_and_with_each("29792", ("0.5.13", "0.5.17"))
 
 
 def mislabelled(ends: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -19,9 +16,9 @@ def mislabelled(ends: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_a_prefill_behind_a_tracked_step_does_not_have_the_other_slot_cached(
-    before_and_after: tuple[DrivenTree, DrivenTree],
+    later_before_and_after: tuple[DrivenTree, DrivenTree],
 ) -> None:
-    before, after = before_and_after
+    before, after = later_before_and_after
     asked = ("track_boundaries.finish", "ddp")
     # Both results find the length of the second step, and the slot is changed twice.
     told = before.ask(*asked, prompt=2)
@@ -31,9 +28,9 @@ def test_a_prefill_behind_a_tracked_step_does_not_have_the_other_slot_cached(
 
 
 def test_a_tracked_step_behind_a_prefill_is_not_missed_where_slots_are_taken_lazily(
-    before_and_after: tuple[DrivenTree, DrivenTree],
+    later_before_and_after: tuple[DrivenTree, DrivenTree],
 ) -> None:
-    before, after = before_and_after
+    before, after = later_before_and_after
     asked = ("track_boundaries.finish", "dpdpdd")
     told = before.ask(*asked, prompt=1, lazy=True)
     assert (told["labelled"], told["of"]) == (2, 4)
@@ -43,9 +40,9 @@ def test_a_tracked_step_behind_a_prefill_is_not_missed_where_slots_are_taken_laz
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_every_order_of_decodes_and_prefills_caches_the_last_tracked_state_and_loses_no_slot(
-    before_and_after: tuple[DrivenTree, DrivenTree], lazy: bool
+    later_before_and_after: tuple[DrivenTree, DrivenTree], lazy: bool
 ) -> None:
-    before, after = before_and_after
+    before, after = later_before_and_after
     ends = after.ask("track_boundaries.every_end", lazy=lazy)
     assert mislabelled(ends) == []
     last = [end["launched"] // 2 * 2 for end in ends]
@@ -56,9 +53,9 @@ def test_every_order_of_decodes_and_prefills_caches_the_last_tracked_state_and_l
 
 
 def test_a_step_without_a_second_slot_caches_the_state_that_it_wrote_or_none(
-    before_and_after: tuple[DrivenTree, DrivenTree],
+    later_before_and_after: tuple[DrivenTree, DrivenTree],
 ) -> None:
-    _, after = before_and_after
+    _, after = later_before_and_after
     ends = after.ask("track_boundaries.every_end", lazy=True, room=False)
     assert mislabelled(ends) == []
     assert [end for end in ends if end["lost"]] == []
