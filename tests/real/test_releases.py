@@ -545,7 +545,8 @@ def test_a_patch_that_others_require_is_not_reverted_alone(
     assert fingerprints(tree.root) == before
 
 
-@pytest.mark.parametrize("count", range(1, len(IDS)))
+# The next test makes every patch the first; a cut between any two would take longer and find no more.
+@pytest.mark.parametrize("count", range(1, len(IDS), 4))
 def test_apply_in_two_steps_equals_apply_in_one(releases: Releases, count: int) -> None:
     first = after(make_plan(releases.tree(REFERENCE), PATCHES[:count]))
     both = after(make_plan(first, PATCHES))
