@@ -23,8 +23,11 @@ def _restored() -> Iterator[None]:
 @pytest.fixture
 def _unfrozen() -> Iterator[None]:
     """What the session froze is frozen again afterwards."""
+    threshold = gc.get_threshold()
     gc.unfreeze()
+    gc.set_threshold(700)
     yield
+    gc.set_threshold(*threshold)
     gc.freeze()
 
 
@@ -102,7 +105,8 @@ def test_what_somebody_froze_stays_frozen() -> None:
     frozen = gc.get_freeze_count()
     try:
         with collector.paused():
-            pass
+            made: list[list[int]] = [[] for _ in range(2000)]
+        assert len(made) == 2000
         assert gc.get_freeze_count() >= frozen - 100 > 0
     finally:
         gc.unfreeze()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +15,6 @@ from patchkit.errors import TreeError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
@@ -190,8 +190,12 @@ def _end(
     others = [param.opts[0] for param in _typed(context) if param.name not in _ENDING]
     if context.params["continuing"] and aborting:
         others = ["--continue"]
-    if others or len(arguments) > 1:
-        raise UsageError(f"{how} takes only a TREE", advice=f"leave out {(others or arguments)[-1]}")
+    missing = [word for word in arguments if not Path(word).exists()]
+    # A damaged patch must not keep a write from being finished, so patches are loaded only for this message.
+    if others or len(arguments) > 1 or (missing and missing[0] in options.loaded_patches(())):
+        raise UsageError(
+            f"{how} takes only a TREE", advice=f"leave out {(others or missing or arguments)[-1]}"
+        )
     target = options.Target(arguments[0] if arguments else None, installed)
     opened = target.open()
     recovery = recover(opened, back=aborting)

@@ -72,7 +72,9 @@ def command(
     opened = options.Target(tree, False).open()
     texts = [_text(path, "--from-diff") for path in diffs]
     under = [_text(path, "--base") for path in base]
-    drafted = new(opened, identifier, folder or Path(identifier), diff=texts, commit=commit or "", base=under)
+    place = folder or Path(identifier)
+    with console.progress() as watch:
+        drafted = new(opened, identifier, place, diff=texts, commit=commit or "", base=under, watch=watch)
     if as_json:
         console.emit(New.of(drafted))
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -39,11 +40,12 @@ def command(
 ) -> None:
     """Revert patches in TREE; your own changes since are kept.
 
-    Without PATCH, every patch is reverted. A group includes its opt-in patches that are applied.
+    Without PATCH, every patch is reverted, but a port that was committed is reverted only by its name. A group includes
+    its opt-in patches that are applied.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.revert import Revert
-    from patchkit.commands.revert import KeptGoing, revert, revert_what_can_be
+    from patchkit.commands.revert import KeptGoing, committed_ports, revert, revert_what_can_be
     from patchkit.findings.printable import escaped
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
@@ -56,8 +58,9 @@ def command(
             if keep_going
             else KeptGoing(revert(tree, patches, target.ids), {})
         )
+        ports = () if target.ids else committed_ports(tree, patches)
     if as_json:
-        console.emit(Revert.of(tree, reverted, left))
+        console.emit(Revert.of(tree, reverted, left, ports))
         context.exit(1 if left else 0)
     for name in reverted.patches:
         console.say(f"[green]<[/] {escaped(name)}")
@@ -65,8 +68,19 @@ def command(
         console.say(f"[red]![/] {escaped(name)}: {escaped(reason)}")
     if reverted.patches:
         console.say(f"\nChanged {console.count(reverted.files)}.")
-        console.say_next((f"status{target.tail}", "shows what is left"))
     elif not left:
         console.say("Nothing to revert.")
+    if ports:
+        were = (
+            "was ported and committed, and stays"
+            if len(ports) == 1
+            else "were ported and committed, and stay"
+        )
+        console.say(f"{escaped(', '.join(ports))} {were}.")
+    steps = [(f"status{target.tail}", "shows what is left")] if reverted.patches else []
+    if ports:
+        steps.append((f"revert{target.tail} {shlex.join(ports)}", "reverts what was ported"))
+    if steps:
+        console.say_next(*steps)
     if left:
         context.exit(1)

@@ -16,7 +16,7 @@ from patchkit.plan.status import State
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.origins import origin
 from patchkit.transaction.remembered import Remembered
-from patchkit.transaction.whole import require_whole
+from patchkit.transaction.whole import whole
 from patchkit.tree.backends import heirs_of
 from patchkit.tree.tree import OverlayTree
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from patchkit.plan.status import Plan
     from patchkit.transaction.apply import Applied
     from patchkit.tree.backends import Heir
-    from patchkit.tree.tree import CheckoutTree
+    from patchkit.tree.tree import CheckoutTree, ReadTree
 
 
 def apply(
@@ -56,30 +56,39 @@ def apply(
 
     Raise TreeError if the tree cannot be written.
     """
-    require_whole(tree)
     asked = patches.asked(ids)
-    planner = Planner(tree, patches, runtime or patches.settings.runtime)
-    planning = partial(planner.plan, ids, only=only, closely=resolved or markers, certain=markers)
-
-    def made(without: frozenset[str] = frozenset()) -> Plan:
-        alone = partial(planning, without=without)
-        return _resolved(tree, alone, certain=markers) if resolved else alone()
-
-    planned = with_markers(made()) if markers else fitting(made)
-    known = 0 if resolved or not planned.left else _resolved_elsewhere(tree, partial(planning, closely=True))
-    if not keep_going:
-        offer = f"; --resolved uses your earlier resolutions of {known} of them" if known else ""
-        require_fitting(
-            planned,
-            asked,
-            f"--keep-going applies the others, --markers writes conflict markers to finish by hand{offer}",
-        )
-    if not markers:
-        planned = planner.together(planned, origin(tree, planner))
     transaction = Transaction(tree, patches.digest, allow_dirty=allow_dirty)
-    heirs = _new_heirs(planned)
-    applied = transaction.check(planned) if dry_run else transaction.commit(planned)
-    return replace(applied, heirs=heirs, resolved_elsewhere=known)
+
+    def prepared(read: ReadTree) -> tuple[ReadTree, Plan, tuple[Heir, ...], int]:
+        planner = Planner(read, patches, runtime or patches.settings.runtime)
+        planning = partial(planner.plan, ids, only=only, closely=resolved or markers, certain=markers)
+
+        def made(without: frozenset[str] = frozenset()) -> Plan:
+            alone = partial(planning, without=without)
+            return _resolved(read, alone, certain=markers) if resolved else alone()
+
+        planned = with_markers(made()) if markers else fitting(made)
+        is_open = planned.left and not resolved
+        known = _resolved_elsewhere(read, partial(planning, closely=True)) if is_open else 0
+        if not keep_going:
+            offer = f"; --resolved uses your earlier resolutions of {known} of them" if known else ""
+            require_fitting(
+                planned,
+                asked,
+                f"--keep-going applies the others, --markers writes conflict markers to finish by hand{offer}",
+            )
+        if not markers:
+            planned = planner.together(planned, origin(read, planner))
+        return read, planned, _new_heirs(planned), known
+
+    def rehearsed(read: ReadTree) -> Applied:
+        _, planned, heirs, known = prepared(read)
+        return replace(transaction.check(planned), heirs=heirs, resolved_elsewhere=known)
+
+    if dry_run:
+        return whole(tree, rehearsed)
+    read, planned, heirs, known = whole(tree, prepared)
+    return replace(transaction.commit(planned, read=read), heirs=heirs, resolved_elsewhere=known)
 
 
 def _resolved(tree: CheckoutTree, planning: Callable[..., Plan], *, certain: bool) -> Plan:

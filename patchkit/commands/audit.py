@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.audit.engine import audit_cached, unread_noted
 from patchkit.audit.rules import RULES
-from patchkit.transaction.whole import require_whole
+from patchkit.transaction.whole import whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,8 +29,7 @@ def audit(
     A folder that cannot be read is a finding, or a note with ``allow_unread``. ``watch`` is called with the current
     step, the number of items done, and their total.
     """
-    require_whole(tree)
-    report = audit_cached(tree, watch)
+    report = whole(tree, lambda read: audit_cached(read, watch))
     return (unread_noted(report) if allow_unread else report).against(baseline)
 
 

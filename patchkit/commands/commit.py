@@ -8,14 +8,15 @@ from patchkit.plan.fitting import fitting
 from patchkit.plan.planner import Planner
 from patchkit.plan.refusal import require_fitting
 from patchkit.series.commit import commit as committing
+from patchkit.series.commit import prepare
 from patchkit.transaction.origins import origin
-from patchkit.transaction.whole import require_whole
+from patchkit.transaction.whole import whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from patchkit.patchset.select import PatchSet
-    from patchkit.series.commit import Committed
+    from patchkit.series.commit import Committed, Prepared
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -33,10 +34,13 @@ def commit(
     Branch, index, files and ledger are changed only after all commits have been made. Raise TreeError if the files have
     uncommitted changes or git cannot commit now, and RefusedCommitError if a hook rejects a commit.
     """
-    require_whole(tree)
     asked, runtime = patches.asked(ids), runtime or patches.settings.runtime
-    planner = Planner(tree, patches, runtime)
-    planned = fitting(lambda without: planner.plan(ids, only=only, without=without))
-    if not keep_going:
-        require_fitting(planned, asked, "--keep-going applies the others")
-    return committing(tree, planner.together(planned, origin(tree, planner)), patches, runtime)
+
+    def prepared(read: CheckoutTree) -> Prepared:
+        planner = Planner(read, patches, runtime)
+        planned = fitting(lambda without: planner.plan(ids, only=only, without=without))
+        if not keep_going:
+            require_fitting(planned, asked, "--keep-going applies the others")
+        return prepare(read, planner.together(planned, origin(read, planner)), patches)
+
+    return committing(tree, whole(tree, prepared), patches, runtime)

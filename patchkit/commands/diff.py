@@ -8,7 +8,7 @@ from patchkit.plan import conflict
 from patchkit.plan.fitting import fitting
 from patchkit.plan.planner import Planner
 from patchkit.transaction.origins import origin
-from patchkit.transaction.whole import require_whole
+from patchkit.transaction.whole import whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 
 def diff(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Plan:
     """Return what ``apply`` of ``ids`` (default: the default patches) would do, without the patches that do not fit."""
-    require_whole(tree)
-    planner = Planner(tree, patches, patches.settings.runtime)
-    planned = fitting(lambda without: planner.plan(ids, closely=True, without=without))
-    return planner.together(planned, origin(tree, planner))
+
+    def planned(read: CheckoutTree) -> Plan:
+        planner = Planner(read, patches, patches.settings.runtime)
+        made = fitting(lambda without: planner.plan(ids, closely=True, without=without))
+        return planner.together(made, origin(read, planner))
+
+    return whole(tree, planned)
 
 
 def conflicts(plan: Plan) -> tuple[Conflict, ...]:

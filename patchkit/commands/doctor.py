@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from patchkit.commands.status import status
 from patchkit.doctor.diagnosis import diagnose
 from patchkit.doctor.options import Arguments
+from patchkit.transaction.write import settled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,5 +24,9 @@ def doctor(tree: CheckoutTree, patches: PatchSet, words: Sequence[str], settings
     ``words`` are the server's options or its launch command, ``settings`` a ``ServerArgs`` JSON. Raise UsageError for
     an option that the tree's server does not have.
     """
-    launch = Arguments(tree).launch(words, settings)
-    return diagnose(tree, launch, functools.partial(status, tree, patches))
+
+    def diagnosis(read: CheckoutTree) -> Diagnosis:
+        launch = Arguments(read).launch(words, settings)
+        return diagnose(read, launch, functools.partial(status, read, patches))
+
+    return settled(tree, diagnosis)

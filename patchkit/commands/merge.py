@@ -14,11 +14,13 @@ from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.plan import vendor
 from patchkit.plan.planner import Planner
 from patchkit.plan.refusal import PlanConflictError, describe_conflicts
+from patchkit.series.asking import asked, quietly, said
 from patchkit.series.commit import Commit, commits, require_committable
-from patchkit.series.worktree import asked, linked, quietly, said
+from patchkit.series.worktree import linked
 from patchkit.transaction import adopt
 from patchkit.transaction.origins import origin
 from patchkit.transaction.revert import in_code
+from patchkit.transaction.write import settled
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
@@ -60,16 +62,14 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> Merged:
     uncommitted changes, ConflictError if the merge or a patch after it conflicts, and RefusedCommitError if a hook
     rejects a commit.
     """
-    require_committable(tree)
+    head = settled(tree, _clean_head)
     named = git(tree.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     if named.returncode != 0:
         raise UsageError(f"{ref} is not a commit of {tree.root}", advice="git fetch it, or name another")
     other = named.stdout.decode().strip()
-    if asked(tree.root, "status", "--porcelain", "--untracked-files=no"):
-        raise TreeError(f"{tree.root} has uncommitted changes", advice="commit or stash them, then try again")
-    if _is_ancestor(tree, other, "HEAD"):
+    if _is_ancestor(tree, other, head):
         return Merged(other, (), (), is_new=False)
-    with linked(tree, f"patchkit rebase --onto {ref} --merge") as there:
+    with linked(tree, f"patchkit rebase --onto {ref} --merge", head) as there:
         if _is_ancestor(tree, "HEAD", other):
             there.switch(other)
             return Merged(other, (), ())
@@ -98,6 +98,15 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> Merged:
         runtime = (ours if ours.patches else theirs).runtime
         made = commits(there, _planned(there, patches, had, runtime, ref), patches, runtime)
     return Merged(other, had, made)
+
+
+def _clean_head(tree: CheckoutTree) -> str:
+    """Return the current commit. Raise TreeError if git cannot commit now, or if there are uncommitted changes."""
+    require_committable(tree)
+    head = asked(tree.root, "rev-parse", "HEAD")
+    if asked(tree.root, "status", "--porcelain", "--untracked-files=no"):
+        raise TreeError(f"{tree.root} has uncommitted changes", advice="commit or stash them, then try again")
+    return head
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from patchkit.drafting.change import Draft, FileDiff
+    from patchkit.drafting.whole import Watch
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -45,16 +46,18 @@ def new(
     diff: str | Sequence[str] = "",
     commit: str = "",
     base: Sequence[str] = (),
+    watch: Watch | None = None,
 ) -> DraftedPatch:
     """Draft ``folder`` from unified diffs against ``tree``, or from a commit or a range of its repository.
 
-    Several diffs are applied in order, after those of ``base``, which are not part of the patch. Raise UsageError, with
-    nothing written, if ``folder`` has a patch, if a diff's lines are not in the tree, or if no edit can be drafted.
+    Several diffs are applied in order, after those of ``base``, which are not part of the patch. ``watch`` is called
+    with each file. Raise UsageError, with nothing written, if ``folder`` has a patch, if a diff's lines are not in the
+    tree, or if no edit can be drafted.
     """
     file = folder / "patch.toml"
     if file.exists():
         raise UsageError("the folder already has a patch", where=file, advice="name another folder with -o")
-    draft = draft_of(tree, identifier, diff=diff, commit=commit, base=base)
+    draft = draft_of(tree, identifier, diff=diff, commit=commit, base=base, watch=watch)
     if not draft.edits:
         option = "--from-commit" if commit else "--from-diff"
         why = " ".join(draft.left).removesuffix(".") or "it changes no file of the package"
@@ -71,6 +74,7 @@ def draft_of(
     diff: str | Sequence[str] = "",
     commit: str = "",
     base: Sequence[str] = (),
+    watch: Watch | None = None,
 ) -> Draft:
     """Return the draft that ``new`` writes."""
     places = difference.places_of(tree.package)
@@ -85,7 +89,7 @@ def draft_of(
         parent = difference.parent_of(commit)
         below = tree if repository is None else GitTree(repository, parent, place_of(tree.package))
         files = [_as_upstream(change, below.name) for change in changes.files]
-        return drafted(MemoryTree({}, line_length=below.line_length), files, facts, changes.left)
+        return drafted(MemoryTree({}, line_length=below.line_length), files, facts, changes.left, watch=watch)
 
 
 def _as_upstream(change: FileDiff, name: str) -> FileDiff:

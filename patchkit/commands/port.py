@@ -27,15 +27,14 @@ from patchkit.tree.limits import read_named
 from patchkit.tree.tree import OverlayTree, open_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from patchkit.drafting.change import Facts
     from patchkit.findings.finding import Finding
-    from patchkit.porting.land import LandedFile
+    from patchkit.porting.land import LandedFile, Watch
     from patchkit.tree.tree import CheckoutTree, Tree
 
     Contents = Mapping[str, bytes | None]
-    Watch = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -187,7 +186,8 @@ def port(
     made = _Made(onto, markers=markers)
     steps: list[_Step] = []
     for change in _watched(changes, watch):
-        steps.append(made.step(change))
+        # Of a range each change is one step, of a change alone each file.
+        steps.append(made.step(change, watch if len(changes) == 1 else None))
         if markers and not steps[-1].ported.is_whole:
             break
     done = tuple(step.ported for step in steps)
@@ -208,7 +208,7 @@ def port(
         apart = [step.plan for step in steps if step.plan.changes]
         _ = transaction.check(plan) if dry_run else transaction.commit(plan, apart)
     if folder is not None and not dry_run:
-        ported = replace(ported, folders=_kept(steps, folder))
+        ported = replace(ported, folders=_kept(steps, folder, watch))
     return ported
 
 
@@ -271,11 +271,12 @@ class _Made:
         """The files that differ from the original tree."""
         return tuple(file for file, text in sorted(self._contents.items()) if text != self._onto.read(file))
 
-    def step(self, change: Change) -> _Step:
+    def step(self, change: Change, watch: Watch | None = None) -> _Step:
         """Make a change."""
         tree = OverlayTree(self._onto, dict(self._contents))
         sources = {each.file: (each.before, each.after) for each in change.files}
-        landing = land(sources, Trees(change.base, tree), change.facts.id if self._markers else "")
+        name = change.facts.id if self._markers else ""
+        landing = land(sources, Trees(change.base, tree), name, watch=watch)
         contents = landing.marked if self._markers else landing.contents
         self._contents |= contents
         plan = _plan(tree, change, landing.files, contents)
@@ -316,7 +317,7 @@ def _plan(tree: Tree, change: Change, files: Sequence[LandedFile], contents: Con
     return Plan(tree, (PatchStatus(patch, State.PENDING, edits),), changes)
 
 
-def _kept(steps: Sequence[_Step], folder: Path) -> tuple[Path, ...]:
+def _kept(steps: Sequence[_Step], folder: Path, watch: Watch | None) -> tuple[Path, ...]:
     """Write each change as a patch folder for this tree: to ``folder`` itself if it is one, else to a folder in it."""
     from patchkit.drafting.whole import (
         drafted,
@@ -324,9 +325,10 @@ def _kept(steps: Sequence[_Step], folder: Path) -> tuple[Path, ...]:
 
     places: list[Path] = []
     for step in steps:
-        files = [FileDiff(change.file, change.before, change.after) for change in step.plan.changes]
-        draft = drafted(step.tree, files, step.ported.change.facts, step.ported.change.left)
-        place = folder if len(steps) == 1 else folder / step.ported.change.facts.id
+        files = [FileDiff(each.file, each.before, each.after) for each in step.plan.changes]
+        change = step.ported.change
+        draft = drafted(step.tree, files, change.facts, change.left, watch=watch)
+        place = folder if len(steps) == 1 else folder / change.facts.id
         for name, text in draft.files.items():
             place.mkdir(parents=True, exist_ok=True)
             (place / name).write_text(text, encoding="utf-8")

@@ -9,6 +9,7 @@ from patchkit.commands.status import status
 from patchkit.commands.verify import verify
 from patchkit.findings.finding import Confidence
 from patchkit.series.backports import IN_TREE, backports
+from patchkit.transaction.write import settled
 from patchkit.verify.result import Outcome
 from patchkit.verify.subject import Terms
 
@@ -16,18 +17,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from patchkit.patchset.select import PatchSet
+    from patchkit.plan.status import PatchStatus
     from patchkit.series.backports import Backport
     from patchkit.tree.tree import CheckoutTree
+    from patchkit.verify.result import Verdict
 
 
 def report(
     tree: CheckoutTree, patches: PatchSet, watch: Callable[[str, int], None] | None = None
 ) -> tuple[Backport, ...]:
     """Verify ``tree`` and return a row for each patch in it; ``watch`` is that of ``verify``."""
-    statuses = status(tree, patches)
-    if not any(each.state in IN_TREE for each in statuses):
+
+    def answers(read: CheckoutTree) -> tuple[tuple[PatchStatus, ...], Verdict | None]:
+        statuses = status(read, patches)
+        is_there = any(each.state in IN_TREE for each in statuses)
+        return statuses, verify(read, patches, Terms(Confidence.LIKELY), watch) if is_there else None
+
+    statuses, verdict = settled(tree, answers)
+    if verdict is None:
         return ()
-    verdict = verify(tree, patches, Terms(Confidence.LIKELY), watch)
     failed = [each.title for each in verdict.results if each.outcome is Outcome.FAILED]
     made = sum(each.outcome is not Outcome.SKIPPED for each in verdict.results)
     said = f"failed: {'; '.join(failed)}" if failed else f"{made} checks passed"

@@ -70,6 +70,11 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
     return KeptGoing(Reverted(tuple(name for name in there if name in gone), tuple(files)), left)
 
 
+def committed_ports(tree: CheckoutTree, patches: PatchSet) -> tuple[str, ...]:
+    """Return the ports that are in git's history and in the code, which ``revert`` reverts only by their names."""
+    return reverting.ports_left(tree, Planner(tree, patches))
+
+
 def _meant(tree: CheckoutTree, patches: PatchSet, planner: Planner, names: Sequence[str]) -> tuple[str, ...]:
     groups = [name for name in names if name not in patches.ids and name in patches]
     if not groups:

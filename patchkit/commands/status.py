@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from patchkit.plan.fitting import with_left_out
 from patchkit.plan.planner import Planner
 from patchkit.transaction.unfinished import before_markers, unfinished, with_conflicts
-from patchkit.transaction.write import require_settled
+from patchkit.transaction.write import settled
 
 if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
@@ -26,8 +26,11 @@ def tree_status(tree: CheckoutTree, patches: PatchSet) -> TreeStatus:
 
     Raise TreeError if a write is pending or a file is not valid Python.
     """
-    require_settled(tree)
-    before = before_markers(tree)
-    found = Planner(tree, patches).tree_status(before)
-    left = with_conflicts(found.patches, unfinished(tree) if before else {})
-    return replace(found, patches=with_left_out(left))
+
+    def status_of(read: CheckoutTree) -> TreeStatus:
+        before = before_markers(read)
+        found = Planner(read, patches).tree_status(before)
+        left = with_conflicts(found.patches, unfinished(read) if before else {})
+        return replace(found, patches=with_left_out(left))
+
+    return settled(tree, status_of)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.transaction.whole import require_whole
+from patchkit.transaction.whole import whole
 from patchkit.verify import engine
 from patchkit.verify.subject import Subject
 
@@ -21,5 +21,4 @@ def verify(
     tree: CheckoutTree, patches: PatchSet, terms: Terms, watch: Callable[[str, int], None] | None = None
 ) -> Verdict:
     """Run every check on a patched tree; ``watch`` is called with each check's title and the number of checks."""
-    require_whole(tree)
-    return engine.verify(Subject(tree, tuple(patches), terms), watch)
+    return whole(tree, lambda read: engine.verify(Subject(read, tuple(patches), terms), watch))

@@ -42,27 +42,38 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from patchkit.codemods.kind import Kind
     from patchkit.drafting.change import FileDiff
     from patchkit.patchset.patch import Patch
     from patchkit.tree.tree import Tree
 
+    Watch = Callable[[str, int, int], None]
+
 _FILE = Path(write.FILE)
 
 
 @collector.paused()
-def drafted(tree: Tree, changes: Sequence[FileDiff], facts: Facts, left_out: Iterable[str] = ()) -> Draft:
+def drafted(
+    tree: Tree,
+    changes: Sequence[FileDiff],
+    facts: Facts,
+    left_out: Iterable[str] = (),
+    *,
+    watch: Watch | None = None,
+) -> Draft:
     """Return a patch folder whose edits make ``changes``; ``tree`` contains the files before them.
 
     Only the name and style of the tree are read, and nothing is written. ``left_out`` are changes that are already
-    left out; the patch lists them with those that no edit covers.
+    left out; the patch lists them with those that no edit covers. ``watch`` is told each file.
     """
     edits: list[Drafted] = []
     left = [*left_out]
     made: dict[str, bytes | None] = {}
-    for change in changes:
+    for at, change in enumerate(changes):
+        if watch is not None:
+            watch(f"drafting {change.file}", at, len(changes))
         trial = _Trial(tree, change, facts.id)
         found: list[Drafted] | str = ""
         if change.before != change.after:
@@ -191,6 +202,8 @@ def _right(trial: _Trial, file: str, before: str, after: str, drafts: Sequence[D
 
 def _is_between(before: str, middle: str, after: str) -> bool:
     """Return whether every line that differs between ``before`` and ``middle`` is part of the change."""
+    if middle == after:
+        return True
     old, there, new = (text.split("\n") for text in (before, middle, after))
     return count(old, there) + count(there, new) == count(old, new)
 
@@ -355,10 +368,10 @@ class _Part:
 
     def right(self, edits: Sequence[Drafted]) -> list[Drafted]:
         """Return the edits that are part of the change, each in the first form that works."""
-        ways = [[way for way in (edit, *edit.others) if self.kind(way) is not None] for edit in edits]
-        first = [each[0] for each in ways if each]
+        first = [way for edit in edits if (way := next(self._ways(edit), None)) is not None]
         if self._is_right(first):
             return first
+        ways = [list(self._ways(edit)) for edit in edits]
         alone = [next((way for way in each if self._is_right([way])), None) for each in ways]
         found = [way for way in alone if way is not None]
         if len(found) == len(ways) and self._is_right(found):
@@ -369,6 +382,9 @@ class _Part:
             tried = [single] if single is not None else each if kept else []
             kept += [way for way in tried if self._is_right([*kept, way])][:1]
         return kept
+
+    def _ways(self, edit: Drafted) -> Iterator[Drafted]:
+        return (way for way in (edit, *edit.others) if self.kind(way) is not None)
 
     def _is_right(self, edits: Sequence[Drafted]) -> bool:
         """Return whether all of the edits can be made and change only lines of the change."""

@@ -22,11 +22,15 @@ Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
 class FactTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A place that a tree has, with code that matches ``has`` and none that matches ``lacks``."""
+    """A place that a tree has, with code that matches ``has`` and none that matches ``lacks``.
+
+    ``why`` is the reason for which the patch is not for a tree where that does not hold.
+    """
 
     at: Places
     has: str = ""
     lacks: str = ""
+    why: str = ""
 
 
 Facts = tuple[str | FactTable, ...]
@@ -118,7 +122,7 @@ def _patch(file: PatchHeader, late: Iterator[Change]) -> Patch:
 def _fact(told: str | FactTable) -> Fact:
     if isinstance(told, str):
         return Fact(addresses=addresses([told]))
-    return Fact(addresses=addresses(several(told.at)), has=told.has, lacks=told.lacks)
+    return Fact(addresses=addresses(several(told.at)), has=told.has, lacks=told.lacks, why=told.why)
 
 
 def _edits(name: str, keys: Keys, imports: tuple[str, ...], late: Iterator[Change]) -> Iterator[Edit]:

@@ -38,6 +38,7 @@ class Fact(_Addressed, frozen=True, kw_only=True):
 
     has: str = ""
     lacks: str = ""
+    why: str = ""
 
 
 class Change(Protocol):

@@ -50,14 +50,14 @@ def _run(
             status = PatchStatus(patch, State.NOT_APPLICABLE, (), old)
             space.edited = before
         needed = [identifier for identifier in patch.requires if identifier in failed]
-        if needed and status.state is State.CONFLICT:
-            space.edited = before
-        elif needed and status.state in {State.PENDING, State.PARTIAL}:
+        if needed and status.state in {State.PENDING, State.PARTIAL, State.CONFLICT}:
             space.edited = before
             blocker = next(s for s in statuses if s.patch.id == needed[0])
-            state = blocker.state
-            said = "in conflict" if state is State.CONFLICT else "not applicable"
-            status = replace(status, state=state, reason=f"requires {needed[0]}, which is {said}")
+            is_stuck = status.state is State.CONFLICT and blocker.state is State.CONFLICT
+            said = "in conflict" if blocker.state is State.CONFLICT else "not applicable"
+            if not is_stuck:
+                reason = f"requires {needed[0]}, which is {said}"
+                status = replace(status, state=blocker.state, reason=reason)
         statuses.append(status)
         for file, module in space.edited.items():
             if before.get(file) is not module:

@@ -258,7 +258,7 @@ def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: 
     """
     unmet = next((fact for fact in patch.applies_when if not space.holds(fact)), None)
     if unmet is not None:
-        return PatchStatus(patch, State.NOT_APPLICABLE, (), f"needs a tree with {_told(unmet)}")
+        return PatchStatus(patch, State.NOT_APPLICABLE, (), unmet.why or f"needs a tree with {_told(unmet)}")
     before = dict(space.edited)
     pristine = space.pristine()
     has_landed = bool(patch.upstream_when) and all(map(pristine.holds, patch.upstream_when))
@@ -280,6 +280,9 @@ def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: 
         space.edited = before
     if is_shapeless and not is_stuck:
         return evaluation.without_a_shape()
+    if not statuses and has_landed:
+        reason = "the tree has upstream's change in part, and this patch makes none of the rest"
+        return PatchStatus(patch, State.NOT_APPLICABLE, (), reason)
     return _summarise(space, patch, statuses, evaluation.customised, evaluation.noted)
 
 
@@ -394,5 +397,7 @@ def _summarise(
         return PatchStatus(patch, State.PENDING, settled, own)
     if State.PENDING in states:
         count = sum(status.state is State.PENDING for status in settled)
-        return PatchStatus(patch, State.PARTIAL, settled, f"{count} of {len(settled)} edits are missing")
+        others = "; the others are upstream's" if provenance is State.UPSTREAM else ""
+        missing = f"{count} of {len(settled)} edits are missing{others}"
+        return PatchStatus(patch, State.PARTIAL, settled, missing)
     return PatchStatus(patch, State.APPLIED if State.APPLIED in states else State.UPSTREAM, settled, own)

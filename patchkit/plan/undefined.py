@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 from ruff.__main__ import find_ruff_bin
 
+from patchkit import collector
+
 
 def undefined_names(before: bytes, after: bytes) -> list[tuple[str, int]]:
     """Return the names, with their lines, that are undefined in ``after`` and were not in ``before``."""
@@ -16,6 +18,7 @@ def undefined_names(before: bytes, after: bytes) -> list[tuple[str, int]]:
     return [(name, line) for name, line in _undefined_names(after) if name not in known]
 
 
+@collector.kept(256)
 def _undefined_names(source: bytes) -> list[tuple[str, int]]:
     options = (
         "check",

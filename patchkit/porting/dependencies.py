@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from patchkit import collector
 from patchkit.tree.index import index_module, last_name
+from patchkit.tree.nodes import walk
 from patchkit.tree.sglang import SERVING, files_of, imported_from, package_of
 from patchkit.tree.tree import OverlayTree
 from patchkit.verify.attributes import anyone_sets
@@ -65,7 +66,8 @@ def dependencies_of(tree: Tree, sources: Sources, landing: Landing) -> tuple[Fin
     return tuple(dict.fromkeys(_Uses(tree, landing).findings(sources)))
 
 
-def _definitions(file: str, content: bytes | None) -> dict[Definition, int]:
+@collector.kept(256)
+def _definitions(file: str, content: bytes | None) -> Mapping[Definition, int]:
     """Return what a file defines, with the positions of parameters; nothing if it is not Python."""
     if content is None or not file.endswith(".py"):
         return {}
@@ -119,7 +121,7 @@ def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str) -> Ite
 
 def _stored(node: ast.AST, owner: str) -> Iterator[tuple[Definition, int]]:
     """Yield the attributes that a function sets."""
-    for each in ast.walk(node):
+    for each in walk(node):
         if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store):
             is_own = isinstance(each.value, ast.Name) and each.value.id == "self"
             yield Definition("attribute", owner if is_own else "", each.attr), -1
@@ -132,7 +134,7 @@ class _Uses:
         self._after = OverlayTree(tree, landing.contents)
         self._there: dict[Definition, int] = {}
         for file in {*(each.onto for each in landing.files), *landing.contents}:
-            self._there |= _definitions(file, self._after.read(file))
+            self._there.update(_definitions(file, self._after.read(file)))
 
     @cached_property
     def _sources(self) -> dict[str, bytes]:

@@ -43,12 +43,16 @@ def findings_of(tree: Tree, contents: Mapping[str, bytes | None], in_place: InPl
     new -= {line for file in contents for line in (tree.read(file) or b"").splitlines()}
     # A removed file's content may be in an added one.
     stood = {file: None if contents[file] is None else tree.read(file) for file in contents}
-    after = _subject(OverlayTree(tree, contents), stood, in_place, new)
-    there = [each for check in _CHECKS for each in check(after).findings]
-    before = _subject(tree, stood, in_place, new) if there else None
-    earlier = Counter(_said(each) for check in _CHECKS if before for each in check(before).findings)
+    sources = {file: text for file in {*tree.files(SERVING), *stood} if (text := tree.read(file)) is not None}
+    laid = {file: text for file, text in {**sources, **contents}.items() if text is not None}
+    after = _subject(OverlayTree(tree, contents), laid, stood, in_place, new)
+    by_check = [(check, check(after).findings) for check in _CHECKS]
+    before = _subject(tree, sources, stood, in_place, new) if any(there for _, there in by_check) else None
+    earlier = Counter(
+        _said(each) for check, there in by_check if there and before for each in check(before).findings
+    )
     found: list[Finding] = []
-    for each in there:
+    for each in (each for _, there in by_check for each in there):
         if earlier[_said(each)] > 0:
             earlier[_said(each)] -= 1
         else:
@@ -72,15 +76,17 @@ def _said(finding: Finding) -> tuple[str, ...]:
 
 
 def _subject(
-    tree: Tree, stood: Mapping[str, bytes | None], in_place: InPlace, new: Iterable[bytes]
+    tree: Tree,
+    sources: dict[str, bytes],
+    stood: Mapping[str, bytes | None],
+    in_place: InPlace,
+    new: Iterable[bytes],
 ) -> Subject:
     """Return the subject of the checks: a tree, which need not be on disk, with files as they ``stood`` before.
 
     The names in the ``new`` lines are resolved in advance, since a check reads no further files.
     """
     subject = Subject(tree, (), Terms(Confidence.LIKELY))  # type: ignore[arg-type]
-    read = ((file, tree.read(file)) for file in {*tree.files(SERVING), *stood})
-    sources = {file: text for file, text in read if text is not None}
     there = tuple(sorted(file for file in stood if file in sources and file.endswith(".py")))
     program = Program({file: text for file, text in sources.items() if serves(file)}, there)
     named = set(words(b"\n".join(new).decode(errors="replace")))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from patchkit.plan.undefined import undefined_names
 from patchkit.porting.outline import MODULE, Item, NoOutlineError, outline
 from patchkit.porting.pairing import likeness
+from patchkit.tree.index import index_module
 from patchkit.tree.sglang import SERVING, files_of, module_of
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from patchkit.tree.tree import Tree
 
+_MARK = b"\xef\xbb\xbf"
 LIKE = 0.5
 """The least likeness, up to 1, of a file or definition that may have been renamed."""
 _COMMON = 20
@@ -86,7 +88,7 @@ class Trees:
         if (onto, file) not in self._outlines:
             content = (self.onto if onto else self.base).read(file)
             try:
-                found = None if content is None else outline(decoded(content))
+                found = None if content is None else outlined(file, content)
             except (NoOutlineError, UnicodeDecodeError):
                 found = None
             self._outlines[onto, file] = found
@@ -174,6 +176,12 @@ def _likeness(one: Item, other: Item) -> float:
     )
 
 
+def outlined(file: str, content: bytes) -> Item:
+    """Return a file of a tree as items, which share the syntax tree with the checks of that file."""
+    is_plain = not content.startswith(_MARK) and b"\r" not in content
+    return outline(decoded(content), (lambda: index_module(file, content).tree) if is_plain else None)
+
+
 def decoded(content: bytes) -> str:
     """Return a file's text with plain line ends and without a byte order mark."""
     return content.decode("utf-8-sig").replace("\r\n", "\n")
@@ -184,4 +192,4 @@ def encoded(text: str, like: bytes) -> bytes:
     content = text.encode()
     if like.partition(b"\n")[0].endswith(b"\r"):
         content = content.replace(b"\n", b"\r\n")
-    return b"\xef\xbb\xbf" + content if like.startswith(b"\xef\xbb\xbf") else content
+    return _MARK + content if like.startswith(_MARK) else content

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from patchkit import collector
 from patchkit.porting import lines, tokens
-from patchkit.porting.follow import LIKE, alike, decoded, encoded
+from patchkit.porting.follow import LIKE, alike, decoded, encoded, outlined
 from patchkit.porting.merge import Edit, Merge, Outcome, Same, imported
 from patchkit.porting.outline import Item, NoOutlineError, outline
 from patchkit.porting.surroundings import told
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     Sources = Mapping[str, tuple[bytes | None, bytes | None]]
     """The files of a change, before and after it; None stands for no file."""
+    Watch = Callable[[str, int, int], None]
 
 NOT_MADE = frozenset({Outcome.CONFLICT, Outcome.NO_SITE, Outcome.UNMET})
 """The outcomes of edits that were not made."""
@@ -65,8 +66,8 @@ class Landing:
 
 
 @collector.paused()
-def land(sources: Sources, trees: Trees, name: str = "") -> Landing:
-    """Make a change on the second of two trees; ``name`` is what markers call it.
+def land(sources: Sources, trees: Trees, name: str = "", *, watch: Watch | None = None) -> Landing:
+    """Make a change on the second of two trees; ``name`` is what markers call it, and ``watch`` is told each file.
 
     An edit whose code has a name that nothing there defines is not made, nor one that leaves no valid Python.
     """
@@ -75,7 +76,7 @@ def land(sources: Sources, trees: Trees, name: str = "") -> Landing:
     sources, moves = _with_moves(sources)
     while True:
         made = _Landing(trees, moves, refused, known, name)
-        landing = made.land(sources)
+        landing = made.land(sources, watch)
         found = made.invalid(landing.files) or made.unmet(landing.files)
         more = {key: why for key, why in found.items() if key not in refused}
         if not more:
@@ -108,17 +109,24 @@ def _defined(item: Item) -> set[str]:
 
 
 class Outlines:
-    """The versions of a change's files as items; each text is parsed and compared once."""
+    """The versions of a change's files as items; each text is parsed, compiled and compared once."""
 
     def __init__(self) -> None:
         self._found: dict[bytes, Item] = {}
+        self._valid: dict[tuple[str, bytes], bool] = {}
         self.same = Same()
 
-    def of(self, content: bytes) -> Item:
+    def of(self, file: str, content: bytes) -> Item:
         """Return a text as items; NoOutlineError or UnicodeDecodeError where it is no Python."""
         if content not in self._found:
-            self._found[content] = outline(decoded(content))
+            self._found[content] = outlined(file, content)
         return self._found[content]
+
+    def is_valid(self, file: str, content: bytes) -> bool:
+        """Return whether a text compiles."""
+        if (file, content) not in self._valid:
+            self._valid[file, content] = _is_valid(file, content)
+        return self._valid[file, content]
 
 
 class _Landing:
@@ -136,8 +144,12 @@ class _Landing:
         self._from: dict[str, list[str]] = {}
         """The files of the change whose edits are made in a file."""
 
-    def land(self, sources: Sources) -> Landing:
-        files = [self._file(name, *versions) for name, versions in sources.items()]
+    def land(self, sources: Sources, watch: Watch | None) -> Landing:
+        files: list[LandedFile] = []
+        for name, versions in sources.items():
+            if watch is not None:
+                watch(f"porting {name}", len(files), len(sources))
+            files.append(self._file(name, *versions))
         for name in self._roots:
             self._write(name)
         brought = [self._bring(name, sources) for name in self._roots if self._target(name) in self._contents]
@@ -153,7 +165,7 @@ class _Landing:
         """Return the edits that leave a function, or otherwise the file, invalid Python."""
         found: dict[Key, str] = {}
         for name, content in self._written():
-            if not _is_valid(name, content):
+            if not self._known.is_valid(name, content):
                 mine = self._inside(name, files)
                 within = [edit for edit in mine if not self._is_valid_around(edit)]
                 found |= {
@@ -230,11 +242,11 @@ class _Landing:
     def _bring(self, name: str, sources: Sources) -> tuple[str, ...]:
         """Add imports that the new code of a file needs and the file lacks; return the files to write again."""
         content = self._contents[self._target(name)]
-        after = [sources[file][1] for file in self._from[name]]
         imports: dict[str, str] = {}
-        for text in (text for text in after if text is not None):
+        for file in self._from[name]:
+            after = sources[file][1]
             try:
-                imports |= _imports(self._known.of(text))
+                imports |= {} if after is None else _imports(self._known.of(file, after))
             except (NoOutlineError, UnicodeDecodeError):
                 continue
         if content is None or not imports:
@@ -354,7 +366,7 @@ class _Landing:
             return
         known = self._trees.outline(found.onto, onto=True) if found.onto.endswith(".py") else None
         try:
-            base, theirs = self._known.of(before), self._known.of(after)
+            base, theirs = self._known.of(found.file, before), self._known.of(found.file, after)
         except NoOutlineError:
             known = None
         if known is None:
@@ -395,7 +407,7 @@ class _Landing:
     def _scattered(self, found: LandedFile, before: bytes, after: bytes) -> bool:
         """Make the edits of a file that the tree lacks in its definitions elsewhere."""
         try:
-            base, theirs = self._known.of(before), self._known.of(after)
+            base, theirs = self._known.of(found.file, before), self._known.of(found.file, after)
         except (NoOutlineError, UnicodeDecodeError):
             return False
         self._made(found, lambda: self._merging.scatter(base, theirs))

@@ -14,7 +14,7 @@ from patchkit.porting.tokens import shifted, words
 from patchkit.tree.limits import require_shallow, require_short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _FUNCTIONS = frozenset({"FunctionDef", "AsyncFunctionDef"})
@@ -165,8 +165,11 @@ class Item:
                 yield from part.flat()
 
 
-def outline(source: str) -> Item:
-    """Return a file as one item; NoOutlineError if it is not Python, or too long or deep to be followed."""
+def outline(source: str, parsed: Callable[[], ast.Module] | None = None) -> Item:
+    """Return a file as one item; NoOutlineError if it is not Python, or too long or deep to be followed.
+
+    ``parsed`` returns its syntax tree, where that is shared; it raises what ``ast.parse`` raises.
+    """
     if "\f" in source or "\r" in source:
         raise NoOutlineError("it has form feeds or bare carriage returns")
     content = source.encode("utf-8", "surrogateescape")
@@ -174,7 +177,7 @@ def outline(source: str) -> Item:
         require_short("it", content)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(source)
+            tree = ast.parse(source) if parsed is None else parsed()
         require_shallow("it", content, tree)
     except TreeError as error:
         raise NoOutlineError(str(error)) from None

@@ -1,4 +1,7 @@
-"""Find edits that may mean something else in this tree: after another exit, or with a name bound differently."""
+"""Find edits that may mean something else in this tree.
+
+They come after another exit, use a name that is bound differently, or derive from a class that is declared differently.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchkit.porting.merge import Outcome
+from patchkit.porting.tokens import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,9 +20,11 @@ if TYPE_CHECKING:
 
 
 def told(edit: Edit, base: Item) -> Edit:
-    """Return an edit, with a reason if its function in ``base`` differs from this tree's in such a way."""
+    """Return an edit, with a reason if what is around it in ``base`` differs from this tree's in such a way."""
     if edit.outcome is not Outcome.LANDED or edit.key is None or edit.place is None:
         return edit
+    for reason, here, there in _bases(edit.key[0], edit.place, base):
+        return replace(edit, outcome=Outcome.CHANGED, reason=reason, was=here, stands=there)
     function = edit.place.function
     was = base.find(edit.key[0].function.site) if edit.key[0].function is not None else None
     if function is None or was is None or function.code == was.code:
@@ -26,6 +32,17 @@ def told(edit: Edit, base: Item) -> Edit:
     for reason, here, there in (*_exits(edit, was, function), *_rebound(edit, was, function)):
         return replace(edit, outcome=Outcome.CHANGED, reason=reason, was=here, stands=there)
     return edit
+
+
+def _bases(item: Item, place: Item, base: Item) -> Iterator[tuple[str, str, str]]:
+    """Yield each base class of a class that the file of this tree declares unlike both versions of the change's."""
+    theirs, ours = (each.around[0] if each.around else each for each in (item, place))
+    for node in item.nodes:
+        for name in map(ast.unparse, node.bases if isinstance(node, ast.ClassDef) else ()):
+            was, here = base.find(name), ours.find(name)
+            known = [each for each in (was, theirs.find(name)) if each is not None]
+            if here is not None and known and words(here.head) not in [words(each.head) for each in known]:
+                yield f"this tree declares its base class {name} differently", known[0].head, here.head
 
 
 def _exits(edit: Edit, was: Item, function: Item) -> Iterator[tuple[str, str, str]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from patchkit.errors import ConflictError, TreeError
 from patchkit.plan.planner import Planner
 from patchkit.plan.status import State
+from patchkit.series.asking import asked
 from patchkit.series.message import message
 from patchkit.series.worktree import RefusedCommitError, linked
 from patchkit.transaction.apply import Applied, Transaction
@@ -52,21 +53,39 @@ class Committed:
     commits: tuple[Commit, ...]
 
 
-def commit(tree: CheckoutTree, plan: Plan, patches: PatchSet, runtime: str) -> Committed:
-    """Write the plan patch by patch and commit each; ``runtime`` is that of ``Planner``.
+@dataclass(frozen=True)
+class Prepared:
+    """A plan that can be committed, what it comes to, and the commit that it was made for."""
 
-    A patch whose edits are all made by another one is recorded, without a commit. Hooks run, and the author is
-    git's. Raise TreeError if git does not track the package, a file that the plan changes has uncommitted changes,
-    or another git operation is in progress; raise RefusedCommitError if git or a hook rejects a commit. In both
-    cases nothing has changed.
+    plan: Plan
+    applied: Applied
+    head: str
+
+
+def prepare(tree: CheckoutTree, plan: Plan, patches: PatchSet) -> Prepared:
+    """Return a plan for ``commit``.
+
+    Raise TreeError if git does not track the package, a file that the plan changes has uncommitted changes, or another
+    git operation is in progress.
     """
     applied = Transaction(tree, patches.digest, committed=True).check(plan)
     require_committable(tree)
+    head = asked(tree.root, "rev-parse", "HEAD")
     require_committed(tree, plan)
-    if not plan.made:
-        return Committed(applied, ())
-    with linked(tree, "patchkit apply --commit") as there:
-        return Committed(applied, commits(there, plan, patches, runtime))
+    return Prepared(plan, applied, head)
+
+
+def commit(tree: CheckoutTree, prepared: Prepared, patches: PatchSet, runtime: str) -> Committed:
+    """Write a plan patch by patch and commit each; ``runtime`` is that of ``Planner``.
+
+    A patch whose edits are all made by another one is recorded, without a commit. Hooks run, and the author is
+    git's. Raise TreeError if HEAD moved since the plan was made, RefusedCommitError if git or a hook rejects a commit.
+    In both cases nothing has changed.
+    """
+    if not prepared.plan.made:
+        return Committed(prepared.applied, ())
+    with linked(tree, "patchkit apply --commit", prepared.head) as there:
+        return Committed(prepared.applied, commits(there, prepared.plan, patches, runtime))
 
 
 def commits(there: Linked, plan: Plan, patches: PatchSet, runtime: str) -> tuple[Commit, ...]:

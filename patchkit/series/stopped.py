@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import os
+import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from patchkit.errors import TreeError, UnfinishedError
-from patchkit.series.worktree import OWN_FILES, asked, quietly, said
+from patchkit.series.asking import OWN_FILES, asked, quietly, said
 from patchkit.transaction.folder import Folder
 from patchkit.transaction.recover import Recovery
 from patchkit.transaction.store import Store
@@ -35,6 +36,7 @@ _SUBMODULE, _LINK = "160000", "120000"
 class _Content(enum.Enum):
     OLD = "old"
     NEW = "new or a piece"
+    OTHER = "other"
 
 
 @dataclass(frozen=True)
@@ -67,17 +69,35 @@ def put_back(tree: CheckoutTree) -> Recovery | None:
         if asked(top, "rev-parse", "HEAD") != base:
             return None
         _require_no_lock(tree, top)
-        files = list(_files(top, base, last))
         left_out = _left_out(top)
-        stands = {
-            file: _state_of(tree, top, file, journal.move) for file in files if file.name not in left_out
-        }
-        begun = [file for file, stand in stands.items() if stand is _Content.NEW]
+        stands = _stands(top, journal.move, left_out)
+        for file, found in stands.items():
+            if found is _Content.OTHER:
+                raise TreeError(
+                    f"{top / file.name} was changed after git was interrupted",
+                    advice=f"save your version elsewhere, git checkout HEAD -- {file.name} (or remove it if HEAD has "
+                    f"none), {_again(tree)}",
+                )
+        begun = [file for file, found in stands.items() if found is _Content.NEW]
         with refusing(tree, f"fix the cause, {_again(tree)}", UnfinishedError):
-            _restore(tree, top, files, begun, left_out)
+            _restore(tree, top, list(_files(top, base, last)), begun, left_out)
             store.unstage()
             store.end()
     return Recovery("rolled-back", tuple(file.name for file in begun))
+
+
+def undo(tree: CheckoutTree, top: Path, commits: tuple[str, str]) -> None:
+    """Restore the files that git wrote before it failed, if any; a file that was saved since is kept.
+
+    The index and the branch are as they were. Raise UnfinishedError if the system refuses.
+    """
+    stands = _stands(top, commits, _left_out(top))
+    with refusing(tree, f"fix the cause, {_again(tree)}", UnfinishedError), Folder.open(top) as opened:
+        for file, found in stands.items():
+            if found is not _Content.OTHER and not file.is_old:
+                _remove(opened, tuple(file.name.split("/")))
+        old = _names(file for file, found in stands.items() if found is _Content.NEW and file.is_old)
+        _index(tree, top, ("checkout-index", "--quiet", "--force"), old)
 
 
 def _is_of_move(store: Store) -> bool:
@@ -109,8 +129,14 @@ def _left_out(top: Path) -> frozenset[str]:
     return frozenset(name for flag, _, name in (line.partition(" ") for line in listed) if flag in ("S", "s"))
 
 
-def _state_of(tree: CheckoutTree, top: Path, file: _File, commits: tuple[str, str]) -> _Content:
-    """Return whether a file has its old content. Raise TreeError if it was changed since the interruption."""
+def _stands(top: Path, commits: tuple[str, str], left_out: frozenset[str]) -> dict[_File, _Content]:
+    """Return what each file that differs between the commits contains, except those in ``left_out``."""
+    return {
+        file: _state_of(top, file, commits) for file in _files(top, *commits) if file.name not in left_out
+    }
+
+
+def _state_of(top: Path, file: _File, commits: tuple[str, str]) -> _Content:
     path = top / file.name
     content: bytes | None = None
     if path.is_symlink():
@@ -124,11 +150,7 @@ def _state_of(tree: CheckoutTree, top: Path, file: _File, commits: tuple[str, st
         return _Content.NEW
     if old is not None and Checkout(top).is_content(file.ids[0], content):
         return _Content.OLD
-    raise TreeError(
-        f"{path} was changed after git was interrupted",
-        advice=f"save your version elsewhere, git checkout HEAD -- {file.name} (or remove it if HEAD has none), "
-        f"{_again(tree)}",
-    )
+    return _Content.OTHER
 
 
 def _content(top: Path, file: _File, side: int, commit: str) -> bytes | None:
@@ -163,9 +185,10 @@ def _remove(top: Folder, parts: tuple[str, ...]) -> None:
     """Remove a file that git created, and the folders above it that are then empty."""
     for end in range(len(parts), 0, -1):
         with suppress(FileNotFoundError), top.reach(parts[: end - 1]) as above:
-            if end == len(parts):
+            known = above.stat(parts[end - 1])
+            if end == len(parts) and known is not None and not stat.S_ISDIR(known.st_mode):
                 above.remove(parts[-1])
-            else:
+            elif end < len(parts):
                 above.unmake(parts[end - 1])
 
 

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
+from patchkit.series.asking import OWN_FILES, asked, quietly, said
+from patchkit.series.stopped import undo
 from patchkit.transaction import adopt
 from patchkit.transaction.store import Store
 from patchkit.transaction.write import locked
@@ -25,8 +27,7 @@ from patchkit.tree.git import git
 from patchkit.tree.tree import CheckoutTree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from subprocess import CompletedProcess
+    from collections.abc import Iterator, Sequence
 
 _PREFIX, _LOCK, _FRESH = "patchkit-commit-", "lock", "fresh"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -36,11 +37,10 @@ _BLOCK = 4096
 _NO_MAINTENANCE = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")
 # By default git does not sync objects, so that after a crash a branch could lack its commit.
 _FLUSHED = ("-c", "core.fsync=all")
-_NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
-OWN_FILES = ("-c", "submodule.recurse=false")
 
-# One process, so that it completes even if patchkit is killed. A dry run has found nothing in the way, so only the disk
-# can fail; the files are then restored from the index, which is written last.
+# One process, so that it completes even if patchkit is killed. A dry run has found nothing in the way, so git fails
+# only if the disk does or if a file was saved since. `undo` then restores the files that git wrote, and no other; git
+# writes the index last.
 _MOVE = r"""!move() {
     base=$1 last=$2 why=$3
     git update-index -q --refresh
@@ -48,12 +48,7 @@ _MOVE = r"""!move() {
     got=$?
     # A killed git leaves the lock of its index, which recover requires to be removed.
     [ $got -gt 128 ] && exit 3
-    if [ $got -ne 0 ]; then
-        git diff-tree -r -z --no-renames --name-only --diff-filter=A "$base" "$last" | xargs -0 rm -f -- &&
-        git diff-tree -r -z --no-renames --name-only --diff-filter=a "$base" "$last" |
-            git checkout-index -q -f -z --stdin || exit 3
-        exit 2
-    fi
+    [ $got -ne 0 ] && exit 4
     # After a power cut, a branch at the new commit must have its files.
     git diff-tree -r -z --no-renames --name-only --diff-filter=d "$base" "$last" | xargs -0 sync -- 2>/dev/null
     git update-ref -m "$why" HEAD "$last" "$base" && exit 0
@@ -129,40 +124,15 @@ class Linked:
         raise RefusedCommitError("git's hooks change files again at each commit")
 
 
-def asked(folder: Path, *arguments: str) -> str:
-    """Return git's output. Raise TreeError with git's message if it fails."""
-    done = quietly(folder, *arguments)
-    if done.returncode != 0:
-        command = next(word for word in arguments if not word.startswith("-") and "=" not in word)
-        raise TreeError(
-            f"git {command} failed in {folder} ({said(done)})", advice="nothing was changed; fix the cause"
-        )
-    return os.fsdecode(done.stdout).strip()
-
-
-def quietly(
-    folder: Path, *arguments: str, settings: Mapping[str, str] | None = None, apart: bool = False
-) -> CompletedProcess[bytes]:
-    """Run git with its filters but without hooks; path arguments are not patterns."""
-    told = {"GIT_LITERAL_PATHSPECS": "1", **(settings or {})}
-    return git(folder, *_NO_HOOKS, *arguments, settings=told, personal=True, apart=apart)
-
-
-def said(done: CompletedProcess[bytes]) -> str:
-    """Return the line of the output in which git, or a hook, reports the error."""
-    lines = [line.strip() for line in (done.stderr or done.stdout).decode(errors="replace").splitlines()]
-    failed = (line for line in lines if any(word in line.lower() for word in ("fail", "error", "fatal")))
-    return next(failed, next(filter(None, lines), "without a message"))
-
-
 @contextmanager
-def linked(tree: CheckoutTree, why: str) -> Iterator[Linked]:
+def linked(tree: CheckoutTree, why: str, head: str = "") -> Iterator[Linked]:
     """Yield a linked worktree at the commit of ``tree``, and move ``tree`` to its commits at the end.
 
-    If the body raises or ``tree`` cannot be moved (TreeError), nothing changes. ``why`` is the text for the reflog.
+    If the body raises, if ``tree`` is not at the commit ``head`` (empty: any), or if it cannot be moved (TreeError),
+    nothing changes. ``why`` is the text for the reflog.
     """
     sweep(tree)
-    with locked(tree) as store, _temporary(tree) as there:
+    with locked(tree) as store, _temporary(tree, head) as there:
         adopt.copy(tree, there.tree)
         try:
             yield there
@@ -206,9 +176,11 @@ def _has_repository(folder: Path) -> bool:
 
 
 @contextmanager
-def _temporary(tree: CheckoutTree) -> Iterator[Linked]:
+def _temporary(tree: CheckoutTree, expected: str) -> Iterator[Linked]:
     top = Path(asked(tree.package, "rev-parse", "--show-toplevel"))
     head, branch = asked(tree.package, "rev-parse", "--verify", "HEAD^{commit}"), _branch(tree)
+    if expected not in ("", head):
+        raise _has_moved(top)
     with ExitStack() as stack:
         try:
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
@@ -277,6 +249,12 @@ def _hooks(top: Path, place: Path) -> tuple[str, ...]:
     return ("-c", f"core.hooksPath={top / hooks}")
 
 
+def _has_moved(top: Path) -> TreeError:
+    return TreeError(
+        f"HEAD of {top} moved while patchkit was running", advice="nothing was changed; try again"
+    )
+
+
 def _branch(tree: CheckoutTree) -> str:
     return os.fsdecode(git(tree.root, "symbolic-ref", "--quiet", "HEAD").stdout).strip()
 
@@ -289,9 +267,7 @@ def _move(tree: CheckoutTree, there: Linked, last: str, why: str) -> None:
     top = Path(asked(tree.package, "rev-parse", "--show-toplevel"))
     base = there.base
     if asked(top, "rev-parse", "HEAD") != base or _branch(tree) != there.branch:
-        raise TreeError(
-            f"HEAD of {top} moved while patchkit was running", advice="nothing was changed; try again"
-        )
+        raise _has_moved(top)
     # The dry run refreshes a copy of the index. git compares the times of files with that of the index, so the copy
     # must keep it.
     index = asked(top, "rev-parse", "--path-format=absolute", "--git-path", "index")
@@ -308,11 +284,15 @@ def _move(tree: CheckoutTree, there: Linked, last: str, why: str) -> None:
     _require_space(tree, top, base, last)
     alias = ("-c", f"alias.patchkit-move={_MOVE}")
     done = quietly(top, *OWN_FILES, *_FLUSHED, *alias, "patchkit-move", base, last, why, apart=True)
-    if done.returncode not in (0, 2):
+    if done.returncode == 4:
+        undo(tree, top, (base, last))
+    elif done.returncode not in (0, 2):
         raise UnfinishedError(
             f"git was interrupted while it moved {top} ({said(done)})",
             advice=f"run patchkit apply --continue {tree.root}, which restores its files",
         )
+    if done.returncode != 0 and asked(top, "rev-parse", "HEAD") != base:
+        raise _has_moved(top)
     if done.returncode != 0:
         raise TreeError(
             f"{top} could not be moved ({said(done)})",

@@ -13,7 +13,7 @@ from patchkit.transaction.ledger import AppliedEdit, AppliedFile, AppliedPatch, 
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_or_none
 from patchkit.transaction.uncommitted import uncommitted
-from patchkit.transaction.write import check_targets, locked, require_settled, write_all
+from patchkit.transaction.write import changed_meanwhile, check_targets, locked, require_settled, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from patchkit.transaction.ledger import Ledger
     from patchkit.transaction.write import Targets
     from patchkit.tree.backends import Heir
-    from patchkit.tree.tree import CheckoutTree
+    from patchkit.tree.tree import CheckoutTree, ReadTree
 
 
 class Transaction:
@@ -47,15 +47,19 @@ class Transaction:
         self._prepare(plan, current_record(store.read(), self.tree.read, store.get) or Record())
         return _outcome(plan)
 
-    def commit(self, plan: Plan, steps: Sequence[Plan] = ()) -> Applied:
+    def commit(self, plan: Plan, steps: Sequence[Plan] = (), read: ReadTree | None = None) -> Applied:
         """Write the plan's changes and return the result, or raise TreeError with nothing written.
 
-        ``steps`` are the plans that ``plan`` combines, in order, if each gets a record of its own.
+        ``steps`` are the plans that ``plan`` combines, in order, if each gets a record of its own. ``read`` is the tree
+        that the plan was computed from, which must be unchanged.
         """
         require_settled(self.tree)
         if not plan.changes:
             return _outcome(plan)
         with locked(self.tree) as store:
+            # A patch that the plan requires may have been reverted in a file that the plan does not change.
+            if read is not None and not read.is_unchanged:
+                raise changed_meanwhile(self.tree)
             before = store.read()
             record = current_record(before, self.tree.read, store.get) or Record()
             prepared = self._prepare(plan, record)

@@ -15,12 +15,13 @@ from patchkit.transaction.origins import Origins
 from patchkit.transaction.ports import ports_in
 from patchkit.transaction.store import Store
 from patchkit.transaction.unwind import RevertPlan, StuckError, made_by_hand, reverted_with, unwind
-from patchkit.transaction.write import check_targets, locked, require_settled, write_all
+from patchkit.transaction.write import check_targets, locked, settled, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from patchkit.plan.planner import Planner
+    from patchkit.transaction.ledger import Ledger
     from patchkit.transaction.origins import Account
     from patchkit.tree.tree import CheckoutTree
 
@@ -50,6 +51,25 @@ def ported(tree: CheckoutTree) -> tuple[str, ...]:
     return () if checkout is None else tuple(dict.fromkeys(port.name for port in ports_in(tree.package)))
 
 
+def ports_left(tree: CheckoutTree, planner: Planner) -> tuple[str, ...]:
+    """Return the names of the ports in git's history of which code is in the tree, oldest first."""
+    names = ported(tree)
+    if not names:
+        return ()
+    origins = Origins(tree, planner)
+    return tuple(
+        name for name in names if name not in origins.in_code and _is_left(tree, origins, name, planner)
+    )
+
+
+def _is_left(tree: CheckoutTree, origins: Origins, name: str, planner: Planner) -> bool:
+    try:
+        planned = _planned(tree, origins, frozenset({name}), planner)
+    except ConflictError:
+        return True
+    return planned is not None and any(old != new for old, new in planned[2].changes.values())
+
+
 def in_code(tree: CheckoutTree, planner: Planner) -> tuple[str, ...]:
     """Return the ids of the patches whose code patchkit put into the tree, in order of application."""
     return _ordered(Origins(tree, planner).in_code, planner)
@@ -62,18 +82,18 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
     in the tree are skipped. Raise ConflictError, with nothing written, if code of a patch would be left, cannot be
     told from an edit, is upstream's own, or is required by a patch that stays.
     """
-    require_settled(tree)
-    origins = Origins(tree, planner)
-    try:
-        planned = _planned(tree, origins, patches, planner)
-        if planned is None:
-            return Reverted((), ())
-    except ConflictError:
-        # The write of another process may be its cause: it is computed again when there is none.
-        planned = None
+
+    def prepared(read: CheckoutTree) -> tuple[Ledger, Planned | None]:
+        origins = Origins(read, planner)
+        return origins.ledger, _planned(read, origins, patches, planner)
+
+    # A refusal must not create the ledger's folder, so the first plan is made without the lock.
+    known, planned = settled(tree, prepared)
+    if planned is None:
+        return Reverted((), ())
     with locked(tree) as store:
         ledger = store.read()
-        if planned is None or ledger != origins.ledger:
+        if ledger != known:
             planned = _planned(tree, Origins(tree, planner), patches, planner)
         if planned is None:
             return Reverted((), ())

@@ -135,6 +135,18 @@ class Store:
         with self.opened() as folder, self._refusing(self.path):
             return folder is not None and folder.stat(_JOURNAL) is not None
 
+    @property
+    def generation(self) -> tuple[int, ...]:
+        """Numbers that change with every write, also with one that leaves the same ledger, or none."""
+        known: list[int] = []
+        for path in (self.path / _LEDGER, self.path, self._package):
+            with self._refusing(path), suppress(FileNotFoundError, NotADirectoryError):
+                found = path.lstat()
+                known += (found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
+                if path == self.path:
+                    break
+        return tuple(known)
+
     def journal(self) -> Journal | None:
         """Return the write in progress, or None. Raise TreeError if the journal is damaged or from a newer patchkit."""
         return self._read(_JOURNAL, formats.read_journal)

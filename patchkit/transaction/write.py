@@ -12,7 +12,7 @@ import posixpath
 import stat
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
 from patchkit.transaction.folder import Folder
@@ -20,6 +20,7 @@ from patchkit.transaction.ledger import Journal, is_file
 from patchkit.transaction.lock import exclusive
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import Swap, aside_of, digest_of, digest_or_none
+from patchkit.tree.tree import ReadTree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from patchkit.transaction.ledger import Ledger
     from patchkit.tree.tree import CheckoutTree
 
+_Answer = TypeVar("_Answer")
+_TRIES = 5
 Contents = tuple[bytes | None, bytes | None]
 """A file's bytes before and after a write, None if it does not exist."""
 
@@ -39,6 +42,32 @@ def require_settled(tree: CheckoutTree) -> None:
             f"a write to {tree.package} is running or was interrupted",
             advice=f"if no other patchkit is running, run patchkit apply --continue {tree.root}",
         )
+
+
+def settled(tree: CheckoutTree, answer: Callable[[ReadTree], _Answer]) -> _Answer:
+    """Return what ``answer`` computes from the tree; it is computed again if a file that it reads changes meanwhile.
+
+    Raise TreeError if a write to ``tree`` is running or was interrupted, or if files keep changing.
+    """
+    store = Store(tree.package)
+    for _ in range(_TRIES):
+        before, read = store.generation, ReadTree(tree.root, tree.package)
+        require_settled(tree)
+        try:
+            found = answer(read)
+        except Exception:
+            # Files from before and after a write can make an answer fail in any way.
+            if store.generation == before and read.is_unchanged:
+                raise
+        else:
+            if store.generation == before and read.is_unchanged:
+                return found
+    raise changed_meanwhile(tree)
+
+
+def changed_meanwhile(tree: CheckoutTree) -> TreeError:
+    """Return the error for a tree that others changed."""
+    return TreeError(f"{tree.package} was changed while patchkit was running", advice="try again")
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import hashlib
 import re
 import weakref
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import libcst as cst
@@ -76,8 +77,6 @@ class Modules:
         self._parsed: dict[str, cst.Module | None] = {}
         self._reduced: dict[str, Reduced] = {}
         self._sources: dict[str, bytes | None] = {}
-        self._listing: list[str] | None = None
-        self._homes: dict[str, list[str]] = {}
         self._mentions: dict[tuple[str, str], bool] = {}
         own = weakref.ref(self)
 
@@ -186,14 +185,15 @@ class Modules:
 
     def defining(self, name: str) -> list[str]:
         """Return the files of the serving package with a top-level class or function of this name."""
-        if self._listing is None:
-            self._listing = self.tree.files(SERVING)
-        if name not in self._homes:
-            word = name.encode()
-            self._homes[name] = [
-                file for file in self._listing if word in _defined_in(self.source(file) or b"")
-            ]
-        return self._homes[name]
+        return self._defining.get(name.encode(), [])
+
+    @cached_property
+    def _defining(self) -> dict[bytes, list[str]]:
+        found: dict[bytes, list[str]] = {}
+        for file in self.tree.files(SERVING):
+            for name in _defined_in(self.source(file) or b""):
+                found.setdefault(name, []).append(file)
+        return found
 
     def _classes_named(self, name: str) -> list[Class]:
         modules = map(self.index.module, self.defining(name))

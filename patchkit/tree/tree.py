@@ -12,7 +12,7 @@ import posixpath
 import stat
 import sys
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -133,6 +133,30 @@ class CheckoutTree:
 
 
 @dataclass(frozen=True)
+class ReadTree(CheckoutTree):
+    """A tree on disk that knows whether what was read of it has changed since."""
+
+    _stamps: dict[str, tuple[int, ...] | None] = field(default_factory=dict, compare=False, repr=False)
+    _lists: dict[tuple[str, str], list[str]] = field(default_factory=dict, compare=False, repr=False)
+
+    def read(self, file: str) -> bytes | None:
+        """Return the bytes of ``file``, as every tree does."""
+        self._stamps.setdefault(file, _stamp(self.package / file))
+        return super().read(file)
+
+    def files(self, folder: str, suffix: str = ".py") -> list[str]:
+        """Return the files at any depth below ``folder`` that end in ``suffix``, sorted."""
+        return list(self._lists.setdefault((folder, suffix), super().files(folder, suffix)))
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether every file and list that was read is still the same."""
+        return all(_stamp(self.package / file) == known for file, known in self._stamps.items()) and all(
+            super(ReadTree, self).files(*asked) == known for asked, known in self._lists.items()
+        )
+
+
+@dataclass(frozen=True)
 class OverlayTree:
     """A tree in which ``contents`` replaces some files of the tree ``below``; None removes a file."""
 
@@ -239,6 +263,15 @@ def reading(path: Path) -> Iterator[None]:
         raise TreeError(
             f"{path} cannot be read: {error.strerror}", advice="make it readable and try again"
         ) from error
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """Return numbers that change when a file is saved or replaced, None if there is no such file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _read(path: Path) -> bytes | None:

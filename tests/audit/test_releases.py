@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from support.releases import HAVING, LATEST, Releases
+from support.releases import HAVING, LATEST, PATCHES, Releases, after
 
 from patchkit.audit.engine import audit
 from patchkit.findings.finding import Confidence
+from patchkit.plan.build import make_plan
+from patchkit.tree.tree import OverlayTree
 
 
 @pytest.mark.parametrize("version", [HAVING[0], HAVING[-1], LATEST])
@@ -21,3 +23,18 @@ def test_lists_that_a_verify_hands_to_a_dequantising_pool_are_found(releases: Re
     (first, *_) = [found for found in findings if found.function == named]
     assert first.file == "srt/mem_cache/memory_pool.py"
     assert "FlashInferAttnBackend.forward_extend" in first.path[1].text
+
+
+def test_a_batch_that_a_test_reads_on_one_way_only_is_known_behind_it(releases: Releases) -> None:
+    grammars = tuple(patch for patch in PATCHES if patch.id == "28039")
+    tree = after(make_plan(releases.tree(HAVING[0]), grammars))
+    file, asked = "srt/disaggregation/decode.py", b"self.is_disable_overlap_for_batch(batch)"
+    source = tree.read(file) or b""
+    both = asked + b" and self.last_batch:"
+    assert source.count(both) == 1
+    swapped = OverlayTree(tree, {file: source.replace(both, b"self.last_batch and " + asked + b":")})
+    one, other = (
+        {(found.file, found.function, found.rule, found.confidence) for found in audit(each).findings}
+        for each in (tree, swapped)
+    )
+    assert one == other

@@ -532,6 +532,13 @@ def test_ending_a_write_takes_nothing_that_a_new_one_takes(
     assert others[0] in said
 
 
+@pytest.mark.parametrize("how", ["--continue", "--abort"])
+def test_ending_a_write_takes_a_patchs_name_for_no_tree(how: str) -> None:
+    said = refusal("apply", how, "t-flag", code=2)
+    assert f"{how} takes only a TREE" in said
+    assert "leave out t-flag" in said
+
+
 def test_module_runs_as_the_command(tree: CheckoutTree) -> None:
     command = [sys.executable, "-m", "patchkit", "status", str(tree.root), "--json"]
     ran = subprocess.run(command, check=True, capture_output=True, text=True)

@@ -302,6 +302,16 @@ def test_each_commit_of_a_range_is_one(main_line: Path, fork: Path) -> None:
     assert b"due or 1" in (fork / "sglang" / DESK).read_bytes()
 
 
+def test_progress_names_each_file_of_a_change_and_is_not_in_the_answer(
+    main_line: Path, fork: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = changed(main_line, LENT)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # A terminal, as far as rich knows.
+    result = run("port", commit, "--repo", main_line, "--onto", fork, "--json")
+    assert f"porting {DESK}" in result.stderr
+    assert json.loads(result.stdout)["written"]
+
+
 def test_refs_are_a_matrix_and_nothing_is_written(main_line: Path) -> None:
     git(main_line, "branch", "old")
     git(main_line, "checkout", "-q", "-b", "other")

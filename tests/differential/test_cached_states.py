@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.driven.fixtures import without_and_with
+from support.releases import OF_LATER_RELEASES
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
@@ -16,8 +17,8 @@ CACHED = [64, 0, 128]
 
 @pytest.fixture(scope="module")
 def before_and_after(releases: Releases) -> tuple[DrivenTree, DrivenTree]:
-    """The release that both patches are for, as it is and with both."""
-    return without_and_with(releases, "0.5.14", "29354", "29368")
+    """The release that both patches are for, as it is and with what it lacks."""
+    return without_and_with(releases, "0.5.14", *OF_LATER_RELEASES)
 
 
 def test_a_request_that_was_turned_down_copies_no_state_that_a_former_match_found(

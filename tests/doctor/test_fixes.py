@@ -180,7 +180,7 @@ def named_for(releases: Releases, version: str, words: str, known: set[str]) -> 
     return {fix.patch for fix in fixes.needed(found, statuses)}
 
 
-LATER = {"26941", "27372", "27846", "28039", "28464", "28559", "33758", "34238"}
+LATER = {"24954", "26941", "27372", "27846", "28039", "28464", "28559", "33758", "34238"}
 # What multimodal and speculating servers miss whatever they are told.
 DRAFTS = {"27846", "28464", "33758"}
 OTHER_DRAFT = "--speculative-draft-attention-backend fa3"
@@ -198,7 +198,9 @@ ALONE = CHAIN.replace("EAGLE3", "STANDALONE")
         (f"{CHAIN} --speculative-draft-attention-backend triton", DRAFTS),
         (f"{ALONE} {OTHER_DRAFT}", {"28464", "28559", "33758"}),
         ("--speculative-algorithm NGRAM --tp-size 2", {"33758"}),
-        ("--mamba-scheduler-strategy extra_buffer", {"26941"}),
+        ("--mamba-scheduler-strategy extra_buffer", {"24954", "26941"}),
+        ("--mamba-scheduler-strategy extra_buffer --disable-overlap-schedule", {"26941"}),
+        ("--disable-radix-cache", {"24954"}),
         ("--enable-streaming-session", {"26941"}),
         ("--disaggregation-mode prefill", {"27372"}),
         ("--disaggregation-mode decode", {"27372"}),
@@ -218,15 +220,17 @@ def test_fixes_of_images_ranks_and_transfers_are_named_for_the_servers_that_need
     ("words", "expected"),
     [
         ("--mamba-radix-cache-strategy no_buffer", {"29354"}),
-        ("--mamba-radix-cache-strategy extra_buffer", {"29354", "29368"}),
+        ("--mamba-radix-cache-strategy extra_buffer", {"29354", "29368", "29792"}),
         ("--mamba-radix-cache-strategy extra_buffer --disable-radix-cache", {"29368"}),
+        ("--mamba-radix-cache-strategy extra_buffer_lazy --disable-overlap-schedule", {"29354", "29368"}),
+        ("--mamba-radix-cache-strategy no_buffer --disaggregation-mode decode", {"35748"}),
     ],
 )
-def test_fixes_of_cached_states_are_named_for_the_servers_that_need_them(
+def test_fixes_of_cached_states_and_rows_are_named_for_the_servers_that_need_them(
     releases: Releases, words: str, expected: set[str]
 ) -> None:
     words = f"--attention-backend triton {words}"
-    assert named_for(releases, "0.5.14", words, {"29354", "29368"}) == expected
+    assert named_for(releases, "0.5.14", words, {"29354", "29368", "29792", "35748"}) == expected
 
 
 def test_conditions_of_built_in_fixes_name_options_that_a_release_has(releases: Releases) -> None:

@@ -267,3 +267,13 @@ def test_a_range_of_commits_is_one_patch(checkout: CheckoutTree, tmp_path: Path)
     assert made(checkout, drafted) == {FILE: after.encode()}
     patch = load.patches((drafted.file.parent,)).get("own")
     assert (patch.title, patch.why.strip()) == ("Nothing is fetched", "Nobody did.")
+
+
+def test_whoever_waits_is_told_which_file_is_drafted(tree: CheckoutTree, tmp_path: Path) -> None:
+    texts = []
+    for file in (FILE, "srt/cellar.py"):
+        put(tree, BEFORE, file)
+        texts.append(diff(BEFORE, BEFORE.replace("book.days", "14"), file))
+    told: list[tuple[str, int, int]] = []
+    draft(tree, tmp_path, *texts, watch=lambda *said: told.append(said))
+    assert told == [(f"drafting {FILE}", 0, 2), ("drafting srt/cellar.py", 1, 2)]

@@ -215,6 +215,13 @@ def test_half_of_a_patch_is_partial_and_is_completed() -> None:
     assert applied(half, toy).contents.keys() == {DESK}
 
 
+def test_half_that_no_patch_made_is_named_as_upstreams() -> None:
+    tree = library(desk=LIBRARY[DESK].replace("reader.debt += book.price", "reader.charge(book)"))
+    found = status(tree, patch(FLAG, FINE))
+    assert found.state is State.PARTIAL
+    assert found.reason == "1 of 2 edits are missing; the others are upstream's"
+
+
 def test_edit_that_comes_with_another_of_the_same_patch_is_not_partial() -> None:
     whole = edit(
         "insert-after", f"{DESK}::Desk.close", "lock", find="self.open = False", code="self.lock()\nlog()"
@@ -477,6 +484,16 @@ def test_patches_that_require_one_that_cannot_apply_are_left_out(blocker: Patch,
     assert plan.patches[1].reason == f"requires first, which is {said}"
     assert plan.patches[2].reason == f"requires second, which is {said}"
     assert plan.changes == ()
+
+
+def test_patch_that_builds_on_one_that_is_not_for_the_tree_is_not_for_it_either() -> None:
+    first = patch(FLAG, name="first", applies_when=[{"at": "srt/hall.py", "why": "the tree has no hall"}])
+    found = make_plan(library(), [first, patch(LOST, CLOSE, name="second", requires=["first"])]).patches
+    assert [each.state for each in found] == [State.NOT_APPLICABLE] * 2
+    assert [each.reason for each in found] == [
+        "the tree has no hall",
+        "requires first, which is not applicable",
+    ]
 
 
 def test_patch_that_is_there_already_stays_so_whatever_it_requires() -> None:

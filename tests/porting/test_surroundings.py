@@ -46,3 +46,32 @@ def test_what_may_change_the_meaning_is_said(change: tuple[str, str], said: str)
 @pytest.mark.parametrize("change", QUIET.values(), ids=QUIET)
 def test_what_does_not_is_not(change: tuple[str, str]) -> None:
     assert [edit.outcome for edit in ported(BASE.replace(*change))] == [Outcome.LANDED]
+
+
+FORMS = "class Form(Sheet):\n    size = 4\n"
+NEW_FORM = f"{FORMS}\n\nclass Letter(Form, kw_only=True):\n    size = 5\n"
+
+
+@pytest.mark.parametrize(
+    ("ours", "outcome"),
+    [
+        ("@dataclass\nclass Form:\n    size = 4\n", Outcome.CHANGED),
+        ("class Form(Sheet, Page):\n    size = 4\n", Outcome.CHANGED),
+        ("class Form(Sheet):\n    size = 4\n    width = 2\n", Outcome.LANDED),
+        ("class Form( Sheet ):\n    size = 4\n", Outcome.LANDED),
+    ],
+    ids=["decorated", "more bases", "another body", "another layout"],
+)
+def test_a_new_class_whose_base_class_is_declared_differently_is_said(ours: str, outcome: Outcome) -> None:
+    base, whole, merge = outline(FORMS), outline(ours), Merge(lambda _: None)
+    merge.make(base, outline(NEW_FORM), whole)
+    (edit,) = (told(edit, base) for edit in merge.edits)
+    assert edit.outcome is outcome
+    assert ("this tree declares its base class Form differently" in edit.reason) is bool(edit.stands)
+    assert bool(edit.stands) is (outcome is Outcome.CHANGED)
+
+
+def test_a_base_class_that_the_change_itself_declares_differently_is_not_said() -> None:
+    base, whole, merge = outline(FORMS), outline(f"import os\n\n\n{FORMS}"), Merge(lambda _: None)
+    merge.make(base, outline(NEW_FORM.replace("Form(Sheet)", "Form(Page)")), whole)
+    assert [told(edit, base).outcome for edit in merge.edits] == [Outcome.LANDED] * 2

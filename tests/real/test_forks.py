@@ -359,18 +359,23 @@ def test_the_statement_that_assigns_the_same_is_shown_with_its_line(release: Tre
     assert f"the nearest line is `{own}` (line {lines.index(' ' * 12 + own) + 1})" in status.reason
 
 
-def test_a_fork_that_sets_the_mirror_to_none_itself_is_told_in_a_sentence_what_to_do(release: Tree) -> None:
+def test_a_fork_that_leaves_the_mirror_out_itself_keeps_its_own_way_and_gets_the_rest(release: Tree) -> None:
     at = "srt/speculative/eagle_info_v2.py::EagleDraftInputV2Mixin.prepare_for_decode"
     copy = "batch.seq_lens_cpu = batch.seq_lens.cpu()\nbatch.seq_lens_sum = batch.seq_lens_cpu.sum().item()"
     fork = rewritten(
         release, Edit(at=at, find=copy, code="batch.seq_lens_cpu = None\nbatch.seq_lens_sum = None")
     )
-    status = status_of(make_plan(fork, MIRROR), "26128")
-    assert status.state is State.CONFLICT
-    assert "EagleDraftInputV2Mixin.prepare_for_decode in srt/speculative/eagle_info_v2.py" in status.reason
-    assert "the fork's own" in status.reason
-    assert "leave 26128 out" in status.reason
-    assert " or srt/" not in status.reason
+    plan = make_plan(fork, PATCHES)
+    assert [status.patch.id for status in plan.patches if status.state is State.CONFLICT] == [], reasons(plan)
+    status = status_of(plan, "26128")
+    assert status.state is State.NOT_APPLICABLE
+    assert "leaves the mirror out itself" in status.reason
+    assert "EagleDraftInputV2Mixin.prepare_for_decode" in status.reason
+    assert {each.state for each in plan.patches if "26128" in each.patch.requires} == {State.NOT_APPLICABLE}
+    assert status_of(plan, "28465").state is State.PENDING
+    patched = after(plan)
+    assert (patched.read(at.partition("::")[0]) or b"").count(b"batch.seq_lens_cpu = None") == 1
+    assert make_plan(patched, PATCHES).changes == ()
 
 
 # ---- another list of backends that have a graph ----------------------------------------------------------------
@@ -480,3 +485,99 @@ def test_a_fork_that_logs_why_a_backend_has_no_graph_gets_flash_attentions_graph
     plan = make_plan(fork, graphs)
     assert {status.state for status in plan.patches} == {State.PENDING}, reasons(plan)
     assert make_plan(after(plan), graphs).changes == ()
+
+
+# ---- upstream's own change, or a part of it, without the flags that its release has ----------------------------
+
+FREED = b"    needs_cpu_seq_lens: bool = False\n"
+
+
+@pytest.mark.parametrize(("flags", "expected"), [(1, State.UPSTREAM), (0, State.NOT_APPLICABLE)])
+def test_a_backend_that_frees_itself_in_its_constructor_gets_no_property_of_that_name(
+    releases: Releases, flags: int, expected: State
+) -> None:
+    file = FLASH.partition("::")[0]
+    first, second, third = (releases.tree("0.5.16").read(file) or b"").split(FREED)
+    source = first + second + FREED * flags + third  # The draft's flag, or none.
+    fork = OverlayTree(releases.tree("0.5.16"), {file: source})
+    plan = make_plan(fork, tuple(patch for patch in PATCHES if patch.id in {"31364", "29343"}))
+    assert status_of(plan, "31364").state is expected, reasons(plan)
+    assert ("upstream's change in part" in status_of(plan, "31364").reason) is (not flags)
+    assert status_of(plan, "29343").state is State.UPSTREAM
+    assert plan.changes == ()
+
+
+# ---- where a start has its attention backends --------------------------------------------------------------------
+
+
+def test_a_start_that_makes_backends_and_graphs_in_one_call_asks_for_the_overlap_hook_behind_it(
+    releases: Releases,
+) -> None:
+    file, call = "srt/managers/scheduler.py", b"self.init_all_attention_backends()\n"
+    source = releases.tree("0.5.15").read(file) or b""
+    assert source.count(call) == 1
+    fork = OverlayTree(releases.tree("0.5.15"), {file: source.replace(call, b"self.init_all_backends()\n")})
+    hook = tuple(patch for patch in PATCHES if patch.id == "pk-overlap-hook")
+    plan = make_plan(fork, hook)
+    assert [status.state for status in plan.patches] == [State.PENDING], reasons(plan)
+    changed = (after(plan).read(file) or b"").decode()
+    assert (
+        "patchkit_api.require_overlap_hook_to_verify(" in changed.partition("self.init_all_backends()\n")[2]
+    )
+    assert make_plan(after(plan), hook).changes == ()
+
+
+# ---- a capture that the method of the replays plans ------------------------------------------------------------
+
+LINEAR = f"{ATTENTION}/hybrid_linear_attn_backend.py"
+
+
+def test_padding_that_a_capture_without_the_mirror_has_none_of_is_asked_of_every_replay(
+    release: Tree,
+) -> None:
+    counted = "$padding = torch.count_nonzero($mirror == $fill)"
+    fork = rewritten(
+        release,
+        Edit(
+            at=f"{LINEAR}::MambaAttnBackendBase._replay_metadata",
+            find=counted,
+            code=f"if $mirror is None:\n    $padding = 0\nelse:\n    {counted}",
+        ),
+    )
+    plan = make_plan(fork, PATCHES)
+    assert [status.patch.id for status in plan.patches if status.state is State.CONFLICT] == [], reasons(plan)
+    assert status_of(plan, "28579").state is State.PENDING
+    changed = after(plan)
+    wrapper = (changed.read(LINEAR) or b"").decode().partition("class HybridLinearAttnBackend(")[2]
+    replay = wrapper.partition("def init_forward_metadata_replay_cuda_graph(")[2].partition(
+        "for attn_backend in"
+    )[0]
+    assert "if seq_lens_cpu is None:\n            patchkit_api.replay_padding(bs, None)" in replay
+    assert make_plan(changed, PATCHES).changes == ()
+
+
+# ---- a runner of prefills under its next name ------------------------------------------------------------------
+
+DECISION = "srt/managers/overlap_utils.py::decide_needs_cpu_seq_lens"
+
+
+def test_prefill_graphs_whose_runner_has_its_next_name_no_longer_count_in_the_decision(
+    releases: Releases,
+) -> None:
+    fork = rewritten(
+        releases.tree("0.5.14"),
+        Edit(
+            at=DECISION,
+            find="if $algorithm.is_ngram():\n    return True",
+            code="config = server_args.cuda_graph_config\n"
+            "if config is not None and config.prefill.backend == Backend.TC_PIECEWISE:\n    return True",
+        ),
+    )
+    freed = tuple(patch for patch in PATCHES if patch.id in {"26128", "26738", "pk-mirror-guards", "28633"})
+    plan = make_plan(fork, freed)
+    assert status_of(plan, "28633").state is State.PENDING, reasons(plan)
+    file, _, name = DECISION.partition("::")
+    decides = (after(plan).read(file) or b"").decode().partition(f"def {name}(")[2].partition("\n\n\n")[0]
+    assert "patchkit_api.decide_with_piecewise_graphs(" in decides
+    assert "TC_PIECEWISE" not in decides
+    assert make_plan(after(plan), freed).changes == ()

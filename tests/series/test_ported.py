@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -263,3 +264,35 @@ def test_what_a_record_knows_of_uncommitted_patches_stays_known(
     assert b"depth = 2" in (clone.read(MIRROR) or b"")
     run("revert", clone.root, "t-depth", "--patches", toys)
     assert clone.read(MIRROR) == SOURCES[MIRROR]
+
+
+@pytest.mark.parametrize("place", ["here", "clone"])
+def test_without_a_name_a_committed_port_stays_and_the_answer_says_how_to_revert_it(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path, place: str
+) -> None:
+    toys = tmp_path / "toys"
+    add_patch(toys, "t-limit", attribute(MIRROR, "Mirror", "limit = 8"))
+    port(theirs, fork, 77, LATER)
+    run("apply", fork.root, "t-limit", "--commit", "--patches", toys)
+    tree = fork if place == "here" else clone_of(fork, tmp_path)
+    said = " ".join(run("revert", tree.root, "--patches", toys).output.split())
+    assert said.startswith("< t-limit Changed 1 file. 77 was ported and committed, and stays.")
+    assert f"patchkit revert {tree.root} --patches {toys} 77 reverts what was ported" in said
+    assert tree.read(MIRROR) == mirror(LATER)
+    said = run("revert", tree.root).output
+    assert said.startswith("Nothing to revert.\n77 was ported")
+    assert json.loads(run("revert", tree.root, "--json").stdout)["ports"] == ["77"]
+
+
+def test_a_port_that_was_reverted_is_not_named(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    for number, change in ((77, LATER), (78, FAR), (79, OWN)):
+        port(theirs, fork, number, change)
+    clone = clone_of(fork, tmp_path)
+    run("revert", clone.root, "78")
+    git(clone.root, "commit", "-qam", "Without that")
+    said = run("revert", clone.root).output
+    assert "77, 79 were ported and committed, and stay." in said
+    run("revert", clone.root, "77", "79")
+    assert run("revert", clone.root).output == "Nothing to revert.\n"

@@ -20,6 +20,7 @@ from patchkit.errors import TreeError
 from patchkit.patchset import load
 from patchkit.series import worktree
 from patchkit.transaction.revert import recorded
+from patchkit.transaction.store import Store
 from patchkit.transaction.write import locked
 from patchkit.tree.tree import open_tree
 
@@ -142,6 +143,44 @@ def test_an_edit_of_a_target_while_hooks_run_is_kept(fork: CheckoutTree) -> None
     assert (fork.read(MIRROR) or b"").startswith(SOURCES[MIRROR] + b"# mine")
     assert fork.read(CRLF) == SOURCES[CRLF]
     assert recorded(fork) == ()
+
+
+def just_before(monkeypatch: pytest.MonkeyPatch, command: str, act: Callable[[], object]) -> None:
+    """Do something just before the first git that runs ``command``."""
+    run, left = subprocess.run, [act]
+
+    def meanwhile(words: Any, *rest: Any, **keys: Any) -> Any:
+        if command in words and left:
+            left.pop()()
+        return run(words, *rest, **keys)
+
+    monkeypatch.setattr(subprocess, "run", meanwhile)
+
+
+@pytest.mark.parametrize("also", [MIRROR, "srt/fresh/new.py"])
+def test_a_file_that_is_saved_while_git_moves_the_checkout_is_kept(
+    fork: CheckoutTree, patch_folder: Path, monkeypatch: pytest.MonkeyPatch, also: str
+) -> None:
+    add_patch(patch_folder, "t-make", making("srt/fresh/new.py", "made = 1"))
+    before = {file: fork.read(file) for file in (MIRROR, CRLF, ABRUPT)}
+    just_before(monkeypatch, "patchkit-move", lambda: write_package(fork.package, {also: b"mine = 1\n"}))
+    with pytest.raises(TreeError, match=r"could not be moved.*: nothing was changed"):
+        commit(fork)
+    assert {file: fork.read(file) for file in (also, MIRROR, CRLF, ABRUPT)} == before | {also: b"mine = 1\n"}
+    assert git(fork.root, "log", "--format=%s") == "As upstream has it\n"
+    assert not Store(fork.package).pending
+
+
+@pytest.mark.parametrize("command", ["worktree", "patchkit-move"])
+def test_a_commit_after_the_plan_or_just_before_the_move_is_noticed(
+    fork: CheckoutTree, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    just_before(monkeypatch, command, lambda: git(fork.root, "commit", "-qm", "Mine", "--allow-empty"))
+    with pytest.raises(TreeError, match=r"HEAD of .* moved while patchkit was running: nothing was changed"):
+        commit(fork)
+    assert git(fork.root, "log", "--format=%s") == "Mine\nAs upstream has it\n"
+    commit(fork)
+    is_whole(fork)
 
 
 @pytest.mark.parametrize("meanwhile", ["commit -qnm Other --allow-empty", "switch -qc other"])

@@ -33,7 +33,7 @@ FOLDER = Path(__file__).parent / "backdate"
 RELEASE = "0.5.13"
 LAST_FIRST = ("25002", "26824", "26738", "26128", "26241", "25925")
 """Upstream's patches in the order in which they come out: each one before those that it builds on."""
-KEPT = ("26313", "26397", "26424", "26800", "26941", "27338", "27360", "27372")
+KEPT = ("24954", "26313", "26397", "26424", "26800", "26941", "27338", "27360", "27372")
 """Patches whose upstream form the backdated release keeps."""
 
 Node = TypeVar("Node", bound=cst.CSTNode)

@@ -48,8 +48,8 @@ TOO_OLD = ("0.5.4", "0.5.10")
 LATEST = "0.5.23"
 REFERENCE = "0.5.12.post1"
 UPSTREAM = (
-    *("25002", "25925", "26128", "26241", "26313", "26738", "26800", "26824", "26941", "27338", "27360"),
-    "27372",
+    *("24954", "25002", "25925", "26128", "26241", "26313", "26738", "26800", "26824", "26941", "27338"),
+    *("27360", "27372"),
 )
 OWN = (
     "25980",
@@ -96,7 +96,7 @@ OWN = (
 )
 """Patches that the first of those releases lacks: this project's own, and later ones of upstream's."""
 
-OF_LATER_RELEASES = ("29354", "29368")
+OF_LATER_RELEASES = ("29354", "29368", "29792", "35748")
 """Patches for what came after the releases that have none."""
 
 PATCHES: tuple[Patch, ...] = tuple(patch for patch in load.patches() if patch.id not in OF_LATER_RELEASES)

@@ -114,7 +114,7 @@ def join(left: Value, right: Value) -> Value:
         nulls=left.nulls | right.nulls,
         tainted=left.missing or right.missing,
         cls=left.cls if left.cls == right.cls else _agreed(left, right, left.cls, right.cls),
-        obj=left.obj if left.obj == right.obj else _agreed(left, right, left.obj, right.obj),
+        obj=left.obj if left.obj == right.obj else _named(left, right),
         modes=modes,
         truth=left.truth if left.truth == right.truth else None,
         kind=left.kind if left.kind == right.kind else None,
@@ -122,6 +122,14 @@ def join(left: Value, right: Value) -> Value:
         trail=lost.trail,
         identity=left.identity if left.identity == right.identity else next(_identities),
     )
+
+
+def _named(left: Value, right: Value) -> str | None:
+    if left.identity == right.identity and None in (left.obj, right.obj):
+        return (
+            left.obj or right.obj
+        )  # A value gets its name when an attribute is first read, here on one way only.
+    return _agreed(left, right, left.obj, right.obj)
 
 
 def _agreed(left: Value, right: Value, mine: str | None, theirs: str | None) -> str | None:

@@ -14,19 +14,26 @@ if TYPE_CHECKING:
 
 
 class Revert(Answer, frozen=True, kw_only=True):
-    """The answer of ``revert``; ``left`` are the patches that ``--keep-going`` left in place."""
+    """The answer of ``revert``; ``left`` are the patches that ``--keep-going`` left in place.
+
+    ``ports`` are the committed ports that stay, since they were not named.
+    """
 
     tree: TreeAnswer
     reverted: tuple[str, ...]
     changed_files: tuple[str, ...]
     left: tuple[Left, ...] = ()
+    ports: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, tree: CheckoutTree, reverted: Reverted, left: Mapping[str, str]) -> Revert:
-        """Return the answer for reverted patches, and for those that were left, with the reasons."""
+    def of(
+        cls, tree: CheckoutTree, reverted: Reverted, left: Mapping[str, str], ports: tuple[str, ...]
+    ) -> Revert:
+        """Return the answer for reverted patches, for those that were left, with the reasons, and for ports."""
         return cls(
             tree=TreeAnswer.of(tree),
             reverted=reverted.patches,
             changed_files=reverted.files,
             left=Left.each(left),
+            ports=ports,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -118,13 +117,7 @@ class Import:
 
     def is_used_in(self, scope: Scope) -> bool:
         """Return whether the scope uses one of the names, also in a string such as an annotation."""
-        word = re.compile(rf"\b(?:{'|'.join(self.names)})\b")
-        return any(
-            word.search(node.value) is not None
-            for path, node in syntax.descend(scope.node, scope.path)
-            if isinstance(node, cst.Name | cst.SimpleString)
-            and not (path and path[-1][0] in {"attr", "keyword"})
-        )
+        return not self.names.isdisjoint(syntax.words_in(scope.node))
 
     @collector.kept(256)
     def add(self, module: cst.Module) -> cst.Module:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
@@ -28,7 +28,7 @@ from patchkit.codemods.language.placeholders import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from patchkit.codemods.language.syntax import Path
 
@@ -77,8 +77,8 @@ def match_node(pattern: object, node: object, bindings: Bindings) -> Bindings | 
     """Return the bindings extended by the match of one node or field value, or ``None``."""
     name = variable(pattern)
     if name is not None:
-        return _bind(name, node, bindings) if isinstance(node, cst.CSTNode) else None
-    if isinstance(pattern, cst.CSTNode):
+        return _bind(name, node, bindings) if syntax.is_node(node) else None
+    if syntax.is_node(pattern):
         return _match_fields(pattern, node, bindings)
     if isinstance(pattern, (tuple, list)):
         if not isinstance(node, (tuple, list)) or len(pattern) != len(node):
@@ -93,33 +93,75 @@ def match_node(pattern: object, node: object, bindings: Bindings) -> Bindings | 
 
 
 def _match_fields(pattern: cst.CSTNode, node: object, bindings: Bindings) -> Bindings | None:
-    if isinstance(pattern, cst.Assign) and isinstance(node, cst.AnnAssign):
-        # An annotation does not change the effect of an assignment.
-        if len(pattern.targets) != 1 or node.value is None:
-            return None
-        step = match_node(pattern.targets[0].target, node.target, bindings)
-        return None if step is None else match_node(pattern.value, node.value, step)
-    if isinstance(pattern, cst.IndentedBlock) and isinstance(node, cst.BaseSuite):
-        return _match_whole_block(pattern.body, syntax.statements_of(node) or (), bindings)
-    if type(pattern) is not type(node):
+    kind = type(pattern)
+    if kind is cst.IndentedBlock and isinstance(node, cst.BaseSuite):
+        return _match_block(pattern, node, bindings)
+    if kind is cst.Assign and type(node) is cst.AnnAssign:
+        return _match_annotated(pattern, node, bindings)
+    if kind is not type(node):
         return None
-    if isinstance(pattern, cst.Call) and isinstance(node, cst.Call):
-        step = match_node(pattern.func, node.func, bindings)
-        return None if step is None else _match_arguments(pattern.args, node.args, step)
-    if isinstance(pattern, cst.Parameters) and any(variable(p.name) == "_" for p in pattern.params):
-        return bindings
-    if isinstance(pattern, cst.FunctionDef) and isinstance(node, cst.FunctionDef):
-        step = match_node(pattern.name, node.name, bindings)
-        step = None if step is None else match_node(pattern.params, node.params, step)
-        return None if step is None else match_node(pattern.body, node.body, step)
-    if isinstance(pattern, cst.SimpleString):
-        return bindings if syntax.same(pattern, node) else None
+    return _MATCHERS.get(kind, _match_meaning)(pattern, node, bindings)
+
+
+def _match_meaning(pattern: cst.CSTNode, node: cst.CSTNode, bindings: Bindings) -> Bindings | None:
     for name in syntax.meaning_fields(type(pattern)):
         step = match_node(getattr(pattern, name), getattr(node, name), bindings)
         if step is None:
             return None
         bindings = step
     return bindings
+
+
+def _match_annotated(pattern: Any, node: cst.AnnAssign, bindings: Bindings) -> Bindings | None:
+    """Match an assignment without the annotation, which does not change its effect."""
+    if len(pattern.targets) != 1 or node.value is None:
+        return None
+    step = match_node(pattern.targets[0].target, node.target, bindings)
+    return None if step is None else match_node(pattern.value, node.value, step)
+
+
+def _match_block(pattern: Any, node: cst.CSTNode, bindings: Bindings) -> Bindings | None:
+    run = _Run(pattern.body, syntax.statements_of(node) or (), whole=True)
+    hit = next(run.ends(0, bindings), None)
+    return None if hit is None else hit[1]
+
+
+def _match_call(pattern: Any, node: Any, bindings: Bindings) -> Bindings | None:
+    step = match_node(pattern.func, node.func, bindings)
+    return None if step is None else _match_arguments(pattern.args, node.args, step)
+
+
+def _match_parameters(pattern: Any, node: Any, bindings: Bindings) -> Bindings | None:
+    if any(variable(parameter.name) == "_" for parameter in pattern.params):
+        return bindings
+    return _match_meaning(pattern, node, bindings)
+
+
+def _match_function(pattern: Any, node: Any, bindings: Bindings) -> Bindings | None:
+    step = match_node(pattern.name, node.name, bindings)
+    step = None if step is None else match_node(pattern.params, node.params, step)
+    return None if step is None else match_node(pattern.body, node.body, step)
+
+
+def _match_string(pattern: cst.CSTNode, node: cst.CSTNode, bindings: Bindings) -> Bindings | None:
+    return bindings if syntax.same(pattern, node) else None
+
+
+_MATCHERS: Mapping[type[cst.CSTNode], Callable[[Any, Any, Bindings], Bindings | None]] = {
+    cst.Call: _match_call,
+    cst.Parameters: _match_parameters,
+    cst.FunctionDef: _match_function,
+    cst.SimpleString: _match_string,
+}
+"""How nodes of the same class match, where not by all fields that carry meaning."""
+
+
+def _shape(statement: cst.CSTNode) -> object:
+    """Return what is equal for a pattern and a statement that it matches: the class of the statement on its line."""
+    if type(statement) is not cst.SimpleStatementLine or len(statement.body) != 1:
+        return type(statement)
+    small = type(statement.body[0])
+    return cst.Assign if small is cst.AnnAssign else small
 
 
 class _Run:
@@ -129,6 +171,8 @@ class _Run:
         self.pattern = pattern
         self.nodes = nodes
         self.whole = whole
+        self._runs = [run_name(each) for each in pattern]
+        self._shapes = [None if run else _shape(each) for each, run in zip(pattern, self._runs, strict=True)]
         self.dead: dict[tuple[int, int, int], Bindings] = {}
 
     def ends(self, at: int, bindings: Bindings, index: int = 0) -> Iterator[tuple[int, Bindings]]:
@@ -143,14 +187,22 @@ class _Run:
         if not hits:
             self.dead[key] = bindings
 
+    def may_start(self, at: int, index: int = 0) -> bool:
+        """Return False for a statement at which the pattern with this index, and so a match, cannot begin."""
+        if index == len(self.pattern) or self._runs[index] is not None:
+            return True
+        return at < len(self.nodes) and self._shapes[index] == _shape(self.nodes[at])
+
     def _tried(self, at: int, bindings: Bindings, index: int) -> Iterator[tuple[int, Bindings]]:
         if index == len(self.pattern):
             if at == len(self.nodes) or not self.whole:
                 yield at, bindings
             return
-        run = run_name(self.pattern[index])
+        run = self._runs[index]
         if run is not None:
             for end in range(at, len(self.nodes) + 1):
+                if not self.may_start(end, index + 1):
+                    continue
                 step = _bind(run, tuple(self.nodes[at:end]), bindings)
                 if step is not None:
                     yield from self.ends(end, step, index + 1)
@@ -158,13 +210,6 @@ class _Run:
             step = match_node(self.pattern[index], self.nodes[at], bindings)
             if step is not None:
                 yield from self.ends(at + 1, step, index + 1)
-
-
-def _match_whole_block(
-    pattern: Sequence[cst.CSTNode], nodes: Sequence[cst.CSTNode], bindings: Bindings
-) -> Bindings | None:
-    hit = next(_Run(pattern, nodes, whole=True).ends(0, bindings), None)
-    return None if hit is None else hit[1]
 
 
 _RUN = cst.SimpleStatementLine([cst.Expr(cst.Ellipsis())])
@@ -303,7 +348,7 @@ class Pattern:
             run = _Run(self.statements, body, whole=False)
             at = 0
             while at < len(body):
-                hit = next(run.ends(at, given), None)
+                hit = next(run.ends(at, given), None) if run.may_start(at) else None
                 if hit is None:
                     at += 1
                 else:

@@ -61,16 +61,17 @@ def as_written(code: str) -> cst.Module:
 
 def variable(node: object) -> str | None:
     """Return the name of a ``$name``; ``None`` for any other node."""
-    if isinstance(node, cst.Name) and node.value.startswith(VARIABLE):
+    # `isinstance` is slow for the classes of nodes, which are abstract.
+    if type(node) is cst.Name and node.value.startswith(VARIABLE):
         return node.value[len(VARIABLE) :]
     return None
 
 
 def lone_expression(statement: object) -> cst.BaseExpression | None:
     """Return the expression that is the whole statement; ``None`` for any other statement."""
-    if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
+    if type(statement) is cst.SimpleStatementLine and len(statement.body) == 1:
         small = statement.body[0]
-        if isinstance(small, cst.Expr):
+        if type(small) is cst.Expr:
             return small.value
     return None
 
@@ -78,9 +79,9 @@ def lone_expression(statement: object) -> cst.BaseExpression | None:
 def run_name(statement: object) -> str | None:
     """Return the name of a run of statements, ``_`` for ``...``; ``None`` for any other statement."""
     value = lone_expression(statement)
-    if isinstance(value, cst.Ellipsis):
+    if type(value) is cst.Ellipsis:
         return "_"
-    if isinstance(value, cst.Name) and value.value.startswith(STATEMENTS):
+    if type(value) is cst.Name and value.value.startswith(STATEMENTS):
         return value.value[len(STATEMENTS) :]
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,12 +13,14 @@ from patchkit import collector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import TypeGuard
 
     Edge = tuple[str, int | None]
     Path = tuple[Edge, ...]
 
 Node = TypeVar("Node", bound=cst.CSTNode)
 
+_WORD = re.compile(r"\w+")
 _LAYOUT_PREFIXES = ("whitespace", "leading_lines", "lines_after", "lpar", "rpar", "trailing_whitespace")
 _LAYOUT_FIELDS = frozenset(
     {
@@ -68,7 +71,8 @@ def meaning_fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
     )
 
 
-def _is_node(value: object) -> bool:
+def is_node(value: object) -> TypeGuard[cst.CSTNode]:
+    """Return whether ``value`` is a node."""
     # Node classes are abstract, for which `isinstance` is slow.
     return hasattr(value, "deep_clone")
 
@@ -77,11 +81,11 @@ def children(node: cst.CSTNode) -> Iterator[tuple[Edge, cst.CSTNode]]:
     """Yield each meaningful child with the edge to it, in source order."""
     for name in meaning_fields(type(node)):
         value = getattr(node, name)
-        if _is_node(value):
+        if is_node(value):
             yield (name, None), value
         elif isinstance(value, (tuple, list)):
             for index, item in enumerate(value):
-                if _is_node(item):
+                if is_node(item):
                     yield (name, index), item
 
 
@@ -112,6 +116,26 @@ def names_in(node: cst.CSTNode) -> frozenset[str]:
         else:
             ahead += [child for _, child in children(found)]
     return frozenset({node.value, *names} if isinstance(node, cst.Name) else names)
+
+
+@collector.kept(1 << 14)
+def words_in(node: cst.CSTNode) -> frozenset[str]:
+    """Return every variable at or below ``node`` and every word of its strings, which annotations may be."""
+    words: set[str] = set()
+    ahead = list(children(node))
+    while ahead:
+        (name, _), found = ahead.pop()
+        if type(found) is cst.Name:
+            # The name of an attribute or of a keyword argument is not a variable.
+            if name not in {"attr", "keyword"}:
+                words.add(found.value)
+        elif type(found) is cst.SimpleString:
+            words.update(_WORD.findall(found.value))
+        elif type(found) in STATEMENTS:  # Most statements stay the same between edits.
+            words |= words_in(found)
+        else:
+            ahead += children(found)
+    return frozenset(words)
 
 
 def node_at(root: cst.CSTNode, path: Path) -> cst.CSTNode:
@@ -201,10 +225,10 @@ def blocks_in(
 
 def same(left: object, right: object) -> bool:
     """Return whether two nodes are equal apart from white space, comments, parentheses and quotes."""
-    if isinstance(left, cst.CSTNode):
+    if is_node(left):
         if type(left) is not type(right):
             return isinstance(right, cst.BaseSuite) and _same_blocks(left, right)
-        if isinstance(left, cst.SimpleString):
+        if type(left) is cst.SimpleString:
             return left.evaluated_value == typed(right, cst.SimpleString).evaluated_value
         return all(same(getattr(left, name), getattr(right, name)) for name in meaning_fields(type(left)))
     if isinstance(left, (tuple, list)):

@@ -73,8 +73,8 @@ def check(subject: Subject) -> Found:
 
 def _expected(subject: Subject, status: PatchStatus) -> bool:
     """Return whether the tree has at least a part of the patch itself, not only of a similar patch."""
-    # A fork that leaves a patch out may have made some of its changes itself.
-    if status.patch.upstream_when and not status.patch.left_out:
+    # A fork that leaves a patch out may have made some of its changes itself, and so may one that did not ask for it.
+    if status.patch.upstream_when and status.patch.default and not status.patch.left_out:
         return any(edit.state in _DONE for edit in status.edits)
     return status.patch.id in subject.signers and any(edit.state is State.APPLIED for edit in status.edits)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.driven import trees
+from support.releases import OF_LATER_RELEASES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +33,14 @@ def without_and_with_each(patch: str, versions: Sequence[str]) -> Any:
         return without_and_with(releases, request.param, patch)
 
     return before_and_after
+
+
+@pytest.fixture(scope="module", params=["0.5.14", "0.5.17"])
+def later_before_and_after(
+    request: pytest.FixtureRequest, releases: Releases
+) -> tuple[trees.DrivenTree, trees.DrivenTree]:
+    """Later releases, each as it is and with what it lacks of the patches for them."""
+    return without_and_with(releases, request.param, *OF_LATER_RELEASES)
 
 
 def pytest_unconfigure() -> None:

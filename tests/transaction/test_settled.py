@@ -1,0 +1,198 @@
+"""What is answered about a tree is true before or after another patchkit's write, and never a mixture of both."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+from support.repositories import committing
+from support.toys import ABRUPT, CRLF, MIRROR, checked_in, git
+
+from patchkit import api
+from patchkit.errors import TreeError
+from patchkit.findings.finding import Confidence
+from patchkit.patchset.load import patches as load
+from patchkit.transaction import apply as applying
+from patchkit.transaction import write
+from patchkit.transaction.store import Store
+from patchkit.transaction.write import settled
+from patchkit.tree.tree import CheckoutTree
+from patchkit.verify.subject import Terms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Act = Callable[[CheckoutTree], object]
+
+pytestmark = pytest.mark.usefixtures("patch_folder")
+
+
+class Meanwhile:
+    """Lets another patchkit write just before one of the patched files is read for the time ``at``."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int, act: Callable[[], object]) -> None:
+        self.reads = 0
+        read = CheckoutTree.read
+
+        def reading(tree: CheckoutTree, file: str) -> bytes | None:
+            if file in (MIRROR, CRLF, ABRUPT) and self.reads < at:
+                self.reads += 1
+                if self.reads == at:
+                    act()
+            return read(tree, file)
+
+        monkeypatch.setattr(CheckoutTree, "read", reading)
+
+
+def nothing(tree: CheckoutTree) -> None:
+    """Leave the tree unpatched."""
+
+
+def apply(tree: CheckoutTree) -> object:
+    return api.apply(tree, load())
+
+
+def revert(tree: CheckoutTree) -> object:
+    return api.revert(tree, load())
+
+
+def give_up(tree: CheckoutTree) -> object:
+    return git(tree.root, "checkout", "-q", ".")
+
+
+def commit(tree: CheckoutTree) -> object:
+    return api.commit(tree, load())
+
+
+def status(tree: CheckoutTree) -> object:
+    return {each.state.value for each in api.status(tree, load())}
+
+
+def diff(tree: CheckoutTree) -> object:
+    return {change.file for change in api.diff(tree, load()).changes}
+
+
+def rehearse(tree: CheckoutTree) -> object:
+    return set(api.apply(tree, load(), dry_run=True).files)
+
+
+def verify(tree: CheckoutTree) -> object:
+    verdict = api.verify(tree, load(), Terms(Confidence.LIKELY))
+    return [(result.check, result.outcome, result.summary) for result in verdict.results]
+
+
+@pytest.mark.parametrize(
+    ("answer", "before", "act"),
+    [
+        (status, nothing, apply),
+        (status, apply, give_up),
+        (diff, apply, revert),
+        (rehearse, apply, give_up),
+        (verify, nothing, commit),
+    ],
+)
+def test_an_answer_beside_a_write_is_that_of_before_or_after_it(
+    tmp_path: Path, answer: Act, before: Act, act: Act
+) -> None:
+    """The write comes before each read of a patched file in turn."""
+    answers = []
+    for at in range(1, 1000):
+        tree = committing(checked_in(tmp_path / str(at) / "fork"))
+        before(tree)
+        if at == 1:
+            old = answer(tree)
+        with pytest.MonkeyPatch.context() as patched:
+            meanwhile = Meanwhile(patched, at, partial(act, tree))
+            found = answer(tree)
+        if meanwhile.reads < at:
+            break
+        answers.append(found)
+        assert found in (old, answer(tree))
+    assert len(answers) > 2
+
+
+def test_a_commit_beside_a_commit_is_made_after_it_or_refused(tmp_path: Path) -> None:
+    told: set[str] = set()
+
+    def committed(tree: CheckoutTree, name: str) -> None:
+        try:
+            api.commit(tree, load(), (name,))
+        except TreeError as error:
+            told.add(str(error).replace(str(tree.root), "TREE").partition(" (process")[0])
+
+    for at in range(1, 1000):
+        tree = committing(checked_in(tmp_path / str(at) / "fork"))
+        with pytest.MonkeyPatch.context() as patched:
+            meanwhile = Meanwhile(patched, at, partial(committed, tree, "t-stop"))
+            committed(tree, "t-guard")
+        if meanwhile.reads < at:
+            break
+        api.commit(tree, load())
+        subjects = git(tree.root, "log", "--format=%s").splitlines()
+        assert sorted(subjects) == ["As upstream has it", "Toy t-flag", "Toy t-guard", "Toy t-stop"]
+        assert status(tree) == {"applied"}
+        assert git(tree.root, "status", "--porcelain") == ""
+    assert told == {"another patchkit"}
+
+
+def test_a_patch_that_is_required_and_reverted_between_the_plan_and_the_lock_is_noticed(
+    tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.apply(tree, load(), ("t-flag",), only=True)
+    lock, left = write.locked, [revert]
+
+    def reverting(tree: CheckoutTree) -> object:
+        while left:
+            left.pop()(tree)
+        return lock(tree)
+
+    monkeypatch.setattr(applying, "locked", reverting)
+    with pytest.raises(TreeError, match=r"was changed while patchkit was running: try again\.$"):
+        api.apply(tree, load(), ("t-stop",))
+    assert status(tree) == {"pending"}
+    api.apply(tree, load(), ("t-stop",))
+    assert status(tree) == {"applied"}
+
+
+def test_a_tree_that_others_keep_writing_to_is_named(tree: CheckoutTree) -> None:
+    with pytest.raises(TreeError, match=r"was changed while patchkit was running: try again\.$"):
+        settled(tree, lambda read: apply(read) if status(read) == {"pending"} else revert(read))
+
+
+def test_a_failure_in_a_tree_that_nobody_writes_to_is_its_own(tree: CheckoutTree) -> None:
+    calls = []
+
+    def failing(read: CheckoutTree) -> None:
+        calls.append(True)
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        settled(tree, failing)
+    assert calls == [True]
+
+
+def test_a_failure_between_two_writes_is_none(tree: CheckoutTree) -> None:
+    def failing_once(read: CheckoutTree) -> object:
+        if status(read) == {"pending"}:
+            apply(tree)
+            raise KeyError("half")
+        return status(tree)
+
+    assert settled(tree, failing_once) == {"applied"}
+
+
+@pytest.mark.parametrize("before", [nothing, lambda tree: api.apply(tree, load(), ("t-flag",))])
+def test_two_writes_that_undo_each_other_are_noticed(tree: CheckoutTree, before: Act) -> None:
+    before(tree)
+    store = Store(tree.package)
+    os.utime(store.path if store.path.exists() else tree.package, (0, 0))
+    known = store.generation
+    api.apply(tree, load(), ("t-stop",))
+    api.revert(tree, load(), ("t-stop",))
+    if before is nothing:
+        revert(tree)
+        assert not store.path.exists()
+    assert store.generation != known
