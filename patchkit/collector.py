@@ -71,7 +71,7 @@ def paused() -> Iterator[None]:
         yield
     finally:
         if was_on:
-            # Frozen objects are counted one by one, so they are counted only where the collector would start at once.
+            # Frozen objects are counted one by one, so they are counted only if the collector would start immediately.
             if gc.get_count()[0] > gc.get_threshold()[0] and not gc.get_freeze_count():
                 # Move all objects to the oldest generation: a young collection would traverse all of them.
                 gc.freeze()

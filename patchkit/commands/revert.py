@@ -71,7 +71,7 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
 
 
 def committed_ports(tree: CheckoutTree, patches: PatchSet) -> tuple[str, ...]:
-    """Return the ports that are in git's history and in the code, which ``revert`` reverts only by their names."""
+    """Return the ports in git's history whose code is in the tree; ``revert`` reverts them only by name."""
     return reverting.ports_left(tree, Planner(tree, patches))
 
 

@@ -66,7 +66,7 @@ def drafted(
     """Return a patch folder whose edits make ``changes``; ``tree`` contains the files before them.
 
     Only the name and style of the tree are read, and nothing is written. ``left_out`` are changes that are already
-    left out; the patch lists them with those that no edit covers. ``watch`` is told each file.
+    left out; the patch lists them with those that no edit covers. ``watch`` is called with each file.
     """
     edits: list[Drafted] = []
     left = [*left_out]

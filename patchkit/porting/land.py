@@ -67,7 +67,7 @@ class Landing:
 
 @collector.paused()
 def land(sources: Sources, trees: Trees, name: str = "", *, watch: Watch | None = None) -> Landing:
-    """Make a change on the second of two trees; ``name`` is what markers call it, and ``watch`` is told each file.
+    """Make a change on the second of two trees; ``name`` is for its markers, and ``watch`` is called with each file.
 
     An edit whose code has a name that nothing there defines is not made, nor one that leaves no valid Python.
     """

@@ -52,7 +52,7 @@ def ported(tree: CheckoutTree) -> tuple[str, ...]:
 
 
 def ports_left(tree: CheckoutTree, planner: Planner) -> tuple[str, ...]:
-    """Return the names of the ports in git's history of which code is in the tree, oldest first."""
+    """Return the names of the ports in git's history whose code is in the tree, oldest first."""
     names = ported(tree)
     if not names:
         return ()

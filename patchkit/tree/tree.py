@@ -134,7 +134,7 @@ class CheckoutTree:
 
 @dataclass(frozen=True)
 class ReadTree(CheckoutTree):
-    """A tree on disk that knows whether what was read of it has changed since."""
+    """A tree on disk that detects whether what was read has changed since."""
 
     _stamps: dict[str, tuple[int, ...] | None] = field(default_factory=dict, compare=False, repr=False)
     _lists: dict[tuple[str, str], list[str]] = field(default_factory=dict, compare=False, repr=False)
