@@ -122,10 +122,9 @@ class Source:
         path = Path(self._said)
         found = (self._diff(path),) if path.is_file() else tuple(map(self._commit, self._commits()))
         if not any(change.files for change in found):
-            left = [one for change in found for one in change.left]
-            raise UsageError(
-                f"{self._said}: it changes nothing in the package: {' '.join(left) or 'it is empty'}"
-            )
+            nothing = "it contains no unified diff" if path.is_file() else "it is empty"
+            left = " ".join(one for change in found for one in change.left) or nothing
+            raise UsageError(f"{self._said}: it changes nothing in the package: {left}")
         return found
 
     def _diff(self, path: Path) -> Change:

@@ -345,8 +345,8 @@ def test_a_diff_lands_as_its_commit_does_and_is_kept_as_a_patch_where_asked(
 
 
 BAD = {
-    "empty": ("", "it is empty"),
-    "no diff": ("hello\n", "nothing in the package"),
+    "empty": ("", "it contains no unified diff"),
+    "no diff": ("hello\n", "it contains no unified diff"),
     "of another tree": (
         f"--- a/python/sglang/{DESK}\n+++ b/python/sglang/{DESK}\n@@ -1,2 +1,2 @@\n nothing\n-like this\n+there\n",
         "the lines of",
