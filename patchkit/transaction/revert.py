@@ -15,14 +15,15 @@ from patchkit.transaction.origins import Origins
 from patchkit.transaction.ports import ports_in
 from patchkit.transaction.store import Store
 from patchkit.transaction.unwind import RevertPlan, StuckError, made_by_hand, reverted_with, unwind
-from patchkit.transaction.write import check_targets, locked, require_settled, write_all
+from patchkit.transaction.write import check_targets, locked, settled, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from patchkit.plan.planner import Planner
+    from patchkit.transaction.ledger import Ledger
     from patchkit.transaction.origins import Account
-    from patchkit.tree.tree import CheckoutTree
+    from patchkit.tree.tree import CheckoutTree, ReadTree
 
 
 Planned: TypeAlias = "tuple[Account, frozenset[str], RevertPlan]"
@@ -62,18 +63,17 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
     in the tree are skipped. Raise ConflictError, with nothing written, if code of a patch would be left, cannot be
     told from an edit, is upstream's own, or is required by a patch that stays.
     """
-    require_settled(tree)
-    origins = Origins(tree, planner)
-    try:
-        planned = _planned(tree, origins, patches, planner)
-        if planned is None:
-            return Reverted((), ())
-    except ConflictError:
-        # The write of another process may be its cause: it is computed again when there is none.
-        planned = None
+
+    def prepared(read: ReadTree) -> tuple[ReadTree, Ledger, Planned | None]:
+        origins = Origins(read, planner)
+        return read, origins.ledger, _planned(read, origins, patches, planner)
+
+    read, known, planned = settled(tree, prepared)
+    if planned is None:
+        return Reverted((), ())
     with locked(tree) as store:
         ledger = store.read()
-        if planned is None or ledger != origins.ledger:
+        if ledger != known or not read.is_unchanged:
             planned = _planned(tree, Origins(tree, planner), patches, planner)
         if planned is None:
             return Reverted((), ())
