@@ -179,6 +179,9 @@ class _Merge:
             self._put_in(change, wanted, mine)
             return
         at = self._place(units, change, mine)
+        if at is None and not wanted and (start := self._reordered(found, mine)) is not None:
+            self._replace(change, start, mine)
+            return
         if at is None:
             parts = [] if wanted else _parts(change, found)
             if len(parts) > 1:
@@ -229,6 +232,25 @@ class _Merge:
                 return None
             raise self._edited(mine[place].start)
         return place
+
+    def _reordered(self, found: list[Unit], mine: list[Unit]) -> int | None:
+        """Return where the code of several patches stands together in another order, unedited, or None."""
+        signs = [at for at, unit in enumerate(found) if _is_sign(unit)]
+        parts = [found[start:end] for start, end in pairwise([*signs, len(found)])]
+        if signs[:1] != [0] or len(parts) < 2:
+            return None
+        keys, places = _keys(mine), []
+        for part in parts:
+            there = _occurrences(_keys(part), keys)
+            if len(there) != 1 or any(
+                self._ours.deep(theirs) != self._base.deep(unit)
+                for theirs, unit in zip(mine[there[0] :], part, strict=False)
+            ):
+                return None
+            places.append((there[0], there[0] + len(part)))
+        places.sort()
+        is_one = all(end == start for (_, end), (start, _) in pairwise(places))
+        return places[0][0] if is_one else None
 
     @staticmethod
     def _context(units: list[Unit], start: int, size: int, mine: list[Unit], place: int) -> tuple[int, int]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from patchkit.plan.planner import Planner
     from patchkit.transaction.ledger import Ledger
     from patchkit.transaction.origins import Account
-    from patchkit.tree.tree import CheckoutTree
+    from patchkit.tree.tree import CheckoutTree, ReadTree
 
 
 Planned: TypeAlias = "tuple[Account, frozenset[str], RevertPlan]"
@@ -83,17 +83,17 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
     told from an edit, is upstream's own, or is required by a patch that stays.
     """
 
-    def prepared(read: CheckoutTree) -> tuple[Ledger, Planned | None]:
+    def prepared(read: ReadTree) -> tuple[ReadTree, Ledger, Planned | None]:
         origins = Origins(read, planner)
-        return origins.ledger, _planned(read, origins, patches, planner)
+        return read, origins.ledger, _planned(read, origins, patches, planner)
 
     # A refusal must not create the ledger's folder, so the first plan is made without the lock.
-    known, planned = settled(tree, prepared)
+    read, known, planned = settled(tree, prepared)
     if planned is None:
         return Reverted((), ())
     with locked(tree) as store:
         ledger = store.read()
-        if ledger != known:
+        if ledger != known or not read.is_unchanged:
             planned = _planned(tree, Origins(tree, planner), patches, planner)
         if planned is None:
             return Reverted((), ())

@@ -181,6 +181,21 @@ def test_small_file_that_was_moved_and_grew_and_was_patched_in_one_commit_is_rev
         assert tree.read("srt/managers/moved.py") == before + b"\n\nclass Last:\n    mine = 1\n"
 
 
+@pytest.mark.parametrize("ids", [("t-flag", "t-guard"), ("t-guard", "t-flag")])
+def test_patches_of_one_place_that_came_one_by_one_around_an_edit_are_reverted_in_a_clone(
+    fork: CheckoutTree, patches: PatchSet, tmp_path: Path, ids: tuple[str, str]
+) -> None:
+    edited = contents(fork) | {MIRROR: (fork.read(MIRROR) or b"") + b"mine = 1\n"}
+    api.apply(fork, patches, ids[:1], only=True)
+    edit(fork, MIRROR, b"depth = 1\n", b"depth = 1\nmine = 1\n")
+    api.apply(fork, patches, ids[1:], only=True, allow_dirty=True)
+    commit(fork)
+    there = clone(fork, tmp_path)
+    for tree in (fork, there):
+        api.revert(tree, patches)
+        assert contents(tree) == edited
+
+
 def test_newer_base_that_was_merged_stays(fork: CheckoutTree, patches: PatchSet, tmp_path: Path) -> None:
     patched_on(fork, "mine", patches, "t-flag", "t-guard")
     git(fork.root, "switch", "-q", "base")

@@ -15,9 +15,8 @@ from patchkit.errors import TreeError
 from patchkit.findings.finding import Confidence
 from patchkit.patchset.load import patches as load
 from patchkit.transaction import apply as applying
-from patchkit.transaction import write
 from patchkit.transaction.store import Store
-from patchkit.transaction.write import settled
+from patchkit.transaction.write import locked, settled
 from patchkit.tree.tree import CheckoutTree
 from patchkit.verify.subject import Terms
 
@@ -142,12 +141,12 @@ def test_a_patch_that_is_required_and_reverted_between_the_plan_and_the_lock_is_
     tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.apply(tree, load(), ("t-flag",), only=True)
-    lock, left = write.locked, [revert]
+    left = [revert]
 
     def reverting(tree: CheckoutTree) -> object:
         while left:
             left.pop()(tree)
-        return lock(tree)
+        return locked(tree)
 
     monkeypatch.setattr(applying, "locked", reverting)
     with pytest.raises(TreeError, match=r"was changed while patchkit was running: try again\.$"):

@@ -354,7 +354,9 @@ class Story(RuleBasedStateMachine):
     @rule()
     def amend(self) -> None:
         if self._depth() > 1:
-            git(self.tree.root, "commit", "-qa", "--amend", "--no-edit", "--allow-empty")
+            # With only what git tracks, a file that was moved would be committed as removed, and stashed.
+            git(self.tree.root, "add", ".")
+            git(self.tree.root, "commit", "-q", "--amend", "--no-edit", "--allow-empty")
 
     @rule()
     def put_back(self) -> None:
