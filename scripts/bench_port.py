@@ -9,12 +9,12 @@ usage: python scripts/bench_port.py drafts --repo CLONE [--commits N] [--seed N]
 drafts: commits of sglang's main of May to July 2026 that change one to six files of the server, each drafted as a patch
 on its parent, with the number of edits of each kind. backwards: the same commits, each onto main as it was so many
 commits before. picks: commits that name the commit of which they are a pick, which is ported to what they
-were made on. humans: a project that keeps a patch for each release, each ported to the next release that it has one
-for. Files count one by one. One has landed if a tool reports nothing left, and is wrong if it then does not compile,
-has a name that is not defined, or is not what `git apply` makes of it where that applies whole. Files count apart,
-with what the tree lacks, where that is the file, a class or function that changes, or in it all lines of a hunk and any
-like them: nothing can land there, whatever a tool makes of it. Adds the figures to FILE, in JSON, and
-prints them; needs what the tests need.
+were made on. humans: a project that keeps a patch for each release, each drafted on its release, and ported to the
+next release that it has one for. Files count one by one. One has landed if a tool reports nothing left, and is wrong if
+it then does not compile, has a name that is not defined, or is not what `git apply` makes of it where that applies
+whole. Files count apart, with what the tree lacks, where that is the file, a class or function that changes, or in it
+all lines of a hunk and any like them: nothing can land there, whatever a tool makes of it. Adds the figures to FILE,
+in JSON, and prints them; needs what the tests need.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 for place in (REPOSITORY / "scripts", REPOSITORY / "tests", REPOSITORY):
@@ -92,14 +92,20 @@ class Figures:
     tools: dict[str, Tally] = field(default_factory=dict)
     lacking: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
-    reasons: list[str] = field(default_factory=list)
 
     def said(self) -> dict[str, object]:
         """Return the figures as JSON has them."""
         tools = {name: vars(tally) for name, tally in self.tools.items()}
-        left = {"left": dict(self.left), "reasons": self.reasons}
         without = {"siteless": self.siteless, "lacking": dict(self.lacking)}
-        return {"files": self.files, **without, **left, "tools": tools}
+        return {"files": self.files, **without, "left": dict(self.left), "tools": tools}
+
+
+@dataclass(frozen=True)
+class Brought:
+    """A change on another tree: as patchkit landed it, and its files by tool; None for a file with something left."""
+
+    landing: Landing
+    texts: Mapping[str, Mapping[str, bytes | None]]
 
 
 # ---- where a change goes --------------------------------------------------------------------------------------------
@@ -240,7 +246,7 @@ def with_tools(
 
 
 @collector.paused()
-def count(figures: Figures, name: str, changes: Sequence[FileDiff], trees: Trees, root: Path) -> Landing:
+def count(figures: Figures, name: str, changes: Sequence[FileDiff], trees: Trees, root: Path) -> Brought:
     """Bring a change to a tree with every tool, and count what becomes of its files."""
     started = time.process_time()
     onto = trees.onto
@@ -273,7 +279,6 @@ def count(figures: Figures, name: str, changes: Sequence[FileDiff], trees: Trees
             figures.left.update([whole[change.file].outcome.value])
             said = [f"{name}: {change.file}: {edit.site}: {edit.reason}" for edit in stuck[:3]]
             print(*said, sep="\n", file=sys.stderr)
-            figures.reasons += said
         for tool, (found, took) in brought.items():
             tally = figures.tools.setdefault(tool, Tally())
             tally.seconds += took / len(changes)
@@ -287,7 +292,7 @@ def count(figures: Figures, name: str, changes: Sequence[FileDiff], trees: Trees
                 print(f"{tool}: {name}: {change.file}: {wrong}", file=sys.stderr)
                 tally.examples.append(f"{name}: {change.file}: {wrong}")
     collector.forget_much()
-    return landing
+    return Brought(landing, {tool: found for tool, (found, _) in brought.items()})
 
 
 # ---- the sources ----------------------------------------------------------------------------------------------------
@@ -318,25 +323,30 @@ def of_main(clone: Path, seed: int) -> Iterator[tuple[str, list[FileDiff]]]:
 def drafts(clone: Path, number: int, seed: int) -> dict[str, object]:
     """Draft commits of main on the trees that they were made on."""
     kinds = Counter[str]()
-    left: list[str] = []
-    files = taken = whole = 0
-    seconds = 0.0
     with GitRepository(clone) as repository:
-        for commit, inside in itertools.islice(of_main(clone, seed), number):
-            taken += 1
-            files += len(inside)
-            started = time.process_time()
-            draft = drafted(GitTree(repository, f"{commit}^"), inside, Facts("a-draft", commit[:12]))
-            seconds += time.process_time() - started
-            whole += draft.is_whole
-            left += [f"{commit[:12]}: {each}" for each in draft.left]
-            kinds.update(edit.kind for edit in draft.edits.values())
-            for edit in draft.edits.values():
-                if edit.kind == "hunk":
-                    print(f"{commit[:12]}: {edit.at}", edit.keys["diff"], sep="\n", file=sys.stderr)
-            collector.forget_much()
-    counted = {"commits": taken, "seed": seed, "files": files, "whole": whole, "left": left}
-    return {**counted, "edits": kinds.total(), "kinds": dict(kinds.most_common()), "seconds": seconds}
+        found = [
+            drafting(GitTree(repository, f"{commit}^"), inside, commit[:12])
+            for commit, inside in itertools.islice(of_main(clone, seed), number)
+        ]
+    for each in found:
+        kinds.update(each["kinds"])
+    sums = {key: sum(each[key] for each in found) for key in ("files", "whole", "edits", "seconds")}
+    left = [one for each in found for one in each["left"]]
+    return {"commits": len(found), "seed": seed, **sums, "kinds": dict(kinds.most_common()), "left": left}
+
+
+def drafting(tree: Tree, changes: Sequence[FileDiff], name: str) -> dict[str, Any]:
+    """Draft a change on its own tree, and return what its edits are, what is left out, and processor seconds."""
+    started = time.process_time()
+    draft = drafted(tree, changes, Facts("a-draft", name))
+    seconds = time.process_time() - started
+    kinds = Counter(edit.kind for edit in draft.edits.values())
+    for edit in draft.edits.values():
+        if edit.kind == "hunk":
+            print(f"{name}: {edit.at}", edit.keys["diff"], sep="\n", file=sys.stderr)
+    collector.forget_much()
+    counted = {"files": len(changes), "whole": int(draft.is_whole), "edits": kinds.total()}
+    return {**counted, "kinds": dict(kinds.most_common()), "left": list(draft.left), "seconds": seconds}
 
 
 def backwards(clone: Path, number: int, distances: Sequence[int], seed: int) -> dict[str, object]:
@@ -378,7 +388,7 @@ def picks(clone: Path) -> dict[str, object]:
             taken += 1
             base, onto = GitTree(repository, f"{named[-1]}^"), GitTree(repository, f"{commit}^")
             picked = GitTree(repository, commit)
-            landing = count(figures, f"{commit[:12]}", changes, Trees(base, onto), Path(scratch))
+            landing = count(figures, f"{commit[:12]}", changes, Trees(base, onto), Path(scratch)).landing
             for file in (each for each in landing.files if each.is_whole):
                 text = landing.contents.get(file.onto, onto.read(file.onto))
                 wanted = picked.read(file.onto)
@@ -406,17 +416,24 @@ def humans(clone: Path) -> dict[str, object]:
             theirs, _ = applied(onto, later)
             wanted = {each.file: each.after for each in theirs}
             figures = Figures()
-            landing = count(figures, f"{old} to {new}", changes, Trees(base, onto), root)
-            kept = Counter[str]()
+            brought = count(figures, f"{old} to {new}", changes, Trees(base, onto), root)
+            kept: dict[str, Counter[str]] = {}
             differing: list[str] = []
-            for each in landing.files:
+            for each in brought.landing.files:
                 change = next(one for one in changes if one.file == each.file)
-                made = landing.contents.get(each.onto, onto.read(each.onto))
-                for site, outcome in compared(change, onto.read(each.onto), made, wanted.get(each.onto)):
-                    kept[outcome] += 1
-                    differing += [f"{each.onto}: {site}"] if outcome == "different" else []
-            told = {"from": old, "to": new, "unfit": unfit, "edits": dict(kept), "differing": differing}
-            steps.append({**told, **figures.said()})
+                stood, truth = onto.read(each.onto), wanted.get(each.onto)
+                made = {tool: texts.get(each.file) or stood for tool, texts in brought.texts.items()}
+                # Of a file with conflicts patchkit makes the other edits where it is asked to.
+                made[OURS] = brought.landing.contents.get(each.onto, stood)
+                for tool, text in made.items():
+                    for site, outcome in compared(change, stood, text, truth):
+                        kept.setdefault(tool, Counter())[outcome] += 1
+                        if outcome == "different":
+                            differing.append(f"{tool}: {each.onto}: {site}")
+            edits = {tool: dict(outcomes) for tool, outcomes in kept.items()}
+            told = {"from": old, "to": new, "unfit": unfit, "edits": edits, "differing": differing}
+            steps.append({**told, "draft": drafting(base, changes, old), **figures.said()})
+            print(f"{old} to {new}", file=sys.stderr)
     return {"steps": steps}
 
 
@@ -463,15 +480,17 @@ def compared(
     """Yield each class and function that a patch changes, and how it is beside what people made of it.
 
     equal or different of what they kept as it was, ``missing`` of that if it did not land, and ``theirs`` for what they
-    changed or dropped.
+    changed or dropped. All of a file that is no Python any more is different.
     """
     try:
-        versions = [
-            scopes_of(text or b"") for text in (change.before, change.after, stood, made, wanted or stood)
-        ]
+        versions = [scopes_of(text or b"") for text in (change.before, change.after, stood, wanted or stood)]
     except (NoOutlineError, UnicodeDecodeError):
         return
-    before, after, there, ours, theirs = versions
+    before, after, there, theirs = versions
+    try:
+        ours: Mapping[str, tuple[str, ...]] = scopes_of(made or b"")
+    except (NoOutlineError, UnicodeDecodeError):
+        ours = dict.fromkeys((*before, *after), ("is no Python",))
     for site in sorted(before.keys() | after.keys()):
         edit = edited(before.get(site, ()), after.get(site, ()))
         if not edit:
@@ -495,9 +514,13 @@ def edited(before: Sequence[str], after: Sequence[str]) -> Counter[str]:
 def code(lines: Sequence[str]) -> list[str]:
     """Return what a definition, or statements in any order, mean; their lines where these are no Python alone."""
     try:
-        return sorted(map(ast.dump, ast.parse("\n".join(lines)).body))
+        body = ast.parse("\n".join(lines)).body
     except SyntaxError:
         return sorted(line.strip() for line in lines if line.strip())
+    for node in (node for statement in body for node in ast.walk(statement)):
+        if isinstance(node, ast.ImportFrom):
+            node.names.sort(key=ast.dump)
+    return sorted(map(ast.dump, body))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -289,20 +289,39 @@ def ported_elsewhere() -> str:
 
 
 def _ported_humans(said: dict[str, Any]) -> str:
-    rows = []
-    for step in said["steps"]:
-        edits = Counter(step["edits"])
-        kept = edits["equal"] + edits["different"] + edits["missing"]
-        counts = [str(edits[key]) for key in ("equal", "different", "missing", "theirs")]
-        landed = [f"{tally['landed']} of {step['files']}" for tally in step["tools"].values()]
-        rows.append([f"{step['from']} to {step['to']}", str(kept), *counts, *landed])
-    head = ["step", "kept", "equal", "different", "missing", "changed by people"]
-    head += [f"files: {tool}" for tool in said["steps"][0]["tools"]]
+    ours, steps = "patchkit port", said["steps"]
+    rows = [[f"{step['from']} to {step['to']}", *_kept(Counter(step["edits"][ours]))] for step in steps]
+    edits = {tool: Counter[str]() for tool in steps[0]["tools"]}
+    files = {tool: Counter[str]() for tool in edits}
+    for step in steps:
+        for tool, tally in step["tools"].items():
+            edits[tool].update(step["edits"][tool])
+            files[tool].update({key: tally[key] for key in ("landed", "wrong")})
+    rows.append(["all", *_kept(edits[ours])])
+    count, unfit = (sum(step[key] for step in steps) for key in ("files", "unfit"))
+    tools = [
+        [
+            tool,
+            _share(dict(tally), count),
+            *(str(edits[tool][key]) for key in ("equal", "different", "missing")),
+        ]
+        for tool, tally in files.items()
+    ]
     return (
         "`humans` takes a project that keeps a patch for each release, and ports each to the next release that it "
         "has one for. Of the classes and functions that a patch changes, those count as kept of which people made the "
-        f"same change for the later release:\n\n{_table(head, rows)}"
+        "same change for the later release:\n\n"
+        + _table(["step", "kept", "equal", "different", "missing", "changed by people"], rows)
+        + f"\n\nAll steps together, {count} files; {unfit} parts of a patch do not fit its release and are left out. "
+        "A text tool counts only with the files of which it leaves nothing:\n\n"
+        + _table(["tool", "files landed (wrong)", "kept edits: equal", "different", "missing"], tools)
     )
+
+
+def _kept(edits: Counter[str]) -> list[str]:
+    """Return the number of edits that people kept, and what became of them."""
+    kept = edits["equal"] + edits["different"] + edits["missing"]
+    return [str(kept), *(str(edits[key]) for key in ("equal", "different", "missing", "theirs"))]
 
 
 def _ported_picks(said: dict[str, Any]) -> str:
@@ -313,6 +332,33 @@ def _ported_picks(said: dict[str, Any]) -> str:
         f"on. {said['commits']} picks, {said['files']} files; of {same + other} files that landed, {same} are what the "
         f"picker made of them:\n\n{_table(['landed (wrong)', 'share'], rows)}"
     )
+
+
+def ported_drafts() -> str:
+    """Return what became of changes drafted on their own trees, and the kinds of the edits."""
+    said = _ported()
+    sample = said["drafts"]
+    rows = [[f"{sample['commits']} commits, seed {sample['seed']}", *_drafting(sample, sample["commits"])]]
+    rows += [
+        [f"the patch for {step['from']}", *_drafting(step["draft"], 1)] for step in said["humans"]["steps"]
+    ]
+    kinds = [f"{count} {kind}" for kind, count in sample["kinds"].items()]
+    return (
+        _table(["drafted", "files", "drafts that make their diff", "edits", "hunks", "CPU seconds"], rows)
+        + f"\n\nThe edits of the {sample['commits']} commits by kind: {', '.join(kinds)}."
+    )
+
+
+def _drafting(found: dict[str, Any], count: int) -> list[str]:
+    hunks = found["kinds"].get("hunk", 0)
+    share = f"{hunks} ({hunks / max(1, found['edits']):.0%})".replace("%", " %")
+    return [
+        str(found["files"]),
+        f"{found['whole']} of {count}",
+        str(found["edits"]),
+        share,
+        f"{found['seconds']:.0f}",
+    ]
 
 
 def measured() -> str:

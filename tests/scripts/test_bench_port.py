@@ -100,11 +100,19 @@ def test_a_file_that_landed_is_wrong_where_it_breaks_or_is_not_what_git_makes_of
         (changed((b"    return days\n", b"    return 2 * days\n")), changed(FEE), "different"),
         (changed(FEE), changed((b"    return days\n", b"    return days * 3\n")), "theirs"),
         (changed(FEE), BEFORE, "theirs"),
+        (b"no Python", changed(FEE), "different"),
     ],
 )
 def test_an_edit_is_held_against_what_people_made_of_it(made: bytes, wanted: bytes, said: str) -> None:
     change = FileDiff("fees.py", BEFORE, changed(FEE))
     assert list(bench_port.compared(change, BEFORE, made, wanted)) == [("fee", said)]
+
+
+def test_an_import_is_the_same_in_any_order_of_its_names() -> None:
+    one, other = (b"from a import %s\n" % names for names in (b"b, c, d", b"d, b, c"))
+    change = FileDiff("fees.py", b"from a import b, c\n", one)
+    stood = b"from a import b, c\n"
+    assert list(bench_port.compared(change, stood, other, one)) == [("", "equal")]
 
 
 def test_drafts_are_counted_by_kind_and_commits_of_other_files_are_left_out(
