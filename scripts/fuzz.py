@@ -197,7 +197,9 @@ def patched_sources(chance: random.Random, folder: Path) -> bool:
     if not said(lambda: api.apply(tree, patches, ("own",))):
         return False
     path = tree.package / FILE
-    path.write_bytes(altered_text(path.read_bytes(), chance.randrange(2**32), ast.parse))
+    # A patch may have deleted the file, and a person may have put one there.
+    stands = path.read_bytes() if path.exists() else source
+    path.write_bytes(altered_text(stands, chance.randrange(2**32), ast.parse))
     before = everything(tree.root)
     said(lambda: api.status(tree, patches))
     shown(tree, folder / "own", chance)
