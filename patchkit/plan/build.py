@@ -16,6 +16,7 @@ from patchkit.plan.locate import Workspace
 from patchkit.plan.spelling import spelled
 from patchkit.plan.status import FileChange, PatchStatus, Plan, Stage, State
 from patchkit.tree import sglang
+from patchkit.tree.limits import recursing
 from patchkit.tree.modules import Modules
 from patchkit.tree.plain import PlainText, is_no_file
 
@@ -173,7 +174,10 @@ def _written(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) ->
     if isinstance(module, PlainText):
         return None if is_no_file(module) else module.bytes
     try:
-        return space.modules.whole(file, _laid_out(space.modules.get(file), module, style, edited.verbatim))
+        with recursing(file):
+            return space.modules.whole(
+                file, _laid_out(space.modules.get(file), module, style, edited.verbatim)
+            )
     except UnicodeEncodeError as error:
         raise ConflictError(
             f"{', '.join(patches)} would write {error.object[error.start]!r}, which is not in {module.encoding}",

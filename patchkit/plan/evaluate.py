@@ -19,6 +19,7 @@ from patchkit.plan.locate import about_of
 from patchkit.plan.marks import SIGN
 from patchkit.plan.recollection import Found
 from patchkit.plan.status import ACCEPTED, BY_HAND, EditStatus, PatchStatus, State, is_noted, marker
+from patchkit.tree.limits import recursing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -87,9 +88,10 @@ def _examine_now(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus
     if isinstance(place, Examination):
         status = EditStatus(spec.name, spec.files[0], spec.scopes[0], State.CONFLICT)
         return status, place
-    examined = _examined(spec.kind, place.scope, f"{marker(patch)} {spec.why}")
-    if spec.imports:
-        examined = _with_imports(space, place.scope, spec, examined)
+    with recursing(place.file):
+        examined = _examined(spec.kind, place.scope, f"{marker(patch)} {spec.why}")
+        if spec.imports:
+            examined = _with_imports(space, place.scope, spec, examined)
     status = EditStatus(spec.name, place.file, place.scope.name, State.CONFLICT)
     return status, examined
 

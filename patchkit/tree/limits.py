@@ -7,12 +7,14 @@ import os
 import re
 import stat
 import warnings
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from patchkit import collector
 from patchkit.errors import TreeError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 MAX_BYTES = 4 * 2**20
@@ -94,6 +96,18 @@ def require_shallow(file: str, source: bytes, tree: ast.Module | None) -> None:
             f"{file} nests expressions or statements more than {MAX_DEPTH} deep",
             advice="split its longest expressions or `elif` chains, and try again",
         )
+
+
+@contextmanager
+def recursing(file: str) -> Iterator[None]:
+    """Raise TreeError where the syntax tree of ``file`` nests deeper than Python's own, as a chain of `and` does."""
+    try:
+        yield
+    except RecursionError:
+        raise TreeError(
+            f"{file} has a longer chain of terms, strings or dots than can be read",
+            advice="split it, and try again",
+        ) from None
 
 
 def is_deep(source: bytes) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.releases import run
-from support.toys import MIRROR, SOURCES, attribute, edit, statement, toy, write_package
+from support.toys import MIRROR, SOURCES, apply, attribute, edit, statement, take_back, toy, write_package
 
 from patchkit import api
 from patchkit.errors import TreeError
@@ -97,6 +97,33 @@ def test_what_nests_within_the_limit_is_patched(tree: CheckoutTree, kind: str) -
     assert flag.name == "base-flag"
     (status,) = make_plan(tree, PATCHES).patches
     assert "nests" not in status.reason
+
+
+def chained(folder: Path, code: str) -> CheckoutTree:
+    """Return a tree with a chain of terms, which only libcst nests, in a file that patches edit."""
+    return open_tree(write_package(folder / "sglang", SOURCES | {MIRROR: SOURCES[MIRROR] + code.encode()}))
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["x = " + " and ".join(["a"] * 900), "x = (\n" + '"a"\n' * 900 + ")", f"import {'.'.join('a' * 300)}"],
+)
+def test_a_chain_of_terms_stays_in_a_file_that_is_patched_and_reverted(tmp_path: Path, code: str) -> None:
+    tree = chained(tmp_path, code + "\n")
+    before = tree.read(MIRROR)
+    apply(tree)
+    assert tree.read(MIRROR) != before
+    take_back(tree)
+    assert tree.read(MIRROR) == before
+
+
+@pytest.mark.parametrize("code", ["x = " + " and ".join(["a"] * 5000), f"import {'.'.join('a' * 5000)}"])
+def test_a_chain_of_terms_that_is_too_long_is_refused(tmp_path: Path, code: str) -> None:
+    tree = chained(tmp_path, code + "\n")
+    with pytest.raises(
+        TreeError, match=r"mirror\.py has a longer chain of terms, strings or dots than can be read"
+    ):
+        apply(tree)
 
 
 @pytest.mark.parametrize("read", [inspect, make_plan])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
     Edge = tuple[str, int | None]
     Path = tuple[Edge, ...]
+
+# libcst writes code by recursion, with two frames for each term of an `and` and for each part of a string.
+sys.setrecursionlimit(max(sys.getrecursionlimit(), 2500))
 
 Node = TypeVar("Node", bound=cst.CSTNode)
 
