@@ -1012,6 +1012,30 @@ def releases_rated() -> str:
     return _table(head.split("|"), rows)
 
 
+def launches_lowest() -> str:
+    """Return each server's lowest step time over the runs of fewer launches, by tree, and its ratio to unpatched."""
+    lowest: dict[tuple[str, str, int], dict[str, float]] = {}
+    for name, run in _of_releases():
+        if name.startswith("fewer-launches-"):
+            versions = {tree["name"]: tree["version"] for tree in run["trees"]}
+            for result in run["results"]:
+                server = (versions[result["tree"]], result["scenario"], result["batch"])
+                times = lowest.setdefault(server, {})
+                tree = result["tree"].rpartition("/")[2]
+                if result["step"]:
+                    times[tree] = min(result["step"]["lowest"], times.get(tree, float("inf")))
+    rows = [
+        [
+            *(release, scenario, str(batch), f"{times['unpatched']:.3f}"),
+            *(f"{times[tree] / times['unpatched']:.3f}" for tree in ("patched", "fewer-launches")),
+        ]
+        for (release, scenario, batch), times in sorted(lowest.items())
+        if "fewer-launches" in times
+    ]
+    head = "release|scenario|batch|unpatched, ms per step|patched|fewer-launches"
+    return _table(head.split("|"), rows)
+
+
 def rated_in_brief() -> str:
     """Return what a server on FlashAttention-3 with default patches gains in output tokens per second."""
     rated = {

@@ -290,6 +290,7 @@ _MAMBA_BUFFER: Mapping[str, Option] = {
 _PIECEWISE: Mapping[str, Option] = {"disable_piecewise_cuda_graph": False}
 _FA3: Mapping[str, Option] = {"attention_backend": "fa3"}
 _FLASHINFER: Mapping[str, Option] = {"attention_backend": "flashinfer"}
+_FLASHMLA: Mapping[str, Option] = {"attention_backend": "flashmla", "page_size": 64}
 _FA3_PREFILL: Mapping[str, Option] = {
     "attention_backend": None,
     "prefill_attention_backend": "fa3",
@@ -454,6 +455,7 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         *(_edge(f"fa3-steps-{count}", {**_FA3, **_steps(count)}) for count in (1, 5)),
         _edge("flashinfer-edges", _FLASHINFER),
         _edge("flashinfer-mla-edges", _FLASHINFER, "deepseek-mla"),
+        _edge("flashmla-edges", _FLASHMLA, "deepseek-mla"),
         _edge("ngram", _NGRAM),
         _edge("standalone-edges", _STANDALONE),
         *(scenario for model in MODELS for scenario in _of_model(model, batches)),
