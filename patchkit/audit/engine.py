@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from patchkit.audit.interpreter.context import Context, Hit
-    from patchkit.tree.backends import Heir
+    from patchkit.tree.backends import InheritingBackend
     from patchkit.tree.index import Class, SourceTree
 
 _PLACES_OF_MODELS = served("models", "lora", "eplb", "hardware_backend")
@@ -112,13 +112,13 @@ def audit_program(
 def collect(*solvers: Solver) -> tuple[Finding, ...]:
     """Return the findings of the solvers of one tree, one per place and rule, in source order."""
     best: dict[tuple[str, int, int, str], Finding] = {}
-    heirs = {heir.cls: heir for heir in solvers[0].reach.tree.kinds.heirs}
+    inheriting = {backend.cls: backend for backend in solvers[0].reach.tree.kinds.inheriting}
     for context in (context for solver in solvers for context in solver.contexts.values()):
         for hit in context.hits:
             if _no_lists(hit) and not solvers[0].reach.handed_by_a_backend(context.function, hit.value.trail):
                 continue
             place = (context.function.module.file, hit.subject.lineno, hit.subject.col_offset, hit.use.rule)
-            finding = _finding(context, hit, heirs)
+            finding = _finding(context, hit, inheriting)
             if place not in best or _order(finding) < _order(best[place]):
                 best[place] = finding
     return tuple(best[place] for place in sorted(best))
@@ -128,10 +128,10 @@ def _order(finding: Finding) -> tuple[int, int, tuple[str, ...]]:
     return finding.confidence.rank, len(finding.path), tuple(step.text for step in finding.path)
 
 
-def _finding(context: Context, hit: Hit, heirs: Mapping[Class, Heir]) -> Finding:
+def _finding(context: Context, hit: Hit, inheriting: Mapping[Class, InheritingBackend]) -> Finding:
     module = context.function.module
     owner = context.function.owner
-    remedies = [heirs[owner].remedy] if owner is not None and owner in heirs else []
+    remedies = [inheriting[owner].remedy] if owner is not None and owner in inheriting else []
     expression = _shown(hit.node)
     subject = _shown(hit.subject)
     message = f"{hit.use.value.summary}: {_why(context, hit, subject)}"

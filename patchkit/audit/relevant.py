@@ -52,8 +52,8 @@ def relevant(program: Program, callers: Callers, runners: Runners) -> frozenset[
 
 def _tells_mode(program: Program, function: Function) -> bool:
     """Return whether a function returns a batch's mode, or a bool or enum that depends on it."""
-    told = class_of_annotation(function.node.returns)
-    if told is None or told == facts.MODE_CLASS or "forward_mode" not in function.source:
-        return told == facts.MODE_CLASS
-    answer = program.resolve(function.module, told)
-    return told == "bool" or (isinstance(answer, Class) and program.is_enum(answer))
+    annotation = class_of_annotation(function.node.returns)
+    if annotation is None or annotation == facts.MODE_CLASS or "forward_mode" not in function.source:
+        return annotation == facts.MODE_CLASS
+    answer = program.resolve(function.module, annotation)
+    return annotation == "bool" or (isinstance(answer, Class) and program.is_enum(answer))

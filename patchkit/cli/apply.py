@@ -249,9 +249,10 @@ def _print(
     for status in applied.patches:
         if status.patch.id in target.ids and status.state is State.NOT_APPLICABLE:
             console.say(f"\n{escaped(status.patch.id)}: {escaped(status.reason)}")
-    for heir in applied.heirs:
+    for backend in applied.inheriting:
         console.say(
-            f"\nNote: {escaped(heir.told)}. patchkit verify checks whether that fails; {escaped(heir.remedy)}."
+            f"\nNote: {escaped(backend.description)}. patchkit verify checks whether that fails; "
+            f"{escaped(backend.remedy)}."
         )
     for file, block in applied.marked:
         console.say(f"\n{escaped(file)}:{block.start + 1}: {block.patch} {block.edit}: conflict markers.")

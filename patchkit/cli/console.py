@@ -177,9 +177,9 @@ def say_never_run(statuses: Sequence[PatchStatus], version: str | None) -> None:
 
     ours = {State.APPLIED, State.PENDING, State.PARTIAL}
     meant = (s.patch.id for s in statuses if s.state in ours and group_of(s) not in {_LEFT_OUT, _OPT_IN})
-    told = runs.never_run(meant, version)
-    if told:
-        say(f"\n{escaped(told)}")
+    note = runs.never_run(meant, version)
+    if note:
+        say(f"\n{escaped(note)}")
 
 
 def say_next(*steps: tuple[str, str]) -> None:

@@ -140,8 +140,8 @@ _PATCH = (
 def _explained(command: click.Command) -> str:
     """Return the explanation of TREE and PATCH for a command that takes them."""
     taken = {word for param in command.params for word in (param.metavar or "").split()}
-    told = [_TREE] if taken & {"TREE", "[TREE]"} else []
-    return "\n\n".join([*told, _PATCH] if "[PATCH]..." in taken else told)
+    paragraphs = [_TREE] if taken & {"TREE", "[TREE]"} else []
+    return "\n\n".join([*paragraphs, _PATCH] if "[PATCH]..." in taken else paragraphs)
 
 
 for _group in _GROUPS.values():

@@ -67,7 +67,7 @@ def command(
     from patchkit.findings import baseline as baselines
     from patchkit.findings.finding import Confidence
     from patchkit.patchset import configuration
-    from patchkit.verify.subject import Terms
+    from patchkit.verify.subject import Criteria
 
     style = options.style_of(style, as_json=as_json)
     patches = options.loaded_patches(folders, [tree], installed=installed)
@@ -75,9 +75,9 @@ def command(
     opened = target.open()
     baseline = baseline or configuration.baseline_of(opened.fork)
     known = baselines.load(baseline) if baseline is not None else ()
-    terms = Terms(Confidence(min_confidence), known, importing=level == "import")
+    criteria = Criteria(Confidence(min_confidence), known, importing=level == "import")
     with console.checking() as watch:
-        verdict = verify(opened, patches, terms, watch)
+        verdict = verify(opened, patches, criteria, watch)
     _answer(_written(verdict, style), output, verdict, opened, target.tail)
     if not verdict.passed:
         context.exit(1)

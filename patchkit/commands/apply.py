@@ -17,7 +17,7 @@ from patchkit.transaction.apply import Transaction
 from patchkit.transaction.origins import origin
 from patchkit.transaction.remembered import Remembered
 from patchkit.transaction.whole import whole
-from patchkit.tree.backends import heirs_of
+from patchkit.tree.backends import inheriting_backends
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import Plan
     from patchkit.transaction.apply import Applied
-    from patchkit.tree.backends import Heir
+    from patchkit.tree.backends import InheritingBackend
     from patchkit.tree.tree import CheckoutTree, ReadTree
 
 
@@ -59,7 +59,7 @@ def apply(
     asked = patches.asked(ids)
     transaction = Transaction(tree, patches.digest, allow_dirty=allow_dirty)
 
-    def prepared(read: ReadTree) -> tuple[ReadTree, Plan, tuple[Heir, ...], int]:
+    def prepared(read: ReadTree) -> tuple[ReadTree, Plan, tuple[InheritingBackend, ...], int]:
         planner = Planner(read, patches, runtime or patches.settings.runtime)
         planning = partial(planner.plan, ids, only=only, closely=resolved or markers, certain=markers)
 
@@ -79,16 +79,16 @@ def apply(
             )
         if not markers:
             planned = planner.together(planned, origin(read, planner))
-        return read, planned, _new_heirs(planned), known
+        return read, planned, _newly_inheriting(planned), known
 
     def rehearsed(read: ReadTree) -> Applied:
-        _, planned, heirs, known = prepared(read)
-        return replace(transaction.check(planned), heirs=heirs, resolved_elsewhere=known)
+        _, planned, inheriting, known = prepared(read)
+        return replace(transaction.check(planned), inheriting=inheriting, resolved_elsewhere=known)
 
     if dry_run:
         return whole(tree, rehearsed)
-    read, planned, heirs, known = whole(tree, prepared)
-    return replace(transaction.commit(planned, read=read), heirs=heirs, resolved_elsewhere=known)
+    read, planned, inheriting, known = whole(tree, prepared)
+    return replace(transaction.commit(planned, read=read), inheriting=inheriting, resolved_elsewhere=known)
 
 
 def _resolved(tree: CheckoutTree, planning: Callable[..., Plan], *, certain: bool) -> Plan:
@@ -124,11 +124,13 @@ def _resolved_elsewhere(tree: CheckoutTree, planning: Callable[[], Plan]) -> int
     return sum(len(known.edits) for known in found.values())
 
 
-def _new_heirs(plan: Plan) -> tuple[Heir, ...]:
+def _newly_inheriting(plan: Plan) -> tuple[InheritingBackend, ...]:
     """Return the backends that read the mirror and inherit an opt-out only after the plan is applied."""
     after = {change.file: change.after for change in plan.changes}
     if not after:
         return ()
-    known = {(heir.cls.module.file, heir.cls.name) for heir in heirs_of(plan.tree)}
-    heirs = heirs_of(OverlayTree(plan.tree, after))
-    return tuple(heir for heir in heirs if (heir.cls.module.file, heir.cls.name) not in known)
+    known = {(backend.cls.module.file, backend.cls.name) for backend in inheriting_backends(plan.tree)}
+    inheriting = inheriting_backends(OverlayTree(plan.tree, after))
+    return tuple(
+        backend for backend in inheriting if (backend.cls.module.file, backend.cls.name) not in known
+    )

@@ -87,8 +87,8 @@ class Ported:
 class PortConflictError(ConflictError):
     """Some edits cannot be made, and nothing was written; ``ported`` has the outcome of each."""
 
-    def __init__(self, message: str, ported: Ported) -> None:
-        super().__init__(message)
+    def __init__(self, what: str, ported: Ported, *, advice: str) -> None:
+        super().__init__(what, advice=advice)
         self.ported = ported
 
 
@@ -124,7 +124,10 @@ class Source:
         if not any(change.files for change in found):
             nothing = "it contains no unified diff" if path.is_file() else "it is empty"
             left = " ".join(one for change in found for one in change.left) or nothing
-            raise UsageError(f"{self._said}: it changes nothing in the package: {left}")
+            raise UsageError(
+                f"{self._said} changes nothing in the package: {left}",
+                advice="name a diff or a commit that changes files of sglang's package",
+            )
         return found
 
     def _diff(self, path: Path) -> Change:
@@ -141,8 +144,8 @@ class Source:
         return Change(difference.facts_of_diff(name, text), base, made.files, made.left)
 
     def _commits(self) -> list[str]:
-        told = ("--reverse", "--no-merges") if ".." in self._said else ("--no-walk",)
-        listed = git(self._repository, "rev-list", *told, "--end-of-options", self._said, "--")
+        options = ("--reverse", "--no-merges") if ".." in self._said else ("--no-walk",)
+        listed = git(self._repository, "rev-list", *options, "--end-of-options", self._said, "--")
         commits = listed.stdout.decode().split()
         if listed.returncode != 0 or not commits:
             raise UsageError(
@@ -180,7 +183,7 @@ def port(
     """
     require_whole(onto)
     if folder is not None and (folder / "patch.toml").exists():
-        raise UsageError(f"{folder / 'patch.toml'} already exists: name another folder with -o.")
+        raise UsageError(f"{folder / 'patch.toml'} already exists", advice="name another folder with -o")
     changes = source.changes()
     made = _Made(onto, markers=markers)
     steps: list[_Step] = []
@@ -193,9 +196,9 @@ def port(
     ported = Ported(onto.package_label, done, made.changed, left=changes[len(steps) :])
     if not ported.is_whole and not (keep_going or markers):
         raise PortConflictError(
-            f"{_stuck(ported)}, so nothing was written: --keep-going applies the others, --markers also writes "
-            "conflict markers.",
+            f"{_stuck(ported)}, so nothing was written",
             ported,
+            advice="--keep-going applies the others, --markers also writes conflict markers",
         )
     if committing:
         commits = committed(onto, made.plan(steps), [(step.ported.change, step.plan) for step in steps])

@@ -11,7 +11,7 @@ from patchkit.findings.finding import Confidence
 from patchkit.series.backports import IN_TREE, backports
 from patchkit.transaction.write import settled
 from patchkit.verify.result import Outcome
-from patchkit.verify.subject import Terms
+from patchkit.verify.subject import Criteria
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ def report(
     def answers(read: CheckoutTree) -> tuple[tuple[PatchStatus, ...], Verdict | None]:
         statuses = status(read, patches)
         is_there = any(each.state in IN_TREE for each in statuses)
-        return statuses, verify(read, patches, Terms(Confidence.LIKELY), watch) if is_there else None
+        return statuses, verify(read, patches, Criteria(Confidence.LIKELY), watch) if is_there else None
 
     statuses, verdict = settled(tree, answers)
     if verdict is None:
@@ -39,5 +39,5 @@ def report(
     failed = [each.title for each in verdict.results if each.outcome is Outcome.FAILED]
     made = sum(each.outcome is not Outcome.SKIPPED for each in verdict.results)
     said = f"failed: {'; '.join(failed)}" if failed else f"{made} checks passed"
-    told = f"{said} (patchkit {__version__} verify)"
-    return backports(statuses, told)
+    heading = f"{said} (patchkit {__version__} verify)"
+    return backports(statuses, heading)

@@ -18,7 +18,7 @@ from patchkit.plan.rehearse import undefined_in
 from patchkit.tree.scratch import scratch
 from patchkit.tree.tree import open_tree
 from patchkit.verify.result import Outcome
-from patchkit.verify.subject import Terms
+from patchkit.verify.subject import Criteria
 
 if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
@@ -94,6 +94,6 @@ def _copied(tree: CheckoutTree, folder: Path) -> CheckoutTree:
 
 def _failures(tree: CheckoutTree, patches: PatchSet) -> tuple[str, ...]:
     """Return the messages of all failed checks of a tree."""
-    results = verify(tree, patches, Terms(Confidence.LIKELY)).results
+    results = verify(tree, patches, Criteria(Confidence.LIKELY)).results
     failed = (result for result in results if result.outcome is Outcome.FAILED)
     return tuple(finding.message for result in failed for finding in result.findings)

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
     from patchkit.tree.tree import CheckoutTree
     from patchkit.verify.result import Verdict
-    from patchkit.verify.subject import Terms
+    from patchkit.verify.subject import Criteria
 
 
 def verify(
-    tree: CheckoutTree, patches: PatchSet, terms: Terms, watch: Callable[[str, int], None] | None = None
+    tree: CheckoutTree, patches: PatchSet, criteria: Criteria, watch: Callable[[str, int], None] | None = None
 ) -> Verdict:
     """Run every check on a patched tree; ``watch`` is called with each check's title and the number of checks."""
-    return whole(tree, lambda read: engine.verify(Subject(read, tuple(patches), terms), watch))
+    return whole(tree, lambda read: engine.verify(Subject(read, tuple(patches), criteria), watch))

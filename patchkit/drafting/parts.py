@@ -75,8 +75,8 @@ def _parameters(text: Sequence[str], arguments: ast.arguments) -> tuple[list[_It
             if default is not None:
                 equal = " = " if arg.annotation is not None else "="
                 said += f"{equal}{_segment(text, default)}"
-            told = f"{meaning(arg)} {'' if default is None else meaning(default)}"
-            found.append(_Item(said, told, None))
+            value = f"{meaning(arg)} {'' if default is None else meaning(default)}"
+            found.append(_Item(said, value, None))
         return found
 
     positional = zip(plain, [*defaults, *arguments.defaults], strict=True)

@@ -74,7 +74,7 @@ def _verify(tree: GitTree, patches: Sequence[Patch]) -> Verified:
     from patchkit.tree.tree import open_tree
     from patchkit.verify.engine import verify
     from patchkit.verify.result import Outcome
-    from patchkit.verify.subject import Subject, Terms
+    from patchkit.verify.subject import Criteria, Subject
 
     Extents(tree.repository).require_bounded(tree)
     with scratch() as folder:
@@ -86,7 +86,7 @@ def _verify(tree: GitTree, patches: Sequence[Patch]) -> Verified:
             lambda without: make_plan(copy, [each for each in chosen if each.id not in without])
         )
         Transaction(copy, "", allow_dirty=True).commit(planned)
-        verdict = verify(Subject(copy, tuple(patches), Terms(Confidence.LIKELY)))
+        verdict = verify(Subject(copy, tuple(patches), Criteria(Confidence.LIKELY)))
     failed = [result for result in verdict.results if result.outcome is Outcome.FAILED]
     return Verified(verdict.passed, tuple(f"{result.title}: {result.summary}" for result in failed))
 

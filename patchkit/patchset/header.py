@@ -119,10 +119,10 @@ def _patch(file: PatchHeader, late: Iterator[Change]) -> Patch:
     )
 
 
-def _fact(told: str | FactTable) -> Fact:
-    if isinstance(told, str):
-        return Fact(addresses=addresses([told]))
-    return Fact(addresses=addresses(several(told.at)), has=told.has, lacks=told.lacks, why=told.why)
+def _fact(stated: str | FactTable) -> Fact:
+    if isinstance(stated, str):
+        return Fact(addresses=addresses([stated]))
+    return Fact(addresses=addresses(several(stated.at)), has=stated.has, lacks=stated.lacks, why=stated.why)
 
 
 def _edits(name: str, keys: Keys, imports: tuple[str, ...], late: Iterator[Change]) -> Iterator[Edit]:
@@ -134,8 +134,8 @@ def _edits(name: str, keys: Keys, imports: tuple[str, ...], late: Iterator[Chang
     if bool(keys.sites) is (keys.at is not None):
         raise ValueError(f"edit.{name}: needs exactly one of the keys `at` and `sites`")
     shared = _converted(keys, imports) if isinstance(keys, Kind) else None
-    for number, told in enumerate(sites, start=1):
-        site = Site(at=told) if isinstance(told, str) else told
+    for number, stated in enumerate(sites, start=1):
+        site = Site(at=stated) if isinstance(stated, str) else stated
         try:
             where = addresses(several(site.at))
             change = shared._replace(kind=_of_site(shared.kind, site.names)) if shared else next(late)

@@ -254,10 +254,10 @@ class Workspace:
 
     def _inherited(self, file: str, owner: str, method: str) -> list[ScopeInFile]:
         """Return the method of a base class, which may be in another file, in method resolution order."""
-        for _, heirs in groupby(
+        for _, bases in groupby(
             linearised((file, owner), self._parents, ": ".join)[1:], key=lambda known: known[1]
         ):
-            found = [place for home, base in heirs for place in self._resolve(home, f"{base}.{method}")]
+            found = [place for home, base in bases for place in self._resolve(home, f"{base}.{method}")]
             if found:
                 return found
         return []

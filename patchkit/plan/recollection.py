@@ -98,6 +98,6 @@ class Recollection:
 
     def fresh(self) -> tuple[Recalled, ...]:
         """Return the results that ``keep`` added since the last call."""
-        found = tuple(Recalled(about, asked, told) for (about, asked), told in self._fresh.items())
+        found = tuple(Recalled(about, asked, answer) for (about, asked), answer in self._fresh.items())
         self._fresh.clear()
         return found

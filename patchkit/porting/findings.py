@@ -18,7 +18,7 @@ from patchkit.tree.tree import OverlayTree
 from patchkit.verify.check import broken
 from patchkit.verify.checks import imports, reads, signatures
 from patchkit.verify.runtime import Runtime
-from patchkit.verify.subject import Subject, Terms
+from patchkit.verify.subject import Criteria, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -86,7 +86,7 @@ def _subject(
 
     The names in the ``new`` lines are resolved in advance, since a check reads no further files.
     """
-    subject = Subject(tree, (), Terms(Confidence.LIKELY))  # type: ignore[arg-type]
+    subject = Subject(tree, (), Criteria(Confidence.LIKELY))  # type: ignore[arg-type]
     there = tuple(sorted(file for file in stood if file in sources and file.endswith(".py")))
     program = Program({file: text for file, text in sources.items() if serves(file)}, there)
     named = set(words(b"\n".join(new).decode(errors="replace")))

@@ -73,15 +73,15 @@ def stops_by_limit(request: LimitedRequest, tokens: int) -> bool:
     The request then has the stop's reason and length; if text and a token stop it, those of the first. Source: pull
     request 33758.
     """
-    told, limit, size = request.output_ids, request.sampling_params.max_new_tokens, request.vocab_size
-    within = tokens - (len(told) - limit)
-    accepted = told[max(limit - within, 0) : limit]
+    tokens_out, limit, size = request.output_ids, request.sampling_params.max_new_tokens, request.vocab_size
+    within = tokens - (len(tokens_out) - limit)
+    accepted = tokens_out[max(limit - within, 0) : limit]
     if within < 1 or size is None or not all(0 <= token < size for token in accepted):
         return False  # The tokenizer may reject such tokens.
     by_text = request._check_str_based_finish
     ends = []
     # The checks return one stop, which may be one behind the limit.
-    request.output_ids = told[:limit]
+    request.output_ids = tokens_out[:limit]
     mark_accepted(request, within)
     try:
         for check, given in (
@@ -92,7 +92,7 @@ def stops_by_limit(request: LimitedRequest, tokens: int) -> bool:
                 ends.append((request.finished_len, request.finished_reason))
             request.finished_reason = request.finished_len = None
     finally:
-        request.output_ids = told
+        request.output_ids = tokens_out
     if ends:
         request.finished_len, request.finished_reason = min(ends, key=itemgetter(0))
     return bool(ends)

@@ -32,8 +32,8 @@ def quietly(
     folder: Path, *arguments: str, settings: Mapping[str, str] | None = None, apart: bool = False
 ) -> CompletedProcess[bytes]:
     """Run git with its filters but without hooks; path arguments are not patterns."""
-    told = {"GIT_LITERAL_PATHSPECS": "1", **(settings or {})}
-    return git(folder, *_NO_HOOKS, *arguments, settings=told, personal=True, apart=apart)
+    environment = {"GIT_LITERAL_PATHSPECS": "1", **(settings or {})}
+    return git(folder, *_NO_HOOKS, *arguments, settings=environment, personal=True, apart=apart)
 
 
 def said(done: CompletedProcess[bytes]) -> str:

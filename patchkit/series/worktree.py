@@ -196,8 +196,8 @@ def _temporary(tree: CheckoutTree, expected: str) -> Iterator[Linked]:
                 advice="nothing was changed; free some space there or set TMPDIR",
             ) from error
         # Files in LFS are not sources, and would be downloaded.
-        told = {"GIT_LFS_SKIP_SMUDGE": "1"}
-        made = quietly(top, "worktree", "add", "--quiet", "--detach", str(place), head, settings=told)
+        environment = {"GIT_LFS_SKIP_SMUDGE": "1"}
+        made = quietly(top, "worktree", "add", "--quiet", "--detach", str(place), head, settings=environment)
         if made.returncode != 0:
             raise TreeError(
                 f"git worktree add failed in {place} ({said(made)})",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from patchkit.plan.status import EditStatus, PatchStatus, Plan
     from patchkit.transaction.ledger import Ledger
     from patchkit.transaction.write import Targets
-    from patchkit.tree.backends import Heir
+    from patchkit.tree.backends import InheritingBackend
     from patchkit.tree.tree import CheckoutTree, ReadTree
 
 
@@ -103,7 +103,7 @@ class Applied:
 
     patches: tuple[PatchStatus, ...]
     files: tuple[str, ...]
-    heirs: tuple[Heir, ...] = ()
+    inheriting: tuple[InheritingBackend, ...] = ()
     """The backend classes that read the mirror and inherit an opt-out that the apply added."""
     marked: tuple[tuple[str, Block], ...] = ()
     """The conflict markers that were written, each with its file."""

@@ -44,7 +44,7 @@ def trailer(name: str, changes: Changes) -> str:
 
 def ports_in(package: Path) -> tuple[Port, ...]:
     """Return the ports that HEAD contains, oldest first; none if there is no git history."""
-    told = (
+    arguments = (
         "--reverse",
         "--topo-order",
         "--no-merges",
@@ -52,7 +52,7 @@ def ports_in(package: Path) -> tuple[Port, ...]:
         "--fixed-strings",
         f"--grep={TRAILER}: ",
     )
-    listed = git(package, "log", *told, "--format=%x00%H%x00%P%x00%B", "HEAD", "--")
+    listed = git(package, "log", *arguments, "--format=%x00%H%x00%P%x00%B", "HEAD", "--")
     words = iter(listed.stdout.decode(errors="replace").split("\0")[1:])
     return tuple(
         Port(name, mark, commit, parents.partition(" ")[0])
@@ -102,8 +102,8 @@ def _layer(port: Port, changes: Changes) -> Layer:
 
 
 def _changes(checkout: Checkout, package: Path, port: Port) -> Changes:
-    told = ("-r", "-z", "--no-renames", "--name-only", "--relative", port.parent, port.commit)
-    listed = os.fsdecode(git(package, "diff-tree", *told, "--").stdout).split("\0")
+    arguments = ("-r", "-z", "--no-renames", "--name-only", "--relative", port.parent, port.commit)
+    listed = os.fsdecode(git(package, "diff-tree", *arguments, "--").stdout).split("\0")
     return {
         file: (checkout.at(port.parent, file), checkout.at(port.commit, file))
         for file in listed

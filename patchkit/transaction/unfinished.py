@@ -86,11 +86,11 @@ def placeholder(name: str) -> Patch:
 
 
 def _with_conflicts(status: PatchStatus, left: Mapping[tuple[str, str, str], str]) -> PatchStatus:
-    mine = {at[1:]: told for at, told in left.items() if at[0] == status.patch.id}
+    mine = {at[1:]: reason for at, reason in left.items() if at[0] == status.patch.id}
     if not mine:
         return status
     said = {(edit.name, edit.file): edit for edit in status.edits}
-    for (name, file), told in mine.items():
+    for (name, file), reason in mine.items():
         edit = said.get((name, file), EditStatus(name, file, "", State.CONFLICT))
-        said[name, file] = replace(edit, state=State.CONFLICT, reason=told)
+        said[name, file] = replace(edit, state=State.CONFLICT, reason=reason)
     return replace(status, state=State.CONFLICT, edits=tuple(said.values()))

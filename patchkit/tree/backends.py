@@ -30,7 +30,7 @@ _OPT_OUT = re.compile(rb"\b%s\b[^=\n]*=(?!\s*True\b)[^=]" % mirror.FLAG.encode()
 
 
 @dataclass(frozen=True)
-class Heir:
+class InheritingBackend:
     """A backend class that inherits the mirror opt-out of ``base`` and reads the mirror in ``methods``."""
 
     cls: Class
@@ -38,7 +38,7 @@ class Heir:
     methods: tuple[str, ...]
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The class, its location, and the methods that read the mirror."""
         where = f"{self.cls.module.file}:{self.cls.node.lineno}"
         return (
@@ -130,16 +130,16 @@ class Backends:
         return None
 
     @cached_property
-    def heirs(self) -> tuple[Heir, ...]:
+    def inheriting(self) -> tuple[InheritingBackend, ...]:
         """The backends that inherit an opt-out and read the mirror in one of their own methods."""
-        return tuple(heir for cls in self.all if (heir := self._heir(cls)) is not None)
+        return tuple(backend for cls in self.all if (backend := self._inheriting_backend(cls)) is not None)
 
-    def _heir(self, cls: Class) -> Heir | None:
+    def _inheriting_backend(self, cls: Class) -> InheritingBackend | None:
         base = self._opt_out_of(cls)
         if base is None or base is cls:
             return None
         methods = tuple(name for name, method in cls.methods.items() if any(_reads(method)))
-        return Heir(cls, base, methods) if methods else None
+        return InheritingBackend(cls, base, methods) if methods else None
 
 
 def _is_own_flag(target: ast.expr) -> bool:
@@ -168,8 +168,11 @@ def _reads(method: Function) -> Iterator[ast.Name | ast.Attribute]:
             yield node
 
 
-def heirs_of(tree: SourceTree) -> tuple[Heir, ...]:
-    """Return the heirs of a tree. Parses only files with relatives of a class that opts out."""
+def inheriting_backends(tree: SourceTree) -> tuple[InheritingBackend, ...]:
+    """Return the backends of a tree that inherit an opt-out and read the mirror.
+
+    Parses only files with relatives of a class that opts out.
+    """
     sources = {file: text for file in tree.files(SERVING, ".py") if (text := tree.read(file)) is not None}
     defined = {file: dict(_CLASS.findall(b"\n" + text)) for file, text in sources.items()}
     bases: dict[bytes, set[bytes]] = {}
@@ -178,10 +181,10 @@ def heirs_of(tree: SourceTree) -> tuple[Heir, ...]:
             bases.setdefault(name, set()).update(_NAME.findall(said))
     speaking = [file for file, text in sources.items() if mirror.FLAG.encode() in text]
     opted = {name for file in speaking if _OPT_OUT.search(sources[file]) for name in defined[file]}
-    heirs = {name for name in bases if opted & _closure(name, bases) - {name}}
-    kin = {known for name in heirs for known in _closure(name, bases)}
+    inheriting = {name for name in bases if opted & _closure(name, bases) - {name}}
+    kin = {known for name in inheriting for known in _closure(name, bases)}
     files = [file for file, classes in defined.items() if kin & classes.keys()]
-    return Backends(Program({file: sources[file] for file in files})).heirs if heirs else ()
+    return Backends(Program({file: sources[file] for file in files})).inheriting if inheriting else ()
 
 
 def _closure(name: bytes, bases: dict[bytes, set[bytes]]) -> set[bytes]:

@@ -78,8 +78,8 @@ class Checkout:
 
     def having(self, text: str, names: Iterable[str]) -> frozenset[str]:
         """Return the files that contain ``text`` in HEAD."""
-        told = ("grep", "-l", "-z", "--no-textconv", "-F", "-e", text, "HEAD", "--", *names)
-        answer = git(self._folder, *told)
+        arguments = ("grep", "-l", "-z", "--no-textconv", "-F", "-e", text, "HEAD", "--", *names)
+        answer = git(self._folder, *arguments)
         if answer.returncode > 1:
             raise self._failed(answer.stderr.decode(errors="replace").partition("\n")[0])
         found = os.fsdecode(answer.stdout).split("\0")
@@ -92,11 +92,19 @@ class Checkout:
 
         A merge is listed once for each parent; a commit without a known parent is left out.
         """
-        told = ("-m", "--format=%x00%H %P", "--name-only", "--no-renames", "--relative", f"-S{text}", since)
+        arguments = (
+            "-m",
+            "--format=%x00%H %P",
+            "--name-only",
+            "--no-renames",
+            "--relative",
+            f"-S{text}",
+            since,
+        )
         # If the index has the same blob as a commit, git reads the file from disk, through its filters. A missing index
         # prevents that.
         settings = {"GIT_INDEX_FILE": str(self._folder.resolve() / f".{secrets.token_hex(16)}")}
-        listing = self._ask("log", *told, "--", *names, settings=settings)
+        listing = self._ask("log", *arguments, "--", *names, settings=settings)
         found: dict[str, list[tuple[str, str]]] = {}
         for entry in os.fsdecode(listing).split("\0"):
             head, *files = [line for line in entry.splitlines() if line] or [""]
@@ -112,8 +120,8 @@ class Checkout:
         A file that was renamed, patched and extended in one commit may be new for the most part; it then has most of
         the old file's lines.
         """
-        told = ("-r", "-z", "-M1%", "--diff-filter=R", "--name-status", "--relative", parent, commit)
-        words = os.fsdecode(self._ask("diff-tree", *told)).split("\0")
+        arguments = ("-r", "-z", "-M1%", "--diff-filter=R", "--name-status", "--relative", parent, commit)
+        words = os.fsdecode(self._ask("diff-tree", *arguments)).split("\0")
         moved = {
             to: (score, old) for score, old, to in zip(words[::3], words[1::3], words[2::3], strict=False)
         }

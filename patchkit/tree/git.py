@@ -459,13 +459,13 @@ def _with(environment: dict[str, str], settings: Mapping[str, str]) -> dict[str,
     return environment | pairs | {"GIT_CONFIG_COUNT": str(first + len(settings))}
 
 
-def _environment(told: Mapping[str, str] = _GIT_SET) -> dict[str, str]:
+def _environment(settings: Mapping[str, str] = _GIT_SET) -> dict[str, str]:
     kept = {
         key: value
         for key, value in os.environ.items()
         if not key.startswith("GIT_") or key.startswith(_GIT_KEPT)
     }
-    return {**kept, **told}
+    return {**kept, **settings}
 
 
 def tag_version(folder: Path, ref: str) -> str | None:

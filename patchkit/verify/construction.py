@@ -197,7 +197,7 @@ class Construction:
         functions = [f for module in modules for f in module.all_functions()]
         return (*self.own_setters(cls, name), *(f for f in functions if _sets_others(f, name)))
 
-    def heirs(self, cls: Class) -> tuple[Class, ...]:
+    def subclasses(self, cls: Class) -> tuple[Class, ...]:
         """Return the subclasses of ``cls`` in the tree."""
         if cls.name not in self._heirs:
             self._heirs[cls.name] = ()  # Ends the recursion for a class that inherits from itself.
@@ -210,9 +210,9 @@ class Construction:
                     continue
                 for name in sign.findall(text):
                     module = self._program.module(file)
-                    heir = module.classes.get(name.decode()) if module is not None else None
-                    if heir is not None and heir is not cls:
-                        found.update(dict.fromkeys((heir, *self.heirs(heir))))
+                    subclass = module.classes.get(name.decode()) if module is not None else None
+                    if subclass is not None and subclass is not cls:
+                        found.update(dict.fromkeys((subclass, *self.subclasses(subclass))))
             self._heirs[cls.name] = tuple(found)
         return self._heirs[cls.name]
 
@@ -270,7 +270,7 @@ class Construction:
         owner = self._class_of(called.value, function) if isinstance(called, ast.Attribute) else None
         if owner is None:
             return self._says(last_name(called))
-        family = {*program.mro(owner), *self.heirs(owner)}
+        family = {*program.mro(owner), *self.subclasses(owner)}
         return any(each.owner in family for each in targets)
 
     def _class_of(self, node: ast.expr, function: Function) -> Class | None:
@@ -352,8 +352,8 @@ class Construction:
         return self._named[name] <= _NAMESAKES
 
     def _makers(self, owner: Class, reader: Function) -> list[Function]:
-        """Return the constructors of a class and its heirs that reach ``reader``, and functions that return it."""
-        classes = [cls for cls in (owner, *self.heirs(owner)) if reader in self.made_by(cls)]
+        """Return the constructors of a class and its subclasses that reach ``reader``, and functions that return it."""
+        classes = [cls for cls in (owner, *self.subclasses(owner)) if reader in self.made_by(cls)]
         found = [entry for cls in classes for entry in self._entries(cls)]
         for file, text in self._program.sources.items():
             for cls in classes:

@@ -38,7 +38,7 @@ def rules() -> dict[str, Rule]:
 @collector.paused()
 def verify(subject: Subject, watch: Callable[[str, int], None] | None = None) -> Verdict:
     """Run every check; call ``watch`` with each check's title and the number of checks before it runs."""
-    chosen = [check for check in all_checks() if subject.terms.importing or not check.runs_code]
+    chosen = [check for check in all_checks() if subject.criteria.importing or not check.runs_code]
     results: list[Result] = []
     obstacle = ""
     for check in chosen:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Terms:
+class Criteria:
     """What the audit must meet, and whether patched modules are imported."""
 
     confidence: Confidence
@@ -67,7 +67,7 @@ class Subject:
 
     tree: CheckoutTree
     patches: tuple[Patch, ...]
-    terms: Terms
+    criteria: Criteria
     later: Subject | None = None
 
     @cached_property
@@ -179,7 +179,7 @@ class Subject:
     def _with(self, contents: Mapping[str, bytes | None]) -> Subject:
         """Return the tree with other contents of some files."""
         tree = _OtherTree(self.tree.root, self.tree.package, contents)
-        earlier = Subject(tree, self.patches, self.terms, later=self)
+        earlier = Subject(tree, self.patches, self.criteria, later=self)
         earlier.__dict__.update(files=self.files, in_place=self.in_place, runtime=self.runtime)
         return earlier
 

@@ -14,7 +14,7 @@ from patchkit.errors import ConflictError
 from patchkit.findings.finding import Confidence
 from patchkit.patchset import load
 from patchkit.plan.vendor import FOLDER, runtime_files
-from patchkit.verify.subject import Terms
+from patchkit.verify.subject import Criteria
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,7 +112,7 @@ def test_two_runtimes_in_one_tree_are_refused(tree: CheckoutTree, first: str, th
 
 
 def verdict(tree: CheckoutTree) -> dict[str, list[str]]:
-    terms = Terms(Confidence.CERTAIN)
+    terms = Criteria(Confidence.CERTAIN)
     results = api.verify(tree, load.patches(), terms).results
     return {result.check: [finding.message for finding in result.findings] for result in results}
 

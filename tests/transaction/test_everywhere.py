@@ -16,7 +16,7 @@ from patchkit.patchset.load import patches as load
 from patchkit.plan.status import State
 from patchkit.tree.tree import open_tree
 from patchkit.verify.result import Outcome
-from patchkit.verify.subject import Terms
+from patchkit.verify.subject import Criteria
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,7 @@ def in_place(tree: CheckoutTree, patches: PatchSet) -> set[str]:
 
 
 def failed(tree: CheckoutTree, patches: PatchSet) -> list[str]:
-    results = api.verify(tree, patches, Terms(Confidence.LIKELY)).results
+    results = api.verify(tree, patches, Criteria(Confidence.LIKELY)).results
     return [result.check for result in results if result.outcome is Outcome.FAILED]
 
 
@@ -117,7 +117,7 @@ def test_verify_says_in_a_clone_what_it_says_where_the_patches_were_applied(
     if edited:
         edit(fork, MIRROR, b"depth = 1", b"depth = 1\nmine = 1")
         commit(fork)
-    verdicts = [api.verify(t, patches, Terms(Confidence.LIKELY)) for t in (fork, clone(fork, tmp_path))]
+    verdicts = [api.verify(t, patches, Criteria(Confidence.LIKELY)) for t in (fork, clone(fork, tmp_path))]
     here, there = ([(r.check, r.outcome, r.summary, r.findings) for r in v.results] for v in verdicts)
     assert here == there
     assert failed(fork, patches) == []
@@ -336,7 +336,7 @@ def answers(tree: CheckoutTree, patches: PatchSet) -> dict[str, object]:
         finally:
             shutil.rmtree(copy.root)
 
-    terms = Terms(Confidence.LIKELY)
+    terms = Criteria(Confidence.LIKELY)
     looks: dict[str, Callable[[], object]] = {
         "status": lambda: [(s.patch.id, s.state, s.edits, s.reason) for s in api.status(tree, patches)],
         "diff": lambda: [(c.file, c.after) for c in api.diff(tree, patches).changes],

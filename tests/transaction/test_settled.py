@@ -18,7 +18,7 @@ from patchkit.transaction import apply as applying
 from patchkit.transaction.store import Store
 from patchkit.transaction.write import locked, settled
 from patchkit.tree.tree import CheckoutTree
-from patchkit.verify.subject import Terms
+from patchkit.verify.subject import Criteria
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +79,7 @@ def rehearse(tree: CheckoutTree) -> object:
 
 
 def verify(tree: CheckoutTree) -> object:
-    verdict = api.verify(tree, load(), Terms(Confidence.LIKELY))
+    verdict = api.verify(tree, load(), Criteria(Confidence.LIKELY))
     return [(result.check, result.outcome, result.summary) for result in verdict.results]
 
 

@@ -35,7 +35,7 @@ from patchkit.plan.status import State
 from patchkit.transaction.outline import Outline
 from patchkit.tree.checkout import Checkout
 from patchkit.tree.tree import open_tree
-from patchkit.verify.subject import Terms
+from patchkit.verify.subject import Criteria
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +80,7 @@ class Asked:
     def of(tree: CheckoutTree, patches: PatchSet, names: tuple[str, ...]) -> Asked:
         found = api.tree_status(tree, patches)
         planned = [(c.file, c.before, c.after) for c in api.diff(tree, patches, IDS).changes]
-        verdict = api.verify(tree, patches, Terms(Confidence.LIKELY))
+        verdict = api.verify(tree, patches, Criteria(Confidence.LIKELY))
         checks = [(r.check, r.outcome, r.summary, r.findings) for r in verdict.results]
         rows = [replace(row, verified="") for row in api.report(tree, patches)]
         findings = api.audit(tree).findings

@@ -39,7 +39,7 @@ from patchkit.plan.status import State
 from patchkit.transaction.revert import revert
 from patchkit.transaction.wording import worded_as
 from patchkit.tree.tree import open_tree
-from patchkit.verify.subject import Terms
+from patchkit.verify.subject import Criteria
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -219,7 +219,7 @@ def test_release_patched_with_other_words_is_verified_and_reverted(
     api.apply(tree, former)
     clone = in_clone(tree, tmp_path)
     there = [s.patch.id for s in api.status(clone, patches) if s.state is State.APPLIED]
-    assert api.verify(clone, patches, Terms(Confidence.LIKELY)).passed
+    assert api.verify(clone, patches, Criteria(Confidence.LIKELY)).passed
     api.apply(other, former, tuple(name for name in there if name != "27998"), only=True)
     for each in (clone, tree):
         assert api.revert(each, patches, ("27998",)).patches == ("27998",)

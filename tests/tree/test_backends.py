@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from support.audited import MemoryTree
 
-from patchkit.tree.backends import Backends, heirs_of
+from patchkit.tree.backends import Backends, inheriting_backends
 from patchkit.tree.index import Program
 
 ROOT = "class AttentionBackend:\n    needs_cpu_seq_lens = True\n"
@@ -28,7 +28,7 @@ def names(own: str) -> list[tuple[str, str, tuple[str, ...]]]:
             "srt/layers/attention/own_backend.py": header + own,
         }
     )
-    return [(heir.cls.name, heir.base.name, heir.methods) for heir in heirs_of(tree)]
+    return [(backend.cls.name, backend.base.name, backend.methods) for backend in inheriting_backends(tree)]
 
 
 READS = """\
@@ -38,11 +38,11 @@ class OwnBackend(FastBackend):
 """
 
 
-def test_a_class_that_inherits_the_opt_out_and_reads_the_mirror_is_an_heir() -> None:
+def test_a_class_that_inherits_the_opt_out_and_reads_the_mirror_is_found() -> None:
     assert names(READS) == [("OwnBackend", "FastBackend", ("init_replay",))]
 
 
-def test_a_grandchild_is_an_heir_too() -> None:
+def test_a_grandchild_inherits_it_too() -> None:
     between = "class Between(FastBackend):\n    pass\n\n\n"
     found = names(between + READS.replace("(FastBackend)", "(Between)"))
     assert found == [("OwnBackend", "FastBackend", ("init_replay",))]
@@ -62,7 +62,7 @@ def test_a_grandchild_is_an_heir_too() -> None:
     ids=[
         "keeps the mirror",
         "opts out itself",
-        "no heir",
+        "reads nothing",
         "only hands it to its base",
         "only tests for None",
     ],

@@ -12,7 +12,7 @@ from patchkit.plan.build import make_plan
 from patchkit.transaction.apply import Transaction
 from patchkit.tree.tree import open_tree
 from patchkit.verify.checks.postconditions import check
-from patchkit.verify.subject import Subject, Terms
+from patchkit.verify.subject import Criteria, Subject
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ UPSTREAMS = SOURCES | {MIRROR: SOURCES[MIRROR].replace(b"copies = 0", b"copies =
 
 def checked(package: Path, default: str) -> Found:
     patch = toy("halved", *EDITS, default=default, upstream_when=f'["{MIRROR}::Mirror"]')
-    return check(Subject(open_tree(package), (patch,), Terms(Confidence.LIKELY)))
+    return check(Subject(open_tree(package), (patch,), Criteria(Confidence.LIKELY)))
 
 
 @pytest.mark.parametrize(("default", "missing"), [("true", True), ("false", False)])

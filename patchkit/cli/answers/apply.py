@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from patchkit.plan.markers import Block
     from patchkit.series.commit import Commit
     from patchkit.transaction.apply import Applied
-    from patchkit.tree.backends import Heir
+    from patchkit.tree.backends import InheritingBackend
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -41,15 +41,15 @@ class InheritedOptOut(Answer, frozen=True, kw_only=True):
     remedy: str
 
     @classmethod
-    def of(cls, heir: Heir) -> InheritedOptOut:
+    def of(cls, backend: InheritingBackend) -> InheritedOptOut:
         """Return the answer for a backend."""
         return cls(
-            backend=heir.cls.name,
-            file=heir.cls.module.file,
-            line=heir.cls.node.lineno,
-            base=heir.base.name,
-            methods=heir.methods,
-            remedy=heir.remedy,
+            backend=backend.cls.name,
+            file=backend.cls.module.file,
+            line=backend.cls.node.lineno,
+            base=backend.base.name,
+            methods=backend.methods,
+            remedy=backend.remedy,
         )
 
 
@@ -76,6 +76,6 @@ class Apply(States, frozen=True, kw_only=True):
             changed_files=applied.files,
             left=Left.each(applied.left),
             markers=tuple(Marked.of(file, block) for file, block in applied.marked),
-            inherited_opt_outs=tuple(map(InheritedOptOut.of, applied.heirs)),
+            inherited_opt_outs=tuple(map(InheritedOptOut.of, applied.inheriting)),
             commits=tuple(map(Made.of, commits)),
         )

@@ -366,12 +366,14 @@ def _type_in(node: cst.CSTNode) -> tuple[cst.BaseExpression, list[cst.BaseExpres
     """Return subject and members of ``type(subject) in members``."""
     if not (isinstance(node, cst.Comparison) and len(node.comparisons) == 1):
         return None
-    told, (among,) = node.left, node.comparisons
-    if not (isinstance(told, cst.Call) and len(told.args) == 1 and isinstance(among.operator, cst.In)):
+    compared, (among,) = node.left, node.comparisons
+    if not (
+        isinstance(compared, cst.Call) and len(compared.args) == 1 and isinstance(among.operator, cst.In)
+    ):
         return None
-    if not (isinstance(told.func, cst.Name) and told.func.value == "type"):
+    if not (isinstance(compared.func, cst.Name) and compared.func.value == "type"):
         return None
-    return told.args[0].value, [among.comparator]
+    return compared.args[0].value, [among.comparator]
 
 
 @dataclass(frozen=True)

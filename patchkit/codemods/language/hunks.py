@@ -188,8 +188,8 @@ def _is_apart(at: int, old: Sequence[str], other: int, new: Sequence[str]) -> bo
 
 
 def _said(lines: Sequence[str]) -> str:
-    told = [line.strip() for line in lines if _weight(line) == 1] or [line.strip() for line in lines]
-    return f"`{next(filter(None, told), '')}`"
+    stated = [line.strip() for line in lines if _weight(line) == 1] or [line.strip() for line in lines]
+    return f"`{next(filter(None, stated), '')}`"
 
 
 def _key(line: str) -> str:
@@ -290,8 +290,8 @@ class _Text:
         best = max((place.score for place in places), default=0.0)
         first = [place for place in places if place.score == best]
         if len(first) > 1:
-            told = _said(lines or change.come or change.gone)
-            return Found(SiteState.AMBIGUOUS, f"several places match, expected one: {told}")
+            stated = _said(lines or change.come or change.gone)
+            return Found(SiteState.AMBIGUOUS, f"several places match, expected one: {stated}")
         if not first or (best < _LITTLE and weight < 1 + is_there):
             return None
         return first[0]

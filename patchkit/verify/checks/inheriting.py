@@ -11,7 +11,7 @@ from patchkit.verify.check import Found, broken, register
 
 if TYPE_CHECKING:
     from patchkit.findings.finding import Finding
-    from patchkit.tree.backends import Heir
+    from patchkit.tree.backends import InheritingBackend
     from patchkit.verify.subject import Subject
 
 BREAKS = Rule("PV404", "inherited-opt-out", "a backend inherits an opt-out and breaks without the mirror")
@@ -20,40 +20,40 @@ BREAKS = Rule("PV404", "inherited-opt-out", "a backend inherits an opt-out and b
 @register("opt-outs", "Backends that inherit an opt-out guard their reads", BREAKS, order=75)
 def check(subject: Subject) -> Found:
     """Look up the audit's findings for each backend class that inherits an opt-out and reads the mirror."""
-    heirs = subject.backends.heirs
-    if not heirs:
+    inheriting = subject.backends.inheriting
+    if not inheriting:
         return Found("no backend that inherits an opt-out reads the mirror")
     findings = []
     notes = []
-    for heir in heirs:
-        breaks = _breaks(subject, heir)
+    for backend in inheriting:
+        breaks = _breaks(subject, backend)
         if breaks is not None:
-            findings.append(_finding(heir, breaks))
+            findings.append(_finding(backend, breaks))
         else:
             notes.append(
-                f"{heir.told} only where it is present; if the path without it is slower, {heir.remedy}"
+                f"{backend.description} only where it is present; if the path without it is slower, {backend.remedy}"
             )
-    return Found(f"{len(heirs)} backends that read the mirror", tuple(findings), tuple(notes))
+    return Found(f"{len(inheriting)} backends that read the mirror", tuple(findings), tuple(notes))
 
 
-def _breaks(subject: Subject, heir: Heir) -> Finding | None:
+def _breaks(subject: Subject, backend: InheritingBackend) -> Finding | None:
     """Return the most certain finding of the audit in a method of the class itself."""
-    names = {f"{heir.cls.name}.{name}" for name in heir.methods}
+    names = {f"{backend.cls.name}.{name}" for name in backend.methods}
     found = [
         finding
         for finding in subject.report.at_least(Confidence.LIKELY).findings
-        if finding.file == heir.cls.module.file and finding.function in names
+        if finding.file == backend.cls.module.file and finding.function in names
     ]
     return min(found, key=lambda finding: finding.confidence.rank, default=None)
 
 
-def _finding(heir: Heir, breaks: Finding) -> Finding:
+def _finding(backend: InheritingBackend, breaks: Finding) -> Finding:
     return broken(
         BREAKS,
         breaks.file,
         breaks.line,
-        f"{heir.cls.name} inherits the opt-out of {heir.base.name} but reads the mirror, which is then None",
-        heir.remedy,
+        f"{backend.cls.name} inherits the opt-out of {backend.base.name} but reads the mirror, which is then None",
+        backend.remedy,
         function=breaks.function,
         expression=breaks.expression or mirror.FLAG,
     )

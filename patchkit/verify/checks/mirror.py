@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 @register("audit", "The audit is clean", order=80)
 def check(subject: Subject) -> Found:
     """Fail on findings of the audit that reach the required confidence and are not in the baseline."""
-    report, terms = subject.report, subject.terms
-    judged = report.at_least(terms.confidence).against(terms.baseline)
+    report, criteria = subject.report, subject.criteria
+    judged = report.at_least(criteria.confidence).against(criteria.baseline)
     left_out = len(report.findings) - len(judged.findings) - len(judged.known)
     notes = list(report.notes)
     for count, what in (
-        (left_out, f"less certain than {terms.confidence.value}: patchkit audit lists them"),
+        (left_out, f"less certain than {criteria.confidence.value}: patchkit audit lists them"),
         (len(judged.known), "in the baseline"),
         (len(judged.suppressed), "suppressed with a reason"),
     ):

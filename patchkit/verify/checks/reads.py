@@ -122,8 +122,11 @@ class _Reading:
             return
         if not self._unset(owner, self.place, self.read.node, name, ()):
             return
-        heirs = self.construction.heirs(owner)
-        if any(name in heir.fields or name in heir.methods or _sets_own(heir, name) for heir in heirs):
+        subclasses = self.construction.subclasses(owner)
+        if any(
+            name in subclass.fields or name in subclass.methods or _sets_own(subclass, name)
+            for subclass in subclasses
+        ):
             return
         for first in known.own_setters(owner, name)[:1]:
             message = f"{self._reads(name)} during construction, before {_first(first, name)} sets it"
