@@ -6,7 +6,7 @@ import re
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.drafting import difference
 from patchkit.drafting.change import FileDiff
@@ -21,7 +21,7 @@ from patchkit.porting.merge import Outcome
 from patchkit.series.port import committed
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.ledger import PORTED
-from patchkit.transaction.whole import require_whole
+from patchkit.transaction.whole import whole
 from patchkit.tree.git import GitRepository, GitTree, git
 from patchkit.tree.limits import read_named
 from patchkit.tree.tree import OverlayTree, open_tree
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from patchkit.drafting.change import Facts
     from patchkit.findings.finding import Finding
     from patchkit.porting.land import LandedFile, Watch
-    from patchkit.tree.tree import CheckoutTree, Tree
+    from patchkit.tree.tree import CheckoutTree, ReadTree, Tree
 
     Contents = Mapping[str, bytes | None]
 
@@ -181,34 +181,39 @@ def port(
     with ``markers`` conflict markers are written as well, and later changes are not tried. TreeError if the tree cannot
     be changed. The change is also written to ``folder``, as a patch for this tree.
     """
-    require_whole(onto)
-    if folder is not None and (folder / "patch.toml").exists():
-        raise UsageError(f"{folder / 'patch.toml'} already exists", advice="name another folder with -o")
-    changes = source.changes()
-    made = _Made(onto, markers=markers)
-    steps: list[_Step] = []
-    for change in _watched(changes, watch):
-        # Of a range each change is one step, of a change alone each file.
-        steps.append(made.step(change, watch if len(changes) == 1 else None))
-        if markers and not steps[-1].ported.is_whole:
-            break
-    done = tuple(step.ported for step in steps)
-    ported = Ported(onto.package_label, done, made.changed, left=changes[len(steps) :])
-    if not ported.is_whole and not (keep_going or markers):
-        raise PortConflictError(
-            f"{_stuck(ported)}, so nothing was written",
-            ported,
-            advice="--keep-going applies the others, --markers also writes conflict markers",
-        )
+
+    def prepared(read: ReadTree) -> _Prepared:
+        if folder is not None and (folder / "patch.toml").exists():
+            raise UsageError(f"{folder / 'patch.toml'} already exists", advice="name another folder with -o")
+        changes = source.changes()
+        made = _Made(read, markers=markers)
+        steps: list[_Step] = []
+        for change in _watched(changes, watch):
+            # Of a range each change is one step, of a change alone each file.
+            steps.append(made.step(change, watch if len(changes) == 1 else None))
+            if markers and not steps[-1].ported.is_whole:
+                break
+        done = tuple(step.ported for step in steps)
+        ported = Ported(onto.package_label, done, made.changed, left=changes[len(steps) :])
+        if not ported.is_whole and not (keep_going or markers):
+            raise PortConflictError(
+                f"{_stuck(ported)}, so nothing was written",
+                ported,
+                advice="--keep-going applies the others, --markers also writes conflict markers",
+            )
+        plan = made.plan(steps)
+        if dry_run and not committing:
+            Transaction(read, PORTED, allow_dirty=allow_dirty).check(plan)
+        return _Prepared(read, steps, plan, ported)
+
+    read, steps, plan, ported = whole(onto, prepared)
     if committing:
-        commits = committed(onto, made.plan(steps), [(step.ported.change, step.plan) for step in steps])
+        commits = committed(onto, plan, [(step.ported.change, step.plan) for step in steps])
         done = tuple(replace(step.ported, commit=commit) for step, commit in zip(steps, commits, strict=True))
         ported = replace(ported, changes=done)
-    else:
-        transaction = Transaction(onto, PORTED, allow_dirty=allow_dirty)
-        plan = made.plan(steps)
+    elif not dry_run:
         apart = [step.plan for step in steps if step.plan.changes]
-        _ = transaction.check(plan) if dry_run else transaction.commit(plan, apart)
+        Transaction(onto, PORTED, allow_dirty=allow_dirty).commit(plan, apart, read)
     if folder is not None and not dry_run:
         ported = replace(ported, folders=_kept(steps, folder, watch))
     return ported
@@ -258,6 +263,15 @@ class _Step:
     ported: PortedChange
     tree: Tree
     plan: Plan
+
+
+class _Prepared(NamedTuple):
+    """What is to be written: the steps, their plan together and their outcome, from the tree as it was ``read``."""
+
+    read: ReadTree
+    steps: list[_Step]
+    plan: Plan
+    ported: Ported
 
 
 class _Made:

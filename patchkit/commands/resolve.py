@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.drafting.extension import extensions
 from patchkit.errors import ConflictError, PatchkitError, UsageError
@@ -18,7 +18,7 @@ from patchkit.transaction import resolve as resolving
 from patchkit.transaction.remembered import Remembered
 from patchkit.transaction.revert import recorded
 from patchkit.transaction.unfinished import advice, before_markers, unfinished
-from patchkit.transaction.write import require_settled
+from patchkit.transaction.write import settled
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
-    from patchkit.tree.tree import CheckoutTree
+    from patchkit.tree.tree import CheckoutTree, ReadTree
 
     Contents = Mapping[str, bytes | None]
 
@@ -61,12 +61,45 @@ def resolve(
     if its conflict markers are still there, if the code does not have the edit's effect or lost code of the tree's own
     (unless ``accept`` is set), or if patchkit made the edit.
     """
-    require_settled(tree)
-    is_by_hand = (patch, edit) in resolving.by_hand(tree)
-    file = None if _is_loaded(patches, patch, edit) else resolving.conflict_of(tree, patch, edit)
-    if file is not None:
-        return _resolve_ported(tree, file, patch, edit)
-    if is_by_hand:
+
+    def checked(read: ReadTree) -> Resolved | _Checked | tuple[ReadTree, str]:
+        is_ported = not _is_loaded(patches, patch, edit)
+        file = resolving.conflict_of(read, patch, edit) if is_ported else None
+        if file is None:
+            return _checked(read, patches, patch, edit, accept=accept)
+        _require_valid(read, file, patch, edit)
+        return read, file
+
+    found = settled(tree, checked)
+    if isinstance(found, Resolved):
+        return found
+    if not isinstance(found, _Checked):
+        return _resolve_ported(*found, patch, edit)
+    missing = found.check is None
+    made = resolving.record_by_hand(found.read, found.patch, found.status, found.check, found.note)
+    if made is None or not made.is_whole:
+        return Resolved(recorded=True, remembered=False, accepted=missing)
+    conflict = at_site(OverlayTree(tree, {found.status.file: made.original}), found.patch, found.status)
+    kept = resolution(conflict, made.original, made.text, found.note.text if missing else "")
+    remembered = kept is not None and Remembered(tree).put(*kept)
+    return Resolved(recorded=True, remembered=remembered, accepted=missing)
+
+
+class _Checked(NamedTuple):
+    """An edit that can be recorded in the tree as it was ``read``; ``check`` is None if it is accepted unchecked."""
+
+    read: ReadTree
+    patch: Patch
+    status: EditStatus
+    check: resolving.Holds | None
+    note: resolving.Note
+
+
+def _checked(
+    tree: ReadTree, patches: PatchSet, patch: str, edit: str, *, accept: bool
+) -> Resolved | _Checked:
+    """Return what is to be recorded for an edit of a loaded patch, or that there is nothing to record."""
+    if (patch, edit) in resolving.by_hand(tree):
         return Resolved(recorded=False, remembered=False)
     if patch not in patches.ids and patch in recorded(tree):
         raise UsageError(
@@ -117,21 +150,15 @@ def resolve(
         )
     line = at_site(OverlayTree(tree, before), named, status).line
     note = resolving.Note(note_of(patch, edit, ACCEPTED if missing else BY_HAND), line)
-    found = resolving.record_by_hand(tree, named, status, check, note)
-    if found is None or not found.is_whole:
-        return Resolved(recorded=True, remembered=False, accepted=missing)
-    conflict = at_site(OverlayTree(tree, {status.file: found.original}), named, status)
-    kept = resolution(conflict, found.original, found.text, note.text if missing else "")
-    remembered = kept is not None and Remembered(tree).put(*kept)
-    return Resolved(recorded=True, remembered=remembered, accepted=missing)
+    return _Checked(tree, named, status, check, note)
 
 
 def _is_loaded(patches: PatchSet, patch: str, edit: str) -> bool:
     return patch in patches.ids and edit in [each.name for each in patches.get(patch).edits]
 
 
-def _resolve_ported(tree: CheckoutTree, file: str, patch: str, edit: str) -> Resolved:
-    """Record that a person resolved a conflict of a port; that the file compiles is all that is checked."""
+def _require_valid(tree: CheckoutTree, file: str, patch: str, edit: str) -> None:
+    """Raise ConflictError unless a port's conflict is resolved and its file compiles; there is no other check."""
     _require_out(tree, patch, edit)
     try:
         with warnings.catch_warnings():
@@ -145,6 +172,10 @@ def _resolve_ported(tree: CheckoutTree, file: str, patch: str, edit: str) -> Res
             where=f"{file}:{line}",
             advice=f"fix it, then run patchkit resolve {patch} {edit} again",
         ) from None
+
+
+def _resolve_ported(tree: ReadTree, file: str, patch: str, edit: str) -> Resolved:
+    """Record that a person resolved a conflict of a port."""
     if not resolving.record_ported(tree, patch, EditStatus(edit, file, "", State.PENDING)):
         raise ConflictError(
             f"the conflict of {patch} {edit} and the code around it are not in the file",

@@ -179,9 +179,6 @@ class _Merge:
             self._put_in(change, wanted, mine)
             return
         at = self._place(units, change, mine)
-        if at is None and not wanted and (start := self._reordered(found, mine)) is not None:
-            self._replace(change, start, mine)
-            return
         if at is None:
             parts = [] if wanted else _parts(change, found)
             if len(parts) > 1:
@@ -232,25 +229,6 @@ class _Merge:
                 return None
             raise self._edited(mine[place].start)
         return place
-
-    def _reordered(self, found: list[Unit], mine: list[Unit]) -> int | None:
-        """Return where the code of several patches stands together in another order, unedited, or None."""
-        signs = [at for at, unit in enumerate(found) if _is_sign(unit)]
-        parts = [found[start:end] for start, end in pairwise([*signs, len(found)])]
-        if signs[:1] != [0] or len(parts) < 2:
-            return None
-        keys, places = _keys(mine), []
-        for part in parts:
-            there = _occurrences(_keys(part), keys)
-            if len(there) != 1 or any(
-                self._ours.deep(theirs) != self._base.deep(unit)
-                for theirs, unit in zip(mine[there[0] :], part, strict=False)
-            ):
-                return None
-            places.append((there[0], there[0] + len(part)))
-        places.sort()
-        is_one = all(end == start for (_, end), (start, _) in pairwise(places))
-        return places[0][0] if is_one else None
 
     @staticmethod
     def _context(units: list[Unit], start: int, size: int, mine: list[Unit], place: int) -> tuple[int, int]:
@@ -317,6 +295,10 @@ class _Merge:
             )
             is_last = behind.stop == len(self._ours.lines)
             least = 0 if same or is_last else max(len(before), len(behind))
+            if not same and _is_header(units, change.start - 1) and _is_header(mine, at - 1):
+                # What a patch put first in a block is apart from what follows, not that from the header.
+                least = gap + len(before) - len(was_before)
+                by = least - len(before) - len(behind)
             self._stretch(before, max(by, least - len(before) - len(behind)), behind)
         self._edits.dropped.update(range(first.start, last.end))
         stay = {name for unit in wanted for name in self._theirs.imported(unit)}
@@ -485,6 +467,10 @@ def _run(left: list[Key], right: list[Key]) -> int:
         (n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right))
     )
     return length + (length == len(left) == len(right))
+
+
+def _is_header(units: Sequence[Unit], index: int) -> bool:
+    return index >= 0 and units[index].key[0] == "header"
 
 
 def _is_sign(unit: Unit) -> bool:

@@ -224,7 +224,9 @@ class Origins:
         return self._checkout.having(SIGN, sorted(files)) if self._checkout is not None else frozenset()
 
     def _confirms(self, record: Record, before: Contents) -> bool:
-        """Return whether a record's originals are those in git's history."""
+        """Return whether a record's originals are those in git's history, which has none between two applies."""
+        if len(record.layers) != 1:
+            return False
         unsigned = record.patches.keys() - self.ours
         whole = {s.patch.id for s in self.statuses if s.state is State.APPLIED} if unsigned else set[str]()
         if not self.ours <= record.patches.keys() or not unsigned <= whole:

@@ -18,7 +18,7 @@ from patchkit.transaction.merge import merge
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_of
 from patchkit.transaction.unfinished import unfinished
-from patchkit.transaction.write import check_targets, locked, require_settled, write_all
+from patchkit.transaction.write import changed_meanwhile, check_targets, locked, require_settled, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from patchkit.plan.markers import Block
     from patchkit.plan.status import EditStatus
     from patchkit.transaction.ledger import Ledger
-    from patchkit.tree.tree import CheckoutTree
+    from patchkit.tree.tree import CheckoutTree, ReadTree
 
 _MARKERS = (b"<<<<<<< ", b"||||||| ", b"=======", b">>>>>>> ")
 
@@ -106,18 +106,21 @@ def written_for(tree: CheckoutTree, patch: Patch, edit: EditStatus, holds: Holds
 
 
 def record_by_hand(
-    tree: CheckoutTree, patch: Patch, edit: EditStatus, holds: Holds | None, note: Note
+    tree: ReadTree, patch: Patch, edit: EditStatus, holds: Holds | None, note: Note
 ) -> ManualEdit | None:
     """Record that a person made an edit, and write the comment ``note`` above their lines.
 
     Where apply had written conflict markers, the lines in their place can be reverted, and are returned; so can the
     fewest of the person's other changes in the file that the edit needs. Otherwise the original is not known: the
-    edit cannot be reverted, and if it is not checked (``holds`` is None), only the comment can.
+    edit cannot be reverted, and if it is not checked (``holds`` is None), only the comment can. Raise TreeError if a
+    file was changed since it was read.
     """
     require_settled(tree)
     with locked(tree) as store:
         ledger = store.read()
         held, stands = _record(tree, store), tree.read(edit.file) or b""
+        if not tree.is_unchanged:
+            raise changed_meanwhile(tree)
         old, done = _lookup(store, ledger, held, _Edit(patch.id, edit, stands, holds)) or (held, None)
         written = _above_line(stands, done.made.line if done else note.line, note.text)
         file = AppliedFile(digest_of(stands), digest_of(written), (patch.id,))
@@ -141,15 +144,18 @@ def conflict_of(tree: CheckoutTree, patch: str, edit: str) -> str | None:
     return None
 
 
-def record_ported(tree: CheckoutTree, patch: str, edit: EditStatus) -> bool:
+def record_ported(tree: ReadTree, patch: str, edit: EditStatus) -> bool:
     """Record that a person resolved a conflict of a port: a revert of the port removes their lines too.
 
-    Return False, with nothing recorded, if the ledger no longer has that conflict.
+    Return False, with nothing recorded, if the ledger no longer has that conflict. Raise TreeError if a file was
+    changed since it was read.
     """
     require_settled(tree)
     with locked(tree) as store:
         ledger = store.read()
         stands = tree.read(edit.file) or b""
+        if not tree.is_unchanged:
+            raise changed_meanwhile(tree)
         found = _lookup(store, ledger, _record(tree, store), _Edit(patch, edit, stands, None))
         if found is not None:
             old, done = found

@@ -15,7 +15,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol
 
 from patchkit import collector
-from patchkit.errors import ConflictError
+from patchkit.errors import ConflictError, PatchkitError
 from patchkit.plan.markers import blocks_in, without_same
 from patchkit.plan.marks import SIGN, signers
 from patchkit.plan.status import noted_in
@@ -108,6 +108,49 @@ def unwind(
     cannot be told from patchkit's, or for a file to which the loaded patches no longer do what was applied.
     """
 
+    left = _left(record, gone, content, replayer)
+    stands = {file: read(file) for file in left.was}
+    _require_own(record, gone, replayer, stands)
+    merged = {}
+    for file, was in left.was.items():
+        try:
+            merged[file] = _merged(file, was, stands[file], left.will[file], exact=file in left.ported)
+        except StuckError:
+            raise
+        except ConflictError as refusal:
+            # A person's code may be among that of several patches.
+            if any(layer.is_ported for layer in record.layers if file in layer.files):
+                raise
+            try:
+                merged[file] = _one_by_one(
+                    file, stands[file], record, gone, content=content, replayer=replayer
+                )
+            except PatchkitError:
+                raise refusal from None
+    changes = {file: (stands[file], result.text) for file, result in merged.items()}
+    _require_unsigned(gone, changes, left.will)
+    _require_undone(record, gone, replayer, merged, left.will)
+    emptied = tuple(folder for folder in record.folders if folder not in left.record.folders)
+    return RevertPlan(left.record, left.kept, changes, emptied)
+
+
+@dataclass(frozen=True)
+class _Left:
+    """What a record is without some of its patches, and each file as it ``was`` with them and ``will`` be without.
+
+    A file in ``ported`` has lost a change that no patch makes again.
+    """
+
+    record: Record
+    kept: tuple[bytes, ...]
+    was: Contents
+    will: Contents
+    ported: frozenset[str]
+
+
+def _left(record: Record, gone: frozenset[str], content: Callable[[str], bytes], replayer: Replayer) -> _Left:
+    """Take the patches in ``gone`` out of a record, layer by layer from the lowest."""
+
     def kept_as(digest: str | None) -> bytes | None:
         return None if digest is None else content(digest)
 
@@ -142,15 +185,56 @@ def unwind(
         kept |= {digest_or_none(text): text for text in texts if text is not None}
         if files:
             layers.append(layer.with_files(files))
-    left = Record(tuple(layers))
-    stands = {file: read(file) for file in was}
-    _require_own(record, gone, replayer, stands)
-    merged = {file: _merged(file, was[file], stands[file], will[file], exact=file in ported) for file in was}
-    changes = {file: (stands[file], result.text) for file, result in merged.items()}
-    _require_unsigned(gone, changes, will)
-    _require_undone(record, gone, replayer, merged, will)
-    emptied = tuple(folder for folder in record.folders if folder not in left.folders)
-    return RevertPlan(left, tuple(kept.values()), changes, emptied)
+    return _Left(Record(tuple(layers)), tuple(kept.values()), was, will, frozenset(ported))
+
+
+def _one_by_one(
+    file: str,
+    stands: bytes | None,
+    record: Record,
+    gone: frozenset[str],
+    *,
+    content: Callable[[str], bytes],
+    replayer: Replayer,
+) -> MergeResult:
+    """Undo the patches in a file one after the other, the last first.
+
+    Each is undone as it is beside the others or, if these stand around it in another order, as it is alone. Raise
+    ConflictError if one cannot be undone, or PatchkitError if one is not loaded.
+    """
+    layers = tuple(
+        layer.with_files({file: layer.files[file]}) for layer in record.layers if file in layer.files
+    )
+    undone = frozenset[str]()
+    result = MergeResult(stands, stands)
+
+    def beside(name: str) -> tuple[bytes | None, bytes | None]:
+        was, will = (
+            _left(Record(layers), those, content, replayer).will[file] for those in (undone, undone | {name})
+        )
+        return was, will
+
+    def alone(name: str, original: str | None) -> tuple[bytes | None, bytes | None]:
+        before = None if original is None else content(original)
+        return replayer.replay({file: before}, (name,))[file], before
+
+    for layer in reversed(layers):
+        known = layer.files[file]
+        for name in (each for each in reversed(known.patches) if each in gone):
+            try:
+                made = _undone(file, name, result, *beside(name))
+            except ConflictError:
+                made = _undone(file, name, result, *alone(name, known.original))
+            undone, result = undone | {name}, made
+    return result
+
+
+def _undone(file: str, name: str, stands: MergeResult, was: bytes | None, will: bytes | None) -> MergeResult:
+    """Make the change from ``was`` to ``will``; raise ConflictError also if a comment of the patch is left."""
+    made = MergeResult(merge(file, was, stands.text, will).text, merge(file, was, stands.proof, will).proof)
+    if f"{SIGN}{name}:".encode() in (made.text or b""):
+        raise _differing(file)
+    return made
 
 
 def _merged(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.repositories import clone
-from support.toys import CRLF, MIRROR, add_patch, attribute, contents, edit, git, rewriting
+from support.toys import CRLF, MIRROR, SOURCES, add_patch, attribute, contents, edit, git, rewriting
 
 from patchkit import api
 from patchkit.errors import ConflictError, PatchkitError
@@ -194,6 +194,44 @@ def test_patches_of_one_place_that_came_one_by_one_around_an_edit_are_reverted_i
     for tree in (fork, there):
         api.revert(tree, patches)
         assert contents(tree) == edited
+
+
+FLAG, LIMIT = attribute(MIRROR, "Mirror", "flag = 1"), attribute(MIRROR, "Mirror", "limit = 1")
+NONE = rewriting("none", f"{MIRROR}::Mirror", "copies = $value", "copies = None")
+
+
+@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("edits", [(FLAG, LIMIT), (NONE, FLAG), (FLAG, NONE), (NONE, FLAG, LIMIT)])
+@pytest.mark.parametrize(
+    "line", [b"class Mirror:\n", b"flag = 1\n", b"copies = None\n", b"    def host(self):\n"]
+)
+def test_patches_of_one_place_with_a_line_of_a_person_between_them_are_reverted_in_a_clone(
+    fork: CheckoutTree, tmp_path: Path, edits: tuple[str, ...], line: bytes, committed: bool
+) -> None:
+    ids = [f"x-{number}" for number in range(len(edits))]
+    for name, made in zip(ids, edits, strict=True):
+        add_patch(tmp_path / "own", name, made)
+    patches = load([tmp_path / "own"])
+    for name in ids:
+        api.apply(fork, patches, (name,), only=True, allow_dirty=True)
+        text = fork.read(MIRROR) or b""
+        if b"mine" not in text and line in text:
+            edit(fork, MIRROR, line, line + (b"        mine = 1\n" if b"def" in line else b"    mine = 1\n"))
+        if committed:
+            commit(fork)
+    if not committed:
+        commit(fork)
+    own = [each for each in (fork.read(MIRROR) or b"").splitlines() if b"mine" in each]
+    there = clone(fork, tmp_path)
+    for tree in (fork, there):
+        assert set(api.revert(tree, patches).patches) == {*ids}
+    assert fork.read(MIRROR) == there.read(MIRROR)
+    left = (there.read(MIRROR) or b"").splitlines(keepends=True)
+    assert [each.rstrip() for each in left if b"mine" in each] == own
+    # A blank line that a patch put below its code stays below the person's.
+    assert [each for each in left if each.strip() and b"mine" not in each] == [
+        each for each in SOURCES[MIRROR].splitlines(keepends=True) if each.strip()
+    ]
 
 
 def test_newer_base_that_was_merged_stays(fork: CheckoutTree, patches: PatchSet, tmp_path: Path) -> None:

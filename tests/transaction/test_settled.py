@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.repositories import committing
-from support.toys import ABRUPT, CRLF, MIRROR, checked_in, git
+from support.toys import ABRUPT, CRLF, MIRROR, checked_in, edit, git
 
 from patchkit import api
-from patchkit.errors import TreeError
+from patchkit.commands.port import Source, port
+from patchkit.errors import ConflictError, TreeError
 from patchkit.findings.finding import Confidence
 from patchkit.patchset.load import patches as load
 from patchkit.transaction import apply as applying
@@ -111,6 +112,55 @@ def test_an_answer_beside_a_write_is_that_of_before_or_after_it(
         answers.append(found)
         assert found in (old, answer(tree))
     assert len(answers) > 2
+
+
+def test_a_port_beside_a_save_is_that_of_before_or_after_it(tmp_path: Path) -> None:
+    theirs = committing(checked_in(tmp_path / "theirs"))
+    for file, old, new in ((MIRROR, b"depth = 1", b"depth = 2"), (CRLF, b"stride = 1", b"stride = 2")):
+        edit(theirs, file, old, new)
+    git(theirs.root, "commit", "-qam", "Something of theirs")
+
+    def ported(tree: CheckoutTree) -> object:
+        with Source("HEAD", "", theirs.root) as source:
+            found = port(source, tree, keep_going=True, allow_dirty=True, dry_run=True)
+        edits = [(file.onto, edit.outcome) for file in found.changes[0].files for edit in file.edits]
+        return edits, found.changed
+
+    answers = []
+    for at in range(1, 1000):
+        tree = committing(checked_in(tmp_path / str(at) / "fork"))
+        before = ported(tree)
+
+        def save(tree: CheckoutTree = tree) -> None:
+            edit(tree, CRLF, b"stride = 1", b"stride = 2")
+            edit(tree, MIRROR, b"depth = 1", b"depth = 3")
+
+        with pytest.MonkeyPatch.context() as patched:
+            meanwhile = Meanwhile(patched, at, save)
+            found = ported(tree)
+        if meanwhile.reads < at:
+            break
+        answers.append(found)
+        assert found in (before, ported(tree))
+    assert len(answers) > 2
+
+
+def test_an_edit_that_is_taken_out_while_resolve_looks_for_it_is_not_recorded(tmp_path: Path) -> None:
+    told: set[str] = set()
+    for at in range(1, 1000):
+        tree = committing(checked_in(tmp_path / str(at) / "fork"))
+        edit(tree, MIRROR, b"copies = 0\n", b"copies = 0\n    guard = 1\n")
+        taking_out = partial(edit, tree, MIRROR, b"    guard = 1\n", b"")
+        with pytest.MonkeyPatch.context() as patched:
+            meanwhile = Meanwhile(patched, at, taking_out)
+            try:
+                api.resolve(tree, load(), "t-guard", next(iter(load().get("t-guard").edits)).name)
+            except (ConflictError, TreeError) as error:
+                told.add(type(error).__name__)
+        if meanwhile.reads < at:
+            break
+        assert b"guard" not in (tree.read(MIRROR) or b"")
+    assert "ConflictError" in told
 
 
 def test_a_commit_beside_a_commit_is_made_after_it_or_refused(tmp_path: Path) -> None:
