@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,6 +12,15 @@ if TYPE_CHECKING:
     from patchkit.tree.git import GitTree
 
 _DEFINED = re.compile(rb"^(?:class|(?:async )?def) (\w+)", re.MULTILINE)
+
+
+@dataclass
+class _Listing:
+    """A folder's folders with their ids, and its Python files with the names that they define."""
+
+    folders: list[tuple[str, str]] = field(default_factory=list)
+    files: list[tuple[str, frozenset[str]]] = field(default_factory=list)
+    linked: bool = False
 
 
 class Definitions:
@@ -24,6 +34,7 @@ class Definitions:
         self._recall = recall or (lambda _blob: None)
         self._keep = keep or (lambda _blob, _names: None)
         self._names: dict[str, frozenset[str]] = {}
+        self._listings: dict[str, _Listing] = {}
         self._homes: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def homes(self, tree: GitTree, folder: str, name: str) -> tuple[str, ...]:
@@ -36,21 +47,33 @@ class Definitions:
     def _below(self, tree: GitTree, folder_id: str, folder: str, name: str) -> tuple[str, ...]:
         if (folder_id, name) in self._homes:
             return self._homes[folder_id, name]
-        found: list[str] = []
-        linked = False
-        for child, entry in tree.repository.entries(folder_id).items():
-            path = f"{folder}/{child}"
-            if entry.kind == "tree" and not child.startswith("."):
-                below = self._below(tree, entry.id, path, name)
-                linked = linked or (entry.id, name) not in self._homes
-                found += (f"{child}/{file}" for file in below)
-            elif child.endswith(".py") and entry.kind in ("blob", "link"):
-                linked = linked or entry.kind == "link"
-                blob = entry.id if entry.kind == "blob" else tree.blob(path)
-                found += [child] if blob is not None and name in self._of(tree, blob, path) else []
+        listing = self._listing(tree, folder_id, folder)
+        found = [child for child, names in listing.files if name in names]
+        linked = listing.linked
+        for child, child_id in listing.folders:
+            below = self._below(tree, child_id, f"{folder}/{child}", name)
+            linked = linked or (child_id, name) not in self._homes
+            found += (f"{child}/{file}" for file in below)
         if not linked:  # A folder's id does not cover the targets of its links.
             self._homes[folder_id, name] = tuple(found)
         return tuple(found)
+
+    def _listing(self, tree: GitTree, folder_id: str, folder: str) -> _Listing:
+        if folder_id in self._listings:
+            return self._listings[folder_id]
+        listing = _Listing()
+        for child, entry in tree.repository.entries(folder_id).items():
+            path = f"{folder}/{child}"
+            if entry.kind == "tree" and not child.startswith("."):
+                listing.folders.append((child, entry.id))
+            elif child.endswith(".py") and entry.kind in ("blob", "link"):
+                listing.linked = listing.linked or entry.kind == "link"
+                blob = entry.id if entry.kind == "blob" else tree.blob(path)
+                if blob is not None:
+                    listing.files.append((child, self._of(tree, blob, path)))
+        if not listing.linked:
+            self._listings[folder_id] = listing
+        return listing
 
     def _of(self, tree: GitTree, blob: str, path: str) -> frozenset[str]:
         if blob not in self._names:

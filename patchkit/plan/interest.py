@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from patchkit.codemods.language.pattern import Pattern
+from patchkit.patchset.patch import Fact
 from patchkit.tree.headers import Interest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from patchkit.patchset.patch import Edit, Fact, Patch
+    from patchkit.patchset.patch import Edit, Patch
 
 _DEFINED = re.compile(r"^[ \t]*def (\w+)", re.MULTILINE)
 
@@ -20,14 +22,36 @@ def interest_of(patches: Iterable[Patch]) -> Interest:
     names: set[str] = set()
     files: set[str] = set()
     around: set[str] = set()
+    seeking: set[tuple[str, frozenset[str]]] = set()
     for patch in patches:
         looking: list[Fact | Edit] = [*patch.facts]
         looking += [edit for edit in patch.edits if edit.kind.looks_inside]
         for place in looking:
-            names |= {scope.rsplit(".", 1)[-1] for scope in place.scopes}
+            last = {scope.rsplit(".", 1)[-1] for scope in place.scopes}
+            words = _words(place)
+            if words is None:
+                names |= last
+            else:
+                seeking |= {(name, each) for name in last for each in words}
             around |= {name for scope in place.scopes for name in scope.split(".")[:-1]}
             files |= set(place.files) if "" in place.scopes else set()
         for edit in patch.edits:
             for code in edit.kind.written:
                 names |= set(_DEFINED.findall(code))
-    return Interest(frozenset(names - {""}), frozenset(files), frozenset(around))
+    return Interest(frozenset(names - {""}), frozenset(files), frozenset(around), frozenset(seeking))
+
+
+def _words(place: Fact | Edit) -> list[frozenset[str]] | None:
+    """Return the words of each pattern of a fact, or None if a place is looked into for more than patterns.
+
+    A fact is true or false whatever else there is, where an edit needs its whole function and names the nearest code.
+    """
+    if not isinstance(place, Fact):
+        return None
+    found: list[frozenset[str]] = []
+    for code in filter(None, (place.has, place.lacks)):
+        words = Pattern.compile(code).needed
+        if words is None:
+            return None
+        found.append(frozenset(filter(str.isascii, words)))  # A source may spell others in its own encoding.
+    return found

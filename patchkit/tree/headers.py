@@ -11,19 +11,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 
 @dataclass(frozen=True)
 class Interest:
     """The functions and classes, by name, and the files whose bodies must be parsed.
 
-    ``around`` are the names of the functions and classes that enclose them.
+    ``around`` are the names of the functions and classes that enclose them. ``seeking`` are pairs of a function's or
+    class's name and words: of its functions, those that have all of the words.
     """
 
     names: frozenset[str]
     files: frozenset[str]
     around: frozenset[str] = frozenset()
+    seeking: frozenset[tuple[str, frozenset[str]]] = frozenset()
 
 
 _SIGN = b"#~patchkit "
@@ -50,8 +52,11 @@ def without_bodies(source: bytes, tree: ast.Module, interest: Interest) -> Reduc
     kept: list[bytes] = []
     bodies: list[bytes] = []
     after = 0
-    for body in _unwanted(tree, interest):
-        start = min(node.lineno for node in (body[0], *getattr(body[0], "decorator_list", ()))) - 1
+    seeking: dict[str | None, list[frozenset[str]]] = {}
+    for name, words in interest.seeking:
+        seeking.setdefault(name, []).append(words)
+    for body in _Search(lines, interest, seeking).unwanted(tree):
+        start = _start(body[0])
         indent = lines[start][: body[0].col_offset]
         if not indent.strip():  # A body on the line of its header is short enough to stay.
             text = b"".join(lines[start : body[-1].end_lineno])
@@ -62,12 +67,33 @@ def without_bodies(source: bytes, tree: ast.Module, interest: Interest) -> Reduc
     return Reduced(b"".join((*kept, *lines[after:])), tuple(bodies))
 
 
-def _unwanted(node: ast.AST, interest: Interest) -> Iterator[list[ast.stmt]]:
-    for child in ast.iter_child_nodes(node):
-        if getattr(child, "name", None) in interest.names:
-            continue
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            if child.name not in interest.around:
-                yield child.body
-        elif isinstance(child, ast.stmt | ast.ExceptHandler):
-            yield from _unwanted(child, interest)
+def _start(statement: ast.stmt) -> int:
+    """Return the index of a statement's first line, which is that of its decorators if it has any."""
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(each.lineno for each in decorators)]) - 1
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A search for the function bodies of a source that are outside an interest."""
+
+    lines: Sequence[bytes]
+    interest: Interest
+    seeking: Mapping[str | None, Collection[frozenset[str]]]
+
+    def unwanted(self, node: ast.AST, sought: Collection[frozenset[str]] = ()) -> Iterator[list[ast.stmt]]:
+        """Yield the bodies below ``node``; ``sought`` are the words that are sought in it."""
+        for child in ast.iter_child_nodes(node):
+            name = getattr(child, "name", None)
+            if name in self.interest.names:
+                continue
+            within = (*sought, *self.seeking.get(name, ()))
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                if name not in self.interest.around and not self._has_any(child, within):
+                    yield child.body
+            elif isinstance(child, ast.stmt | ast.ExceptHandler):
+                yield from self.unwanted(child, within)
+
+    def _has_any(self, function: ast.stmt, sought: Collection[frozenset[str]]) -> bool:
+        text = b"".join(self.lines[_start(function) : function.end_lineno]) if sought else b""
+        return any(all(word.encode() in text for word in words) for words in sought)

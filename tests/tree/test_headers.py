@@ -114,7 +114,8 @@ def test_interest_is_in_scopes_that_are_looked_into_and_in_what_edits_define() -
     }
     facts = [{"at": "f.py::D.turn", "has": "x"}]
     interest = interest_of((patch(edits, applies_when=facts),))
-    assert interest.names == {"read", "scan", "size", "turn"}
+    assert interest.names == {"read", "scan", "size"}
+    assert interest.seeking == {("turn", frozenset({"x"}))}
     assert interest.around == {"A", "D"}
     assert interest.files == frozenset()
 
@@ -123,3 +124,51 @@ def test_interest_in_a_module_is_in_all_of_its_files() -> None:
     edit: dict[str, object] = {"kind": "rewrite", "at": ["a.py", "b.py"], "find": "x", "code": "y"}
     interest = interest_of((patch({"r": edit}, upstream_when=[{"at": "c.py", "has": "x"}]),))
     assert interest.files == {"a.py", "b.py", "c.py"}
+
+
+SOUGHT = """\
+class Server:
+    ready = True
+
+    def run(self):
+        self.stream.wait()
+
+    def stop(self):
+        self.stream = None
+
+    class Inner:
+        def run(self):
+            return self.stream.wait
+
+class Other:
+    def run(self):
+        self.stream.wait()
+"""
+
+
+def _kept_for(code: str, **fact: str) -> list[str]:
+    """Return the functions whose bodies a fact about the class Server keeps."""
+    edits: dict[str, dict[str, object]] = {"c": {"kind": "class-attribute", "at": "a.py::C", "code": "n = 1"}}
+    interest = interest_of((patch(edits, applies_when=[{"at": "a.py::Server", **fact}]),))
+    source = without_bodies(code.encode(), ast.parse(code), interest).source.decode()
+    whole = {ast.unparse(node) for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef)}
+    left = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    return sorted(node.name for node in left if ast.unparse(node) in whole)
+
+
+def test_a_fact_about_a_class_needs_the_functions_with_all_names_of_its_pattern() -> None:
+    assert _kept_for(SOUGHT, has="self.stream.wait()") == ["run", "run"]
+    assert _kept_for(SOUGHT, has="self.stream = $_") == ["run", "run", "stop"]
+    assert _kept_for(SOUGHT, lacks="self.stopped") == []
+
+
+def test_a_fact_that_a_class_exists_needs_none_of_its_functions() -> None:
+    assert _kept_for(SOUGHT) == []
+
+
+def test_a_fact_about_a_definition_needs_the_whole_class() -> None:
+    assert _kept_for(SOUGHT, has="def start($_):\n    ...") == ["run", "run", "stop"]
+
+
+def test_a_name_that_an_encoding_may_spell_otherwise_is_not_asked_for() -> None:
+    assert _kept_for(SOUGHT, lacks="größe") == ["run", "run", "stop"]

@@ -325,6 +325,11 @@ class Pattern:
         names = frozenset[str]().union(*map(syntax.names_in, self.statements))
         return frozenset(name for name in names if not name.startswith((VARIABLE, STATEMENTS)))
 
+    @property
+    def needed(self) -> frozenset[str] | None:
+        """The names in every function with a match in it, or None if a match may be one of the function itself."""
+        return None if self._has_definition else self._names
+
     @cached_property
     def _has_definition(self) -> bool:
         nodes = [node for statement in self.statements for _, node in syntax.descend(statement)]
