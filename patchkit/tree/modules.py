@@ -48,6 +48,8 @@ class _Kept(Generic[_Source, _Made]):
 _PARSED: _Kept[bytes, cst.Module] = _Kept(128)
 _REDUCED: _Kept[tuple[bytes, Interest | None], Reduced] = _Kept(512)
 _DEFINITION = re.compile(rb"\n(?:class|(?:async )?def) ([^\s(:\[\\]+)")
+# Looks ahead, since the name after the last word of a comment, "class", may be the next line's "def".
+_NAMED = re.compile(rb"(?:class|def)\s+(?=([^\s(:\[\\]+))")
 _VALIDATE = cst.CSTNode.__post_init__
 
 
@@ -67,6 +69,12 @@ def _defined_in(source: bytes) -> frozenset[bytes]:
     return frozenset(_DEFINITION.findall(b"\n" + source))
 
 
+@collector.kept(4096)
+def _named_in(source: bytes) -> frozenset[bytes]:
+    """Return a superset of the names of a file's classes and functions."""
+    return frozenset(_NAMED.findall(source))
+
+
 class Modules:
     """A tree's files as syntax trees, parsed on first use."""
 
@@ -77,7 +85,7 @@ class Modules:
         self._parsed: dict[str, cst.Module | None] = {}
         self._reduced: dict[str, Reduced] = {}
         self._sources: dict[str, bytes | None] = {}
-        self._mentions: dict[tuple[str, str], bool] = {}
+        self._named: dict[str, frozenset[bytes]] = {}
         own = weakref.ref(self)
 
         def alive() -> Modules:
@@ -166,11 +174,9 @@ class Modules:
 
     def mentions(self, file: str, name: str) -> bool:
         """Return whether a file may define a class or function of this name, without parsing it."""
-        if (file, name) not in self._mentions:
-            source, word = self.source(file) or b"", name.encode()
-            sign = rb"\b(class|def)\s+" + re.escape(word) + rb"\b"
-            self._mentions[file, name] = word in source and re.search(sign, source) is not None
-        return self._mentions[file, name]
+        if file not in self._named:
+            self._named[file] = _named_in(self.source(file) or b"")
+        return name.encode() in self._named[file]
 
     def homes(self, file: str, name: str) -> list[str]:
         """Return the files that may define a name used in ``file``: the one it is imported from, or else any."""

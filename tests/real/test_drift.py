@@ -86,27 +86,39 @@ def reformatted(width: int, quotes: str) -> Drift:
     )
 
 
-def drifts(called: frozenset[str]) -> dict[str, Drift]:
-    rewritten = drift.rewritten
+def renamed_with(**options: bool) -> Callable[[ast.Module], None]:
     # The name that upstream introduced is what others call it by.
     kept = frozenset({"needs_cpu_seq_lens"})
-    renamed = functools.partial(drift.rename, lambda _, name: f"fork_{name}", keep=kept)
+    return drift.rename(lambda _, name: f"fork_{name}", keep=kept, **options)
+
+
+def drifts(called: frozenset[str]) -> dict[str, Drift]:
+    """Return the ways to drift; those that have nothing to do with each other come together, as they do in a fork.
+
+    What is rewritten has lost its comments and its layout as well.
+    """
+    rewritten = drift.rewritten
     return {
         "narrow-lines": reformatted(60, "single"),
         "long-lines": reformatted(160, "double"),
-        "unparsed": Drift(rewritten(drift.nothing), dumped()),
-        "parameter": Drift(rewritten(drift.add_parameter), dumped(drift.drop_parameters)),
-        "keyword-parameter": Drift(
-            rewritten(drift.add_keyword_parameter), dumped(drift.drop_parameters, drift.flatten_parameters)
+        "parameter-and-argument": Drift(
+            rewritten(drift.add_parameter, drift.add_argument(called)),
+            dumped(drift.drop_parameters, drift.drop_arguments),
         ),
-        "argument": Drift(rewritten(drift.add_argument(called)), dumped(drift.drop_arguments)),
-        "statements": Drift(rewritten(drift.add_statements), dumped(drift.drop_statements)),
-        "locals": Drift(rewritten(renamed()), dumped(drift.anonymous)),
-        "parameter-names": Drift(rewritten(renamed(parameters=True)), dumped(drift.anonymous)),
-        "class-between": Drift(rewritten(drift.put_class_between), dumped(drift.drop_class_between)),
-        "isinstance-member": Drift(rewritten(drift.add_member), dumped(drift.drop_member)),
-        "methods-reversed": Drift(rewritten(drift.reverse_methods), in_any_order),
-        "imports": Drift(rewritten(drift.reorganise_imports), in_any_order),
+        "keyword-parameter-and-isinstance-member": Drift(
+            rewritten(drift.add_keyword_parameter, drift.add_member),
+            dumped(drift.drop_parameters, drift.flatten_parameters, drift.drop_member),
+        ),
+        "statements-and-class-between": Drift(
+            rewritten(drift.add_statements, drift.put_class_between),
+            dumped(drift.drop_statements, drift.drop_class_between),
+        ),
+        "locals-and-parameter-names": Drift(
+            rewritten(renamed_with(parameters=True)), dumped(drift.anonymous)
+        ),
+        "methods-reversed-and-imports": Drift(
+            rewritten(drift.reverse_methods, drift.reorganise_imports), in_any_order
+        ),
     }
 
 
@@ -126,7 +138,16 @@ class Fork:
             for node in ast.walk(ast.parse(self.tree.read(file) or b""))
             if isinstance(node, ast.FunctionDef | ast.ClassDef)
         }
-        self.drifts = drifts(frozenset(defined - BUILT_IN))
+        called = frozenset(defined - BUILT_IN)
+        self.drifts = drifts(called)
+        self.in_every_way = drift.rewritten(
+            renamed_with(),
+            drift.add_argument(called),
+            drift.add_statements,
+            drift.add_member,
+            drift.reverse_methods,
+            drift.reorganise_imports,
+        )
 
     @functools.cache  # noqa: B019 - lives as long as the test module
     def drifted(self, kind: str) -> OverlayTree:
@@ -201,10 +222,7 @@ def test_a_fork_that_drifted_in_every_way_is_patched_and_reverted(
 ) -> None:
     tree = releases.copy(REFERENCE, tmp_path)
     for file in fork.patched.contents:
-        code = (tree.package / file).read_bytes()
-        for kind in ("locals", "argument", "statements", "isinstance-member", "methods-reversed", "imports"):
-            code = fork.drifts[kind].change(code)
-        (tree.package / file).write_bytes(code)
+        (tree.package / file).write_bytes(fork.in_every_way((tree.package / file).read_bytes()))
     before = fingerprints(tree.root)
     run("apply", tree.root, *IDS)
     assert set(states(tree).values()) == {"applied"}

@@ -35,19 +35,16 @@ def formatted(code: bytes, width: int, quotes: str) -> bytes:
     return subprocess.run(command, input=code, capture_output=True, check=True).stdout
 
 
-def rewritten(change: Callable[[ast.Module], object]) -> Callable[[bytes], bytes]:
-    """Return a function of source code that does ``change`` to its syntax tree."""
+def rewritten(*changes: Callable[[ast.Module], object]) -> Callable[[bytes], bytes]:
+    """Return a function of source code that does ``changes`` to its syntax tree, one after the other."""
 
     def apply(code: bytes) -> bytes:
         module = ast.parse(code)
-        change(module)
+        for change in changes:
+            change(module)
         return ast.unparse(ast.fix_missing_locations(module)).encode() + b"\n"
 
     return apply
-
-
-def nothing(module: ast.Module) -> None:
-    """Change nothing; what is written again has lost its comments and its layout."""
 
 
 def functions(module: ast.AST) -> Iterator[Function]:

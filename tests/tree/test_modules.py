@@ -56,3 +56,22 @@ def test_a_file_that_defines_a_name_at_its_top_is_among_its_homes(tree: Checkout
 )
 def test_a_file_that_only_speaks_of_a_name_is_no_home_of_it(tree: CheckoutTree, code: bytes) -> None:
     assert Modules(OverlayTree(tree, {"srt/desk.py": code})).defining("Desk") == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        b"class Desk: ...\n",
+        b"if True:\n    async def Desk(): ...\n",
+        b"# It has a class\ndef Desk(): ...\n",
+        b'"""It has a def\n\nclass Desk"""\n\nclass Desk[Item](Shelf): ...\n',
+        b"class Desk \\\n    (Shelf): ...\n",
+    ],
+)
+def test_a_file_that_defines_a_name_anywhere_may_define_it(tree: CheckoutTree, code: bytes) -> None:
+    assert Modules(OverlayTree(tree, {"srt/desk.py": code})).mentions("srt/desk.py", "Desk")
+
+
+@pytest.mark.parametrize("code", [b"class Desktop: ...\n", b"Desk = 1\n", b"def the_Desk(): ...\n"])
+def test_a_file_without_a_definition_of_a_name_cannot_define_it(tree: CheckoutTree, code: bytes) -> None:
+    assert not Modules(OverlayTree(tree, {"srt/desk.py": code})).mentions("srt/desk.py", "Desk")
