@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from patchkit import collector
 from patchkit.codemods.language.layout import Style, lay_out
-from patchkit.codemods.language.syntax import code_of
 from patchkit.errors import ConflictError
 from patchkit.plan.evaluate import evaluate
 from patchkit.plan.interest import interest_of
@@ -189,8 +188,7 @@ def _written(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) ->
 
 @collector.kept(256)
 def _laid_out(read: cst.Module | None, module: cst.Module, style: Style, verbatim: frozenset[str]) -> bytes:
-    laid_out = module if read is None else lay_out(read, module, style, verbatim)
-    return code_of(laid_out).encode(laid_out.encoding)
+    return (module if read is None else lay_out(read, module, style, verbatim)).bytes
 
 
 def _require_valid(change: FileChange) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
-from contextlib import nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
-from libcst._nodes.internal import CodegenState
 
 from patchkit import collector
 
@@ -254,29 +252,9 @@ def _same_blocks(left: cst.CSTNode, right: cst.CSTNode) -> bool:
     return isinstance(left, cst.BaseSuite) and same(statements_of(left), statements_of(right))
 
 
-_NOWHERE = nullcontext()
-
-
-class _Writing(CodegenState):
-    """Collects source text without positions, for which libcst starts a generator at every node."""
-
-    def record_syntactic_position(  # type: ignore[override]
-        self,
-        node: cst.CSTNode,
-        *,
-        start_node: cst.CSTNode | None = None,
-        end_node: cst.CSTNode | None = None,
-    ) -> nullcontext[None]:
-        del node, start_node, end_node
-        return _NOWHERE
+_EMPTY = cst.Module(body=())
 
 
 def code_of(node: cst.CSTNode) -> str:
-    """Return a node's source text; that of a module in its own indentation and line ends."""
-    module = node if isinstance(node, cst.Module) else _EMPTY
-    writing = _Writing(module.default_indent, module.default_newline)
-    node._codegen(writing)
-    return "".join(writing.tokens)
-
-
-_EMPTY = cst.Module(body=())
+    """Return a node's source text."""
+    return _EMPTY.code_for_node(node)
