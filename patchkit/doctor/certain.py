@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 _MISSING = object()
 # No server needs more steps than this to settle its settings.
 _STEPS = 100_000
-# The rounds of a loop whose end is unknown: values that it sets are unknown after the first, and values that depend on
-# these after the second.
+# The rounds of a loop or a recursion whose end is unknown: values that it sets are unknown after the first, and values
+# that depend on these after the second.
 _ROUNDS = 2
 _LONG = 64
 _PLAIN_ENUMS = frozenset({"IntEnum", "StrEnum", "int", "str"})
@@ -94,6 +94,7 @@ class Certain(Machine):
         self._doubts = 0
         self._silent = 0
         self._steps = 0
+        self._running: list[Any] = []
 
     def value(self, node: ast.expr, cls: Class) -> Any:
         """Return the value of an expression in a class's body."""
@@ -212,9 +213,14 @@ class Certain(Machine):
         itself: str = "",
     ) -> Any:
         node = getattr(run, "function", run).node
-        if any(isinstance(each, (ast.Await, ast.Yield, ast.YieldFrom)) for each in walk(node)):
+        endless = self._doubts and self._running.count(node) >= _ROUNDS
+        if endless or self.remembered(("suspends", node), lambda: _suspends(node)):
             return Unknown(f"{node.name}()")
-        return super()._run(run, args, named, wanted, itself)
+        self._running.append(node)
+        try:
+            return super()._run(run, args, named, wanted, itself)
+        finally:
+            self._running.pop()
 
     def _in_init(self, owner: Instance, name: str) -> bool:
         # Only part of the constructor is evaluated, so an error there is not certain.
@@ -305,7 +311,7 @@ class Certain(Machine):
 
     def _for(self, statement: ast.For, frame: Frame) -> Returned | None:
         values = self._eval(statement.iter, frame)
-        leaves = any(isinstance(node, (ast.Break, ast.Continue)) for node in walk(statement))
+        leaves = self.remembered(("leaves", statement), lambda: _leaves(statement))
         try:
             each = None if leaves else self._values(values)
         except _UndecidedError:
@@ -487,6 +493,14 @@ def _is_unordered(one: Any, other: Any) -> bool:
 
 def _kind(value: Any) -> str:
     return type(value).__name__
+
+
+def _suspends(node: ast.AST) -> bool:
+    return any(isinstance(each, (ast.Await, ast.Yield, ast.YieldFrom)) for each in walk(node))
+
+
+def _leaves(node: ast.For) -> bool:
+    return any(isinstance(each, (ast.Break, ast.Continue)) for each in walk(node))
 
 
 def _logs(node: ast.expr) -> bool:

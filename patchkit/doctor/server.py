@@ -276,6 +276,7 @@ class _Server:
         self._program = program
         self._launch = launch
         self._answers = answers
+        self._memory = memory
         values = dict(launch.defaults) | dict(launch.given)
         if not values.get("attention_backend"):
             sides = {values.get(f"{side}_attention_backend") for side in ("prefill", "decode")}
@@ -436,14 +437,20 @@ class _Server:
         """Return values for the settings that the decision reads with which none of them keeps the mirror."""
         values = self._settings.values
         read = sorted(name for name in self._settings.read if isinstance(values[name], bool))
+        varied = (*read, _ALGORITHM)
         actual = dict(values)
+        # The values that a decision has read decide it, whatever the others are.
+        keeping: list[dict[str, Any]] = []
         try:
             for tried in itertools.product((False, True), repeat=len(read)):
-                values.update(zip(read, tried, strict=True))
-                for algorithm in (actual.get("speculative_algorithm"), "EAGLE"):
-                    values["speculative_algorithm"] = algorithm
+                for algorithm in (actual.get(_ALGORITHM), "EAGLE"):
+                    values.update(zip(varied, (*tried, algorithm), strict=True))
+                    if any(all(values[name] == held[name] for name in held) for held in keeping):
+                        continue
+                    self._settings.read.clear()
                     if not self._decide(decision, (*args[:-1], ()), named):
-                        return {name: values[name] for name in (*read, "speculative_algorithm")}
+                        return {name: values[name] for name in varied}
+                    keeping.append({name: values[name] for name in varied if name in self._settings.read})
         finally:
             values.update(actual)
         return None
@@ -506,7 +513,7 @@ class _Server:
             "model_config_of": lambda *_: model,
             "parse_connector_type": lambda *_: str(self._launch.get("model_path") or "").rpartition("://")[0],
         }
-        machine = Certain(self._program, known, self._decided, {}, settings)
+        machine = Certain(self._program, known, self._decided, self._memory, settings)
         settings.values |= self._raw(machine)
         try:
             for start in _STARTS:
@@ -561,7 +568,7 @@ class _Server:
     def _algorithm(self) -> Any:
         """Return the speculative algorithm. Raise the tree's own error for an unknown name."""
         name = self._settings.values.get(_ALGORITHM)
-        for cls in _classes(self._program, "SpeculativeAlgorithm"):
+        for cls in self._classes("SpeculativeAlgorithm"):
             from_string = self._machine.attribute(cls, "from_string")
             try:
                 return self._machine.call(from_string, (name,))
@@ -624,7 +631,7 @@ class _Server:
         if prefill == decode:
             return self._made(decode, runner)
         made = {"decode_backend": self._made(decode, runner), "prefill_backend": self._made(prefill, runner)}
-        for cls in _classes(self._program, "HybridAttnBackend"):
+        for cls in self._classes("HybridAttnBackend"):
             return Instance(cls, {}, ((runner,), made), "hybrid")
         return Unknown("hybrid backend")
 
@@ -637,6 +644,12 @@ class _Server:
     def _made(self, name: str, runner: _Lazy) -> Any:
         maker = self._makers().get(name)
         return self._machine.call(Bound(maker), (runner,)) if maker is not None else Unknown(name)
+
+    def _classes(self, name: str) -> list[Class]:
+        found: list[Class] = self._machine.remembered(
+            ("classes", name), lambda: _classes(self._program, name)
+        )
+        return found
 
     def _makers(self) -> dict[str, Function]:
         found: dict[str, Function] = self._machine.remembered("makers", lambda: makers(self._program))
@@ -668,7 +681,7 @@ class _Server:
         return None
 
     def _drafting(self, maker: str) -> Any:
-        for cls in _classes(self._program, "DraftBackendFactory"):
+        for cls in self._classes("DraftBackendFactory"):
             topk, steps = self._setting("speculative_eagle_topk"), self._setting("speculative_num_steps")
             known = {
                 "server_args": self._settings,
@@ -706,7 +719,7 @@ class _Server:
 
     def _combining(self, name: str, reads: Callable[[Any], bool]) -> Iterator[Role]:
         """Yield the backend that combines those for prefill and decode if it keeps the mirror although they do not."""
-        for cls in _classes(self._program, "HybridAttnBackend"):
+        for cls in self._classes("HybridAttnBackend"):
             free = _Free()
             made = {"decode_backend": free, "prefill_backend": free}
             if reads(Instance(cls, {}, ((self._runners[False],), made), "hybrid")):

@@ -1209,9 +1209,16 @@ class ModelRunner:
 
 
 def test_settings_whose_check_does_not_end_are_not_said_to_be_refused(fork: Path) -> None:
-    calls = b"\n".join(b"        if maybe():\n            self._check()" for _ in range(4))
-    _checking(fork, b"\n" + calls + b"\n        raise ValueError\n")
+    loops = b"".join(b" " * (8 + depth) + b"for each in maybe():\n" for depth in range(17))
+    _checking(fork, b"\n" + loops + b" " * 25 + b"pass\n        raise ValueError\n")
     assert json.loads(run(fork, *SEVERAL, "--json").stdout)["refused"] is None
+
+
+def test_what_follows_a_check_that_may_call_itself_again_and_again_is_known(fork: Path) -> None:
+    calls = b"\n".join(b"        if maybe():\n            self._check()" for _ in range(4))
+    _checking(fork, b"\n" + calls + TOO_MANY)
+    refused = json.loads(run(fork, *SEVERAL, "--json", code=1).stdout)["refused"]
+    assert refused["why"] == "ValueError: free takes one branch, not 4"
 
 
 def test_nothing_that_was_measured_is_said_where_nothing_is_freed(fork: Path) -> None:

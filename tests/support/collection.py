@@ -53,13 +53,20 @@ _LONG = (
     *(f"tests/cli/test_{name}.py" for name in ("layouts", "planted_programs")),
     *("tests/matrix/test_odd_refs.py", "tests/tree/test_odd.py"),
     # Plots, which are drawn anew.
-    *(f"tests/test_docs.py::test_{name}_plot" for name in ("another_measurement_is_another", "a_stale")),
+    *(
+        f"tests/test_docs.py::test_{name}"
+        for name in ("another_measurement_is_another_plot", "a_stale_plot", "a_plot_drawn_twice")
+    ),
     *(
         f"tests/series/test_{name}.py"
         for name in ("hooks", "ported", "rebase", "series", "stopped", "worktree")
     ),
     *("tests/transaction/test_everywhere.py", "tests/transaction/test_wording.py"),
     *("tests/matrix/test_recollection.py", "tests/doctor/test_doctor.py"),
+    # A survey, a commit or a check for each of many moments or damages.
+    "tests/matrix/test_memory.py::test_a_damaged_memory",
+    "tests/transaction/test_settled.py::test_a_commit_beside_a_commit",
+    "tests/transaction/test_settled.py::test_an_answer_beside_a_write_is_that_of_before_or_after_it[verify",
 )
 
 

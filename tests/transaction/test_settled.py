@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from patchkit.patchset.load import patches as load
 from patchkit.transaction import apply as applying
 from patchkit.transaction.store import Store
 from patchkit.transaction.write import locked, settled
-from patchkit.tree.tree import CheckoutTree
+from patchkit.tree.tree import CheckoutTree, open_tree
 from patchkit.verify.subject import Criteria
 
 if TYPE_CHECKING:
@@ -49,6 +50,11 @@ class Meanwhile:
 
 def nothing(tree: CheckoutTree) -> None:
     """Leave the tree unpatched."""
+
+
+def copied(tree: CheckoutTree, folder: Path) -> CheckoutTree:
+    """Return a copy of a checkout."""
+    return open_tree(shutil.copytree(tree.root, folder, symlinks=True))
 
 
 def apply(tree: CheckoutTree) -> object:
@@ -99,11 +105,11 @@ def test_an_answer_beside_a_write_is_that_of_before_or_after_it(
 ) -> None:
     """The write comes before each read of a patched file in turn."""
     answers = []
+    made = committing(checked_in(tmp_path / "fork"))
+    before(made)
+    old = answer(made)
     for at in range(1, 1000):
-        tree = committing(checked_in(tmp_path / str(at) / "fork"))
-        before(tree)
-        if at == 1:
-            old = answer(tree)
+        tree = copied(made, tmp_path / str(at))
         with pytest.MonkeyPatch.context() as patched:
             meanwhile = Meanwhile(patched, at, partial(act, tree))
             found = answer(tree)
@@ -172,8 +178,9 @@ def test_a_commit_beside_a_commit_is_made_after_it_or_refused(tmp_path: Path) ->
         except TreeError as error:
             told.add(str(error).replace(str(tree.root), "TREE").partition(" (process")[0])
 
+    made = committing(checked_in(tmp_path / "fork"))
     for at in range(1, 1000):
-        tree = committing(checked_in(tmp_path / str(at) / "fork"))
+        tree = copied(made, tmp_path / str(at))
         with pytest.MonkeyPatch.context() as patched:
             meanwhile = Meanwhile(patched, at, partial(committed, tree, "t-stop"))
             committed(tree, "t-guard")
