@@ -187,7 +187,8 @@ def main() -> None:
     told = {"refs": len(taken), "median_s": statistics.median(taken), "most_s": max(taken)}
     if options.out is not None:
         command = (
-            f"python scripts/bench_matrix.py GIT FIRST {last[0]} --refs {options.refs} --jobs {options.jobs}"
+            f"python scripts/bench_matrix.py GIT FIRST {last[0]} --refs {options.refs} "
+            f"--branches {options.branches} --jobs {options.jobs}"
         )
         now = datetime.now(timezone.utc)
         said: dict[str, object] = {"date": now.isoformat(timespec="seconds"), "command": command}

@@ -815,22 +815,27 @@ def launches() -> str:
 
 
 def many_refs() -> str:
-    """Return the results of ``scripts/bench_matrix.py``, one row per run, and the time of a further ref."""
+    """Return the results of ``scripts/bench_matrix.py``, one row per run and kind of refs, and the time of a further ref."""
     said = json.loads((BENCHMARKS / "matrix.json").read_text(encoding="utf-8"))
     keys = ("refs", "states", "examined")
     rows = [
-        [run["run"], *(str(run[key]) for key in keys), *(f"{run[key]:.1f}" for key in ("cpu_s", "wall_s"))]
-        for run in said["runs"]
+        [
+            *(kind, run["run"], *(str(run[key]) for key in keys)),
+            *(f"{run['cpu_s']:.1f}", f"{run['wall_s']:.1f}", f"{run['peak_mb']:.0f}"),
+        ]
+        for kind, runs in (("commits", said["runs"]), ("branches", said["diverged"]))
+        for run in runs
     ]
     commit, day = said["last"]
     more = said["further"]
     besides = _besides(said["load"])
     return (
         f"`patchkit matrix` over the last {said['runs'][0]['refs']} commits of upstream's main up to {commit} ({day}), "
-        f"each as a branch. {said['date'][:10]}, {said['jobs']} processes on {said['cores']} cores, which "
-        f"{besides}:\n\n"
+        f"each as a branch, and over {said['diverged'][0]['refs']} branches that left main at any commit, of which three "
+        f"of five change files that patches edit. {said['date'][:10]}, {said['jobs']} processes on {said['cores']} cores, "
+        f"which {besides}:\n\n"
         f"    {said['command']}\n\n"
-        + _table(["run", *keys, "CPU s", "wall s"], rows)
+        + _table(["kind", "run", *keys, "CPU s", "wall s", "MB of a process"], rows)
         + f"\n\nA further ref whose files are cached takes {1000 * more['median_s']:.1f} ms in the median, "
         f"{1000 * more['most_s']:.1f} ms at most, over {more['refs']} refs, each with a package folder that no other "
         "ref has."
