@@ -215,11 +215,9 @@ def _one_by_one(
     undone = frozenset[str]()
     result = MergeResult(stands, stands)
 
-    def beside(name: str) -> tuple[bytes | None, bytes | None]:
-        was, will = (
-            _left(Record(layers), those, content, replayer).will[file] for those in (undone, undone | {name})
-        )
-        return was, will
+    @cache
+    def without(those: frozenset[str]) -> bytes | None:
+        return _left(Record(layers), those, content, replayer).will[file]
 
     def alone(name: str, original: str | None) -> tuple[bytes | None, bytes | None]:
         before = None if original is None else content(original)
@@ -229,7 +227,7 @@ def _one_by_one(
         known = layer.files[file]
         for name in (each for each in reversed(order) if each in gone and each in known.patches):
             try:
-                made = _undone(file, name, result, *beside(name))
+                made = _undone(file, name, result, without(undone), without(undone | {name}))
             except ConflictError:
                 made = _undone(file, name, result, *alone(name, known.original))
             undone, result = undone | {name}, made
