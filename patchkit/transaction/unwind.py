@@ -45,6 +45,11 @@ class StuckError(ConflictError):
 class Replayer(Protocol):
     """The loaded patches, applied to and looked for in files with given contents."""
 
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the loaded patches, in order of application."""
+        ...
+
     def replay(self, contents: Contents, ids: Sequence[str]) -> Contents:
         """Return the files of ``contents`` with exactly these patches applied."""
         ...
@@ -199,20 +204,20 @@ def _one_by_one(
 ) -> MergeResult:
     """Undo the patches in a file one after the other, the last first.
 
-    Each is undone as it is beside the others or, if these stand around it in another order, as it is alone. Raise
-    ConflictError if one cannot be undone, or PatchkitError if one is not loaded.
+    Each is undone as it is beside the others or, if these stand around it in another order, as it is alone. Those of
+    a layer are in the order of the loaded ones, as a clone does not know when each was applied. Raise ConflictError
+    if one cannot be undone, or PatchkitError if one is not loaded.
     """
     layers = tuple(
         layer.with_files({file: layer.files[file]}) for layer in record.layers if file in layer.files
     )
+    order = (*sorted(gone.difference(replayer.ids)), *replayer.ids)
     undone = frozenset[str]()
     result = MergeResult(stands, stands)
 
-    def beside(name: str) -> tuple[bytes | None, bytes | None]:
-        was, will = (
-            _left(Record(layers), those, content, replayer).will[file] for those in (undone, undone | {name})
-        )
-        return was, will
+    @cache
+    def without(those: frozenset[str]) -> bytes | None:
+        return _left(Record(layers), those, content, replayer).will[file]
 
     def alone(name: str, original: str | None) -> tuple[bytes | None, bytes | None]:
         before = None if original is None else content(original)
@@ -220,9 +225,9 @@ def _one_by_one(
 
     for layer in reversed(layers):
         known = layer.files[file]
-        for name in (each for each in reversed(known.patches) if each in gone):
+        for name in (each for each in reversed(order) if each in gone and each in known.patches):
             try:
-                made = _undone(file, name, result, *beside(name))
+                made = _undone(file, name, result, without(undone), without(undone | {name}))
             except ConflictError:
                 made = _undone(file, name, result, *alone(name, known.original))
             undone, result = undone | {name}, made

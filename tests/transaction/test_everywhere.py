@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import shutil
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import pytest
 from support.repositories import clone
-from support.toys import CRLF, MIRROR, SOURCES, add_patch, attribute, contents, edit, git, rewriting
+from support.toys import (
+    CRLF,
+    MIRROR,
+    SOURCES,
+    add_patch,
+    attribute,
+    contents,
+    edit,
+    git,
+    rewriting,
+    statement,
+)
 
 from patchkit import api
 from patchkit.errors import ConflictError, PatchkitError
@@ -232,6 +244,34 @@ def test_patches_of_one_place_with_a_line_of_a_person_between_them_are_reverted_
     assert [each for each in left if each.strip() and b"mine" not in each] == [
         each for each in SOURCES[MIRROR].splitlines(keepends=True) if each.strip()
     ]
+
+
+@pytest.mark.parametrize("ids", list(permutations(["x-0", "x-1", "x-2"])))
+def test_patches_that_stand_within_each_others_code_are_reverted_alike_in_whatever_order_they_came(
+    fork: CheckoutTree, tmp_path: Path, ids: tuple[str, ...]
+) -> None:
+    made = (
+        rewriting("two", MIRROR, "depth = 1", "depth = low\nhigh = 3"),
+        statement("insert-before", "above", MIRROR, "depth = $value", "above = 1"),
+        statement("insert-after", "below", MIRROR, "depth = $value", "below = 1"),
+    )
+    for name, text in zip(sorted(ids), made, strict=True):
+        add_patch(tmp_path / "own", name, text)
+    patches = load([tmp_path / "own"])
+    for name in ids:
+        api.apply(fork, patches, (name,), only=True)
+        commit(fork)
+    edit(fork, MIRROR, b"depth = low\n", b"depth = low\n# mine\nmine = 1\n")
+    commit(fork)
+    answers = []
+    for tree in (fork, clone(fork, tmp_path)):
+        try:
+            api.revert(tree, patches)
+        except ConflictError as error:
+            answers.append((str(error), contents(tree)))
+        else:
+            answers.append(("", contents(tree)))
+    assert answers[0] == answers[1]
 
 
 def test_newer_base_that_was_merged_stays(fork: CheckoutTree, patches: PatchSet, tmp_path: Path) -> None:
