@@ -815,7 +815,7 @@ def launches() -> str:
 
 
 def many_refs() -> str:
-    """Return the results of ``scripts/bench_matrix.py``, one row per run and kind of refs, and the time of a further ref."""
+    """Return the results of ``scripts/bench_matrix.py`` by kind of refs, and the time of a further ref."""
     said = json.loads((BENCHMARKS / "matrix.json").read_text(encoding="utf-8"))
     keys = ("refs", "states", "examined")
     rows = [
@@ -831,8 +831,8 @@ def many_refs() -> str:
     besides = _besides(said["load"])
     return (
         f"`patchkit matrix` over the last {said['runs'][0]['refs']} commits of upstream's main up to {commit} ({day}), "
-        f"each as a branch, and over {said['diverged'][0]['refs']} branches that left main at any commit, of which three "
-        f"of five change files that patches edit. {said['date'][:10]}, {said['jobs']} processes on {said['cores']} cores, "
+        f"each as a branch, and over {said['diverged'][0]['refs']} branches that left main at any commit; three of five "
+        f"change files that patches edit. {said['date'][:10]}, {said['jobs']} processes on {said['cores']} cores, "
         f"which {besides}:\n\n"
         f"    {said['command']}\n\n"
         + _table(["kind", "run", *keys, "CPU s", "wall s", "MB of a process"], rows)
