@@ -831,7 +831,7 @@ def many_refs() -> str:
     besides = _besides(said["load"])
     return (
         f"`patchkit matrix` over the last {said['runs'][0]['refs']} commits of upstream's main up to {commit} ({day}), "
-        f"each as a branch, and over {said['diverged'][0]['refs']} branches that left main at any commit; three of five "
+        f"each as a branch, and over {said['diverged'][0]['refs']} branches that left main anywhere; three of five "
         f"change files that patches edit. {said['date'][:10]}, {said['jobs']} processes on {said['cores']} cores, "
         f"which {besides}:\n\n"
         f"    {said['command']}\n\n"
