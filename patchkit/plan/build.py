@@ -210,4 +210,8 @@ def _require_valid(change: FileChange) -> None:
 def _compile(source: bytes) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        compile(source, "", "exec", dont_inherit=True)
+        try:
+            compile(source, "", "exec", dont_inherit=True)
+        except ValueError as error:
+            # A null byte, before Python 3.11.4.
+            raise SyntaxError(str(error)) from None
