@@ -11,7 +11,7 @@ from patchkit.porting import lines, tokens
 from patchkit.porting.follow import LIKE, alike, decoded, encoded, outlined
 from patchkit.porting.merge import Edit, Merge, Outcome, Same, imported
 from patchkit.porting.outline import Item, NoOutlineError, outline
-from patchkit.porting.surroundings import carried
+from patchkit.porting.surroundings import reported
 from patchkit.porting.tokens import shifted, words
 from patchkit.tree.index import index_module
 
@@ -377,7 +377,7 @@ class _Landing:
             return
         self._enter(found.onto, known, found.file)
         self._made(found, lambda: self._merging.make(base, theirs, known))
-        found.edits = [carried(edit, base) for edit in found.edits]
+        found.edits = [reported(edit, base) for edit in found.edits]
 
     def _made(self, found: LandedFile, make: Callable[[], None]) -> None:
         """Make edits, and record them for a file."""

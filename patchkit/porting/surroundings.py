@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from patchkit.porting.outline import Item
 
 
-def carried(edit: Edit, base: Item) -> Edit:
+def reported(edit: Edit, base: Item) -> Edit:
     """Return an edit, with a reason if what is around it in ``base`` differs from this tree's in such a way."""
     if edit.outcome is not Outcome.LANDED or edit.key is None or edit.place is None:
         return edit

@@ -112,8 +112,8 @@ def test_two_runtimes_in_one_tree_are_refused(tree: CheckoutTree, first: str, th
 
 
 def verdict(tree: CheckoutTree) -> dict[str, list[str]]:
-    terms = Criteria(Confidence.CERTAIN)
-    results = api.verify(tree, load.patches(), terms).results
+    criteria = Criteria(Confidence.CERTAIN)
+    results = api.verify(tree, load.patches(), criteria).results
     return {result.check: [finding.message for finding in result.findings] for result in results}
 
 
