@@ -286,6 +286,11 @@ _MAMBA_BUFFER: Mapping[str, Option] = {
     # Left to sglang, the states take half of the memory that is free.
     "max_mamba_cache_size": 96,
 }
+# A decode server whose requests arrive without a transfer: their prompts' cache is what the slots contain.
+_DECODE_SERVER: Mapping[str, Option] = {
+    "disaggregation_mode": "decode",
+    "disaggregation_transfer_backend": "fake",
+}
 # sglang's default.
 _PIECEWISE: Mapping[str, Option] = {"disable_piecewise_cuda_graph": False}
 _FA3: Mapping[str, Option] = {"attention_backend": "fa3"}
@@ -481,6 +486,14 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         _edge("olmo3-no-graph", {**_DETERMINISTIC, "disable_cuda_graph": True}, "olmo3"),
         _edge("fa3-deepseek-mla-deterministic", {**_FA3, **_DETERMINISTIC}, "deepseek-mla"),
         _edge("qwen3-next-grammar", _MAMBA_BUFFER, "qwen3-next", grammar=True),
+        Scenario(
+            "qwen3-next-prefixes",
+            _shared_prefixes(),
+            Server({**_MAMBA_BUFFER, **_NO_SPECULATION, "mamba_track_interval": 64}, {}, "qwen3-next"),
+        ),
+        Scenario("nemotron-h-prefixes", _shared_prefixes(), Server(_MAMBA_BUFFER, {}, "nemotron-h")),
+        Scenario("decode-server", _mixture("decode-server"), Server(_DECODE_SERVER)),
+        _edge("decode-server-grammar", _DECODE_SERVER, grammar=True),
         _arriving("arriving", {}),
         _arriving("fa3-arriving", _FA3),
         _arriving("fa3-deepseek-mla-arriving", _FA3, "deepseek-mla"),

@@ -40,8 +40,18 @@ def flush(engine: Any) -> None:
         time.sleep(0.05)
 
 
-def generate(engine: Any, command: dict[str, Any], run: int, record: str) -> dict[str, Any]:
-    """Run the requests of one command with greedy sampling, and return outputs and launches."""
+def addresses(mode: str | None, count: int) -> dict[str, Any]:
+    """Return where requests come from: for a decode server the address from which sglang transfers nothing."""
+    if mode != "decode":
+        return {}
+    return {"bootstrap_host": ["2.2.2.2"] * count, "bootstrap_room": list(range(count))}
+
+
+def generate(engine: Any, command: dict[str, Any], run: int, record: str, mode: str | None) -> dict[str, Any]:
+    """Run the requests of one command with greedy sampling, and return outputs and launches.
+
+    ``mode``: sglang's ``disaggregation_mode``, if the server has one.
+    """
     requests = command["requests"]
     flush(engine)
     if command["profile"]:
@@ -64,6 +74,7 @@ def generate(engine: Any, command: dict[str, Any], run: int, record: str) -> dic
         ],
         return_logprob=command["logprobs"],
         top_logprobs_num=2 if command["logprobs"] else 0,
+        **addresses(mode, len(requests)),
     )
     seconds = time.monotonic() - began
     launches = read_launches(record, run)
@@ -138,10 +149,11 @@ def main() -> None:
     os.environ[REACHED] = str(settings.with_name("reached"))
     arguments = importlib.import_module("sglang.srt.server_args").ServerArgs
     known = list(inspect.signature(arguments).parameters)
-    engine = sglang.Engine(**adapted(json.loads(settings.read_text()), known))
+    options = json.loads(settings.read_text())
+    engine = sglang.Engine(**adapted(options, known))
     reply({"sglang": sglang.__file__, "versions": versions(), "step_event": DECODE_EVENT})
     for run, line in enumerate(sys.stdin):
-        reply(generate(engine, json.loads(line), run, record))
+        reply(generate(engine, json.loads(line), run, record, options.get("disaggregation_mode")))
     engine.shutdown()
 
 
