@@ -9,7 +9,7 @@ which a template writes back with their comments.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
@@ -164,16 +164,59 @@ def _shape(statement: cst.CSTNode) -> object:
     return cst.Assign if small is cst.AnnAssign else small
 
 
+def _own_names(pattern: cst.CSTNode) -> frozenset[str]:
+    """Return the names in a pattern that are no placeholders."""
+    return frozenset(n for n in syntax.names_in(pattern) if not n.startswith((VARIABLE, STATEMENTS)))
+
+
+def _has_definition(pattern: cst.CSTNode) -> bool:
+    """Return whether a pattern has a function or parameters, which may match without all of its names."""
+    nodes = (node for _, node in syntax.descend(pattern))
+    return any(isinstance(node, (cst.FunctionDef, cst.Parameters)) for node in nodes)
+
+
+class _Step:
+    """One statement of a pattern, and what can be said of its matches before they are tried."""
+
+    def __init__(self, pattern: cst.CSTNode) -> None:
+        self.pattern = pattern
+        self.run = run_name(pattern)
+        self._shape = _shape(pattern)
+        self._names = frozenset[str]() if _has_definition(pattern) else _own_names(pattern)
+
+    def may_match(self, statement: cst.CSTNode) -> bool:
+        """Return False for a statement of another class, or without a name that the pattern has."""
+        return self._shape == _shape(statement) and self._names <= syntax.names_in(statement)
+
+
+@lru_cache(maxsize=4096)
+def _steps(pattern: tuple[cst.CSTNode, ...]) -> tuple[_Step, ...]:
+    return tuple(map(_Step, pattern))
+
+
 class _Run:
     """One search for a run of patterns among statements; it does not retry dead ends."""
 
     def __init__(self, pattern: Sequence[cst.CSTNode], nodes: Sequence[cst.CSTNode], *, whole: bool) -> None:
-        self.pattern = pattern
+        self.steps = _steps(tuple(pattern))
         self.nodes = nodes
         self.whole = whole
-        self._runs = [run_name(each) for each in pattern]
-        self._shapes = [None if run else _shape(each) for each, run in zip(pattern, self._runs, strict=True)]
+        self.latest = self._latest()
         self.dead: dict[tuple[int, int, int], Bindings] = {}
+
+    def _latest(self) -> list[int]:
+        """Return the last statement from which the patterns from each index on may match, -1 if there is none."""
+        latest = [len(self.nodes)]
+        for step in reversed(self.steps):
+            at = latest[-1]
+            if step.run is None:
+                at -= 1
+                while at >= 0 and not step.may_match(self.nodes[at]):
+                    at -= 1
+                if at < 0:
+                    return [-1] * (len(self.steps) + 1)
+            latest.append(at)
+        return latest[::-1]
 
     def ends(self, at: int, bindings: Bindings, index: int = 0) -> Iterator[tuple[int, Bindings]]:
         """Yield the end and bindings of every match from statement ``at``, shortest gaps first."""
@@ -189,27 +232,29 @@ class _Run:
 
     def may_start(self, at: int, index: int = 0) -> bool:
         """Return False for a statement at which the pattern with this index, and so a match, cannot begin."""
-        if index == len(self.pattern) or self._runs[index] is not None:
+        if at > self.latest[index]:
+            return False
+        if index == len(self.steps) or self.steps[index].run is not None:
             return True
-        return at < len(self.nodes) and self._shapes[index] == _shape(self.nodes[at])
+        return self.steps[index].may_match(self.nodes[at])
 
     def _tried(self, at: int, bindings: Bindings, index: int) -> Iterator[tuple[int, Bindings]]:
-        if index == len(self.pattern):
+        if index == len(self.steps):
             if at == len(self.nodes) or not self.whole:
                 yield at, bindings
             return
-        run = self._runs[index]
-        if run is not None:
-            for end in range(at, len(self.nodes) + 1):
+        step = self.steps[index]
+        if step.run is not None:
+            for end in range(at, self.latest[index + 1] + 1):
                 if not self.may_start(end, index + 1):
                     continue
-                step = _bind(run, tuple(self.nodes[at:end]), bindings)
-                if step is not None:
-                    yield from self.ends(end, step, index + 1)
-        elif at < len(self.nodes):
-            step = match_node(self.pattern[index], self.nodes[at], bindings)
-            if step is not None:
-                yield from self.ends(at + 1, step, index + 1)
+                bound = _bind(step.run, tuple(self.nodes[at:end]), bindings)
+                if bound is not None:
+                    yield from self.ends(end, bound, index + 1)
+        elif at <= self.latest[index]:
+            bound = match_node(step.pattern, self.nodes[at], bindings)
+            if bound is not None:
+                yield from self.ends(at + 1, bound, index + 1)
 
 
 _RUN = cst.SimpleStatementLine([cst.Expr(cst.Ellipsis())])
@@ -322,8 +367,7 @@ class Pattern:
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        names = frozenset[str]().union(*map(syntax.names_in, self.statements))
-        return frozenset(name for name in names if not name.startswith((VARIABLE, STATEMENTS)))
+        return frozenset[str]().union(*map(_own_names, self.statements))
 
     @property
     def needed(self) -> frozenset[str] | None:
@@ -332,8 +376,7 @@ class Pattern:
 
     @cached_property
     def _has_definition(self) -> bool:
-        nodes = [node for statement in self.statements for _, node in syntax.descend(statement)]
-        return any(isinstance(node, (cst.FunctionDef, cst.Parameters)) for node in nodes)
+        return any(map(_has_definition, self.statements))
 
     def _may_be_in(self, node: cst.CSTNode) -> bool:
         """Return whether ``node`` has the pattern's names; a pattern with definitions can match without all of them."""
@@ -352,7 +395,7 @@ class Pattern:
             body = syntax.statements_of(block) or ()
             run = _Run(self.statements, body, whole=False)
             at = 0
-            while at < len(body):
+            while at < min(len(body), run.latest[0] + 1):
                 hit = next(run.ends(at, given), None) if run.may_start(at) else None
                 if hit is None:
                     at += 1

@@ -198,7 +198,9 @@ def test_loose_expression_is_the_expression() -> None:
     assert Pattern.compile("f($x)").loose.is_expression
 
 
-def test_search_of_a_long_block_tries_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The patterns and nodes that searches compare."""
     tried: list[Any] = []
     whole = pattern.match_node
 
@@ -207,10 +209,26 @@ def test_search_of_a_long_block_tries_nothing_twice(monkeypatch: pytest.MonkeyPa
         return whole(*args)
 
     monkeypatch.setattr(pattern, "match_node", noting)
+    return tried
+
+
+def test_search_of_a_long_block_tries_nothing_twice(tried: list[Any]) -> None:
     module = cst.parse_module("if late:\n" + "    fine()\n" * 100)
     assert Pattern.compile("if late:\n    ...\n    fine()\n    fine()\n    tell()").loose.find(module) == []
     calls = [node for _, node, *_ in tried if isinstance(node, cst.SimpleStatementLine)]
     assert len(calls) <= 4 * 100
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["fine()\n" * 9 + "if tell:\n    fine()\n", "tell()\n" + "fine()\n" * 9],
+    ids=["another statement", "above"],
+)
+def test_search_tries_nothing_where_a_statement_is_not_there_or_not_below(
+    tried: list[Any], source: str
+) -> None:
+    assert find("fine()\n...\ntell()", source) == []
+    assert tried == []
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# nothing but a comment"])
