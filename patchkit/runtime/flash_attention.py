@@ -98,21 +98,18 @@ def reads_tree_alone(backend: object) -> bool:
 def graphs_flash_draft_extend(backend: object) -> bool:
     """Return whether a v2 draft-extend of this backend can be captured in a graph.
 
-    It can on a plain backend and, with 29343, on every other version 3 backend that does without the mirror, has a
-    single KV pool and no multi-latent attention: where the keys of a second pool are written is set for each
-    forward, and a capture would keep the first one; on multi-latent attention a run's tokens were not those of the
-    run before it in the same server, for a reason that is not known.
+    It can on a plain backend and, with 29343, on every other version 3 backend that does without the mirror and has
+    a single KV pool: where the keys of a second pool are written is set for each forward, and a capture would keep
+    the first one.
     """
     if is_plain(backend):
         return True
     freed = is_flash_attention(backend) and not getattr(backend, "needs_cpu_seq_lens", True)
     single = not getattr(backend, "use_sliding_window_kv_pool", True)
     chain = is_flash_attention(backend) and backend.topk <= 1
-    latent = getattr(backend, "use_mla", True)
     return (
         freed
         and single
-        and not latent
         and chain
         and getattr(backend, "fa_impl_ver", None) == _VERSION
         and not disabled(_WHOLE)

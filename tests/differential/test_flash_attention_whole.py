@@ -257,7 +257,7 @@ def test_a_draft_extend_has_a_graph_where_its_keys_lie_in_one_pool(
 ) -> None:
     kinds, ask = [*KINDS, *KEEPING], "flash_attention.captures_draft_extend"
     graphs = whole.ask(ask, kinds, cuda=True, environment={})
-    assert [kind for kind, has in graphs.items() if has] == ["plain", "window", "local"]
+    assert [kind for kind, has in graphs.items() if has] == ["plain", "latent", "window", "local"]
     off = {"PATCHKIT_DISABLE": WHOLE}
     assert whole.ask(ask, kinds, cuda=True, environment=off) == patched.ask(
         ask, kinds, cuda=True, environment={}

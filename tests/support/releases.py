@@ -80,6 +80,7 @@ OWN = (
     "35546",
     "pk-attention-views",
     "pk-dead-work",
+    "pk-draft-slots",
     "pk-fa3-draft-extend-graph",
     "pk-fa3-verify-schedule",
     "pk-hybrid-opt-out",

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 from sglang.srt.managers import overlap_utils
-from sglang.srt.speculative import eagle_worker_v2
+from sglang.srt.mem_cache import memory_pool
+from sglang.srt.speculative import eagle_utils, eagle_worker_v2
 from sglang.srt.speculative.eagle_worker_v2 import EagleDraftWorker
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -96,6 +97,57 @@ def draft(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
             tree = worker.draft_forward(batch)
         trees.append([[value.dtype.is_floating_point or str(value.dtype), value.tolist()] for value in tree])
     return {"trees": trees, "given": worker.draft_runner.given, "operators": operators.seen}
+
+
+def written(rows: int, topk: int, steps: int) -> list[int]:
+    """Return, by slot, one more than the number of the draft's row and step whose multi-latent key is there, or 0."""
+    # Slot 0 is for padding, and later trees write nothing there; keys of 2 and 1 columns.
+    cache = torch.zeros((1 + rows * topk * steps, 1, 3))
+    for step, places in enumerate(_places(rows, topk, steps)):
+        # A row's steps are adjacent in its own slots.
+        keys = (torch.arange(rows * topk) * steps + step + 1.0)[:, None, None]
+        memory_pool.set_mla_kv_buffer_triton(cache, places, keys.repeat(1, 1, 2), keys)
+    return [int(key) for key in cache[1:, 0, 2]]
+
+
+def strides(rows: int, topk: int, steps: int) -> list[int]:
+    """Return how far apart in memory the slots are that each forward of a draft gets."""
+    return [places.stride(0) for places in _places(rows, topk, steps)]
+
+
+def _places(rows: int, topk: int, steps: int) -> list[torch.Tensor]:
+    """Return the slots that each forward of a draft gets."""
+    slots = torch.arange(rows * topk * steps) + 1
+    if hasattr(eagle_utils, "per_step_draft_out_cache_loc"):
+        return list(eagle_utils.per_step_draft_out_cache_loc(slots, rows, topk, steps)[: steps - 1])
+    case = {
+        "rows": rows,
+        "topk": topk,
+        "steps": steps,
+        "draft_tokens": steps + 1,
+        "vocabulary": 11,
+        "seed": 0,
+    }
+    worker = _worker(case, "")
+    places = []
+    forward = worker.draft_runner.forward
+
+    def noting(forward_batch: Any, **keywords: Any) -> Any:
+        places.append(forward_batch.out_cache_loc)
+        return forward(forward_batch, **keywords)
+
+    worker.draft_runner.forward = noting
+    states = torch.zeros((rows, HIDDEN))
+    scores, tokens = torch.softmax(torch.arange(rows * 11.0).reshape(rows, 11), -1).topk(topk, -1)
+    worker.draft_forward(
+        SimpleNamespace(
+            spec_info=SimpleNamespace(topk_p=scores, topk_index=tokens, hidden_states=states),
+            batch_size=rows,
+            out_cache_loc=slots,
+            positions=torch.arange(rows).repeat_interleave(topk),
+        )
+    )
+    return places
 
 
 def draft_extend(case: dict[str, Any], accepted: list[int], disable: str = "") -> dict[str, Any]:
