@@ -113,6 +113,7 @@ PATCHES = {
     "35546": ("0.5.11", "0.5.19"),
     "pk-attention-views": ("0.5.11", "0.5.23"),
     "pk-dead-work": ("0.5.11", "0.5.16"),
+    "pk-draft-slots": ("0.5.11", "0.5.12.post1"),
     "pk-fa3-draft-extend-graph": ("0.5.11", "0.5.22"),
     "pk-fa3-verify-schedule": ("0.5.11", "0.5.23"),
     "pk-hybrid-opt-out": ("0.5.11", "0.5.15.post1"),
