@@ -85,8 +85,8 @@ def mutants(releases: Releases, whole: OverlayTree) -> Iterator[Mutant]:
                 continue
             tree = after(make_plan(releases.tree(REFERENCE), without(patch, edit)))
             for file, text in texts(whole).items():
-                lines = unguarded(text.decode(), texts(tree).get(file, text).decode())
-                if lines:
+                mutant = texts(tree).get(file, text)
+                if mutant != text and (lines := unguarded(text.decode(), mutant.decode())):
                     yield Mutant(f"{patch.id} {edit.name}", file, lines, tree)
 
 

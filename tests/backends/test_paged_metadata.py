@@ -103,6 +103,9 @@ def interpreted(
 
 def interpret_triton() -> None:
     os.environ["TRITON_INTERPRET"] = "1"
+    from support.driven.interpreter import hasten
+
+    hasten()
     torch.set_num_threads(1)
 
 

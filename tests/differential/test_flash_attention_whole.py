@@ -275,9 +275,12 @@ def with_branches(mode: str, page_sizes: tuple[int, ...]) -> st.SearchStrategy[S
     return st.lists(drawn, min_size=5)
 
 
-def planned(tree: DrivenTree, drawn: Sessions, mirror: str, **more: Any) -> list[Any]:
+def planned(
+    tree: DrivenTree, drawn: Sessions, mirror: str, *, small: bool = False, disable: str = ""
+) -> list[Any]:
     """Return what each session's replays planned, each where its graph was captured."""
-    told = [tree.ask("flash_attention.branches", session, mirror, **more) for session in drawn]
+    asked = [(session, mirror, small, disable) for session in drawn]
+    told = tree.ask_many("flash_attention.branches", asked)
     assert all(each["in_place"] for session in told for each in session)
     return told
 

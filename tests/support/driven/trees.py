@@ -185,7 +185,7 @@ class DrivenTree:
             self._worker.stop()
 
 
-_MOST = 10
+_MOST = 16
 _running: dict[Path, Worker] = {}
 
 

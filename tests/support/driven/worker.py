@@ -170,6 +170,7 @@ def _fork_for_each(trees: socket.socket) -> None:
     """Have a fork serve each tree that comes, until the other side hangs up."""
     for name in _COMMON:
         importlib.import_module(name)
+    importlib.import_module("interpreter").hasten()
     gc.freeze()
     while True:
         said, handles, _, _ = socket.recv_fds(trees, os.pathconf("/", "PC_PATH_MAX"), 1)

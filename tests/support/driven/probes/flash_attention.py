@@ -208,9 +208,7 @@ def _compiled_by_nobody() -> None:
     module.draft_decode_set_expand_metadata = getattr(compiled, "_torchdynamo_orig_callable", compiled)
 
 
-def branches(
-    session: dict[str, Any], mirror: str, *, small: bool = False, disable: str = ""
-) -> list[dict[str, Any]]:
+def branches(session: dict[str, Any], mirror: str, small: bool, disable: str) -> list[dict[str, Any]]:
     """Capture graphs of a draft's decode or a verify with several branches, and tell what each replay planned.
 
     ``small``: whether the mask is over the draft tokens alone.
