@@ -8,12 +8,13 @@ from __future__ import annotations
 import gc
 import sys
 from contextlib import contextmanager
-from functools import lru_cache
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Hashable, Iterator
 
+_Source = TypeVar("_Source", bound="Hashable")
 _Given = ParamSpec("_Given")
 _Made = TypeVar("_Made")
 
@@ -22,23 +23,59 @@ _ENOUGH = 12_000_000
 _bound = _ENOUGH
 # With as many again for the next tree, less than 500 MB.
 _ENOUGH_KEPT = 3_000_000
-_forgetting: list[Callable[[], object]] = []
+_NOTHING: Any = object()
+_caches: list[Kept[Hashable, object]] = []
 
 
-def kept(maxsize: int) -> Callable[[Callable[_Given, _Made]], Callable[_Given, _Made]]:
-    """Cache the results of a function of syntax trees, as ``lru_cache`` does, until ``forget_much`` clears them."""
+class Kept(Generic[_Source, _Made]):
+    """A cache of what was made from at least the last ``fewest`` sources, and from at most twice as many.
+
+    What was not used between two times at which it ages is forgotten.
+    """
+
+    def __init__(self, fewest: int) -> None:
+        self._fewest = fewest
+        self._young: dict[_Source, _Made] = {}
+        self._old: dict[_Source, _Made] = {}
+        _caches.append(self)  # type: ignore[arg-type]
+
+    def get(self, source: _Source, make: Callable[[], _Made]) -> _Made:
+        """Return the cached result for a source, or else call ``make`` and cache what it returns."""
+        # Each dictionary is asked once, since another thread may let the cache age.
+        made: _Made = self._young.get(source, _NOTHING)
+        if made is not _NOTHING:
+            return made
+        made = self._old.get(source, _NOTHING)
+        if made is _NOTHING:
+            made = make()
+        if len(self._young) >= self._fewest:
+            self.age()
+        self._young[source] = made
+        return made
+
+    def age(self) -> None:
+        """Forget what was not used since the last time."""
+        self._old, self._young = self._young, {}
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._old, self._young = {}, {}
+
+
+def kept(fewest: int) -> Callable[[Callable[_Given, _Made]], Callable[_Given, _Made]]:
+    """Cache the results of a function of syntax trees in a ``Kept``, until ``forget_much`` clears it."""
 
     def decorated(function: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
-        cached = lru_cache(maxsize=maxsize)(function)
-        forgotten_with(cached.cache_clear)
-        return cached  # type: ignore[return-value]  # Its arguments can be hashed.
+        cache: Kept[Hashable, _Made] = Kept(fewest)
+
+        @wraps(function)
+        def asked(*given: _Given.args, **named: _Given.kwargs) -> _Made:
+            about = (given, *named.items()) if named else given
+            return cache.get(about, lambda: function(*given, **named))
+
+        return asked
 
     return decorated
-
-
-def forgotten_with(clear: Callable[[], object]) -> None:
-    """Register a function with which ``forget_much`` clears a cache."""
-    _forgetting.append(clear)
 
 
 def forget_much() -> None:
@@ -49,8 +86,15 @@ def forget_much() -> None:
 
 def forget() -> None:
     """Clear the caches of syntax trees and collect garbage."""
-    for clear in _forgetting:
-        clear()
+    for cache in _caches:
+        cache.clear()
+    gc.collect()
+
+
+def forget_unused() -> None:
+    """Clear the caches of what was not used since the last time, and collect garbage."""
+    for cache in _caches:
+        cache.age()
     gc.collect()
 
 

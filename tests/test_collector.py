@@ -126,3 +126,36 @@ def test_what_is_kept_for_further_work_is_let_go_of_before_it_is_too_much() -> N
                 made(number)
             most = max(most, sys.getallocatedblocks())
     assert most - before < 100_000
+
+
+def test_what_is_used_again_is_kept_when_what_was_not_is_forgotten() -> None:
+    made: list[str] = []
+
+    @collector.kept(100)
+    def of(name: str) -> str:
+        made.append(name)
+        return name
+
+    for name in ("used", "unused"):
+        of(name)
+    for _ in range(2):
+        collector.forget_unused()
+        of("used")
+    of("unused")
+    assert made == ["used", "unused", "unused"]
+
+
+def test_a_cache_keeps_the_last_results_and_no_more_than_twice_as_many() -> None:
+    made: list[int] = []
+
+    @collector.kept(10)
+    def of(number: int) -> int:
+        made.append(number)
+        return number
+
+    for number in (*range(30), *range(20, 30)):
+        of(number)
+    assert made == [*range(30)]
+    for number in range(10):
+        of(number)
+    assert made == [*range(30), *range(10)]

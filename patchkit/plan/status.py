@@ -125,6 +125,8 @@ def note_of(patch: str, edit: str, how: str) -> str:
 
 def noted_in(source: bytes) -> tuple[tuple[str, str], ...]:
     """Return the edits, as patch id and edit name, for which a file has such a comment."""
+    if BY_HAND.encode() not in source:
+        return ()  # The expression tries each line.
     return tuple((found[1].decode(), found[2].decode()) for found in _NOTED.finditer(source))
 
 

@@ -85,7 +85,8 @@ class Origins:
     def signed(self) -> dict[str, frozenset[str]]:
         """The files with comments of patches, and the ids of these."""
         texts = ((file, self._tree.read(file) or b"") for file in self._tree.files(""))
-        return {file: names for file, text in texts if SIGN.encode() in text and (names := signers(text))}
+        sign = SIGN.encode()
+        return {file: names for file, text in texts if sign in text and (names := signers(text))}
 
     def read(self, file: str) -> bytes | None:
         """Return a file's current content."""

@@ -301,7 +301,7 @@ def _require_unsigned(
 ) -> None:
     """Raise ConflictError if a comment of a reverted patch would be left in a file."""
     for file, (stands, left) in changes.items():
-        for name in sorted(gone):
+        for name in sorted(gone) if SIGN.encode() in (left or b"") else ():
             sign = f"{SIGN}{name}:".encode()
             if sign not in (left or b""):
                 continue

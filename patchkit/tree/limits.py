@@ -42,7 +42,7 @@ class TooLongError(Exception):
     """The file has more than ``MAX_READ_BYTES`` bytes."""
 
 
-def read_whole(path: Path) -> bytes:
+def read_whole(path: Path | str) -> bytes:
     """Return the bytes of a file. Raise NoFileError, TooLongError or OSError if it cannot be read whole."""
     # A blocking open of a pipe would wait for a writer.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:

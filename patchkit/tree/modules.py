@@ -7,7 +7,7 @@ import re
 import weakref
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
 
@@ -20,7 +20,7 @@ from patchkit.tree.plain import plain
 from patchkit.tree.sglang import SERVING, files_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Hashable, Iterator
 
     from patchkit.tree.tree import Tree
 
@@ -28,25 +28,8 @@ _Source = TypeVar("_Source", bound="Hashable")
 _Made = TypeVar("_Made")
 
 
-class _Kept(Generic[_Source, _Made]):
-    """A cache of the results made from the last used sources, shared between trees."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._made: dict[_Source, _Made] = {}
-        collector.forgotten_with(self._made.clear)
-
-    def get(self, source: _Source, make: Callable[[], _Made]) -> _Made:
-        """Return the cached result for a source, or else call ``make`` and cache what it returns."""
-        made = self._made.pop(source) if source in self._made else make()
-        self._made[source] = made
-        if len(self._made) > self._most:
-            del self._made[next(iter(self._made))]
-        return made
-
-
-_PARSED: _Kept[bytes, cst.Module] = _Kept(128)
-_REDUCED: _Kept[tuple[bytes, Interest | None], Reduced] = _Kept(512)
+_PARSED: collector.Kept[bytes, cst.Module] = collector.Kept(128)
+_REDUCED: collector.Kept[tuple[bytes, Interest | None], Reduced] = collector.Kept(512)
 _DEFINITION = re.compile(rb"\n(?:class|(?:async )?def) ([^\s(:\[\\]+)")
 # Looks ahead, since the name after the last word of a comment, "class", may be the next line's "def".
 _NAMED = re.compile(rb"(?:class|def)\s+(?=([^\s(:\[\\]+))")
@@ -63,13 +46,13 @@ def _unvalidated() -> Iterator[None]:
         cst.CSTNode.__post_init__ = _VALIDATE  # type: ignore[method-assign]
 
 
-@collector.kept(4096)
+@collector.kept(2048)
 def _defined_in(source: bytes) -> frozenset[bytes]:
     """Return the names of a file's top-level classes and functions."""
     return frozenset(_DEFINITION.findall(b"\n" + source))
 
 
-@collector.kept(4096)
+@collector.kept(2048)
 def _named_in(source: bytes) -> frozenset[bytes]:
     """Return a superset of the names of a file's classes and functions."""
     return frozenset(_NAMED.findall(source))

@@ -11,7 +11,7 @@ import os
 import posixpath
 import stat
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -107,7 +107,7 @@ class CheckoutTree:
 
     def read(self, file: str) -> bytes | None:
         """Return the bytes of ``file``, or None if there is no such file. Raise TreeError if it is unreadable."""
-        return _read(self.package / file)
+        return _read(os.path.join(self.package, file))
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         """Return the files at any depth below ``folder`` that end in ``suffix``, sorted."""
@@ -134,24 +134,30 @@ class CheckoutTree:
 
 @dataclass(frozen=True)
 class ReadTree(CheckoutTree):
-    """A tree on disk that detects whether what was read has changed since."""
+    """A tree on disk that reads each file once, and detects whether what was read has changed since."""
 
+    _texts: dict[str, bytes | None] = field(default_factory=dict, compare=False, repr=False)
     _stamps: dict[str, tuple[int, ...] | None] = field(default_factory=dict, compare=False, repr=False)
     _lists: dict[tuple[str, str], list[str]] = field(default_factory=dict, compare=False, repr=False)
 
     def read(self, file: str) -> bytes | None:
         """Return the bytes of ``file``, as every tree does."""
-        self._stamps.setdefault(file, _stamp(self.package / file))
-        return super().read(file)
+        if file not in self._texts:
+            self._stamps.setdefault(file, _stamp(os.path.join(self.package, file)))
+            self._texts[file] = super().read(file)
+        return self._texts[file]
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         """Return the files at any depth below ``folder`` that end in ``suffix``, sorted."""
-        return list(self._lists.setdefault((folder, suffix), super().files(folder, suffix)))
+        if (folder, suffix) not in self._lists:
+            self._lists[folder, suffix] = super().files(folder, suffix)
+        return list(self._lists[folder, suffix])
 
     @property
     def is_unchanged(self) -> bool:
         """Whether every file and list that was read is still the same."""
-        return all(_stamp(self.package / file) == known for file, known in self._stamps.items()) and all(
+        stamps = ((_stamp(os.path.join(self.package, file)), known) for file, known in self._stamps.items())
+        return all(now == known for now, known in stamps) and all(
             super(ReadTree, self).files(*asked) == known for asked, known in self._lists.items()
         )
 
@@ -260,38 +266,41 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise TreeError(
-            f"{path} cannot be read: {error.strerror}", advice="make it readable and try again"
-        ) from error
+        raise _unreadable(path, error) from error
 
 
-def _stamp(path: Path) -> tuple[int, ...] | None:
+def _unreadable(path: Path | str, error: OSError) -> TreeError:
+    return TreeError(f"{path} cannot be read: {error.strerror}", advice="make it readable and try again")
+
+
+def _stamp(path: str) -> tuple[int, ...] | None:
     """Return numbers that change when a file is saved or replaced, None if there is no such file."""
     try:
-        found = path.stat()
+        found = os.stat(path)
     except OSError:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _read(path: Path) -> bytes | None:
-    with reading(path), suppress(FileNotFoundError, NotADirectoryError):
-        mode = path.stat().st_mode
+def _read(path: Path | str) -> bytes | None:
+    # Trees have thousands of files, so this enters no context.
+    try:
+        mode = os.stat(path).st_mode
         if stat.S_ISDIR(mode):
             return None
-        try:
-            if stat.S_ISREG(mode):  # Opening a socket fails.
-                return read_whole(path)
-        except TooLongError:
-            raise TreeError(
-                f"{path} has more than {MAX_READ_BYTES // 2**20} MiB", advice="remove it and try again"
-            ) from None
-        except NoFileError:
-            pass
+        if stat.S_ISREG(mode):  # Opening a socket fails.
+            return read_whole(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    except TooLongError:
         raise TreeError(
-            f"{path} is a pipe, a socket or a device, not a file", advice="remove it and try again"
-        )
-    return None
+            f"{path} has more than {MAX_READ_BYTES // 2**20} MiB", advice="remove it and try again"
+        ) from None
+    except NoFileError:
+        pass
+    raise TreeError(f"{path} is a pipe, a socket or a device, not a file", advice="remove it and try again")
 
 
 def _is_package(folder: Path) -> bool:

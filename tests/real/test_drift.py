@@ -170,6 +170,14 @@ class Fork:
         return states(OverlayTree(self.tree, files))
 
     @functools.cache  # noqa: B019
+    def plan_with_body(
+        self, file: str, site: str, change: Callable[[list[ast.stmt]], list[ast.stmt]]
+    ) -> Plan:
+        """Return the plan of the patches that concern a file, one method of which has another body."""
+        code = with_body(self.tree.read(file) or b"", site, change)
+        return make_plan(OverlayTree(self.tree, {file: code}), concerning(file))
+
+    @functools.cache  # noqa: B019
     def same(self, kind: str, file: str) -> bool:
         form = self.drifts[kind].form
         return form(after(self.plan_of(kind)).read(file) or b"") == form(texts(self.patched)[file])
@@ -419,11 +427,18 @@ def with_body(code: bytes, dotted: str, change: Callable[[list[ast.stmt]], list[
     return unparsed(module)
 
 
+def twice(body: list[ast.stmt]) -> list[ast.stmt]:
+    return [*body, *body]
+
+
+def gone(_: list[ast.stmt]) -> list[ast.stmt]:
+    return [ast.Pass()]
+
+
 def test_a_site_that_is_there_twice_is_a_conflict(fork: Fork) -> None:
     faults = []
     for file, site, name in functions_with_sites(fork):
-        doubled = with_body(fork.tree.read(file) or b"", site, lambda body: [*body, *body])
-        plan = make_plan(OverlayTree(fork.tree, {file: doubled}), concerning(file))
+        plan = fork.plan_with_body(file, site, twice)
         of = {status.patch.id: status for status in plan.patches}
         status = of[name]
         # One that requires another which rewrites in the same function names that.
@@ -443,13 +458,12 @@ def test_a_site_that_is_there_twice_is_a_conflict(fork: Fork) -> None:
 def test_a_site_that_is_gone_is_a_conflict_that_says_what_was_expected(fork: Fork) -> None:
     faults = []
     for file, site, name in functions_with_sites(fork):
-        emptied = with_body(fork.tree.read(file) or b"", site, lambda _: [ast.Pass()])
-        plan = make_plan(OverlayTree(fork.tree, {file: emptied}), concerning(file))
+        plan = fork.plan_with_body(file, site, gone)
         (status,) = [status for status in plan.patches if status.patch.id == name]
         here = [edit for edit in status.edits if edit.file == file and edit.site == site]
-        gone = [edit.reason for edit in here if edit.state is State.CONFLICT]
+        stuck = [edit.reason for edit in here if edit.state is State.CONFLICT]
         # What tells the shape of a tree may be what is gone.
-        said = gone or [status.reason] * status.reason.startswith(
+        said = stuck or [status.reason] * status.reason.startswith(
             ("needs a tree with", "expected a known form")
         )
         optional = [edit for edit in here if edit.state is State.NOT_APPLICABLE]

@@ -110,8 +110,8 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]
                 super()._reschedule(node)
 
 
-_ENOUGH = 6_000_000
-"""Blocks of memory, some 600 MB, that tests may leave before what is kept of syntax trees is let go of."""
+_ENOUGH = 3_000_000
+"""Blocks of memory, some 300 MB, that tests may leave before what they kept no longer use of syntax trees goes."""
 _bound = sys.maxsize
 
 
@@ -127,10 +127,10 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown() -> None:
-    """Let go of syntax trees, and of garbage, where tests have left many."""
+    """Let go of syntax trees that were not used for a while, and of garbage, where tests have left many."""
     global _bound  # noqa: PLW0603
     if sys.getallocatedblocks() > _bound:
-        collector.forget()
+        collector.forget_unused()
         _bound = sys.getallocatedblocks() + _ENOUGH
 
 

@@ -320,6 +320,7 @@ class Pattern:
     statements: tuple[cst.CSTNode, ...] = field(repr=False, compare=False)
 
     @classmethod
+    @cache
     def compile(cls, text: str) -> Pattern:
         """Return ``text`` compiled. Raise PatternError if it is not Python with placeholders."""
         return cls(text, _compiled(text))

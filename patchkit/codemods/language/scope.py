@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from patchkit import collector
 from patchkit.codemods.language import syntax
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from patchkit.codemods.language.syntax import Path
 
@@ -64,9 +65,9 @@ def members(scope: Scope) -> Iterator[tuple[Path, Definition]]:
 def _members(block: cst.CSTNode, path: Path) -> Iterator[tuple[Path, Definition]]:
     for index, statement in enumerate(syntax.statements_of(block) or ()):
         where: Path = (*path, ("body", index))
-        if isinstance(statement, (cst.ClassDef, cst.FunctionDef)):
+        if type(statement) is cst.ClassDef or type(statement) is cst.FunctionDef:
             yield where, statement
-        elif isinstance(statement, cst.BaseCompoundStatement):
+        elif type(statement) in syntax.COMPOUND:
             yield from _members_below(statement, where)
 
 
@@ -79,15 +80,23 @@ def _members_below(statement: cst.CSTNode, path: Path) -> Iterator[tuple[Path, D
                 yield from _members_below(child, (*path, step))
 
 
+@collector.kept(4096)
+def _by_name(block: cst.CSTNode) -> Mapping[str, tuple[Path, ...]]:
+    """Return the paths in a block of the classes and functions that it defines."""
+    found: dict[str, tuple[Path, ...]] = {}
+    for path, node in _members(block, ()):
+        found[node.name.value] = (*found.get(node.name.value, ()), path)
+    return found
+
+
 def resolve(module: cst.Module, dotted: str) -> list[Scope]:
     """Return every scope of ``module`` with this dotted name; a name may be defined several times."""
     found = [Scope(module, (), "")]
     for part in dotted.split(".") if dotted else ():
         found = [
-            Scope(module, path, f"{outer.name}.{part}".lstrip("."))
+            Scope(module, (*outer.block, *path), f"{outer.name}.{part}".lstrip("."))
             for outer in found
-            for path, node in members(outer)
-            if node.name.value == part
+            for path in _by_name(syntax.node_at(module, outer.block)).get(part, ())
         ]
     return found
 

@@ -60,6 +60,8 @@ STATEMENTS = frozenset(
     }
 )
 
+COMPOUND = STATEMENTS - {cst.SimpleStatementLine}
+
 
 def _any(_node: cst.CSTNode) -> bool:
     return True
@@ -190,11 +192,21 @@ def replaced(module: cst.Module, path: Path, new: cst.CSTNode) -> cst.Module:
     return typed(replace_at(module, path, new), cst.Module)
 
 
+@cache
+def _is_block(kind: type[cst.CSTNode]) -> bool:
+    return issubclass(kind, (cst.Module, cst.IndentedBlock))
+
+
+def _has_statements(node: cst.CSTNode) -> TypeGuard[cst.Module | cst.IndentedBlock]:
+    # `isinstance` is slow for node classes.
+    return _is_block(type(node))
+
+
 def statements_of(block: cst.CSTNode) -> Sequence[cst.BaseStatement] | None:
     """Return the statements of a module or block, including one on its header's line; ``None`` for other nodes."""
-    if isinstance(block, (cst.Module, cst.IndentedBlock)):
+    if _has_statements(block):
         return block.body
-    if isinstance(block, cst.SimpleStatementSuite):
+    if type(block) is cst.SimpleStatementSuite:
         alone = [small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for small in block.body]
         lines = [cst.SimpleStatementLine([small]) for small in alone]
         lines[-1] = lines[-1].with_changes(trailing_whitespace=block.trailing_whitespace)
@@ -209,18 +221,18 @@ def blocks_in(
 
     Compound statements that are not ``among`` are skipped with all their blocks.
     """
-    if isinstance(node, cst.SimpleStatementSuite):
+    if type(node) is cst.SimpleStatementSuite:
         yield path, node
         return
-    if isinstance(node, (cst.Module, cst.IndentedBlock)):
+    if _has_statements(node):
         yield path, node
         for index, statement in enumerate(node.body):
-            if isinstance(statement, cst.BaseCompoundStatement) and among(statement):
+            if type(statement) in COMPOUND and among(statement):
                 yield from blocks_in(statement, (*path, ("body", index)), among)
         return
     for name in ("body", "orelse", "handlers", "finalbody", "cases"):
         value = getattr(node, name, None)
-        if isinstance(value, cst.CSTNode):
+        if is_node(value):
             yield from blocks_in(value, (*path, (name, None)), among)
         elif isinstance(value, (tuple, list)):
             for index, item in enumerate(value):
