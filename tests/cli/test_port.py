@@ -713,7 +713,7 @@ def test_a_line_of_a_port_that_a_person_rewrote_is_not_left_in_silence(main_line
     run("port", changed(main_line, LENT, FAR), "--repo", main_line, "--onto", fork)
     drifted(fork, (b"        reader.due = due\n", b"        reader.due = due + 1\n"))
     stands = everything(fork)
-    assert "edited since" in run("revert", fork, "77", code=3).output
+    assert "edited after" in run("revert", fork, "77", code=3).output
     assert everything(fork) == stands
 
 

@@ -60,6 +60,14 @@ def test_matrix_export_new_and_test_take_it_too(checkout: CheckoutTree, below: P
     assert answer("test", own, "--on", ".")[0]["tree"] == str(checkout.root)
 
 
+@pytest.mark.parametrize("onto", [(), ("--onto", ".")])
+def test_port_takes_it_too(checkout: CheckoutTree, below: Path, onto: tuple[str, ...]) -> None:
+    (checkout.package / MIRROR).write_text("depth = 2\n")
+    git(checkout.root, "commit", "-qam", "Change")
+    ran = run("port", "HEAD", *onto, "--dry-run")
+    assert f"note: using the sglang tree in {checkout.root}" in ran.stderr
+
+
 @pytest.mark.parametrize("place", [".", "python", "python/sglang"])
 def test_a_tree_in_the_current_folder_is_taken_without_a_word(
     checkout: CheckoutTree, monkeypatch: pytest.MonkeyPatch, place: str
