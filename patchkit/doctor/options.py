@@ -328,7 +328,7 @@ class Arguments:
             if not name.startswith("-"):
                 if name.strip() and not where and (option is None or not option.several):
                     raise UsageError(
-                        f"{name}: not an option of the server or the value of one",
+                        f"{name}: neither a server option nor the value of one",
                         advice="name the TREE before the server's options",
                     )
                 continue  # A further value of an option that takes several.

@@ -787,7 +787,7 @@ def test_a_word_that_is_neither_a_tree_nor_the_servers_is_refused(
     fork: Path, words: tuple[str, ...], named: str
 ) -> None:
     said = run(fork, *words, code=2).stderr
-    assert f"error: {named}: neither a folder" in said
+    assert f"error: {named}: neither a" in said
     assert "TREE" in said
 
 
