@@ -1,4 +1,4 @@
-"""A fork says once what it wants, and every command goes by it."""
+"""A fork's configuration applies to every command."""
 
 from __future__ import annotations
 

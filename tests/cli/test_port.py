@@ -1,4 +1,4 @@
-"""``patchkit port``: what somebody else wrote comes to a tree that drifted, and nothing of it goes wrong unsaid."""
+"""``patchkit port``: a change of others is made in a drifted tree, and every failure is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TREE is looked for as git looks for its repository: from the current folder upward."""
+"""TREE is searched from the current folder upward, as git searches for its repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patches that make a file, or take one away."""
+"""Patches that create or delete a file."""
 
 from __future__ import annotations
 
