@@ -1,3 +1,3 @@
-"""patchkit lands upstream sglang upgrades on forks by meaning, and takes them back byte for byte."""
+"""Backport sglang's speculative-decoding speedups to a diverged fork, and revert them byte for byte."""
 
 __version__ = "0.1.0"

@@ -228,8 +228,8 @@ def text_tools_in_brief() -> str:
     said = _text_tools()
     correct = {each["tool"]: each["correct"] for each in said["tools"]}
     return (
-        f"On {len(said['trees'])} drifted trees patchkit lands {correct['patchkit']} of {said['files']} changed files, "
-        f"`git am -3` {correct['git am -3']} correctly, counted against patchkit's own result; "
+        f"On {len(said['trees'])} drifted trees patchkit applies {correct['patchkit']} of {said['files']} changed "
+        f"files and `git am -3` {correct['git am -3']} correctly, measured against patchkit's own result; "
         "[docs/drift.md](docs/drift.md) describes the check."
     )
 
@@ -308,12 +308,12 @@ def _ported_humans(said: dict[str, Any]) -> str:
         for tool, tally in files.items()
     ]
     return (
-        "`humans` takes a project that keeps a patch for each release, and ports each to the next release that it "
-        "has one for. Of the classes and functions that a patch changes, those count as kept of which people made the "
+        "`humans` takes a project that keeps a patch for each release, and ports each patch to the next release that "
+        "has one. Of the classes and functions that a patch changes, those count as kept for which people made the "
         "same change for the later release:\n\n"
         + _table(["step", "kept", "equal", "different", "missing", "changed by people"], rows)
         + f"\n\nAll steps together, {count} files; {unfit} parts of a patch do not fit its release and are left out. "
-        "A text tool counts only with the files of which it leaves nothing:\n\n"
+        "Of a text tool, only the files of which it leaves nothing count:\n\n"
         + _table(["tool", "files landed (wrong)", "kept edits: equal", "different", "missing"], tools)
     )
 
@@ -328,9 +328,9 @@ def _ported_picks(said: dict[str, Any]) -> str:
     rows = [[tool, _share(tally, said["files"])] for tool, tally in said["tools"].items()]
     same, other = said["same"], len(said["other"])
     return (
-        "`picks` takes commits that name the commit of which they are a pick, and ports that to what they were made "
-        f"on. {said['commits']} picks, {said['files']} files; of {same + other} files that landed, {same} are what the "
-        f"picker made of them:\n\n{_table(['landed (wrong)', 'share'], rows)}"
+        "`picks` takes commits that name the commit that they were picked from, and ports that commit to the parent of "
+        f"the pick. {said['commits']} picks, {said['files']} files; of {same + other} files that landed, {same} equal "
+        f"the picker's:\n\n{_table(['landed (wrong)', 'share'], rows)}"
     )
 
 
@@ -625,7 +625,7 @@ def gained_elsewhere() -> str:
                 unsteady.append(f"{release} ({name})")
     listed = "; ".join(f"{name}: {', '.join(releases)}" for name, releases in said.items())
     if unsteady:
-        listed += f". Without a figure, since pairs of runs are over a quarter apart: {', '.join(unsteady)}"
+        listed += f". No figure, because pairs of runs differ by more than a quarter: {', '.join(unsteady)}"
     return f"Other releases at 8 layers. {listed}."
 
 
@@ -831,8 +831,8 @@ def many_refs() -> str:
     besides = _besides(said["load"])
     return (
         f"`patchkit matrix` over the last {said['runs'][0]['refs']} commits of upstream's main up to {commit} ({day}), "
-        f"each as a branch, and over {said['diverged'][0]['refs']} branches that left main anywhere; three of five "
-        f"change files that patches edit. {said['date'][:10]}, {said['jobs']} processes on {said['cores']} cores, "
+        f"each as a branch, and over {said['diverged'][0]['refs']} branches that leave main at any commit; three of "
+        f"five change files that patches edit. {said['date'][:10]}, {said['jobs']} processes on {said['cores']} cores, "
         f"which {besides}:\n\n"
         f"    {said['command']}\n\n"
         + _table(["kind", "run", *keys, "CPU s", "wall s", "MB of a process"], rows)
@@ -914,11 +914,11 @@ def pictures() -> dict[str, Plot]:
             lambda: plots.fill_ratios(_fills(), contenders),
         ),
         "text-tools": Plot(
-            "Bars: how many files of all trees each tool brought and has right, brought and has wrong, or left",
+            "Bars: how many files of all trees each tool applied correctly, applied wrongly, or left",
             lambda: plots.text_tools(_text_tools()["tools"], _text_tools()["files"]),
         ),
         "port": Plot(
-            "Lines: the share of files that each tool landed, and landed wrong, by how many commits the tree is older",
+            "Lines: the share of files that each tool landed, and landed wrong, by the age of the tree in commits",
             lambda: plots.ported(_ported()["backwards"]["distances"]),
         ),
         "metadata-floor": Plot(

@@ -1,4 +1,4 @@
-"""Fixtures of every room: pytest looks for them here; their code is in `support`."""
+"""Fixtures of every test folder, registered for pytest; their code is in `support`."""
 
 pytest_plugins = [
     "support.asked_once",

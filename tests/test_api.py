@@ -1,4 +1,4 @@
-"""What a script may call is one list, and naming it loads nothing."""
+"""The public API is one list, and importing it loads no module of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several tests share is made once: workers are given groups of tests, never single ones."""
+"""Shared fixtures are created once: workers receive groups of tests, never single ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages say what the commands print and what the code has."""
+"""The pages agree with the commands' output and the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stands for a fork's own attention backend, which upstream never saw."""
+"""A fork's own attention backend, which upstream does not have."""
 
 import torch
 from sglang.srt.layers.attention.base_attn_backend import AttentionBackend

@@ -68,7 +68,7 @@ def _with_unread(report: Report, tree: SourceTree) -> Report:
             message="a linked or unreadable folder, which was not audited",
             confidence=Confidence.CERTAIN,
             path=(),
-            guard="replace the link by the files and make them readable, or ignore it with --allow-unread",
+            guard="replace the link with the files and make them readable, or ignore it with --allow-unread",
         )
         for folder in tree.unread(SERVING)
     )

@@ -59,9 +59,7 @@ def guard(use: Use, expression: str, value: str) -> str:
             "device's lengths (patchkit apply pk-mirror-guards)"
         )
     if use is Use.ASSERT:
-        return (
-            f"replace the assertion by a branch for `{value} is None` that computes the lengths on the device"
-        )
+        return f"replace the assertion with a branch for `{value} is None` that computes the lengths on the device"
     if value.endswith("seq_lens_sum"):
         bound = "the batch size times the longest context"
         return f"if {value} is None: use {bound} as an upper bound, or sum the device tensor once"

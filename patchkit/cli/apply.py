@@ -245,6 +245,8 @@ def _print(
         console.emit(Apply.of(tree, applied, commits))
         return
     would = dry_run and bool(applied.files)
+    if would:
+        console.say("\nAfter apply:")
     console.say_states(applied.patches)
     for status in applied.patches:
         if status.patch.id in target.ids and status.state is State.NOT_APPLICABLE:

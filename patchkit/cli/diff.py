@@ -40,7 +40,10 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
         planned = diff(tree, patches, target.ids)
     _print(tree, planned, conflicts(planned), as_json=as_json)
     if any(name in asked for name in planned.left):
-        raise ConflictError(describe_conflicts(planned.patches), advice=f"patchkit status{target.tail}")
+        raise ConflictError(
+            describe_conflicts(planned.patches),
+            advice=f"edit that code, or run patchkit apply --markers{target.whole_tail}",
+        )
     if planned.left and not as_json:
         click.echo(f"\n{printable(describe_left(planned.left))}", err=True)
 

@@ -41,7 +41,8 @@ _SAID = {
         "onto",
         metavar="TREE|REF",
         multiple=True,
-        help="The tree to change (default: .). Several trees, or a REF, are only reported on.",
+        help="The tree to change (default: the tree that contains the current folder). Several trees, or a REF, are "
+        "only reported on.",
     ),
     click.option(
         "--repo",
@@ -49,7 +50,7 @@ _SAID = {
         default=".",
         metavar="REPO",
         type=click.Path(file_okay=False, path_type=Path),
-        help="The repository of COMMIT, RANGE and REF (default: .).",
+        help="The repository of COMMIT, RANGE and REF (default: the current one).",
     ),
     click.option(
         "--commit", "committing", is_flag=True, help="Commit it, with its author, date and message."
@@ -114,7 +115,7 @@ def command(
             else:
                 one = port(
                     source,
-                    open_tree(alone),
+                    open_tree(options.located(places[0])),
                     keep_going=keep_going,
                     markers=markers,
                     allow_dirty=allow_dirty,

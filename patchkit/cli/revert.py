@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from patchkit.cli import options
+from patchkit.errors import ConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,7 @@ def command(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Revert patches in TREE; your own changes since are kept.
+    """Revert patches in TREE; your own later changes are kept.
 
     Without PATCH, every patch is reverted, but a port that was committed is reverted only by its name. A group includes
     its opt-in patches that are applied.
@@ -52,13 +53,18 @@ def command(
     known = options.with_recorded(patches, arguments, installed=installed)
     target = options.target_of(arguments, installed, folders, known, everything=everything)
     tree = target.open()
-    with console.working(tree):
-        reverted, left = (
-            revert_what_can_be(tree, patches, target.ids)
-            if keep_going
-            else KeptGoing(revert(tree, patches, target.ids), {})
-        )
-        ports = () if target.ids else committed_ports(tree, patches)
+    try:
+        with console.working(tree):
+            reverted, left = (
+                revert_what_can_be(tree, patches, target.ids)
+                if keep_going
+                else KeptGoing(revert(tree, patches, target.ids), {})
+            )
+            ports = () if target.ids else committed_ports(tree, patches)
+    except ConflictError as error:
+        if not keep_going and len(target.ids) != 1:
+            error.advice += "; --keep-going reverts the other patches"
+        raise
     if as_json:
         console.emit(Revert.of(tree, reverted, left, ports))
         context.exit(1 if left else 0)

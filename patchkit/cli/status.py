@@ -103,6 +103,9 @@ def _say(tree: CheckoutTree, status: TreeStatus, tail: str, *, verbose: bool, as
     for name in status.unknown:
         console.say(f"  [yellow]?[/] {escaped(name)}")
     console.say_never_run(status.patches, tree.version)
+    if unreadable := _unreadable(tree):
+        console.say(f"\nNote: {escaped(unreadable)}")
+        return
     found = {console.group_of(each) for each in status.patches}
     if found & {State.PENDING, State.PARTIAL}:
         console.say_next(
@@ -110,3 +113,15 @@ def _say(tree: CheckoutTree, status: TreeStatus, tail: str, *, verbose: bool, as
         )
     elif State.APPLIED in found:
         console.say_next((f"revert{tail}", "reverts the patches"))
+
+
+def _unreadable(tree: CheckoutTree) -> str:
+    """Return why apply and revert cannot read the ledger, empty if they can."""
+    from patchkit.errors import TreeError
+    from patchkit.transaction.store import Store
+
+    try:
+        Store(tree.package).read()
+    except TreeError as error:
+        return str(error)
+    return ""

@@ -75,7 +75,7 @@ def apply(
             require_fitting(
                 planned,
                 asked,
-                f"--keep-going applies the others, --markers writes conflict markers to finish by hand{offer}",
+                f"--markers writes conflict markers to finish by hand{offer}",
             )
         if not markers:
             planned = planner.together(planned, origin(read, planner))

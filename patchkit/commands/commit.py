@@ -40,7 +40,7 @@ def commit(
         planner = Planner(read, patches, runtime)
         planned = fitting(lambda without: planner.plan(ids, only=only, without=without))
         if not keep_going:
-            require_fitting(planned, asked, "--keep-going applies the others")
+            require_fitting(planned, asked)
         return prepare(read, planner.together(planned, origin(read, planner)), patches)
 
     return committing(tree, whole(tree, prepared), patches, runtime)

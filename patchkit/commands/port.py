@@ -149,7 +149,7 @@ class Source:
         commits = listed.stdout.decode().split()
         if listed.returncode != 0 or not commits:
             raise UsageError(
-                f"{self._said} is neither a file nor a commit of {self._repository}",
+                f"{self._said} is neither a file nor a commit of {self._repository.resolve()}",
                 advice="name a diff, a commit or a range, and its repository with --repo",
             )
         return commits

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.commands.status import status
 from patchkit.plan.cache import statuses
+from patchkit.plan.status import State
 from patchkit.series.backports import IN_TREE
 from patchkit.tree.git import GitRepository, GitTree, place_of
 
@@ -35,14 +36,6 @@ def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move,
 
     A patch that is ``applied`` on ``ref`` was committed there by patchkit. Raise TreeError if there is no such ref.
     """
-    words = {
-        "upstream": "upstream has it there: drop yours",
-        "applied": "already committed there",
-        "pending": "applies there",
-        "partial": "applies there, partly present already",
-        "conflict": "conflicts there",
-        "not-applicable": "not applicable there",
-    }
     before = {said.patch.id: said for said in status(tree, patches)}
     with GitRepository(tree.root) as repository:
         after = statuses(GitTree(repository, ref, place_of(tree.package)), patches)
@@ -51,9 +44,23 @@ def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move,
             said.patch.id,
             before[said.patch.id].state.value,
             said.state.value,
-            words[said.state.value],
+            _said(before[said.patch.id].state, said.state),
             said.reason,
             said.patch.default or before[said.patch.id].state in IN_TREE,
         )
         for said in after
     )
+
+
+def _said(now: State, then: State) -> str:
+    words = {
+        State.UPSTREAM: "upstream has it there",
+        State.APPLIED: "already committed there",
+        State.PENDING: "applies there",
+        State.PARTIAL: "applies there, partly present already",
+        State.CONFLICT: "conflicts there",
+        State.NOT_APPLICABLE: "not applicable there",
+    }
+    # Only a change of patchkit's can be dropped.
+    is_ours = then is State.UPSTREAM and now in {State.APPLIED, State.PARTIAL}
+    return words[then] + (": drop yours" if is_ours else "")

@@ -44,10 +44,8 @@ if TYPE_CHECKING:
 Found = list[tuple[dict[str, bool], Outcome]]
 
 _MIRROR = "The CPU mirror of sequence lengths"
-_REFUSED = "The server refuses to start with these options."
-_NOTHING = (
-    "There is nothing to free: no step of a server without speculation copies sequence lengths to the host."
-)
+_REFUSED = "The server does not start with these options."
+_NOTHING = "No CPU mirror to free: a server without speculation copies no sequence lengths to the host."
 _ASSUMPTION = (
     f"No attention backend is given, so sglang chooses one by GPU and model; {ASSUMED}, its choice on "
     "Hopper, is assumed. Add --attention-backend NAME for another one."

@@ -328,7 +328,7 @@ class Arguments:
             if not name.startswith("-"):
                 if name.strip() and not where and (option is None or not option.several):
                     raise UsageError(
-                        f"{name}: not an option of the server or the value of one",
+                        f"{name}: neither a server option nor the value of one",
                         advice="name the TREE before the server's options",
                     )
                 continue  # A further value of an option that takes several.
@@ -480,7 +480,7 @@ def split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
     for word in split[:first]:
         if word != "env" and not any(_environment([word])):
             raise UsageError(
-                f"{word}: not a folder, an option of the server or its launch command",
+                f"{word}: neither a folder, a server option nor a launch command",
                 advice="name a TREE that exists, or type `python -m sglang.launch_server …` or `sglang serve …`",
             )
     return split[:first], split[first:]

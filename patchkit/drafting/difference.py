@@ -87,7 +87,8 @@ def of_commit(
     raw = git(root, "diff-tree", "-r", "-z", "--no-renames", "--raw", first, last, "--")
     if raw.returncode != 0:
         raise UsageError(
-            f"{asked}{commit}: not a commit of {root} that has a parent", advice="run git fetch there"
+            f"{asked}{commit}: {root.resolve()} has no such commit with a parent",
+            advice="run git fetch there, or name another commit",
         )
     words = raw.stdout.decode(errors="surrogateescape").split("\0")
     files: list[FileDiff] = []

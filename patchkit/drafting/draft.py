@@ -313,7 +313,7 @@ def _rewrite(file: _File, at: str, gone: _Body, come: _Body, todo: tuple[str, ..
 
 def _long(find: str) -> tuple[str, ...]:
     if len(find.splitlines()) > LONG:
-        return ("a long `find` matches few trees: replace what does not matter by `...`",)
+        return ("a long `find` matches few trees: replace what does not matter with `...`",)
     return ()
 
 

@@ -1,4 +1,7 @@
-"""Compute a row for each ref. Each distinct state of the files is examined once, and each result is cached at once."""
+"""Compute a row for each ref.
+
+Each distinct state of the files is examined once, and each result is cached immediately.
+"""
 
 from __future__ import annotations
 

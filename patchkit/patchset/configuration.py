@@ -89,7 +89,8 @@ class Configured:
         for place in places:
             if self.fork.kind(place) != FILE:
                 raise UsageError(
-                    f"{self.fork.label(place)} is not a regular file", advice="replace it by the file itself"
+                    f"{self.fork.label(place)} is not a regular file",
+                    advice="replace it with the file itself",
                 )
         return places
 
@@ -127,7 +128,9 @@ def baseline_of(fork: DiskFork) -> Path | None:
 def _own(fork: Fork) -> Configured | None:
     kind = fork.kind(NAME)
     if kind not in {"", FILE}:
-        raise UsageError(f"{fork.label(NAME)} is not a regular file", advice="replace it by the file itself")
+        raise UsageError(
+            f"{fork.label(NAME)} is not a regular file", advice="replace it with the file itself"
+        )
     return _configured(fork, fork.label(NAME), _table(fork, NAME)) if kind else None
 
 

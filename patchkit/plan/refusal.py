@@ -32,11 +32,16 @@ def describe_left(left: Mapping[str, str]) -> str:
     return f"Left out because of conflicts: {', '.join(left)}." if left else ""
 
 
-def require_fitting(plan: Plan, asked: Collection[str], remedy: str) -> None:
-    """Raise PlanConflictError, with the ``remedy`` as advice, if the plan leaves out a patch that was asked for."""
+def require_fitting(plan: Plan, asked: Collection[str], remedy: str = "") -> None:
+    """Raise PlanConflictError, with the ``remedy`` in its advice, if the plan leaves out a patch that was asked for."""
     if not any(name in asked for name in plan.left):
         return
     stuck = describe_conflicts(plan.patches)
     hardening = all(s.patch.id not in asked for s in plan.patches if s.state is State.CONFLICT)
-    alone = "--only leaves the hardening out, " if hardening else ""
-    raise PlanConflictError(f"{stuck}, so nothing was written", plan, advice=f"{alone}{remedy}")
+    remedies = [
+        "--only leaves the hardening out" if hardening else "",
+        "--keep-going applies the others" if plan.changes else "",
+        remedy,
+    ]
+    advice = ", ".join(filter(None, remedies)) or "edit that code and try again"
+    raise PlanConflictError(f"{stuck}, so nothing was written", plan, advice=advice)

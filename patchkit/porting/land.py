@@ -85,7 +85,7 @@ def land(sources: Sources, trees: Trees, name: str = "", *, watch: Watch | None 
 
 
 def _with_moves(sources: Sources) -> tuple[Sources, dict[str, str]]:
-    """Return a change whose files that go where one like them comes are renamed, and their new names by the old."""
+    """Return the change with renames in place of deleted files that have a similar new one, and new names by old."""
     gone = {file: before for file, (before, after) in sources.items() if before and after is None}
     come = {file: after for file, (before, after) in sources.items() if after and before is None}
     moves: dict[str, str] = {}
@@ -117,7 +117,7 @@ class Outlines:
         self.same = Same()
 
     def of(self, file: str, content: bytes) -> Item:
-        """Return a text as items; NoOutlineError or UnicodeDecodeError where it is no Python."""
+        """Return a text as items; NoOutlineError or UnicodeDecodeError if it is not Python."""
         if content not in self._found:
             self._found[content] = outlined(file, content)
         return self._found[content]

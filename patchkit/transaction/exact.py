@@ -39,13 +39,15 @@ def merged_exactly(file: str, base: bytes | None, ours: bytes | None, theirs: by
         text = made
     elif not is_python:
         raise ConflictError(
-            "the ported lines were edited since", where=file, advice="undo that edit and revert again"
+            "the ported lines were edited after the port",
+            where=file,
+            advice="undo that edit and revert again",
         )
     else:
         text = merge(file, base, ours, theirs, exact=True).text or b""
         if not _keeps_its_place(base, ours, theirs, text):
             raise ConflictError(
-                "other code was added inside a ported block since",
+                "other code was added inside a ported block",
                 where=file,
                 advice="move that code out of the block and revert again",
             )

@@ -42,7 +42,7 @@ def merge(
         return MergeResult(text, text)
     if base is None or ours is None or theirs is None:
         raise ConflictError(
-            "the file, which patchkit created or deleted, was edited since",
+            "the file, which patchkit created or deleted, was edited after apply",
             where=file,
             advice="move it elsewhere and revert again",
         )
@@ -51,7 +51,7 @@ def merge(
         left = _without_lost_signs(left, mine, was)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise ConflictError(
-            f"the file was edited since and is not valid Python ({error})",
+            f"the file was edited after apply and is not valid Python ({error})",
             where=file,
             advice="fix it and revert again",
         ) from None
@@ -406,9 +406,9 @@ class _Merge:
     def _edited(self, line: int) -> ConflictError:
         return self._conflict(
             line,
-            "patchkit's edit was edited since",
-            "restore these lines as apply left them, or use the version of patchkit that applied them, or, if the "
-            "whole file was replaced, undo it with git",
+            "code that patchkit wrote was edited after apply",
+            "restore these lines as apply wrote them, use the version of patchkit that applied them, or, if the whole "
+            "file was replaced, restore it with git,",
         )
 
     def _conflict(self, line: int, what: str, advice: str) -> ConflictError:

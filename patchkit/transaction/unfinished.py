@@ -55,7 +55,7 @@ def advice(block: Block) -> str:
     """Return how to resolve a conflict, for messages."""
     return (
         f"edit the code between the markers, remove them and run patchkit resolve {block.patch} {block.edit}, "
-        "or leave the edit out with resolve --give-up"
+        f"or leave the edit out with patchkit resolve --give-up {block.patch} {block.edit}"
     )
 
 

@@ -266,7 +266,7 @@ def _without_conflicts(file: str, was: bytes, stands: bytes) -> tuple[bytes, byt
     was, stands = without_same(was, stands)
     for block in blocks_in(was):
         raise StuckError(
-            f"the conflict of {block.patch} {block.edit} was edited since",
+            f"the conflict of {block.patch} {block.edit} was edited after apply",
             block.patch,
             where=file,
             advice=f"finish it, run patchkit resolve {block.patch} {block.edit} and revert again, or restore the "
@@ -319,7 +319,7 @@ def _require_unsigned(
                 )
                 line = next((found[-1] for found in places if found), 1)
                 raise StuckError(
-                    f"a comment of {name} would be left: its code was copied or edited since",
+                    f"a comment of {name} would be left: its code was copied or edited after apply",
                     name,
                     where=f"{file}:{line}",
                     advice="remove that code or that comment, or use the version of patchkit that applied it, and "
@@ -349,7 +349,7 @@ def _require_undone(
         name, edit = still[0]
         known = made[name, edit]
         raise StuckError(
-            f"{name}: {edit} would still be in place: its code was copied or moved since",
+            f"{name}: {edit} would still be in place: its code was copied or moved after apply",
             name,
             where=f"{known.file}: {known.site or 'module'}",
             advice="remove that code and revert again",

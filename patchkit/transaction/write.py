@@ -133,12 +133,12 @@ def place_of(tree: CheckoutTree, file: str, *, there: bool) -> Place:
         raise TreeError(f"{named} cannot be read ({error})", advice="restore it and try again") from error
     if not path.is_relative_to(tree.package):
         raise TreeError(
-            f"{named} is a link out of the tree, to {path}", advice="replace it by a copy of the file"
+            f"{named} is a link out of the tree, to {path}", advice="replace it with a copy of the file"
         )
     if not there and kind is not None:
         raise TreeError(f"{named} already exists", advice="move it away and try again")
     if kind is not None and not stat.S_ISREG(kind):
-        raise TreeError(f"{named} is not a regular file", advice="replace it by one")
+        raise TreeError(f"{named} is not a regular file", advice="replace it with one")
     *folders, name = path.relative_to(tree.package).parts
     return Place(tuple(folders), name)
 
@@ -185,7 +185,7 @@ def check_targets(tree: CheckoutTree, contents: Mapping[str, Contents]) -> Targe
         twin = next((other for other, known in places.items() if known == place), None)
         if twin is not None:
             raise TreeError(
-                f"{twin} and {file} are the same file", advice="replace the link by a copy of the file"
+                f"{twin} and {file} are the same file", advice="replace the link with a copy of the file"
             )
         aside = path.with_name(aside_of(place.name))
         if os.path.lexists(aside):

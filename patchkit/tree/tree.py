@@ -219,12 +219,12 @@ def open_tree(path: Path) -> CheckoutTree:
         return _checkout(package.resolve())
     if _is_bare(top):
         raise TreeError(
-            f"{path} is a bare repository, which holds no files",
+            f"{path} is a bare repository, which has no files",
             advice=f"run patchkit matrix {path} --refs HEAD to read its objects, or name a checkout or worktree of it",
         )
     raise TreeError(
-        f"{path} is not an sglang tree: it holds neither python/sglang nor sglang",
-        advice="name a folder that does",
+        f"{path} is not an sglang tree: it has neither python/sglang nor sglang",
+        advice="name an sglang checkout or package folder",
     )
 
 

@@ -1,4 +1,4 @@
-"""What is known of a value where two ways meet."""
+"""The abstract value after two branches join."""
 
 from __future__ import annotations
 

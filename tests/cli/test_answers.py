@@ -1,4 +1,4 @@
-"""Every ``--json`` answer is what its published JSON Schema says."""
+"""Every ``--json`` answer conforms to its published JSON Schema."""
 
 from __future__ import annotations
 

@@ -278,6 +278,32 @@ def test_revert_refuses_what_it_cannot_tell_apart(tree: CheckoutTree) -> None:
     assert everything(tree.root) == before
 
 
+def test_revert_of_several_advises_to_keep_going(tree: CheckoutTree) -> None:
+    run("apply", tree.root)
+    edit(tree, MIRROR, b"guard = 1", b"guard = 2")
+    assert "--keep-going reverts the other patches" in refusal("revert", tree.root, code=3)
+    assert "--keep-going" not in refusal("revert", tree.root, "t-guard", code=3)
+    assert "--keep-going" not in run("revert", tree.root, "--keep-going", code=1).output
+
+
+@pytest.mark.parametrize("ledger", ["{", '{"format": 99}'])
+def test_status_names_no_next_command_that_a_bad_ledger_refuses(tree: CheckoutTree, ledger: str) -> None:
+    run("apply", tree.root)
+    (tree.package / ".patchkit" / "ledger.json").write_text(ledger)
+    said = run("status", tree.root).stdout
+    why = refusal("revert", tree.root, code=4).splitlines()[0].removeprefix("error: ")
+    assert f"Note: {why}" in said
+    assert "Next" not in said
+
+
+def test_verify_does_not_call_a_conflict_applicable(tree: CheckoutTree, conflicting: Path) -> None:
+    said = run("verify", tree.root, "--patches", conflicting, code=1).stdout
+    (could,) = (line for line in said.splitlines() if line.endswith(" can be applied"))
+    assert "x-other" in could
+    assert "x-none" not in could
+    assert "x-none conflicts with this tree: patchkit diff x-none" in said
+
+
 def test_revert_needs_no_readable_code(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     run("apply", tree.root)
@@ -414,6 +440,20 @@ def test_keep_going_leaves_out_what_conflicts_and_what_requires_it(
     assert recorded(tree) == ("x-other",)
 
 
+def test_keep_going_is_advised_only_where_there_are_others(tree: CheckoutTree, conflicting: Path) -> None:
+    alone = run("apply", tree.root, "x-none", "--patches", conflicting, code=3).stderr
+    assert "--keep-going" not in alone
+    assert "--markers writes conflict markers" in alone
+    others = run("apply", tree.root, "x-none", "x-other", "--patches", conflicting, code=3).stderr
+    assert "--keep-going applies the others, --markers writes" in others
+
+
+def test_diff_of_a_conflict_names_a_command_that_works(tree: CheckoutTree, conflicting: Path) -> None:
+    advice = run("diff", tree.root, "x-none", "--patches", conflicting, code=3).stderr.splitlines()[-1]
+    assert advice.startswith("help: ")
+    run(*advice.partition(" patchkit ")[2].split(), code=1)
+
+
 def test_diff_of_a_conflict_says_so(tree: CheckoutTree, conflicting: Path) -> None:
     result = run("diff", tree.root, "x-none", "x-other", "--patches", conflicting, code=3)
     assert "+    c = 1" in result.stdout
@@ -423,6 +463,12 @@ def test_diff_of_a_conflict_says_so(tree: CheckoutTree, conflicting: Path) -> No
 def test_dry_run_says_what_would_change(tree: CheckoutTree) -> None:
     assert sorted(answer("apply", tree.root, "--dry-run")["changed_files"]) == sorted([MIRROR, CRLF, ABRUPT])
     assert "Would change 3 files." in run("apply", tree.root, "--dry-run").stdout
+
+
+def test_dry_run_says_that_its_states_are_those_after_apply(tree: CheckoutTree) -> None:
+    assert run("apply", tree.root, "--dry-run").stdout.startswith("\nAfter apply:\n")
+    run("apply", tree.root)
+    assert "After apply" not in run("apply", tree.root, "--dry-run").stdout
 
 
 def test_dry_run_refuses_what_apply_would(tree: CheckoutTree) -> None:

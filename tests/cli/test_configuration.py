@@ -1,4 +1,4 @@
-"""A fork says once what it wants, and every command goes by it."""
+"""A fork's configuration applies to every command."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ def test_a_link_a_pipe_and_a_huge_file_are_refused_and_not_read(fork: CheckoutTr
     for make in kinds:
         path.unlink()
         make()
-        assert f"{path} is not a regular file\nhelp: replace it by the file itself" in refusal(
+        assert f"{path} is not a regular file\nhelp: replace it with the file itself" in refusal(
             "status", fork.root
         )
         path.rmdir() if path.is_dir() and not path.is_symlink() else None

@@ -1,4 +1,4 @@
-"""A conflict that a person finishes: it is shown, and what the edit wanted to do beside what was found."""
+"""Conflicts resolved by hand: the report shows the found code and the intended change."""
 
 from __future__ import annotations
 

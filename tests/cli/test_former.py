@@ -1,4 +1,4 @@
-"""The names of the last release do what they did, and say on one line of stderr what to type now."""
+"""The former names of commands still work, and print the new name in one line on stderr."""
 
 from __future__ import annotations
 

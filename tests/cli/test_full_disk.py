@@ -1,4 +1,4 @@
-"""On a disk that takes no byte more a command refuses in a sentence, and leaves nothing half written."""
+"""On a full disk a command fails with one sentence, and leaves nothing half written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of patches are named wherever patches are, and what does not fit keeps nobody else out."""
+"""A group can be named wherever a patch can, and a patch that does not fit leaves the others applicable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stranger meets first: commands in groups, each said in one line, and every option explained."""
+"""Help: commands in groups, each with one line, and every option explained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hostile patch or tree says is shown, never obeyed, and a malformed patch is refused in one sentence."""
+"""Text of a hostile patch or tree is printed escaped, and a malformed patch is refused in one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A repository whose tree objects no git wrote leads no command out of its folder."""
+"""A repository with crafted tree objects leads no command out of its folder."""
 
 from __future__ import annotations
 

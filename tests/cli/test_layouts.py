@@ -1,4 +1,4 @@
-"""Wherever a repository has the package, and whatever a fork called it, every command says and does the same."""
+"""Every command behaves the same wherever a repository has the package and whatever its name is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows that a fork's list of backports wants are read off the tree, its ledger and a verification."""
+"""The rows of a fork's list of backports come from the tree, its ledger and a verification."""
 
 from __future__ import annotations
 

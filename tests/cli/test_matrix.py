@@ -43,6 +43,7 @@ def test_text_has_a_line_a_ref_and_each_conflict_once(fork: CheckoutTree) -> Non
     assert text.count("the tree has no Mirror") == 3
     assert "  2  t-flag" in text
     assert "2 refs, 2 distinct states" in text
+    assert "1 ref, 1 distinct state, " in run("matrix", fork.root, "--refs", "a").stdout
 
 
 def test_json_is_the_structure(fork: CheckoutTree) -> None:
@@ -145,4 +146,4 @@ def test_a_link_in_git_is_refused_as_on_disk(fork: CheckoutTree) -> None:
     git(fork.root, "add", ".")
     git(fork.root, "commit", "-qm", "A link")
     (row,) = json.loads(run("matrix", fork.root, "--refs", "b", "--json", code=1).stdout)["rows"]
-    assert "patchkit.toml is not a regular file: replace it by the file itself" in row["error"]
+    assert "patchkit.toml is not a regular file: replace it with the file itself" in row["error"]

@@ -1,4 +1,4 @@
-"""`patchkit test` without trees: a patch of one's own is wrong before anybody applies it."""
+"""`patchkit test` without trees: errors of your own patch are found before it is applied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``patchkit port``: what somebody else wrote comes to a tree that drifted, and nothing of it goes wrong unsaid."""
+"""``patchkit port``: a change of others is made in a drifted tree, and every failure is reported."""
 
 from __future__ import annotations
 
@@ -713,7 +713,7 @@ def test_a_line_of_a_port_that_a_person_rewrote_is_not_left_in_silence(main_line
     run("port", changed(main_line, LENT, FAR), "--repo", main_line, "--onto", fork)
     drifted(fork, (b"        reader.due = due\n", b"        reader.due = due + 1\n"))
     stands = everything(fork)
-    assert "edited since" in run("revert", fork, "77", code=3).output
+    assert "edited after" in run("revert", fork, "77", code=3).output
     assert everything(fork) == stands
 
 

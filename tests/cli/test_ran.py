@@ -1,4 +1,4 @@
-"""Commands say of a patch where it ran, and that it never ran on the release that it is written to."""
+"""Commands show where a patch ran on a GPU, and whether it never ran on the release it is applied to."""
 
 from __future__ import annotations
 

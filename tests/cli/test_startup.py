@@ -1,4 +1,4 @@
-"""What a command does not need it does not load: the first answer of each command stays quick."""
+"""Commands load only the modules that they need, so that each starts quickly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TREE is looked for as git looks for its repository: from the current folder upward."""
+"""TREE is searched from the current folder upward, as git searches for its repository."""
 
 from __future__ import annotations
 
@@ -58,6 +58,14 @@ def test_matrix_export_new_and_test_take_it_too(checkout: CheckoutTree, below: P
     assert (trial["tree"], trial["problems"]) == (str(checkout.root), [])
     own = add_patch(tmp_path / "own", "t-own", attribute(MIRROR, "Mirror", "own = 1")).parent
     assert answer("test", own, "--on", ".")[0]["tree"] == str(checkout.root)
+
+
+@pytest.mark.parametrize("onto", [(), ("--onto", ".")])
+def test_port_takes_it_too(checkout: CheckoutTree, below: Path, onto: tuple[str, ...]) -> None:
+    (checkout.package / MIRROR).write_text("depth = 2\n")
+    git(checkout.root, "commit", "-qam", "Change")
+    ran = run("port", "HEAD", *onto, "--dry-run")
+    assert f"note: using the sglang tree in {checkout.root}" in ran.stderr
 
 
 @pytest.mark.parametrize("place", [".", "python", "python/sglang"])

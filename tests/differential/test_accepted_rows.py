@@ -1,4 +1,4 @@
-"""A draft-extend computes logits of the last accepted token of each request, and hands on what it handed on before."""
+"""A draft-extend computes logits of the last accepted token of each request, and passes on the same values."""
 
 from __future__ import annotations
 

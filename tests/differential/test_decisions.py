@@ -1,4 +1,4 @@
-"""Who keeps the mirror: the successor's decision wherever it has one, and a mirror kept where nobody can tell."""
+"""Which servers keep the mirror: as upstream's release decides where it does, and kept where that is unknown."""
 
 from __future__ import annotations
 

@@ -307,7 +307,7 @@ def test_speculative_v1_keeps_it(fork: Path) -> None:
 
 def test_without_speculation_there_is_nothing_to_free(fork: Path) -> None:
     answer: Any = json.loads(run(fork, "--attention-backend", "held", "--json").stdout)
-    assert (answer["kept"], answer["verdict"].startswith("There is nothing to free")) == (False, True)
+    assert (answer["kept"], answer["verdict"].startswith("No CPU mirror to free")) == (False, True)
 
 
 def test_without_a_backend_the_assumption_is_said(fork: Path) -> None:
@@ -461,7 +461,7 @@ def test_a_value_that_the_command_lines_parser_refuses_is_refused_first_in_its_w
     if refused:
         assert refused.where.startswith(f"srt/{file}.py:")
         answer: Any = json.loads(run(fork, *words.split(), "--json", code=1).stdout)
-        assert answer["verdict"] == "The server refuses to start with these options."
+        assert answer["verdict"] == "The server does not start with these options."
         assert answer["refused"] == {"why": why, "where": refused.where, "remedies": []}
 
 
@@ -787,7 +787,7 @@ def test_a_word_that_is_neither_a_tree_nor_the_servers_is_refused(
     fork: Path, words: tuple[str, ...], named: str
 ) -> None:
     said = run(fork, *words, code=2).stderr
-    assert f"error: {named}: not a" in said
+    assert f"error: {named}: neither a" in said
     assert "TREE" in said
 
 
@@ -795,7 +795,7 @@ def test_a_tree_that_does_not_exist_is_the_error_outside_of_every_tree(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "error: no-such-tree: not a folder" in run("no-such-tree", *EAGLE, code=2).stderr
+    assert "error: no-such-tree: neither a folder" in run("no-such-tree", *EAGLE, code=2).stderr
 
 
 def test_an_option_with_several_values_is_taken(fork: Path) -> None:
@@ -959,7 +959,7 @@ def test_one_branch_is_named_where_a_server_would_not_start_with_several(fork: P
     (fork / "srt" / "server_args.py").write_bytes(arguments)
     words = ("--attention-backend", "free", *EAGLE, "--speculative-eagle-topk", "4", "--json")
     answer: Any = json.loads(run(fork, *words, code=1).stdout)
-    assert answer["verdict"] == "The server refuses to start with these options."
+    assert answer["verdict"] == "The server does not start with these options."
     assert answer["refused"]["where"].startswith("srt/speculative/draft_utils.py:")
     assert answer["refused"]["remedies"] == ["--speculative-eagle-topk 1"]
 
@@ -982,7 +982,7 @@ def test_a_server_that_its_settings_refuse_is_said_to_be_refused_before_anything
     _checking(fork, TOO_MANY)
     line = (fork / "srt" / "server_args.py").read_text().split("raise ValueError")[0].count("\n") + 1
     verdict, _, why, way = run(fork, *SEVERAL, code=1).stdout.splitlines()[:4]
-    assert verdict == "The server refuses to start with these options."
+    assert verdict == "The server does not start with these options."
     assert why == f"ValueError: free takes one branch, not 4 (srt/server_args.py:{line})"
     assert way.strip() == "starts with: --speculative-eagle-topk 1"
     answer: Any = json.loads(run(fork, *SEVERAL, "--json", code=1).stdout)

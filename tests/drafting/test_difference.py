@@ -1,4 +1,4 @@
-"""What diffs come as: bent by mail programs, cut off, of files that are no Python, one after the other."""
+"""Diffs as they occur: mangled by mail programs, truncated, of files other than Python, in a series."""
 
 from __future__ import annotations
 

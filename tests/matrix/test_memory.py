@@ -1,4 +1,4 @@
-"""What is remembered of earlier runs is used while it is whole, and made anew where it is not."""
+"""Cached results of earlier runs are used while intact, and computed again otherwise."""
 
 from __future__ import annotations
 

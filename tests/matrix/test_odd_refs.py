@@ -1,4 +1,4 @@
-"""One odd ref costs its own cells, and nothing of the others'."""
+"""An unusual ref affects only its own cells."""
 
 from __future__ import annotations
 

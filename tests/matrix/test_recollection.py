@@ -1,4 +1,4 @@
-"""What is told with what is known of other trees is what is told without."""
+"""Answers that reuse results for other trees equal answers computed without them."""
 
 from __future__ import annotations
 

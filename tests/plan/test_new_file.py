@@ -1,4 +1,4 @@
-"""A patch that makes a file: planned, applied, recognised, built on, and taken back."""
+"""A patch that creates a file: planned, applied, recognised, extended by another patch, and reverted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is planned for a tree comes from one planner: of what stands, of other contents, of what stood before."""
+"""All plans for a tree come from one planner: for its current, other, or original contents."""
 
 from __future__ import annotations
 

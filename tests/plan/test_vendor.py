@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -122,6 +123,19 @@ def test_verify_knows_the_runtime_in_the_tree(tree: CheckoutTree) -> None:
     found = verdict(tree)
     assert found["imports"] == []
     assert found["ledger"] == []
+
+
+def test_verify_of_a_deleted_runtime_names_commands_that_restore_it(tree: CheckoutTree) -> None:
+    vendor(tree)
+    shutil.rmtree(tree.package / FOLDER)
+    results = api.verify(tree, load.patches(), Criteria(Confidence.CERTAIN)).results
+    (imports,) = (result for result in results if result.check == "imports")
+    assert "patchkit revert, then patchkit apply --runtime vendored" in {
+        finding.guard for finding in imports.findings
+    }
+    api.revert(tree, load.patches())
+    vendor(tree)
+    assert verdict(tree)["imports"] == []
 
 
 def test_verify_finds_a_runtime_that_somebody_took_out(tree: CheckoutTree) -> None:

@@ -1,4 +1,4 @@
-"""A change of several files lands in a tree that is held in memory, and what comes out is whole."""
+"""A change of several files is made in a tree in memory, and the result is complete."""
 
 from __future__ import annotations
 

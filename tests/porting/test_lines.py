@@ -1,4 +1,4 @@
-"""Texts that are no Python are merged line by line, and what does not fit is said."""
+"""Texts other than Python are merged line by line, and conflicts are reported."""
 
 from __future__ import annotations
 

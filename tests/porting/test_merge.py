@@ -1,4 +1,4 @@
-"""What one version of a program changes of another is made in a third, which drifted, or it is said why not."""
+"""The change between two versions of a program is made in a third, drifted one, or the reason is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Three versions of a statement become one, or clash."""
+"""Three versions of a statement are merged, or conflict."""
 
 from __future__ import annotations
 

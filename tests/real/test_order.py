@@ -1,4 +1,4 @@
-"""A release with patches that came one after the other, in whatever order, is the release with all of them."""
+"""A release patched one patch at a time, in any order, equals the release patched with all of them."""
 
 from __future__ import annotations
 

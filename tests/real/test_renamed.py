@@ -1,4 +1,4 @@
-"""A fork that gave the package another name gets code that says that name."""
+"""A fork with a renamed package gets code with that name."""
 
 from __future__ import annotations
 

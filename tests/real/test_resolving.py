@@ -1,4 +1,4 @@
-"""A fork's own copy of the lengths to the host: a person finishes what 26128 leaves there, once for all branches."""
+"""A fork's own copy of the lengths to the host: 26128's conflict is resolved by hand, once for all branches."""
 
 from __future__ import annotations
 

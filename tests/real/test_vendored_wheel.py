@@ -1,4 +1,4 @@
-"""A wheel built from a release with the runtime inside works where patchkit is not."""
+"""A wheel of a release with a vendored runtime works where patchkit is not installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A draft's attention backend is told from its target's by name."""
+"""A draft's attention backend is distinguished from its target's by name."""
 
 from __future__ import annotations
 

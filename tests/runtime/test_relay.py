@@ -1,4 +1,4 @@
-"""What one step hands to the next without the future map's rows."""
+"""What one step passes to the next without the future map's rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A part of the matrix of interruptions; the whole of it is a script's business."""
+"""A part of the interruption matrix; `scripts/crash_matrix.py` runs all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A few of the altered files; minutes of them are a script's business."""
+"""A few mutated files; `scripts/fuzz.py` tries many more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a newcomer and a build machine type: it works, or one sentence says what is missing."""
+"""The scripts of newcomers and CI work, or print one sentence about what is missing."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def test_code_inside_a_port_that_a_person_edited_is_refused(
     port(theirs, fork, 77, LATER)
     commit_own(fork, OVER)
     clone = clone_of(fork, tmp_path)
-    assert "edited since" in refused(clone, "77")
+    assert "edited after" in refused(clone, "77")
 
 
 def test_a_port_that_git_reverted_is_nothing_to_revert(

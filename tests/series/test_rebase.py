@@ -47,6 +47,23 @@ def moves(tree: CheckoutTree, ref: str) -> dict[str, tuple[str, str]]:
     return {move.patch: (move.now, move.then) for move in api.rebase_check(tree, load.patches(), ref)}
 
 
+def test_only_a_patch_that_is_applied_can_be_dropped(fork: CheckoutTree) -> None:
+    git(fork.root, "checkout", "-qb", "newer", "plain")
+    text = (fork.package / MIRROR).read_text()
+    (fork.package / MIRROR).write_text(text.replace("copies = 0", "copies = 0\n    guard = 1"))
+    git(fork.root, "commit", "-qam", "Upstream has one")
+    git(fork.root, "checkout", "-q", "vendor")
+    (said,) = [
+        each.said for each in api.rebase_check(fork, load.patches(), "newer") if each.patch == "t-guard"
+    ]
+    assert said == "upstream has it there"
+    patched(fork, "vendor")
+    (said,) = [
+        each.said for each in api.rebase_check(fork, load.patches(), "newer") if each.patch == "t-guard"
+    ]
+    assert said == "upstream has it there: drop yours"
+
+
 def test_each_patch_is_told_what_it_will_be(fork: CheckoutTree) -> None:
     git(fork.root, "checkout", "-qb", "newer", "plain")
     text = (fork.package / MIRROR).read_text()

@@ -1,1 +1,1 @@
-"""What several rooms of tests share: toy trees, releases, trees with upstream's changes taken out, driven trees."""
+"""Fixtures and helpers of several test folders: toy trees, releases, backdated trees, driven trees."""

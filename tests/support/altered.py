@@ -1,4 +1,4 @@
-"""Texts that somebody or something has altered: JSON, patch files and sources, each by a number that tells how."""
+"""Mutated JSON texts, patch files and sources; a number selects the mutation."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _WORDS = (
 
 
 def altered_json(text: bytes, seed: int) -> bytes:
-    """Change a text of JSON in one of many ways: bytes, values, keys, depth."""
+    """Mutate a JSON text: bytes, values, keys or depth."""
     chance = random.Random(seed)
     if chance.random() < 0.4:
         return _with_odd_bytes(text, chance)
@@ -84,7 +84,7 @@ def _values(value: Any) -> Iterator[Any]:
 
 
 def _changed(value: Any, chance: random.Random, others: Sequence[Any]) -> Any:
-    """Replace one value, or a key, somewhere in a JSON value, often by one of its kind from elsewhere in it."""
+    """Replace one value or key in a JSON value, often with one of the same kind from elsewhere in it."""
     if isinstance(value, dict) and value and chance.random() < 0.9:
         key = chance.choice(list(value))
         if chance.random() < 0.2:
@@ -99,7 +99,7 @@ def _changed(value: Any, chance: random.Random, others: Sequence[Any]) -> Any:
 
 
 def altered_text(text: bytes, seed: int, parse: Callable[[bytes], object]) -> bytes:
-    """Change lines, words or bytes of a patch file or a source, or nest something deep; mostly so that it parses."""
+    """Mutate lines, words or bytes of a patch file or source, or nest something deeply; most results parse."""
     chance = random.Random(seed)
     tries = chance.choice([1, 10, 10, 10])
     for _ in range(tries):

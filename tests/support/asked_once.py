@@ -1,4 +1,4 @@
-"""What git says of commits is asked once for as long as they stand: a story asks it hundreds of times."""
+"""Cache git's answers about commits until the repository changes; a story test repeats each query hundreds of times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from subprocess import CompletedProcess
 
 _OF_COMMITS = frozenset(("cat-file", "config", "diff-tree", "grep", "log", "ls-tree", "rev-parse"))
-"""What answers from a repository's settings, references and objects alone; ``ls-files`` reads the index as well."""
+"""Git commands that depend only on settings, references and objects; ``ls-files`` also reads the index."""
 _CONFIG = """\
 [user]
 name = A Person
@@ -31,7 +31,7 @@ templateDir =
 
 
 def standing(top: Path) -> dict[str, bytes]:
-    """Return what a repository's ``.git`` says of its commits: settings, references and where its history ends."""
+    """Return the files of ``.git`` that answers about commits depend on: settings, references, shallow boundary."""
     own = f"{top}/.git"
     paths = [f"{own}/{name}" for name in ("HEAD", "config", "packed-refs", "shallow")]
     paths += [f"{folder}/{name}" for folder, _, names in os.walk(f"{own}/refs") for name in names]
@@ -43,7 +43,7 @@ def standing(top: Path) -> dict[str, bytes]:
 
 
 def head(top: Path) -> bytes:
-    """Return the commit that a checkout has as HEAD."""
+    """Return a checkout's HEAD commit."""
     said = standing(top)
     name = said["HEAD"].strip().removeprefix(b"ref: ")
     lines = (line.split(b" ") for line in said.get("packed-refs", b"").splitlines())
@@ -52,16 +52,16 @@ def head(top: Path) -> bytes:
 
 
 def _objects(top: Path) -> list[tuple[str, int]]:
-    """Return the folders of a repository's objects, and when one was last added to each."""
+    """Return the folders of a repository's objects with the time of their last addition."""
     with os.scandir(f"{top}/.git/objects") as folders:
         return [(folder.name, folder.stat().st_mtime_ns) for folder in folders]
 
 
 @contextmanager
 def asking_once(folder: Path) -> Iterator[None]:
-    """Remember, for each checkout as it stands, what git answers patchkit; ``folder`` is for git's settings.
+    """Cache git's answers to patchkit for each state of a checkout; ``folder`` is for git's settings.
 
-    Nobody's git works in the background, and what is asked within another worktree is asked each time.
+    No git process runs in the background; queries within another worktree are not cached.
     """
     answers: dict[object, CompletedProcess[bytes]] = {}
     run = asking._run
@@ -89,6 +89,6 @@ def asking_once(folder: Path) -> Iterator[None]:
 
 @pytest.fixture
 def asked_once(tmp_path: Path) -> Iterator[None]:
-    """Let git be asked once, as ``asking_once`` has it."""
+    """Cache git's answers with ``asking_once``."""
     with asking_once(tmp_path):
         yield

@@ -1,4 +1,4 @@
-"""Small programs for the audit: a prelude with the bare shape of sglang, and marked cases."""
+"""Small programs for the audit: a prelude with a minimal sglang, and marked cases."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A release that has upstream's patches, with upstream's patches taken out of it again.
+"""A release that has upstream's patches, with these patches removed.
 
-No release is shaped like upstream's main branch of June 2026 and lacks the patches; this tree is one that does. Some
-functions can be given a form that main had earlier still. What each function loses is data (`backdate/*.toml`) in the
-pattern language of patches: an `edit` gives the code that it matches an older form, a `drop` takes away names that a
-module, a class or a function's parameters bind.
+No release has the form of upstream's main branch of June 2026 without the patches; this tree does. Some
+functions can be given an even earlier form of main. What each function loses is data (`backdate/*.toml`) in the
+pattern language of patches: an `edit` gives the code that it matches an older form, a `drop` takes away names
+that a module, a class or a function's parameters bind.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "backdate"
 RELEASE = "0.5.13"
 LAST_FIRST = ("25002", "26824", "26738", "26128", "26241", "25925")
-"""Upstream's patches in the order in which they come out: each one before those that it builds on."""
+"""Upstream's patches in the order of removal: each one before those that it builds on."""
 KEPT = ("24954", "26313", "26397", "26424", "26800", "26941", "27338", "27360", "27372")
 """Patches whose upstream form the backdated release keeps."""
 
@@ -56,7 +56,7 @@ class _Place(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid
 
 
 class Edit(_Place, frozen=True, kw_only=True, tag="edit", forbid_unknown_fields=True):
-    """Code gets the form that it had."""
+    """Code is given its earlier form."""
 
     find: str
     code: str
@@ -88,14 +88,14 @@ class Drop(_Place, frozen=True, kw_only=True, tag="drop", forbid_unknown_fields=
 
 
 class Backdate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What undoes one of upstream's patches."""
+    """The changes that undo one of upstream's patches."""
 
     why: str
     changes: tuple[Edit | Drop, ...] = msgspec.field(name="change")
 
 
 class _Dropping(cst.CSTTransformer):
-    """Leave out the methods, functions, annotated attributes, parameters and imports of some names."""
+    """Remove the methods, functions, annotated attributes, parameters and imports with some names."""
 
     def __init__(self, names: Collection[str]) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ class _Dropping(cst.CSTTransformer):
 
 
 def backdate(tree: Tree, patches: Sequence[str] = LAST_FIRST) -> OverlayTree:
-    """Return ``tree`` without ``patches``; AssertionError if it lacks any of what they have."""
+    """Return ``tree`` without ``patches``; AssertionError if it lacks a part of one."""
     modules: dict[str, cst.Module] = {}
     for patch in patches:
         undoing = msgspec.toml.decode((FOLDER / f"{patch}.toml").read_bytes(), type=Backdate)
@@ -168,5 +168,5 @@ def lay_out(tree: OverlayTree, releases: Releases, folder: Path) -> CheckoutTree
 
 @pytest.fixture(scope="session")
 def backdated(releases: Releases) -> OverlayTree:
-    """The release without any of upstream's patches, which is nowhere on disk."""
+    """The release without any of upstream's patches, in memory only."""
     return backdate(releases.tree(RELEASE))

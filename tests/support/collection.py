@@ -1,8 +1,8 @@
 """Tests that share something expensive run in one worker, and those that need a release are marked `release`.
 
-`pytest -n 2 --dist loadgroup` gives every test of a group to one worker, which then makes once what the group has
-in common. Groups that need no release come first, while the worker is small: some of their tests fork it hundreds of
-times. Of the others those that take longest are handed out first, so that no worker is left alone with one at the end.
+`pytest -n 2 --dist loadgroup` runs all tests of a group in one worker, which creates their common fixtures
+once. Groups that need no release come first, while the worker is small: some of their tests fork it hundreds of
+times. Of the others the longest are scheduled first, so that no worker ends with one alone.
 """
 
 from __future__ import annotations
@@ -78,16 +78,16 @@ def group_of(test: str) -> str:
 
 
 class _Groups(LoadScopeScheduling):  # type: ignore[misc]
-    """Hands out groups; xdist's own `loadgroup` writes them into an attribute that pytest 9.2 no longer reads."""
+    """Schedules groups; xdist's own `loadgroup` writes them to an attribute that pytest 9.2 no longer reads."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
 
     def remove_node(self, node: WorkerController) -> str | None:
-        """Hand out again what a lost worker had not run; return the test that it was lost in, which failed.
+        """Reschedule the tests that a crashed worker had not run; return the test that it crashed in, which failed.
 
-        xdist's own would also hand out the groups that were done, and a worker whose first group is empty
-        would be given no other: the run would not end.
+        xdist's own method would also reschedule the finished groups, and a worker whose first group is empty
+        would get no other, so the run would not end.
         """
         left = {
             group: {test: False for test, done in tests.items() if not done}
@@ -111,13 +111,13 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]
 
 
 _ENOUGH = 3_000_000
-"""Blocks of memory, some 300 MB, that tests may leave before what they kept no longer use of syntax trees goes."""
+"""Allocated memory blocks, about 300 MB, after which syntax trees that were not used for a while are released."""
 _bound = sys.maxsize
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Look for garbage only where much has piled up, and never among what was imported and collected."""
+    """Collect garbage only when much has accumulated, and never among imported modules and collected tests."""
     global _bound  # noqa: PLW0603
     gc.collect()
     gc.freeze()
@@ -127,7 +127,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown() -> None:
-    """Let go of syntax trees that were not used for a while, and of garbage, where tests have left many."""
+    """Release syntax trees that were not used for a while, and collect garbage, if tests have left many objects."""
     global _bound  # noqa: PLW0603
     if sys.getallocatedblocks() > _bound:
         collector.forget_unused()
@@ -136,7 +136,7 @@ def pytest_runtest_teardown() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
-    """Hand tests out by these groups where groups are asked for."""
+    """Schedule tests by these groups if ``--dist loadgroup`` is given."""
     return _Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
@@ -144,16 +144,17 @@ _RELEASE = re.compile(r"\d+\.\d+\.\d+(\.post\d+)?")
 
 
 def _release(item: pytest.Item) -> str:
-    """Return the release that a test is given, empty if none."""
+    """Return the release that a test is parametrized with, empty if none."""
     given = item.callspec.params.values() if hasattr(item, "callspec") else ()
     return next((name for name in given if isinstance(name, str) and _RELEASE.fullmatch(name)), "")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests; in a worker, also put them in the order in which their groups are handed out.
+    """Mark the tests; in a worker, also sort them in the order in which their groups are scheduled.
 
-    Those of a module that are given the same release follow one another: what it is parsed to is kept for a while.
+    Tests of a module with the same release run one after the other, because its syntax trees are cached for a
+    while.
     """
     modules = {path: number for number, path in enumerate(dict.fromkeys(item.path for item in items))}
     items.sort(key=lambda item: (modules[item.path], _release(item)))

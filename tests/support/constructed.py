@@ -1,4 +1,4 @@
-"""What a start on a CPU makes of each patched release: tables that a test holds and documentation is made from."""
+"""What a start on a CPU constructs in each patched release: tables that a test checks and docs are generated from."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ RELEASES = (
     *("0.5.11", "0.5.12", "0.5.12.post1", "0.5.13", "0.5.13.post1", "0.5.14", "0.5.15", "0.5.15.post1"),
     *("0.5.16", "0.5.17", "0.5.18", "0.5.19", "0.5.20", "0.5.21", "0.5.22", "0.5.23"),
 )
-"""The releases that patches are made for, oldest first."""
+"""The supported releases, oldest first."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A server that is started: who speculates, attention backends of its prefill and decode, the model's family."""
+    """A server to start: its algorithm, attention backends of prefill and decode, the model's family."""
 
     worker: str
     backends: str
     family: str = "llama"
     plan_stream: bool = False
     lacking: tuple[str, ...] = ()
-    """Releases in which it takes what a CPU has not."""
+    """Releases in which it needs a GPU."""
 
 
 CASES = (
@@ -84,7 +84,7 @@ CONSTRUCTED = {
     "TritonAttnBackend": ("0.5.11", "0.5.23"),
     "TritonMultiStepDraftBackend": ("0.5.11", "0.5.23"),
 }
-"""Classes of which a start makes an object, with the first and the last release where it does."""
+"""Classes that a start instantiates, with the first and the last release in which it does."""
 
 PATCHES = {
     "25002": ("0.5.11", "0.5.12.post1"),
@@ -126,11 +126,11 @@ PATCHES = {
     "pk-trtllm-mha-opt-out": ("0.5.11", "0.5.13.post1"),
     "pk-verify-outputs": ("0.5.11", "0.5.14"),
 }
-"""Patches that wrote in such a class or its bases, or in a function that a start calls, where they apply."""
+"""Patches that changed such a class, its bases, or a function that a start calls, where they apply."""
 
 
 def on(release: str, spans: Mapping[str, tuple[str, str]]) -> frozenset[str]:
-    """Return what a table has for a release."""
+    """Return a table's entry for a release."""
     at = RELEASES.index(release)
     return frozenset(
         name for name, ends in spans.items() if RELEASES.index(ends[0]) <= at <= RELEASES.index(ends[1])

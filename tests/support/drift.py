@@ -1,4 +1,4 @@
-"""What forks do to a file without changing what it means, done to any Python file, and taken out again to compare."""
+"""Changes that forks make without changing a file's meaning, for any Python file, and their removal for comparison."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MEMBER = "DriftBackend"
 
 
 def formatted(code: bytes, width: int, quotes: str) -> bytes:
-    """Return the code as a formatter of other settings writes it."""
+    """Return the code formatted with other settings."""
     options = ("--isolated", "--line-length", str(width), "--config", f"format.quote-style = '{quotes}'")
     command = (
         sys.executable,
@@ -36,7 +36,7 @@ def formatted(code: bytes, width: int, quotes: str) -> bytes:
 
 
 def rewritten(*changes: Callable[[ast.Module], object]) -> Callable[[bytes], bytes]:
-    """Return a function of source code that does ``changes`` to its syntax tree, one after the other."""
+    """Return a function of source code that makes ``changes`` to its syntax tree, in order."""
 
     def apply(code: bytes) -> bytes:
         module = ast.parse(code)
@@ -48,12 +48,12 @@ def rewritten(*changes: Callable[[ast.Module], object]) -> Callable[[bytes], byt
 
 
 def functions(module: ast.AST) -> Iterator[Function]:
-    """Yield every function, nested ones too."""
+    """Yield every function, including nested ones."""
     return (node for node in ast.walk(module) if isinstance(node, Function))
 
 
 def outermost(node: ast.AST) -> Iterator[Function]:
-    """Yield the functions that are in no other function."""
+    """Yield the functions that are not nested in another."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, Function):
             yield child
@@ -80,7 +80,7 @@ def add_keyword_parameter(module: ast.Module) -> None:
 
 
 def drop_parameters(module: ast.Module) -> None:
-    """Take out what the two above put in."""
+    """Remove what the two functions above added."""
     for function in functions(module):
         arguments = function.args
         names = [argument.arg for argument in arguments.args]
@@ -94,7 +94,7 @@ def drop_parameters(module: ast.Module) -> None:
 
 
 def flatten_parameters(module: ast.Module) -> None:
-    """Make keyword-only parameters ordinary ones: where they exist, a new one joins them."""
+    """Make keyword-only parameters ordinary ones; a new one is added among existing ones."""
     for function in functions(module):
         arguments = function.args
         if arguments.vararg is None:
@@ -108,7 +108,7 @@ def called(node: ast.Call) -> str:
 
 
 def add_argument(names: frozenset[str]) -> Callable[[ast.Module], None]:
-    """Pass one more keyword argument to every call of what has one of ``names``."""
+    """Pass one more keyword argument to every call of a function with one of ``names``."""
 
     def change(module: ast.Module) -> None:
         for node in ast.walk(module):
@@ -225,7 +225,7 @@ class _Rename(ast.NodeTransformer):
 def rename(
     to: Callable[[int, str], str], *, parameters: bool = False, keep: frozenset[str] = frozenset()
 ) -> Callable[[ast.Module], None]:
-    """Rename the locals of each function, and with ``parameters`` those too, but for the names to ``keep``."""
+    """Rename the locals of each function and, with ``parameters``, its parameters, except the names to ``keep``."""
 
     def change(module: ast.Module) -> None:
         for function in outermost(module):
@@ -244,7 +244,7 @@ anonymous = rename(lambda index, _: f"v{index}", parameters=True)
 
 
 def reverse_methods(module: ast.Module) -> None:
-    """Let the methods of each class stand in the other order; a property's setter stays behind it."""
+    """Reverse the order of each class's methods; a property's setter stays after it."""
     for node in ast.walk(module):
         if isinstance(node, ast.ClassDef):
             methods = [item for item in node.body if isinstance(item, Function)]
@@ -255,7 +255,7 @@ def reverse_methods(module: ast.Module) -> None:
 
 
 def put_class_between(module: ast.Module) -> None:
-    """Let each class that has a base have another class between it and its first base."""
+    """Insert another class between each class and its first base."""
     body: list[ast.stmt] = []
     for statement in module.body:
         if isinstance(statement, ast.ClassDef) and statement.bases:
@@ -281,7 +281,7 @@ def drop_class_between(module: ast.Module) -> None:
 
 
 def add_member(module: ast.Module) -> None:
-    """Let each test of what something is an instance of accept one more class."""
+    """Add one more class to each ``isinstance`` test."""
     for node in ast.walk(module):
         if isinstance(node, ast.Call) and called(node) == "isinstance":
             known = node.args[1]
@@ -290,7 +290,7 @@ def add_member(module: ast.Module) -> None:
 
 
 def drop_member(module: ast.Module) -> None:
-    """Take that class out; a test of one class has no tuple, and no class is tested for twice."""
+    """Remove that class; a test of one class has no tuple, and no class is listed twice."""
     for node in ast.walk(module):
         if (
             isinstance(node, ast.Call)
@@ -305,7 +305,7 @@ def drop_member(module: ast.Module) -> None:
 
 
 def reorganise_imports(module: ast.Module) -> None:
-    """Import one name a statement, in the other order."""
+    """Import one name per statement, in reverse order."""
     at = [index for index, item in enumerate(module.body) if isinstance(item, ast.Import | ast.ImportFrom)]
     singles: list[ast.stmt] = []
     future: list[ast.stmt] = []
@@ -321,7 +321,7 @@ def reorganise_imports(module: ast.Module) -> None:
 
 
 def imports(module: ast.Module) -> Counter[str]:
-    """Return what a module imports at its top, one name each."""
+    """Return the top-level imports of a module, one name each."""
     found: Counter[str] = Counter()
     for item in module.body:
         if isinstance(item, ast.ImportFrom):

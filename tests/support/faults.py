@@ -1,4 +1,4 @@
-"""System calls that change something, counted, and made to fail, to be cut short or to be the last one."""
+"""System calls that change something, counted, and made to fail, to be cut short or to kill the process."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _GIT = frozenset(
 
 
 def _changes_files(name: str, arguments: tuple[Any, ...]) -> bool:
-    """Tell whether a call changes files: one that opens may only read, and a plan's formatter is told by a pipe."""
+    """Return whether a call changes files: an open may only read, and a write may be to the formatter's pipe."""
     if name == "run":
         return arguments[0][0] == "git" and not _GIT.isdisjoint(arguments[0])
     if name == "open":
@@ -59,7 +59,7 @@ def _changes_files(name: str, arguments: tuple[Any, ...]) -> bool:
 
 @dataclass
 class Faults:
-    """What was called so far; ``instead`` is told each call before it is made, and may raise or end the process."""
+    """The calls so far; ``instead`` receives each call before it is made, and may raise or end the process."""
 
     instead: Callable[[int, str, tuple[Any, ...]], None] = lambda number, name, arguments: None
     calls: list[str] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Faults:
 
     @contextmanager
     def on(self) -> Iterator[Faults]:
-        """Count and replace while this is open."""
+        """Count and replace calls within this context."""
         owners = [(os, name) for name in NAMES] + [(folder, "exchange"), (subprocess, "run")]
         whole = [(owner, name, getattr(owner, name)) for owner, name in owners]
         for owner, name, function in whole:
@@ -92,7 +92,7 @@ class Faults:
 
 
 def failing(at: int, code: int, *, lasting: bool = False) -> Faults:
-    """Let call number ``at`` fail with an error; all calls from then on that bring new content, if lasting."""
+    """Make call number ``at`` fail with an error; if lasting, also all later calls that write new content."""
 
     def instead(number: int, name: str, arguments: tuple[Any, ...]) -> None:
         # A disk that stays full takes no new content, while renames and removals go through.
@@ -104,7 +104,7 @@ def failing(at: int, code: int, *, lasting: bool = False) -> Faults:
 
 
 def interrupting(at: int) -> Faults:
-    """Let call number ``at`` be interrupted from the keyboard."""
+    """Raise KeyboardInterrupt at call number ``at``."""
 
     def instead(number: int, name: str, arguments: tuple[Any, ...]) -> None:
         if number == at:
@@ -114,7 +114,7 @@ def interrupting(at: int) -> Faults:
 
 
 def tearing(at: int, end: Callable[[], None]) -> Faults:
-    """Let call number ``at``, if it writes, write a part, and then ``end`` come; at any other it just comes."""
+    """Call ``end`` at call number ``at``; if that call writes, write a part of its data first."""
 
     def instead(number: int, name: str, arguments: tuple[Any, ...]) -> None:
         if number == at:
@@ -127,7 +127,7 @@ def tearing(at: int, end: Callable[[], None]) -> Faults:
 
 
 def killed(act: Callable[[], object], at: int, *, torn: bool = False) -> bool:
-    """Do ``act`` in a process that is killed at call number ``at``; False if it ended before that."""
+    """Run ``act`` in a process that is killed at call number ``at``; False if it ended before."""
     child = os.fork()
     if child == 0:
         try:

@@ -1,4 +1,4 @@
-"""Where the overlap hook's check first stood: in the workers' constructors, too early for later releases."""
+"""The first place of the overlap hook's check: the workers' constructors, too early for later releases."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ CHECK = "patchkit_api.require_overlap_hook"
 
 
 def start(called: str = CHECK) -> str:
-    """Return the edit of a patch file that calls a function, the check if no other, where the check stood."""
+    """Return an edit, as patch-file text, that calls a function, by default the check, at the check's first place."""
     return _START.replace("CALLED", called)

@@ -1,4 +1,4 @@
-"""Repositories with tree objects that no git wrote or with programs in their settings, and what commands left."""
+"""Repositories with tree objects that git never writes or with programs in their settings, and commands' traces."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
 
 Entries = list[tuple[str, str, str]]
-"""Mode, name and id, as a tree object has them."""
+"""Mode, name and id of an entry of a tree object."""
 
 
 def tree_object(root: Path, entries: Entries) -> str:
-    """Write a tree object as it is said, with names that git itself would not write, and return its id."""
+    """Write a tree object with these entries, even names that git itself would not write; return its id."""
     raw = b"".join(
         b"%s %s\0%s" % (mode.encode(), name.encode(), bytes.fromhex(identifier))
         for mode, name, identifier in entries
@@ -63,7 +63,7 @@ def with_entries(root: Path, folder: str, *more: tuple[str, str, str]) -> str:
 
 @pytest.fixture
 def stolen(checkout: CheckoutTree, tmp_path: Path) -> Mapping[str, Entries]:
-    """What a hostile repository may put into a folder, each under the name of the trick."""
+    """Entries that a hostile repository may put into a folder, by the name of the attack."""
     root = checkout.root
     code = tmp_path / "code"
     code.write_text("stolen = True\n")
@@ -94,7 +94,7 @@ REFUSED = ["up", "slash", "absolute", "here", "git", "nothing", "backslash"]
 
 
 def everything(folder: Path, *but: Path) -> dict[str, bytes | None]:
-    """Return every path below a folder with its bytes, but for some folders."""
+    """Return every path below a folder with its bytes, except some folders."""
     return {
         str(path): path.read_bytes() if path.is_file() and not path.is_symlink() else None
         for path in folder.rglob("*")
@@ -104,7 +104,7 @@ def everything(folder: Path, *but: Path) -> dict[str, bytes | None]:
 
 @pytest.fixture
 def outside(tmp_path: Path, checkout: CheckoutTree, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of which commands may use one for temporary files and one for what they remember."""
+    """A folder with subfolders for a command's temporary files and for its cache."""
     place = tmp_path / "a" / "b" / "scratch"
     place.mkdir(parents=True)
     monkeypatch.setattr("tempfile.tempdir", str(place))
@@ -172,7 +172,7 @@ _SIGNATURE = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n aGk=\n -----END PGP SIGN
 
 
 def sign_head(root: Path) -> None:
-    """Give HEAD a signature, which git checks with a program where it shows signatures."""
+    """Sign HEAD; git checks a signature with a program when it shows it."""
     head, _, message = git(root, "cat-file", "commit", "HEAD").partition("\n\n")
     words = ["git", "-C", str(root), "hash-object", "-t", "commit", "-w", "--stdin"]
     text = f"{head}\n{_SIGNATURE}\n{message}".encode()
@@ -181,7 +181,7 @@ def sign_head(root: Path) -> None:
 
 
 def plant(root: Path, programs: Path) -> Path:
-    """Name a program in every setting and hook of a repository; return the folder where each leaves its mark."""
+    """Name a program in every setting and hook of a repository; return the folder in which each leaves a file."""
     marks = programs / "marks"
     marks.mkdir(parents=True)
 
@@ -222,7 +222,7 @@ def plant(root: Path, programs: Path) -> Path:
 
 @pytest.fixture
 def planted(checkout: CheckoutTree, tmp_path: Path) -> Path:
-    """Where the programs leave their marks that the repository of a patched checkout names; it has no ledger."""
+    """The folder in which programs that a patched checkout's repository names leave files; there is no ledger."""
     root = checkout.root
     git(root, "config", "user.name", "A Person")
     git(root, "config", "user.email", "person@example.com")

@@ -1,4 +1,4 @@
-"""Trees as nobody should have them and somebody does: each a small one, under the name of what is odd about it."""
+"""Unusual and broken trees: each is small and named after what is unusual about it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ METADATA = "sglang-0.5.12.dist-info/METADATA"
 
 
 def sparse(path: Path, size: int = SPARSE) -> None:
-    """Write a file of zeros that takes no room."""
+    """Write a sparse file of zeros."""
     path.touch()
     os.truncate(path, size)
 
@@ -43,12 +43,12 @@ def committed(place: Path, sources: dict[str, bytes] | None = None) -> Path:
 
 
 def with_file(file: str, content: bytes) -> Callable[[Path], Path]:
-    """Return what makes a package in which one file has this content."""
+    """Return a function that makes a package in which one file has this content."""
     return lambda place: packaged(place, SOURCES | SERVER | {file: content})
 
 
 def at(file: str, make: Callable[[Path], object]) -> Callable[[Path], Path]:
-    """Return what makes a package in which something else is in a file's place."""
+    """Return a function that makes a package with something else in place of a file."""
 
     def build(place: Path) -> Path:
         root = packaged(place)
@@ -62,7 +62,7 @@ def at(file: str, make: Callable[[Path], object]) -> Callable[[Path], Path]:
 
 
 def beside(file: str, make: bytes | Callable[[Path], object]) -> Callable[[Path], Path]:
-    """Return what makes a package without a version, and something beside it that may say one."""
+    """Return a function that makes a package without a version, and a file beside it that may contain one."""
 
     def build(place: Path) -> Path:
         root = packaged(place, UNVERSIONED)
@@ -80,7 +80,7 @@ def beside(file: str, make: bytes | Callable[[Path], object]) -> Callable[[Path]
 def in_git(
     *damage: Callable[[Path], object], sources: dict[str, bytes] | None = None
 ) -> Callable[[Path], Path]:
-    """Return what makes a git checkout and damages it; each gets the checkout."""
+    """Return a function that makes a git checkout and damages it with each of ``damage``."""
 
     def build(place: Path) -> Path:
         root = committed(place, sources)
@@ -101,7 +101,7 @@ def crossed(path: Path) -> None:
 
 
 def alone(name: str, make: Callable[[Path], object]) -> Callable[[Path], Path]:
-    """Return what makes something that is no tree, and names it."""
+    """Return a function that makes something that is not a tree, and returns its path."""
 
     def build(place: Path) -> Path:
         make(place / name)
@@ -120,7 +120,7 @@ def unnamed(path: Path) -> None:
 
 
 def deep_folders(path: Path) -> None:
-    """Nest folders as deep as one path can say."""
+    """Nest folders as deep as a path can be long."""
     where = path
     while len(os.fsencode(where)) < 3900:
         where /= "d" * 100
@@ -135,7 +135,7 @@ def twins(path: Path) -> None:
 
 
 def linked_out(file: str) -> Callable[[Path], Path]:
-    """Return what makes a package of which a part lies elsewhere, behind a link."""
+    """Return a function that makes a package of which a part is a link to elsewhere."""
 
     def build(place: Path) -> Path:
         root = packaged(place)
@@ -185,7 +185,7 @@ def above_a_submodule(root: Path) -> None:
 
 
 def damaged(name: str, content: bytes | Callable[[Path], object]) -> Callable[[Path], Path]:
-    """Return what makes a git checkout in whose repository something else is in a file's place."""
+    """Return a function that makes a git checkout whose repository has something else in place of a file."""
 
     def damage(root: Path) -> None:
         path = root / ".git" / name
@@ -199,7 +199,7 @@ def damaged(name: str, content: bytes | Callable[[Path], object]) -> Callable[[P
 
 
 def without_objects(root: Path) -> None:
-    """Take away the objects of every file and folder but the commit's."""
+    """Remove all objects except the commit."""
     head = git(root, "rev-parse", "HEAD").strip()
     for path in (root / ".git" / "objects").glob("??/*"):
         if path.parent.name + path.name != head:
@@ -218,7 +218,7 @@ def sparsely(root: Path) -> None:
 
 
 def git_file(content: bytes) -> Callable[[Path], Path]:
-    """Return what makes a checkout whose ``.git`` is a file with this content."""
+    """Return a function that makes a checkout whose ``.git`` is a file with this content."""
 
     def build(place: Path) -> Path:
         root = place / "fork"

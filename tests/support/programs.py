@@ -1,4 +1,4 @@
-"""Two helpers: a codemod leaves a program alone, or makes another of it."""
+"""Two helpers: assert that a codemod leaves a program unchanged, or turns it into another."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTE = "toy: so that it shows"
 
 
 def edit(kind: str, **keys: Any) -> Codemod:
-    """Return the codemod of one of the kinds of edit, whose keys a patch file would say."""
+    """Return the codemod of a kind of edit with the keys of a patch file."""
     return msgspec.convert({"kind": kind, "why": "toy", "at": "toy.py", **keys}, KINDS[kind]).codemod()
 
 
@@ -43,7 +43,7 @@ def comments(source: str) -> Counter[str]:
 
 
 def rewritten(codemod: Codemod, source: str, at: str = "") -> str:
-    """Make the edit and assert what holds of every edit: it compiles, keeps comments, and is found again."""
+    """Make the edit and assert what is true of every edit: it compiles, keeps comments, and is found again."""
     finding = examine(codemod, source, at)
     assert finding.state is SiteState.READY, finding.reason
     assert finding.rewrite is not None
@@ -61,7 +61,7 @@ def check_transformed(codemod: Codemod, before: str, after: str, at: str = "") -
 
 
 def check_noop(codemod: Codemod, source: str, state: SiteState, at: str = "", reason: str = "") -> None:
-    """Assert that the program is left alone, and that a refusal says ``reason``."""
+    """Assert that the program is not changed, and that the refusal contains ``reason``."""
     finding = examine(codemod, program(source), at)
     assert finding.state is state, finding.reason
     assert finding.rewrite is None

@@ -1,7 +1,7 @@
 """Releases of sglang: each wheel is downloaded once, and every test that changes a tree has its own copy.
 
-The wheels lie in the folder that PATCHKIT_TEST_CACHE names, in the checkout's `.cache` if it names none. Only
-the Python files of the package and the metadata are unpacked.
+The wheels are in the folder PATCHKIT_TEST_CACHE, by default in the checkout's `.cache`. Only the Python files
+of the package and the metadata are unpacked.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LACKING = ("0.5.11", "0.5.12", "0.5.12.post1")
 HAVING = ("0.5.13", "0.5.13.post1", "0.5.14")
 """Releases that have all of them."""
 TOO_OLD = ("0.5.4", "0.5.10")
-"""Releases before those that patches are made for."""
+"""Releases that are older than the supported ones."""
 LATEST = "0.5.23"
 REFERENCE = "0.5.12.post1"
 UPSTREAM = (
@@ -127,7 +127,7 @@ def _download(version: str, cache: Path) -> None:
 
 
 def unpack(version: str, folder: Path) -> None:
-    """Unpack a wheel's Python files and metadata below ``folder``, with the modes that it gives them."""
+    """Unpack a wheel's Python files and metadata below ``folder``, with the wheel's modes."""
     with zipfile.ZipFile(wheel(version)) as archive:
         for member in archive.infolist():
             is_code = member.filename.startswith("sglang/") and member.filename.endswith(".py")
@@ -137,12 +137,12 @@ def unpack(version: str, folder: Path) -> None:
 
 
 _SAME: dict[bytes, bytes] = {}
-"""Contents of files, which releases have in common for the most part."""
+"""Contents of files, most of which releases have in common."""
 
 
 @dataclass(frozen=True)
 class UnchangingTree(CheckoutTree):
-    """A tree that nobody changes: what is read of it is read once."""
+    """A read-only tree: each file is read once."""
 
     @cached_property
     def _read(self) -> dict[str, bytes | None]:
@@ -165,7 +165,7 @@ class UnchangingTree(CheckoutTree):
 
 
 class Releases:
-    """Unpacked releases, which nobody may change, and what patchkit plans for them.
+    """Unpacked releases, which must not be changed, and patchkit's plans for them.
 
     Workers may share the folder.
     """
@@ -175,7 +175,7 @@ class Releases:
 
     @functools.cache  # noqa: B019 - lives as long as the test session
     def tree(self, version: str) -> CheckoutTree:
-        """Return a release as the wheel has it."""
+        """Return a release as in its wheel."""
         made = self._once(version, lambda folder: unpack(version, folder))
         return UnchangingTree(root=made.root, package=made.package)
 
@@ -186,7 +186,7 @@ class Releases:
 
     @functools.cache  # noqa: B019
     def applied(self, version: str, *patches: str) -> CheckoutTree:
-        """Return a release that the command applied patches, and what they require, to."""
+        """Return a release to which the command applied patches and those that they require."""
         named = hashlib.sha256(" ".join(patches).encode()).hexdigest()[:16]
 
         def make(folder: Path) -> None:
@@ -211,7 +211,7 @@ class Releases:
 
     @functools.cache  # noqa: B019
     def patched(self, version: str) -> OverlayTree:
-        """Return a release with all patches, which is nowhere on disk."""
+        """Return a release with all patches, in memory only."""
         return after(self.plan(version))
 
     def copy(self, version: str, folder: Path) -> CheckoutTree:
@@ -226,7 +226,7 @@ def after(plan: Plan) -> OverlayTree:
 
 
 def texts(tree: OverlayTree) -> dict[str, bytes]:
-    """Return what a tree lays over files, none of which it takes away."""
+    """Return the files that a tree overlays; it removes none."""
     laid = {file: text for file, text in tree.contents.items() if text is not None}
     assert laid.keys() == tree.contents.keys()
     return laid
@@ -249,30 +249,30 @@ def fingerprints(folder: Path) -> dict[str, tuple[int, str]]:
 
 
 def without_ledger(prints: Mapping[str, tuple[int, str]]) -> dict[str, tuple[int, str]]:
-    """Leave out the folder that patchkit keeps its ledger in."""
+    """Leave out the ledger's folder."""
     return {name: value for name, value in prints.items() if ".patchkit" not in name.split("/")}
 
 
 def run(*arguments: object, code: int = 0) -> Result:
-    """Run a command of patchkit, which has to end with ``code``."""
+    """Run a patchkit command; assert that its exit code is ``code``."""
     result = CliRunner().invoke(main, [str(argument) for argument in arguments])
     assert result.exit_code == code, (result.output, result.exception)
     return result
 
 
 def answer(*arguments: object, code: int = 0) -> Any:
-    """Return what a command of patchkit answers in JSON."""
+    """Return a patchkit command's JSON answer."""
     return json.loads(run(*arguments, "--json", code=code).stdout)
 
 
 def states_in(reply: Mapping[str, Any]) -> dict[str, str]:
-    """Return each patch's state in a command's answer, but for those that are for later releases."""
+    """Return each patch's state in a command's answer, except patches for later releases."""
     return {patch["id"]: patch["state"] for patch in reply["patches"] if patch["id"] not in OF_LATER_RELEASES}
 
 
 @pytest.fixture(scope="session")
 def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
-    """The releases of sglang that tests look at, unpacked once for all workers."""
+    """The releases of sglang that tests use, unpacked once for all workers."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "releases"
     folder.mkdir(exist_ok=True)
@@ -281,7 +281,7 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
 
 @pytest.fixture(scope="module")
 def _parsed_once() -> Iterator[None]:
-    """Syntax trees are immutable, so that one parse of a file serves every test that plans for it."""
+    """Syntax trees are immutable, so one parse of a file is shared by every test that plans for it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cst, "parse_module", functools.lru_cache(maxsize=64)(cst.parse_module))
         yield

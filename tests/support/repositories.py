@@ -1,4 +1,4 @@
-"""Checkouts in which a person commits, and all that a command which changes nothing leaves as it was."""
+"""Checkouts in which a person commits, and the state that a failing command must not change."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _ASKED = {
 
 
 def committing(tree: CheckoutTree) -> CheckoutTree:
-    """Return a checkout in which git knows who commits."""
+    """Return a checkout with git's user name and address configured."""
     git(tree.root, "config", "user.name", "A Maintainer")
     git(tree.root, "config", "user.email", "maintainer@example.com")
     return tree
 
 
 def clone(tree: CheckoutTree, folder: Path, *options: str) -> CheckoutTree:
-    """Clone a checkout into a folder, by the name ``clone``."""
+    """Clone a checkout into a folder, as ``clone``."""
     git(folder, "clone", "-q", *options, tree.root.as_uri(), "clone")
     return open_tree(folder / "clone")
 
 
 def hook(tree: CheckoutTree, name: str, text: str) -> None:
-    """Let git run a script, which begins in the top folder."""
+    """Install a hook: a script that git runs in the top folder."""
     path = tree.root / ".git" / "hooks" / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"#!/bin/sh\n{text}\n")
@@ -46,7 +46,7 @@ def hook(tree: CheckoutTree, name: str, text: str) -> None:
 
 
 def whole(tree: CheckoutTree) -> dict[str, object]:
-    """Return files, ledger, index, refs, worktrees and what lies in git's folder beside objects."""
+    """Return files, ledger, index, refs, worktrees and the files of git's folder other than objects."""
     found: dict[str, object] = {name: git(tree.root, *words) for name, words in _ASKED.items()}
     folder = git(tree.root, "rev-parse", "--path-format=absolute", "--git-dir").strip()
     kept = git(tree.root, "-c", f"alias.names=!ls -A '{folder}'", "names").split()

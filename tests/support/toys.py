@@ -66,7 +66,7 @@ def patch_text(name: str, *edits: str, **keys: str) -> str:
 
 
 def toy(name: str, *edits: str, **keys: str) -> Patch:
-    """Return the patch that `patch_text` says."""
+    """Return the patch with the text of `patch_text`."""
     return load.read(msgspec.toml.decode(patch_text(name, *edits, **keys)), Path(name, "patch.toml"))
 
 
@@ -107,7 +107,7 @@ TAKE = msgspec.structs.replace(COPIES, id="take", title="Toy take", edits=())
 
 
 def taking(plan: Plan, file: str) -> Plan:
-    """Return a plan that also takes a file away, which a transaction can do and no kind of edit does."""
+    """Return a plan that also deletes a file, which a transaction can do and no kind of edit does."""
     before = plan.tree.read(file)
     if before is None:
         return plan
@@ -117,12 +117,12 @@ def taking(plan: Plan, file: str) -> Plan:
 
 
 def making(file: str, code: str) -> str:
-    """Return the text of an edit that makes a file."""
+    """Return the text of an edit that creates a file."""
     return f'[edit.make]\nkind = "new-file"\nwhy = "toy"\nat = "{file}"\ncode = "{code}"'
 
 
 def at_hand(tree: CheckoutTree, patches: Sequence[Patch] = TOYS) -> Planner:
-    """Return patches as `patchkit.api.revert` has them."""
+    """Return a planner of patches, as `patchkit.api.revert` creates it."""
     return Planner(tree, PatchSet(patches, "toys"))
 
 
@@ -135,7 +135,7 @@ def write_package(package: Path, sources: dict[str, bytes] = SOURCES) -> Path:
 
 
 def everything(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """Return the mode and bytes of everything below ``folder`` but git's own files."""
+    """Return the mode and bytes of everything below ``folder`` except git's own files."""
     found = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
@@ -217,7 +217,7 @@ def _nothing_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def short_tmp() -> Iterator[Path]:
-    """A temporary folder with a path that a socket can have."""
+    """A temporary folder whose path is short enough for a socket."""
     folder = Path(tempfile.mkdtemp())
     yield folder
     shutil.rmtree(folder)
@@ -255,7 +255,7 @@ def checkout(tmp_path: Path) -> CheckoutTree:
 
 
 def attribute(file: str, owner: str, code: str) -> str:
-    """Return the text of an edit that gives a class an attribute."""
+    """Return the text of an edit that adds an attribute to a class."""
     keys = {"kind": "class-attribute", "why": "toy", "at": f"{file}::{owner}"}
     lines = [f"[edit.{code.partition(' ')[0]}]", *(f'{key} = "{value}"' for key, value in keys.items())]
     return "\n".join([*lines, f"code = '{code}'"])
@@ -263,7 +263,7 @@ def attribute(file: str, owner: str, code: str) -> str:
 
 @pytest.fixture
 def patch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of real patches for the tiny tree, which stands in for the built-in ones."""
+    """A folder of patches for the tiny tree, loaded in place of the built-in ones."""
     folder = tmp_path / "toys"
     flags = (
         attribute(MIRROR, "Mirror", "needs_host = False"),
@@ -288,7 +288,7 @@ _numbers = count()
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep what commands remember out of the user's cache and data folders."""
+    """Redirect the user's cache and data folders."""
     # To number a folder of its own, pytest lists those of all tests before.
     own = tmp_path_factory.getbasetemp() / "remembered" / str(next(_numbers))
     folder, data = own / "cache", own / "data"

@@ -1,4 +1,4 @@
-"""Hand-built TRTLLM MHA backends, and what an unpatched tree does to them, operation by operation."""
+"""Hand-built TRTLLM MHA backends, and an unpatched tree's replay of them, operation by operation."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _dirty(*shape: int) -> torch.Tensor:
 
 
 def inputs(scenario: Scenario) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return request rows and lengths; behind those of the graph are rows and lengths that no pool has."""
+    """Return request rows and lengths; after those of the graph come invalid rows and lengths."""
     bs = len(scenario.lens)
     lens = torch.tensor([*scenario.lens, *[-DIRT] * scenario.spare], dtype=scenario.dtype)
     rows = random_integers(scenario, REQUESTS, (bs,))
@@ -86,7 +86,7 @@ def inputs(scenario: Scenario) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def mha_backend(scenario: Scenario) -> SimpleNamespace:
-    """Return a backend after the capture of the scenario's graph, with the dirt of an earlier replay."""
+    """Return a backend after the capture of the scenario's graph, with stale values of an earlier replay."""
     bs, spare = len(scenario.lens), scenario.spare
     pages = -(-scenario.context // scenario.page_size)
     table = _dirty(bs + spare, pages)
@@ -116,7 +116,7 @@ def mha_backend(scenario: Scenario) -> SimpleNamespace:
 
 
 def spec_info(scenario: Scenario) -> Any:
-    """Return what the batch carries of the speculation; a plain decode has none."""
+    """Return the batch's spec info; a plain decode has none."""
     if scenario.mode == "decode":
         return None
     bs = len(scenario.lens)
@@ -133,7 +133,7 @@ def spec_info(scenario: Scenario) -> Any:
 def replay_mha_by_steps(
     backend: Any, bs: int, rows: torch.Tensor, lens: torch.Tensor, *, forward_mode: Any, spec: Any
 ) -> None:
-    """Do what a tree does today: one small operation after another, as far as the longest request reaches."""
+    """Replay as the unpatched tree does: one small operation after another, up to the longest request."""
     metadata = backend.decode_cuda_graph_metadata[bs]
     lens, rows = lens[:bs], rows[:bs]
     longest = int(lens.cpu().max())

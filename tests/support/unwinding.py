@@ -1,4 +1,4 @@
-"""What a person did around the edits that patches made in a release, and whether taking those back was right."""
+"""Edits of a person around the edits of patches in a release, and whether their revert is correct."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Tally:
-    """How many changes were taken back exactly, how many refused, and what was done wrong."""
+    """How many changes were reverted exactly, how many were refused, and which were reverted wrongly."""
 
     exact: int = 0
     refused: int = 0
@@ -36,7 +36,7 @@ def code(text: bytes) -> list[bytes]:
 
 
 def blank_lines(changes: Sequence[FileChange]) -> Tally:
-    """Put a blank line on both sides of each change, one at a time, and take the change back."""
+    """Put a blank line on both sides of each change, one at a time, and revert the change."""
     tally = Tally()
     for change in changes:
         if change.before is None or change.after is None:
@@ -79,7 +79,7 @@ def functions(text: bytes) -> dict[tuple[str, ...], Function]:
 
 
 def copies(lines: list[bytes], name: str, known: Function) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """Yield a copy that a person made of a function, and the file with it: behind it, before it, in a class."""
+    """Yield a copy of a function, and the file with it: after it, before it, or in a class."""
     body = lines[known.start : known.end]
     renamed = [re.sub(rb"\bdef %s\b" % name.encode(), b"def mine", line) for line in body]
     indent = len(body[0]) - len(body[0].lstrip())
@@ -96,7 +96,7 @@ def without(lines: list[bytes], part: list[bytes]) -> list[list[bytes]]:
 
 
 def copied_functions(changes: Sequence[FileChange]) -> Tally:
-    """Copy each patched function, in each way that `copies` does, and take the change of its file back.
+    """Copy each patched function, in each way of `copies`, and revert the change of its file.
 
     A second definition of the same name is always refused.
     """

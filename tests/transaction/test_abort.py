@@ -1,4 +1,4 @@
-"""``apply --abort``: a write that was killed is taken back, whatever would be on disk to finish it."""
+"""``apply --abort``: a killed write is rolled back, even if it could be finished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A commit is answered for alike in the checkout that was patched and in any clone, whatever git did in between."""
+"""A commit gives the same answers in the patched checkout and in any clone, whatever git did in between."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_code_that_moved_is_undone_nowhere_in_silence() -> None:
         ("    reader.told = True\n", ""),
         ("    due = today()\n", "    reader.told = True\n    due = today()\n"),
     )
-    with pytest.raises(ConflictError, match="edited since"):
+    with pytest.raises(ConflictError, match="edited after"):
         merged_exactly(FILE, one.encode(), moved.encode(), BASE.encode())
 
 

@@ -1,4 +1,4 @@
-"""What version 0.1 wrote serves on, and whatever else stands in a ledger or a journal is a refusal."""
+"""Files of version 0.1 are still read, and any other content of a ledger or journal is refused."""
 
 from __future__ import annotations
 

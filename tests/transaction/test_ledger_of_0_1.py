@@ -1,4 +1,4 @@
-"""A tree that patchkit 0.1 patched, with the ledger that it wrote: its patch is still applied, and goes."""
+"""A tree that patchkit 0.1 patched, with the ledger that it wrote: its patch is still applied, and can be reverted."""
 
 from __future__ import annotations
 

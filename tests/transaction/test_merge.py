@@ -188,7 +188,9 @@ def test_edit_of_what_patchkit_wrote_is_refused_by_file_and_line(tree: CheckoutT
     apply(tree)
     edit(tree, MIRROR, b"depth = 2", b"depth = 5")
     before = everything(tree.root)
-    with pytest.raises(ConflictError, match=rf"^{MIRROR}:11: patchkit's edit was edited since"):
+    with pytest.raises(
+        ConflictError, match=rf"^{MIRROR}:11: code that patchkit wrote was edited after apply"
+    ):
         take_back(tree)
     assert everything(tree.root) == before
 
@@ -517,7 +519,7 @@ def test_comment_that_a_person_put_behind_patched_code_is_not_lost(tree: Checkou
     apply(tree)
     edit(tree, MIRROR, b"copies = None", b"copies = None  # mine")
     before = everything(tree.root)
-    with pytest.raises(ConflictError, match="edit was edited since"):
+    with pytest.raises(ConflictError, match="wrote was edited after apply"):
         take_back(tree)
     assert everything(tree.root) == before
 
@@ -538,7 +540,7 @@ def test_file_that_grew_beyond_the_limits_is_refused(tree: CheckoutTree, added: 
     (tree.package / MIRROR).write_bytes((tree.read(MIRROR) or b"") + added.encode())
     before = everything(tree.root)
     with pytest.raises(
-        ConflictError, match=rf"{MIRROR}: the file was edited since and is not valid Python .*more than"
+        ConflictError, match=rf"{MIRROR}: the file was edited after apply and is not valid Python .*more than"
     ):
         take_back(tree)
     assert everything(tree.root) == before
@@ -549,6 +551,8 @@ def test_file_that_is_no_python_any_more_is_refused(tree: CheckoutTree, junk: by
     apply(tree)
     (tree.package / MIRROR).write_bytes(junk + b"\n" + APPLIED[MIRROR])
     before = everything(tree.root)
-    with pytest.raises(ConflictError, match=rf"^{MIRROR}: the file was edited since and is not valid Python"):
+    with pytest.raises(
+        ConflictError, match=rf"^{MIRROR}: the file was edited after apply and is not valid Python"
+    ):
         take_back(tree)
     assert everything(tree.root) == before

@@ -1,4 +1,4 @@
-"""Patches that make a file, or take one away."""
+"""Patches that create or delete a file."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_made_file_that_was_edited_since_is_refused(tree: CheckoutTree) -> None:
     apply(tree, MAKE)
     (tree.package / NEW).write_text("made = 2\n")
     before = everything(tree.root)
-    with pytest.raises(ConflictError, match="was edited since"):
+    with pytest.raises(ConflictError, match="was edited after"):
         take_back(tree)
     assert everything(tree.root) == before
 

@@ -1,4 +1,4 @@
-"""What stands in a tree depends on the set of its patches, not on the order in which they came and went."""
+"""A tree's content depends on the set of its patches, not on the order of applying and reverting them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markers and what becomes of them are written whole or not at all, wherever a write is killed."""
+"""Markers and resolutions are written completely or not at all, wherever a write is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is answered about a tree is true before or after another patchkit's write, and never a mixture of both."""
+"""Answers about a tree describe its state before or after another patchkit's write, never a mixture."""
 
 from __future__ import annotations
 

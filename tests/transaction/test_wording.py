@@ -1,4 +1,4 @@
-"""A tree that a version of the patches with other words in the comments was applied to."""
+"""A tree to which patches with differently worded comments were applied."""
 
 from __future__ import annotations
 

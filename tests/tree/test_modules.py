@@ -1,4 +1,4 @@
-"""A tree's files as syntax trees: what is kept of them, and where names are defined."""
+"""A tree's files as syntax trees: caching, and where names are defined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patches that somebody picks verify with what they need; without what hardens them, verify names what is left out."""
+"""Chosen patches verify with those that they require; without what hardens them, verify names what is left out."""
 
 from __future__ import annotations
 

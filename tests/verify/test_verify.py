@@ -1,4 +1,4 @@
-"""What `verify` says of real releases: patched, patched and then damaged, upstream's own, and unpatched."""
+"""Results of `verify` for real releases: patched, patched and then damaged, upstream's own, and unpatched."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", forbid_unknown_fields=True):
-    """Add a class attribute; in a dataclass, a field goes behind the existing fields.
+    """Add a class attribute; in a dataclass, a field goes after the existing fields.
 
     With ``behind`` or ``before`` it goes next to what the class binds by that name, which a field without a value
     requires.
@@ -114,7 +114,7 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
             scope="Shelf",
         ),
         Example(
-            "A field of a dataclass goes behind the others: in front of one without a default it would not import.",
+            "A field of a dataclass goes after the others: before one without a default the module would not import.",
             'code = "lends: bool = True"',
             before="""
             @dataclass
@@ -231,7 +231,7 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
 
 
 def _place(node: cst.ClassDef, body: tuple[cst.BaseStatement, ...], statement: cst.BaseStatement) -> int:
-    """Return the index behind the fields if the attribute is a field, 0 if it goes to the top."""
+    """Return the index after the fields if the attribute is a field, 0 if it goes to the top."""
     fields = [index for index, each in enumerate(body) if _is_field(each)]
     return fields[-1] + 1 if fields and _is_field(statement) and _has_fields(node) else 0
 

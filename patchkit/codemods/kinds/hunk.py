@@ -271,7 +271,7 @@ def _parsed(module: cst.Module, lines: Sequence[str]) -> cst.Module | None:
 def _made_inside(scope: Scope, before: Sequence[str], lines: Sequence[str]) -> cst.Module | None:
     """Return the module with only the statements of the scope that contain changed lines parsed again.
 
-    None if other lines change: the header, or those behind the last statement.
+    None if other lines change: the header, or those after the last statement.
     """
     module, block = scope.module, syntax.node_at(scope.module, scope.block)
     if not isinstance(block, (cst.IndentedBlock, cst.Module)) or not block.body:

@@ -1,4 +1,4 @@
-"""``insert-after``: insert statements behind others."""
+"""``insert-after``: insert statements after others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class InsertAfter(StatementKind, frozen=True, kw_only=True, tag="insert-after", forbid_unknown_fields=True):
-    """Insert statements behind those that ``find`` matches."""
+    """Insert statements after those that ``find`` matches."""
 
     def codemod(self) -> Codemod:
         """Return the codemod."""
@@ -20,7 +20,7 @@ class InsertAfter(StatementKind, frozen=True, kw_only=True, tag="insert-after", 
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The statements go directly behind the match.",
+            "The statements go directly after the match.",
             'find = "self.open = False"\ncode = "self.lock()"',
             before="""
             class Desk:

@@ -278,7 +278,7 @@ def _same(wanted: cst.CSTNode | None, node: cst.CSTNode | None) -> bool:
 
 
 def _behind(places: Sequence[_Place], above: cst.CSTNode | None) -> list[_Place]:
-    """Return the gaps with the most neighbours; if the two neighbours are apart, the gap behind the first one."""
+    """Return the gaps with the most neighbours; if the two neighbours are apart, the gap after the first one."""
     best = [each for each in places if each.score == max(other.score for other in places)]
     behind = [each for each in best if each.start and _same(above, each.owner.items[each.start - 1])]
     return behind if len(behind) == 1 else best
@@ -440,6 +440,6 @@ _BRACKETS = (("lbracket", "rbracket"), ("lbrace", "rbrace"), ("lpar", "rpar"))
 
 
 def _with_end(item: cst.CSTNode, other: cst.CSTNode) -> cst.CSTNode:
-    """Return an item with the comma and white space behind another."""
+    """Return an item with the comma and white space after another."""
     names = ("comma", "whitespace_after_arg", "whitespace_after_param")
     return item.with_changes(**{name: getattr(other, name) for name in names if hasattr(other, name)})

@@ -27,7 +27,7 @@ def _apart(node: cst.BaseStatement) -> cst.BaseStatement:
 
 
 class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_fields=True):
-    """Add methods to the class, behind or before the members named ``behind`` and ``before``, or last."""
+    """Add methods to the class, after or before the members named ``behind`` and ``before``, or last."""
 
     code: str
     behind: str = ""

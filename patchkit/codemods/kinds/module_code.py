@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unknown_fields=True):
-    """Add definitions to the module, behind or before those named ``behind`` and ``before``, or below the imports."""
+    """Add definitions to the module, after or before those named ``behind`` and ``before``, or below the imports."""
 
     code: str
     behind: str = ""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown_fields=True):
-    """Add a parameter to the function, behind the one called ``behind`` if it exists, otherwise last.
+    """Add a parameter to the function, after the one called ``behind`` if it exists, otherwise last.
 
     A parameter without a default breaks calls that do not pass it, so it needs ``behind``.
     """
@@ -98,7 +98,7 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
             scope="lend",
         ),
         Example(
-            "Behind a star it is keyword-only.",
+            "After a star it is keyword-only.",
             'code = "days=14"',
             before="def lend(*books): ...",
             after="""

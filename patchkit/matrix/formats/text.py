@@ -48,9 +48,13 @@ def show(matrix: Matrix, console: Console) -> None:
         console.print(f"\n[red]![/] {escaped(patch)} on {escaped(', '.join(refs[:_SHOWN]))}{others}")
         console.print(f"    {escaped(f'{site.file}: {site.site}: {site.edit}: {site.reason}')}")
     console.print(
-        f"\n{len(matrix.rows)} refs, {matrix.states} distinct states, {matrix.examined} of them examined now, "
-        f"{matrix.seconds:.1f} s."
+        f"\n{_counted(len(matrix.rows), 'ref')}, {_counted(matrix.states, 'distinct state')}, "
+        f"{matrix.examined} of them examined now, {matrix.seconds:.1f} s."
     )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _short(row: Row) -> str:

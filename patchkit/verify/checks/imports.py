@@ -25,6 +25,8 @@ IMPORT = Rule("PV301", "import-unresolved", "an import of a patched file does no
 RUNTIME = Rule("PV302", "runtime-missing", "the runtime that patched code imports is not installed")
 OLDER = Rule("PV303", "runtime-older", "the runtime is older than what patched code imports")
 NAME = Rule("PV304", "runtime-name", "the runtime API lacks a name that patched code uses")
+_LOST = "patchkit revert, then patchkit apply --runtime vendored"
+_NAMED = "restore the name, or remove the import and the code that uses it"
 _APART = "revert, then apply with one --runtime"
 _INSTALL = "pip install --upgrade 'sglang-patchkit[runtime]' in the server's environment"
 
@@ -107,7 +109,7 @@ def _unresolved(subject: Subject, file: str, module: ast.Module) -> Iterator[Fin
                 file,
                 node.lineno,
                 missing,
-                "restore the name, or remove the import and the code that uses it",
+                _LOST if is_inside(node.module) else _NAMED,
                 expression=ast.unparse(node),
             )
 

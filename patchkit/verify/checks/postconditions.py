@@ -48,7 +48,12 @@ def check(subject: Subject) -> Found:
             hardens = [name for name in status.patch.hardens if name in had]
             without = f"; without it {', '.join(hardens)} can fail" if hardens else ""
             name = status.patch.id
-            notes.append(f"{name} is {status.state.value}{without}: patchkit apply {name}")
+            said, command = (
+                ("conflicts with this tree", "diff")
+                if status.state is State.CONFLICT
+                else (f"is {status.state.value}", "apply")
+            )
+            notes.append(f"{name} {said}{without}: patchkit {command} {name}")
     notes += [
         f"{name} is applied, but its patch folder is not loaded: name the folder with --patches DIR"
         for name in subject.unknown
@@ -61,10 +66,12 @@ def check(subject: Subject) -> Found:
     ]
     if not findings and not patched and (pending or not present):
         obstacle = "no patch is applied"
-        could = f"{', '.join(pending)} can be applied" if pending else "and none applies to this tree"
+        stuck = {status.patch.id for status in statuses if status.state is State.CONFLICT}
+        fits = [name for name in pending if name not in stuck]
+        could = f"{', '.join(fits)} can be applied" if fits else "and none applies to this tree"
         message = f"no patch is applied; {could}"
         notes = [note for note in notes if "patchkit apply" not in note]
-        remedy = "patchkit apply" if pending else "run patchkit status to see why"
+        remedy = "patchkit apply" if fits else "run patchkit status to see why"
         findings.append(broken(PENDING, "__init__.py", 1, message, remedy))
     edits = sum(edit.state in _DONE for status in statuses for edit in status.edits)
     summary = f"{present} of {len(statuses)} patches, {edits} edits"

@@ -23,7 +23,7 @@ _RESTORE = "restore the folder from a copy, or restore the tree with git and app
 def check(subject: Subject) -> Found:
     """Check what a revert needs: intact contents in the ledger, or git's history."""
     if subject.ledger_error is not None:
-        unreadable = broken(LEDGER, _FILE, 1, str(subject.ledger_error), _RESTORE)
+        unreadable = broken(LEDGER, _FILE, 1, subject.ledger_error.what, subject.ledger_error.advice)
         return Found("unreadable", (unreadable,))
     findings = (*_lost(subject), *_at_odds(subject))
     if findings:

@@ -1,4 +1,4 @@
-"""Every kind of edit keeps what its examples show."""
+"""Every kind of edit behaves as its examples show."""
 
 from __future__ import annotations
 

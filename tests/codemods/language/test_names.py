@@ -1,4 +1,4 @@
-"""What a name means is asked of libcst's scopes, and of what those leave out."""
+"""The meaning of a name comes from libcst's scopes, and from code for what they leave out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pattern that does not match says which of its lines it is, and what the code has in its place."""
+"""For a pattern that does not match, the message names the line that differs and the code in its place."""
 
 from __future__ import annotations
 

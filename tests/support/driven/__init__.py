@@ -1,1 +1,1 @@
-"""Trees of sglang that run in processes of their own and answer probes."""
+"""Trees of sglang that are imported in processes of their own and run probes."""

@@ -1,4 +1,4 @@
-"""Three trees to ask: without patches, with them, and upstream's own release that has the changes."""
+"""Three driven trees: unpatched, patched, and upstream's own release with the changes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 def without_and_with(
     releases: Releases, version: str, *patches: str
 ) -> tuple[trees.DrivenTree, trees.DrivenTree]:
-    """Return a release as it is, and with patches."""
+    """Return a release unpatched, and with patches."""
     before = trees.as_released(releases, version)
     return before, trees.with_patches(releases, "after", patches, version)
 
 
 def without_and_with_each(patch: str, versions: Sequence[str]) -> Any:
-    """Return a fixture of a module: each of the releases as it is, and with the patch that it lacks."""
+    """Return a module's fixture: each of the releases unpatched, and with the patch that it lacks."""
 
     @pytest.fixture(scope="module", params=versions)
     def before_and_after(
@@ -39,12 +39,12 @@ def without_and_with_each(patch: str, versions: Sequence[str]) -> Any:
 def later_before_and_after(
     request: pytest.FixtureRequest, releases: Releases
 ) -> tuple[trees.DrivenTree, trees.DrivenTree]:
-    """Later releases, each as it is and with what it lacks of the patches for them."""
+    """Later releases, each unpatched and with the patches that it lacks."""
     return without_and_with(releases, request.param, *OF_LATER_RELEASES)
 
 
 def pytest_unconfigure() -> None:
-    """Stop what trees were forked of."""
+    """Stop the processes that trees were forked from."""
     trees.stop_all()
 
 
@@ -55,7 +55,7 @@ def unpatched(releases: Releases) -> trees.DrivenTree:
 
 @pytest.fixture(scope="session")
 def patched(releases: Releases) -> trees.DrivenTree:
-    """The release with every patch that needs no naming."""
+    """The release with every default patch."""
     return trees.with_patches(releases, "patched", trees.DEFAULT)
 
 
@@ -74,7 +74,7 @@ def every_tree(
 
 @pytest.fixture(scope="session")
 def hardened(releases: Releases) -> trees.DrivenTree:
-    """Upstream's own release with what this project adds to it."""
+    """Upstream's own release with the patches of this project that it lacks."""
     return trees.with_patches(releases, "hardened", trees.DEFAULT, trees.SUCCESSOR)
 
 
@@ -82,11 +82,11 @@ if trees.OPTIONAL:
 
     @pytest.fixture(scope="session")
     def opted_out(releases: Releases) -> trees.DrivenTree:
-        """The release with every patch, those that take naming too."""
+        """The release with every patch, including the opt-in ones."""
         return trees.with_patches(releases, "opted-out", (*trees.DEFAULT, *trees.OPTIONAL))
 
     @pytest.fixture(scope="session")
     def hardened_opted_out(releases: Releases) -> trees.DrivenTree:
-        """Upstream's own release with every patch of this project, those that take naming too."""
+        """Upstream's own release with every patch of this project, including the opt-in ones."""
         every = (*trees.DEFAULT, *trees.OPTIONAL)
         return trees.with_patches(releases, "hardened-opted-out", every, trees.SUCCESSOR)

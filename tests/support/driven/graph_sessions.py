@@ -1,4 +1,4 @@
-"""What a backend goes through in a differential test: graphs of several sizes, then batches one after the other."""
+"""The input of a differential test of a backend: graphs of several sizes, then a sequence of batches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 CONTEXT = 200
 WIDTH = CONTEXT + 16
-"""The tokens of a row of the request pool; beyond the context it has room for what a speculation writes ahead."""
+"""The tokens of a row of the request pool: the context, and room for tokens that speculation writes ahead."""
 REQUESTS = 24
 GRAPHS = (1, 2, 4, 7)
 """Sizes that graphs are captured for."""
@@ -21,7 +21,7 @@ _LENGTHS = st.integers(8, CONTEXT - 12) | st.sampled_from([15, 16, 17, 31, 32, 6
 
 
 def examples(count: int) -> settings:
-    """Return settings for ``count`` examples. The first that fails is shown as it is: to shrink it takes minutes."""
+    """Return settings for ``count`` examples. The first failure is reported without shrinking, which takes minutes."""
     return settings(max_examples=count, phases=[Phase.explicit, Phase.generate])
 
 

@@ -1,4 +1,4 @@
-"""Trees of sglang that are asked: each probe runs in a tree's own process and its answer comes back."""
+"""Driven trees of sglang: each probe runs in the tree's own process, which returns its answer."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from support.releases import Releases
 
 SUCCESSOR = "0.5.13"
-"""The release whose results those of a patched tree have to equal."""
+"""The release whose results a patched tree has to reproduce."""
 DEFAULT = tuple(patch.id for patch in PATCHES if patch.default)
 OPTIONAL = tuple(patch.id for patch in PATCHES if not patch.default)
-"""Patches that take naming."""
+"""Opt-in patches."""
 
 _WORKER = Path(__file__).with_name("worker.py")
 # To fork copies the table of 300 MB of pages, three quarters of what a small probe takes; that of huge pages is short.
@@ -41,7 +41,7 @@ _LINE = 64
 
 
 class ProbeError(Exception):
-    """An exception that a probe raised, with the traceback it had there."""
+    """An exception that a probe raised, with the traceback of its process."""
 
     def __init__(self, kind: str, message: str, trace: str) -> None:
         super().__init__(f"{kind}: {message}\n{trace}")
@@ -53,7 +53,7 @@ class WorkerDiedError(Exception):
 
 
 class Nursery:
-    """A process that has imported what every tree imports, and forks for each that is asked; all write to its log."""
+    """A process that has imported the modules common to all trees, and forks for each tree; all write to its log."""
 
     def __init__(self) -> None:
         self.log = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - open until `stop`.
@@ -72,17 +72,17 @@ class Nursery:
         theirs.close()
 
     def fork(self, theirs: socket, root: Path) -> _Fork:
-        """Have a fork serve a tree over the connection."""
+        """Fork a process that serves a tree over the connection."""
         send_fds(self._trees, [os.fsencode(root)], [theirs.fileno()])
         return _Fork(int(self._trees.recv(_LINE)), self)
 
     def wait(self, pid: int) -> int:
-        """Return how a fork ended, which is asked once."""
+        """Return the exit status of a fork; can be requested once."""
         self._trees.send(str(pid).encode())
         return int(self._trees.recv(_LINE))
 
     def stop(self) -> None:
-        """End the process; trees that it forked for go on until they are stopped."""
+        """End the process; its forks continue until they are stopped."""
         self._trees.close()
         self._process.wait()
         self._compiled.cleanup()
@@ -91,13 +91,13 @@ class Nursery:
 
 @cache
 def nursery() -> Nursery:
-    """Return the one that a tree is a fork of whose test has none of its own; the session's end stops it."""
+    """Return the session's nursery, for tests without one of their own; it is stopped at the session's end."""
     return Nursery()
 
 
 @dataclass
 class _Fork:
-    """A process that the nursery forked, and waits for."""
+    """A child process of the nursery."""
 
     pid: int
     _nursery: Nursery
@@ -116,7 +116,7 @@ class _Fork:
 
 @dataclass
 class Worker:
-    """A process that has a tree's sglang imported."""
+    """A process that has imported a tree's sglang."""
 
     name: str
     root: Path
@@ -130,7 +130,7 @@ class Worker:
         return process, Connection(ours.detach())
 
     def ask(self, probe: str, requests: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Any]:
-        """Return the probe's answer to each request, which is its arguments."""
+        """Return the probe's answer to each request, a tuple of arguments."""
         process, connection = self._started
         try:
             connection.send((probe, requests))
@@ -153,7 +153,7 @@ class Worker:
         return WorkerDiedError(f"{probe} in the {self.name} tree: {how}; it said:\n{said}")
 
     def stop(self) -> None:
-        """End the process; the next question starts another."""
+        """End the process; the next request starts another."""
         if "_started" in vars(self):
             process, connection = self._started
             connection.close()
@@ -162,7 +162,7 @@ class Worker:
 
 
 class DrivenTree:
-    """A tree that is made and started when it is first asked."""
+    """A tree that is created and started at its first request."""
 
     def __init__(self, name: str, make: Callable[[], Path], *nursery: Nursery) -> None:
         self._name, self._make, self._nursery = name, make, nursery
@@ -172,15 +172,15 @@ class DrivenTree:
         return Worker(self._name, self._make(), *self._nursery)
 
     def ask(self, probe: str, *arguments: Any, **keywords: Any) -> Any:
-        """Return what the probe (``module.function``) answers in this tree, as plain Python."""
+        """Run the probe (``module.function``) in this tree; return its answer as plain Python objects."""
         return self._worker.ask(probe, [(arguments, keywords)])[0]
 
     def ask_many(self, probe: str, requests: Iterable[tuple[Any, ...]]) -> list[Any]:
-        """Return what the probe answers to each tuple of arguments, in one round trip."""
+        """Return the probe's answer to each tuple of arguments, in one round trip."""
         return self._worker.ask(probe, [(arguments, {}) for arguments in requests])
 
     def stop(self) -> None:
-        """End what was started."""
+        """End the tree's process."""
         if "_worker" in vars(self):
             self._worker.stop()
 
@@ -190,7 +190,7 @@ _running: dict[Path, Worker] = {}
 
 
 class SharedTree(DrivenTree):
-    """A tree that nobody changes: whoever asks it asks one process, which ends once many others were asked since."""
+    """A read-only tree: all tests use one process, which ends after many other trees have been used."""
 
     @cached_property
     def _root(self) -> Path:
@@ -205,11 +205,11 @@ class SharedTree(DrivenTree):
         return worker
 
     def stop(self) -> None:
-        """Leave the process to others."""
+        """Keep the process for other tests."""
 
 
 def stop_all() -> None:
-    """End the processes of shared trees, and what they were forked of."""
+    """End the processes of shared trees and their nursery."""
     while _running:
         _running.popitem()[1].stop()
     if nursery.cache_info().currsize:
@@ -217,12 +217,12 @@ def stop_all() -> None:
 
 
 def as_released(releases: Releases, version: str) -> DrivenTree:
-    """Return a release as it is."""
+    """Return a release, unpatched."""
     return SharedTree(version, lambda: releases.imported(version).root)
 
 
 def unpatched(releases: Releases) -> DrivenTree:
-    """Return the release that patches are written for, as it is."""
+    """Return the release that patches are written for, unpatched."""
     return as_released(releases, REFERENCE)
 
 

@@ -1,13 +1,13 @@
-"""Run as a program: answers probes inside one tree, each in a process of its own that leaves nothing behind.
+"""Run as a program: runs probes inside a tree, each in a process of its own, so that no state remains.
 
-``worker.py HANDLE FOLDER`` imports what all trees do and gets, over the socket behind ``HANDLE``, trees with a
-connection's handle each: a fork of it serves each, whose process id is the answer. A process id alone asks how that
-fork ended. In ``FOLDER`` is kept what trees' sources were compiled to.
+``worker.py HANDLE FOLDER`` imports the modules common to all trees and receives, over the socket ``HANDLE``,
+trees with a connection's handle each: a fork serves each tree, and its process id is the answer. A process id
+alone requests that fork's exit status. ``FOLDER`` caches the compiled sources of trees.
 
-A request is a probe's name and a list of
-arguments, positional and named; its answer is ``("answers", [answer])``, ``("error", (type, message, traceback))`` or
-``("died", exit status)``. What a probe's module imports is imported once; every request is then served by a
-fork, so that neither globals nor patched attributes reach the next one.
+A request is a probe's name and a list of arguments, positional and named; its answer is ``("answers",
+[answer])``, ``("error", (type, message, traceback))`` or ``("died", exit status)``. The imports of a probe's
+module are made once; a fork then serves each request, so that neither globals nor patched attributes reach the
+next one.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _placed(code: CodeType, path: str) -> CodeType:
 
 
 class _Loader(SourceFileLoader):
-    """Compiles a source once for all trees that have it, wherever it lies in them."""
+    """Compiles a source once for all trees that contain it, under any path."""
 
     compiled: Path
 
@@ -88,7 +88,7 @@ class _Loader(SourceFileLoader):
 
 
 def _enter(tree: str) -> None:
-    """Have sglang be that of ``tree``."""
+    """Make ``import sglang`` import the package of ``tree``."""
 
     def finder(folder: str) -> FileFinder:
         if not Path(folder).is_relative_to(tree):
@@ -115,7 +115,7 @@ def _error(error: BaseException) -> tuple[str, Any]:
 
 
 class _Pickler(pickle.Pickler):
-    """Refuses what only a process with torch could read."""
+    """Rejects objects that only a process with torch can unpickle."""
 
     def reducer_override(self, value: Any) -> Any:
         if type(value).__module__.partition(".")[0] not in sys.stdlib_module_names:
@@ -153,7 +153,7 @@ def _answer_in_a_fork(probe: Callable[..., Any], requests: list[Any]) -> bytes:
 
 
 def _serve(connection: Connection) -> None:
-    """Answer until the other side hangs up."""
+    """Answer until the connection is closed."""
     while True:
         try:
             name, requests = connection.recv()
@@ -167,7 +167,7 @@ def _serve(connection: Connection) -> None:
 
 
 def _fork_for_each(trees: socket.socket) -> None:
-    """Have a fork serve each tree that comes, until the other side hangs up."""
+    """Fork a process for each tree that is requested, until the connection is closed."""
     for name in _COMMON:
         importlib.import_module(name)
     importlib.import_module("interpreter").hasten()

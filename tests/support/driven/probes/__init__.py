@@ -1,1 +1,1 @@
-"""What is asked inside a tree: each module drives one part of sglang and returns plain Python."""
+"""Probes: each module drives one part of sglang inside a tree and returns plain Python objects."""

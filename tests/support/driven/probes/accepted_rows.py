@@ -22,7 +22,7 @@ _NOTHING = SimpleNamespace(capture=lambda **_: None, replay=lambda: None)
 
 
 class _Processor(LogitsProcessor):
-    """The tree's own, but for the product, of whose rows it writes down how many they are."""
+    """The tree's own logits processor, except the product, which records its number of rows."""
 
     def __init__(self) -> None:
         torch.nn.Module.__init__(self)
@@ -39,7 +39,7 @@ class _Processor(LogitsProcessor):
 
 
 class _Model:
-    """Its states follow from tokens and from the target's states; it asks the processor, or has a head of its own."""
+    """Its states follow from tokens and the target's states; it calls the processor, or has a head of its own."""
 
     def __init__(self, case: dict[str, Any]) -> None:
         self.processor = _Processor()
@@ -58,7 +58,7 @@ class _Model:
 
 
 class _Backend:
-    """The graph of each size, which a replay runs again."""
+    """The graph of each size, which a replay runs."""
 
     def __init__(self, runner: Any) -> None:
         self.graphs: dict[Any, Any] = {}
@@ -66,7 +66,7 @@ class _Backend:
         self.runner = runner
 
     def capture_one(self, key: Any, run: Any, **_: Any) -> None:
-        """Note what a graph does, and where it leaves what it computes."""
+        """Record what a graph does, and where its results are."""
         self.graphs[key], self.left[key] = run, run()
 
     def replay(self, key: Any, *_: Any) -> Any:
@@ -216,7 +216,7 @@ def batch_of(case: dict[str, Any], count: int, number: int) -> Any:
 
 
 def extended(case: dict[str, Any], batches: list[list[int]], disable: str = "") -> list[dict[str, Any]]:
-    """Extend the draft by batches whose requests accepted so many tokens; return what each hands to the next draft.
+    """Extend the draft by batches with these accepted lengths; return what each passes to the next draft.
 
     It is read after the last batch, as another step may have used a graph's memory by then. ``heads`` are the rows of
     each product with the LM head.

@@ -1,4 +1,4 @@
-"""Attention backends of the tree, built by their own constructors on the CPU, and driven as the graph runners do."""
+"""Attention backends of the tree, built by their own constructors on the CPU, and called as graph runners do."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _KINDS = {
 
 
 class _Kernels:
-    """Stands in for FlashInfer's wrappers, which only a GPU can plan."""
+    """Stand-in for FlashInfer's wrappers, whose plans need a GPU."""
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         pass
@@ -95,7 +95,7 @@ class OnCpu(TorchFunctionMode):
 
 
 class _Scalars(TorchDispatchMode):
-    """Counts single numbers that leave a tensor: `.item()`, `int()`, `bool()`, and shapes made of a device's scalar."""
+    """Counts scalar reads of tensors: `.item()`, `int()`, `bool()`, and shapes from a device scalar."""
 
     count = 0
 
@@ -107,7 +107,7 @@ class _Scalars(TorchDispatchMode):
 
 
 class _Copies(TorchFunctionMode):
-    """Counts whole tensors that are taken to the host, but for those that the kernels' interpreter takes."""
+    """Counts whole tensors copied to the host, except by the kernels' interpreter."""
 
     count = 0
 
@@ -120,14 +120,14 @@ class _Copies(TorchFunctionMode):
 
 
 class HostReads:
-    """Counts what leaves tensors for the host: on a GPU the host would wait for each."""
+    """Counts reads of tensors by the host: on a GPU the host would wait for each."""
 
     def __init__(self) -> None:
         self._modes = _Scalars(), _Copies()
 
     @property
     def count(self) -> int:
-        """Return how often something left."""
+        """Return the number of reads."""
         return sum(mode.count for mode in self._modes)
 
     def __enter__(self) -> None:
@@ -168,7 +168,7 @@ def model_runner(
     window: int | None = None,
     mla: bool = False,
 ) -> Any:
-    """Return as much of a model runner as backends look at."""
+    """Return a model runner with the attributes that backends read."""
     server_args = SimpleNamespace(
         chunked_prefill_size=8192,
         cuda_graph_config=None,
@@ -260,8 +260,9 @@ def target(kind: str, server: dict[str, Any], graph: int | None) -> Any:
 class GraphInputs:
     """The runners' input buffers for graphs of up to ``largest`` requests.
 
-    A batch's ``rows`` and ``lens`` come first, then the padding of its ``graph``; behind it are rows and lengths
-    of an earlier, larger batch, which nothing may read. Without a batch all is padding, as at capture.
+    A batch's ``rows`` and ``lens`` come first, then the padding of its ``graph``; after it come rows and
+    lengths of an earlier, larger batch, which nothing may read. Without a batch everything is padding, as at
+    capture.
     """
 
     def __init__(self, backend: Any, largest: int, batch: dict[str, Any] | None = None) -> None:
@@ -315,7 +316,7 @@ def eager_batch(
 def spec_info(
     mode: str, *, accepted: Sequence[int] = (), stride: int = -1, on_host: bool = True, topk: int = 1
 ) -> Any:
-    """Return what a batch of ``mode`` carries of the speculation, None for a plain one.
+    """Return the spec info of a batch of ``mode``, None for a plain one.
 
     ``accepted`` and, where the worker knows it, ``stride`` are those of a draft-extend.
     """
@@ -345,7 +346,7 @@ def _is_required(field: dataclasses.Field[Any]) -> bool:
 
 
 def forward_batch(mode: str, **fields: Any) -> Any:
-    """Return a real ForwardBatch; a field that the tree's does not have is left out."""
+    """Return a real ForwardBatch, without fields that the tree's class lacks."""
     known = {field.name for field in dataclasses.fields(ForwardBatch)}
     required = {field.name: None for field in dataclasses.fields(ForwardBatch) if _is_required(field)}
     given = {name: value for name, value in fields.items() if name in known}
@@ -362,7 +363,7 @@ def capture(
     lens: torch.Tensor,
     spec: Any,
 ) -> None:
-    """Let a backend prepare the capture of a graph, through whichever methods the tree's backends have."""
+    """Prepare a backend for the capture of a graph, by whichever methods the tree's backends have."""
     if hasattr(backend, "init_forward_metadata_capture_cuda_graph"):
         backend.init_forward_metadata_capture_cuda_graph(
             bs, num_tokens, rows[:bs], lens[:bs], None, MODES[mode], spec
@@ -385,9 +386,9 @@ def replay(
     spec: Any,
     written: torch.Tensor | None = None,
 ) -> None:
-    """Let a backend prepare the replay of a graph of ``bs`` requests, with or without the host mirror.
+    """Prepare a backend for the replay of a graph of ``bs`` requests, with or without the host mirror.
 
-    ``written`` are the slots that the batch writes, for backends that ask.
+    ``written`` are the slots that the batch writes, for backends that read them.
     """
     if hasattr(backend, "init_forward_metadata_replay_cuda_graph"):
         more = {} if written is None else {"out_cache_loc": written}
@@ -410,7 +411,7 @@ def reads_of_replay(
     lens_cpu: torch.Tensor | None,
     written: torch.Tensor | None = None,
 ) -> HostReads:
-    """Replay a graph from its input buffers, and return what the host read; the sum is known where ``lens_cpu`` is."""
+    """Replay a graph from its input buffers, and return what the host read; the sum is given if ``lens_cpu`` is."""
     reads = HostReads()
     with reads:
         replay(
@@ -439,7 +440,7 @@ def graph_view(
     num_tokens: int = 0,
     written: torch.Tensor | None = None,
 ) -> Any:
-    """Return a graph's buffers as the runners hand them to a backend."""
+    """Return a graph's buffers as the runners pass them to a backend."""
     return SimpleNamespace(
         batch_size=bs,
         forward_mode=MODES[mode],

@@ -1,4 +1,4 @@
-"""What only trees of main's shape have: lengths that batches of an overlapped schedule take from the future map."""
+"""Only in trees of main's form: lengths that batches of the overlap schedule read from the future map."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROWS = 24
 
 
 class _Unpinned(TorchFunctionMode):
-    """Allocates what would be pinned, which takes a GPU, as it is."""
+    """Allocates unpinned memory, because pinning needs a GPU."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -33,7 +33,7 @@ class _Unpinned(TorchFunctionMode):
 
 
 def _device_module(events: Events) -> SimpleNamespace:
-    """Return a device's module whose events and streams write down what is done to them, copies between them too."""
+    """Return a device module whose events and streams record all operations on them, including copies between them."""
 
     @contextmanager
     def entered(stream: Any) -> Iterator[None]:
@@ -47,7 +47,7 @@ def _device_module(events: Events) -> SimpleNamespace:
 
 
 def future_map(needed: bool, device: str, events: Events) -> FutureMap:
-    """Return a map on a ``cuda`` device, a ``hip`` one or a plain one; it is told the decision where it asks."""
+    """Return a map on a ``cuda``, ``hip`` or plain device, with the decision if it takes one."""
     overlap_utils._is_cuda, overlap_utils._is_hip = device == "cuda", device == "hip"
     module = _device_module(events)
     setattr(torch, "get_device_module", lambda _: module)  # noqa: B010
@@ -63,7 +63,7 @@ def future_map(needed: bool, device: str, events: Events) -> FutureMap:
 
 
 def resolves(needed: bool, device: str, steps: list[tuple[str, Any]]) -> list[dict[str, Any]]:
-    """Publish lengths and resolve batches, one after the other; return what each batch then knows.
+    """Publish lengths and resolve batches, one after the other; return each batch's lengths afterwards.
 
     A step is ``("publish", {row: length})``, ``("resolve", rows)``, ``("idle", [])``, a batch of nothing, or
     ``("prefill", rows)``, a batch that has no future yet.
@@ -97,7 +97,7 @@ def resolves(needed: bool, device: str, steps: list[tuple[str, Any]]) -> list[di
 
 
 def refreshes(needed: bool, lens: list[int], *, mode: str, sync: bool, mirror: bool) -> dict[str, Any]:
-    """Advance a batch's lengths on the device, refresh what the host knows of them, and return that."""
+    """Advance a batch's lengths on the device, refresh the host's, and return these."""
     keep_mirror(needed)
     batch = make_batch(Events(), "a", {"lens": [7] * len(lens), "mirror": mirror, "sum": mirror})
     batch.forward_mode = ForwardMode[mode]

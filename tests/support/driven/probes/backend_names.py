@@ -1,4 +1,4 @@
-"""Which attention backend each part of a speculating server takes a layer of multi-head latent attention to run on."""
+"""The backend that a layer of multi-head latent attention assumes, in each part of a speculating server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _steps(settings: Any, runner: Any) -> Any:
 
 
 def _followed(backend: Any, mode: str) -> list[str]:
-    """Return the backend that runs, the one that the layer takes it for, and how the layer computes."""
+    """Return the backend that runs, the one that the layer assumes, and how the layer computes."""
     batch: Any = SimpleNamespace(
         forward_mode=ForwardMode[mode], attn_backend=backend, extend_prefix_lens_cpu=[0]
     )
@@ -55,9 +55,9 @@ def _followed(backend: Any, mode: str) -> list[str]:
 def of_each_part(
     target: str, draft: str | None, *, settings_of_its_own: bool = False
 ) -> dict[str, list[str]]:
-    """Start a target and its draft, which may have other settings; say what each part's layers follow.
+    """Start a target and its draft, which may have other settings; return what each part's layers assume.
 
-    Of each: the backend that runs, the one that the layer takes it for, and how the layer computes.
+    For each: the backend that runs, the one that the layer assumes, and how the layer computes.
     """
     settings = servers._raw({"model_path": "x", "attention_backend": target})
     server_args.set_global_server_args_for_scheduler(settings)

@@ -1,4 +1,4 @@
-"""Batches that lose requests, take others in, and wait for the verify that their lengths come from."""
+"""Batches that are filtered and merged, and that wait for the verify that computes their lengths."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ INPUT_FIELDS = {field.name for field in fields(EagleDraftInput)}
 
 
 def keep_mirror(needed: bool) -> None:
-    """Tell batches what a scheduler that has decided tells them, where the tree has that flag."""
+    """Set the flag that a scheduler sets on batches after its decision, if the tree has it."""
     if hasattr(ScheduleBatch, "needs_cpu_seq_lens"):
         ScheduleBatch.needs_cpu_seq_lens = needed
 
 
 class Request(SimpleNamespace):
-    """What a batch asks of a request; each is itself alone."""
+    """The part of a request that a batch reads; each equals only itself."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]
     __eq__ = object.__eq__
 
     def finished(self) -> bool:
-        """Tell whether the batch may drop it."""
+        """Return whether the batch may drop it."""
         return bool(self.done)
 
 
@@ -80,7 +80,7 @@ def make_batch(events: Events, name: str, described: dict[str, Any]) -> Schedule
 
 
 def state(batch: ScheduleBatch) -> dict[str, Any]:
-    """Return what a batch knows of its requests and their lengths."""
+    """Return a batch's requests and their lengths."""
     spec_info = batch.spec_info
     futures = spec_info.future_indices if spec_info is not None else None
     if not isinstance(futures, (torch.Tensor, type(None))):

@@ -15,7 +15,7 @@ from . import tracked_states
 
 
 def matched_and_turned_down(*, room: bool) -> dict[str, list[int]]:
-    """Match a request with a cached state in slot 9 and, without ``room``, turn it down; it then matches nothing.
+    """Match a request with a cached state in slot 9 and, without ``room``, reject it; it then matches nothing.
 
     Returns the slots of its own that its forward copies to and clears, and those that it copies from.
     """
@@ -65,7 +65,7 @@ def matched_and_turned_down(*, room: bool) -> dict[str, list[int]]:
 
 
 def continued(prefixes: list[int], tracked: list[bool] | None) -> list[bool]:
-    """Plan a prefill of two tokens each behind ``prefixes`` that are cached; tell which requests continue a state."""
+    """Plan a prefill of two tokens after each of the cached ``prefixes``; return which requests continue a state."""
     count = len(prefixes)
     batch: Any = SimpleNamespace(
         extend_num_tokens=2 * count,

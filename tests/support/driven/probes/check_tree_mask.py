@@ -1,4 +1,4 @@
-"""What `scripts/check_tree_mask.py` has a tree do, with a stand-in for the kernel."""
+"""`scripts/check_tree_mask.py` in a tree, with a stand-in for the kernel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _write(*given: Any) -> None:
 
 
 def outcomes(scripts: str) -> list[Told]:
-    """Return of each case who owns the mask, how many requests there are, how long, and what became of it."""
+    """Return for each case the mask's owner, the number and length of requests, and the outcome."""
     sys.path.append(scripts)
     script = importlib.import_module("check_tree_mask")
     eagle_utils.sgl_build_tree_kernel_efficient = _write

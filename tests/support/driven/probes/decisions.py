@@ -1,4 +1,4 @@
-"""The decision about the mirror: what backends and settings make of it, and who is told."""
+"""The decision about the mirror: its inputs, backends and settings, and who receives it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REAL = {
 
 
 def bare(cls: type) -> Any:
-    """Return an object of a class, abstract or not, that nothing has set up."""
+    """Return an uninitialised object of a class, abstract or not."""
     made = type(cls.__name__, (cls,), {})
     made.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
     return object.__new__(made)
@@ -59,7 +59,7 @@ def backend(kind: str | None) -> Any:
 
 
 def hybrid(prefill: str, decode: str, verify_side: str) -> dict[str, Any]:
-    """Return what a backend of two sides says for them: its flag, context length and verify buffers."""
+    """Return what a backend of two sides declares for them: flag, context length and verify buffers."""
     made = bare(HybridAttnBackend)
     made.prefill_backend, made.decode_backend = backend(prefill), backend(decode)
     for name, side in (("prefill", made.prefill_backend), ("decode", made.decode_backend)):
@@ -149,7 +149,7 @@ def start(
     eager: str | None = None,
     disable: str = "",
 ) -> dict[str, Any]:
-    """Start a scheduler's overlap with the patches in ``disable`` off; return what its map and batches were told.
+    """Start a scheduler's overlap with the patches in ``disable`` off; return the decision that map and batches got.
 
     ``logged`` are the lines that patchkit's runtime wrote to the log.
     """

@@ -1,4 +1,4 @@
-"""What FlashInfer's draft graphs have room for, and what the tree's own kernel writes there, interpreted."""
+"""The size of FlashInfer's draft graph buffers, and what the tree's own kernel, interpreted, writes there."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NOBODYS = -7
 
 
 def drafted(kind: str, lens: list[int], *, topk: int, steps: int, context: int) -> dict[str, Any]:
-    """Let a draft of as many requests as its graphs have write its KV indices into their buffer.
+    """Write the KV indices of a draft with as many requests as its graphs have into their buffer.
 
-    Returns what each step reads, how many entries behind the buffer were written, and how many it has.
+    Returns what each step reads, how many entries beyond the buffer were written, and how many it has.
     """
     requests = len(lens)
     draft: Any = object.__new__(_BACKENDS[kind])

@@ -1,4 +1,4 @@
-"""A spec-v2 worker's draft, what it takes from a draft-extend, and the future map between two steps."""
+"""A spec-v2 worker's draft, the rows that it selects from a draft-extend, and the future map between two steps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Operators(TorchDispatchMode):
 
 
 class _DraftModel:
-    """Its logits follow from the tokens and the hidden states that it is given."""
+    """Its logits follow from its input tokens and hidden states."""
 
     canary_manager = None
     model_config = SimpleNamespace(hf_config=SimpleNamespace(architectures=["Llama"]), model_is_mrope=False)

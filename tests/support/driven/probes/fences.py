@@ -1,4 +1,4 @@
-"""What the overlap scheduler's loops do in turn, and what a graph's runner does before its graph runs."""
+"""The order of operations in the overlap scheduler's loops, and in a graph runner before its graph runs."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class _EndedError(Exception):
 
 
 class TritonAttnBackend:
-    """Named as the backend is whose graphs read nothing but their own buffers."""
+    """Has the name of the backend whose graphs read only their own buffers."""
 
 
 def loop(kind: str, published: list[bool], *, cuda: bool = True) -> list[list[Any]]:
-    """Have a loop run as many batches; of each, its forward may say when its reads are done. Return what was done."""
+    """Run a loop with these batches, whose forwards may signal the end of their reads; return its operations."""
     torch.version.cuda = "12.0" if cuda else None
     done: list[list[Any]] = []
     waiting = deque(enumerate(published))
@@ -91,7 +91,7 @@ def _events(done: list[Any], number: int) -> Any:
 def _replayed(
     number: int, backend: str = "TritonAttnBackend", *, speculates: bool = False, windows: bool = False
 ) -> list[str]:
-    """Replay a decode's graph; return what its runner did in turn."""
+    """Replay a decode's graph; return its runner's operations in order."""
     done: list[str] = []
     torch.get_device_module = _events(done, number)
     runner: Any = bare(import_module("sglang.srt.model_executor.cuda_graph_runner").CudaGraphRunner)
@@ -131,12 +131,12 @@ def _replayed(
 
 
 def decode(backend: str, *, speculates: bool = False, windows: bool = False) -> list[str]:
-    """Replay the graph of a decode, or of a verify; return what its runner did in turn."""
+    """Replay the graph of a decode or a verify; return its runner's operations in order."""
     return _replayed(0, backend, speculates=speculates, windows=windows)
 
 
 def draft_extend() -> list[str]:
-    """Replay a draft-extend's graph; return what its runner did in turn."""
+    """Replay a draft-extend's graph; return its runner's operations in order."""
     case = {"draft_tokens": 4, "captured": [2], "graph": True}
     worker = worker_of(case)
     done: list[str] = []

@@ -22,7 +22,7 @@ class Fork(FlashInferAttnBackend):
 
 
 class _Module:
-    """Stands for FlashInfer's compiled kernels, whose plan is the layout that the host has."""
+    """Stand-in for FlashInfer's compiled kernels, whose plan is the layout on the host."""
 
     def __init__(self) -> None:
         self.planned: list[Any] = []
@@ -35,7 +35,7 @@ class _Module:
 
 
 class Wrapper:
-    """A prefill's wrapper in a graph, which copies, and takes to the host, what FlashInfer's own does."""
+    """A prefill wrapper in a graph, which copies to the device and to the host as FlashInfer's own does."""
 
     behaviour = ""
     """What it does with a layout that is on the host: ``refuses`` it, plans ``otherwise``, or what it ought to."""
@@ -109,7 +109,7 @@ class Wrapper:
 
 
 class LatentWrapper:
-    """A wrapper for multi-latent attention, which copies, and takes to the host, what FlashInfer's own does."""
+    """A wrapper for multi-latent attention, which copies to the device and to the host as FlashInfer's own does."""
 
     def __init__(self, workspace: torch.Tensor, *, use_cuda_graph: bool = False, **given: Any) -> None:
         self._qo_indptr_buf, self._kv_indptr_buf = given.get("qo_indptr"), given.get("kv_indptr")
@@ -145,7 +145,7 @@ class LatentWrapper:
         self._plan_info = [len(starts), int(starts[-1]) + otherwise, int(keys[-1])]
 
     def told(self) -> dict[str, Any]:
-        """Return what its kernels read, how it was planned, and how often the host waited for that."""
+        """Return what its kernels read, how it was planned, and how often the host waited for the plan."""
         read: Any = (self._qo_indptr_buf, self._kv_indptr_buf, self._kv_len_arr_buf)
         slots: Any = self._kv_indices_buf
         return {

@@ -1,4 +1,4 @@
-"""Replays of captured graphs: what the backend is handed, what comes out, and what a capture computes."""
+"""Replays of captured graphs: the backend's arguments, the output, and what a capture computes."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ _HANDED = (
 
 
 class Backend:
-    """Writes down the lengths that a replay hands it, in either release's way."""
+    """Records the lengths that a replay passes to it, with either release's signature."""
 
     def __init__(self) -> None:
         self.handed: dict[str, Any] = {}
 
     def init_forward_metadata_replay_cuda_graph(self, *values: Any, **named: Any) -> None:
-        """Note what is handed as arguments."""
+        """Record lengths passed as arguments."""
         self._note(dict(zip(_HANDED, values, strict=False)) | named)
 
     def init_forward_metadata_out_graph(self, view: Any, **_: Any) -> None:
-        """Note what is handed as a view of a forward batch."""
+        """Record lengths passed as a view of a forward batch."""
         self._note(vars(view) | {"bs": view.batch_size})
 
     def init_forward_metadata_capture_cuda_graph(self, *values: Any, **named: Any) -> None:
-        """Have nothing to capture."""
+        """Capture nothing."""
 
     init_forward_metadata_in_graph = init_forward_metadata_capture_cuda_graph
 
@@ -61,7 +61,7 @@ class Backend:
 
 
 def _buffers(size: int, tokens: int) -> SimpleNamespace:
-    """Return a graph's buffers for ``tokens`` tokens a request, full of what an earlier replay left there."""
+    """Return a graph's buffers for ``tokens`` tokens a request, with stale values of an earlier replay."""
     rows, flat = size, size * tokens
 
     def stale(count: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Backends that wrap others: what they say of the mirror, of the plan stream's hook, and what they pass on."""
+"""Backends that wrap others: their declaration about the mirror, their plan-stream hook, and what they pass on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _backend(kind: str, server: dict[str, Any]) -> Any:
 
 
 def reads_mirror(kind: str, server: dict[str, Any]) -> bool | None:
-    """Tell whether a backend says that it reads the mirror, None for one that says nothing."""
+    """Return whether a backend declares that it reads the mirror, None if it declares nothing."""
     told: bool | None = getattr(_backend(kind, server), "needs_cpu_seq_lens", None)
     return told
 
@@ -42,7 +42,7 @@ def starts(kind: str, server: dict[str, Any], plan_stream: bool) -> str | None:
 
 
 def verify_side(server: dict[str, Any], attention_mode: str, graph: int) -> dict[str, Any]:
-    """Return what a hybrid of TRTLLM MLA and MHA hands on in a verify, by which side the server lets verify.
+    """Return what a hybrid of TRTLLM MLA and MHA passes on in a verify; settings choose the verifying side.
 
     The mask is the full one: 32886, which does without it, is off.
     """

@@ -14,7 +14,7 @@ from .recorders import DeviceTensor, on_device
 
 
 class _Launches:
-    """A kernel that notes what it is launched with."""
+    """A kernel that records its launch arguments."""
 
     def __init__(self) -> None:
         self.told: list[list[Any]] = []

@@ -276,7 +276,7 @@ def halves(sizes: list[int], fills: list[int]) -> list[list[int]]:
 
 
 def without_a_word(mirror: bool) -> list[int]:
-    """Replay as a runner does that says nothing of padding; return what is taken for requests."""
+    """Replay as a runner that does not publish its padding; return which rows count as requests."""
     made = linear("gdn")
     made.init_cuda_graph_state(3, 3)
     lens = torch.tensor([9, 9, _FILL]) if mirror else None

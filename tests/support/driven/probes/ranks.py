@@ -1,4 +1,4 @@
-"""What a rank of several accepts of its drafts."""
+"""The drafts that one of several ranks accepts."""
 
 from __future__ import annotations
 

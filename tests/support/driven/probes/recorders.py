@@ -1,4 +1,4 @@
-"""Stand-ins that write down what code does to them: device tensors, events, streams."""
+"""Stand-ins that record operations on them: device tensors, events, streams."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INTERPRETER = ("triton/runtime", "triton\\runtime")
 
 
 class DeviceTensor(torch.Tensor):
-    """A tensor that counts as on the device: results with one are too, and reads to the host are written down."""
+    """A tensor that counts as on the device, as do results computed from it; reads by the host are recorded."""
 
     reads: list[str] = []  # noqa: RUF012 - one record per process, and each probe has its own
 
@@ -31,7 +31,7 @@ class DeviceTensor(torch.Tensor):
     def __torch_function__(
         cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Note a read, then do what a plain tensor does."""
+        """Record a read, then behave as a plain tensor."""
         name = getattr(func, "__name__", "")
         reads = name in _READS or (
             name in _SIZED_BY_VALUE and any(isinstance(size, DeviceTensor) for size in _flat(args))
@@ -60,12 +60,12 @@ def _interpreting() -> bool:
 
 
 def on_device(values: Sequence[Any], dtype: torch.dtype = torch.int64) -> DeviceTensor:
-    """Return values as a tensor whose reads to the host are written down."""
+    """Return values as a tensor whose reads by the host are recorded."""
     return torch.tensor(values, dtype=dtype).as_subclass(DeviceTensor)
 
 
 def plain(value: Any) -> Any:
-    """Return tensors as lists, without writing it down; containers and scalars as they are."""
+    """Return tensors as lists, without recording it; containers and scalars unchanged."""
     if isinstance(value, torch.Tensor):
         with torch._C.DisableTorchFunctionSubclass():
             return value.detach().tolist()
@@ -77,7 +77,7 @@ def plain(value: Any) -> Any:
 
 
 class PretendedCuda(TorchFunctionMode):
-    """Has tensors moved to or made on "cuda" stay where they are, as device tensors, and notes how they came there.
+    """Turns tensors moved to or made on "cuda" into device tensors on the CPU, and records the copies.
 
     ``copies`` holds ``(pinned, non_blocking)`` of every copy from the host.
     """
@@ -117,7 +117,7 @@ def _is_cuda(value: Any) -> bool:
 
 
 class Events:
-    """Makes events and streams that share one record of who waited for what, in order."""
+    """Makes events and streams that share one record of waits, in order."""
 
     def __init__(self) -> None:
         self.record: list[str] = []

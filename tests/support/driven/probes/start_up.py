@@ -46,7 +46,7 @@ _MARK = re.compile(r"\s*# patchkit ([\w-]+):")
 
 
 class _StartedError(Exception):
-    """The scheduler has everything that this probe has it make."""
+    """Raised once the scheduler has made everything that this probe needs."""
 
 
 def _module(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What a prefill server writes for a decode server that gave a request up, through the tree's own managers."""
+"""What a prefill server writes for a decode server that abandoned a request, through the tree's own managers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _manager(rooms: list[int]) -> Any:
 
 
 def given_up(room: int, how: str) -> dict[str, Any]:
-    """Have a decode server give a request up: it is ``aborted``, or ``late``; return what it sends, and to whom."""
+    """Make a decode server abandon a request, ``aborted`` or ``late``; return what it sends, and to whom."""
     told: list[Any] = []
     receiver: Any = object.__new__(conn.MooncakeKVReceiver)
     vars(receiver).update(

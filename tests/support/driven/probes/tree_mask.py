@@ -139,7 +139,7 @@ class _Fork(TritonAttnBackend):
 
 
 class _Wrapper(AttentionBackend):
-    """A fork's wrapper: it hands on what the graph runners ask of a backend, and no buffers."""
+    """A fork's wrapper: it forwards what graph runners read of a backend, but no buffers."""
 
     needs_cpu_seq_lens = False
 
@@ -172,7 +172,7 @@ if not hasattr(AttentionBackend, "init_forward_metadata_replay_cuda_graph"):
 
 
 class _Handing(_Wrapper):
-    """A fork's wrapper that hands its backend's mask on, and does not say how long the context is."""
+    """A fork's wrapper that forwards its backend's mask, but not the context length."""
 
     def __init__(self, wrapped: Any) -> None:
         super().__init__(wrapped)

@@ -1,4 +1,4 @@
-"""What tries the machinery: probes that name their tree, fail, die, leave something behind or are read."""
+"""Probes that test the machinery: they name their tree, fail, die, leave state behind or are inspected."""
 
 from __future__ import annotations
 

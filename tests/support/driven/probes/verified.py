@@ -1,4 +1,4 @@
-"""A target verify from its logits to what the host reads, the next draft takes and the draft-extend selects."""
+"""A target verify from its logits to the values for the host, the next draft and the draft-extend."""
 
 from __future__ import annotations
 

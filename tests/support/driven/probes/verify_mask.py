@@ -1,4 +1,4 @@
-"""Who reads the tree mask of a verify: a mask that raises when it is looked at tells."""
+"""Readers of a verify's tree mask, found by a mask that raises when it is read."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ GRAPH = 4
 
 
 class _ReadError(Exception):
-    """Something looked at the mask."""
+    """Something read the mask."""
 
 
 class _Unread:
-    """A mask of which nothing can be asked, and that no function of torch takes."""
+    """A mask that raises on every attribute, and that no function of torch accepts."""
 
     def __getattribute__(self, name: str) -> Any:
         raise _ReadError(name)
