@@ -237,6 +237,7 @@ def _print(
     """Print what was applied; ``again`` are the options to repeat after a dry run."""
     from patchkit.cli import console
     from patchkit.cli.answers.apply import Apply
+    from patchkit.findings.number import counted
     from patchkit.findings.printable import escaped
     from patchkit.plan.refusal import describe_left
     from patchkit.plan.status import State
@@ -273,7 +274,7 @@ def _print(
         console.say_next((f"apply{target.whole_tail}{again}", "applies the patches"))
     elif commits:
         number = len({one.commit for one in commits})
-        console.say(f"\nChanged {console.count(applied.files)} in {number} commit{'s' * (number != 1)}.")
+        console.say(f"\nChanged {console.count(applied.files)} in {counted(number, 'commit')}.")
         console.say_next((f"verify{target.tail}", "checks the result"))
     elif applied.marked:
         _, first = applied.marked[0]

@@ -190,4 +190,6 @@ def say_next(*steps: tuple[str, str]) -> None:
 
 def count(files: Sequence[str]) -> str:
     """Return the number of files as text, such as ``1 file`` or ``2 files``."""
-    return f"{len(files)} file{'s' * (len(files) != 1)}"
+    from patchkit.findings.number import counted
+
+    return counted(len(files), "file")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from patchkit.drafting import difference
 from patchkit.drafting.change import FileDiff
 from patchkit.errors import ConflictError, TreeError, UsageError
+from patchkit.findings.number import counted
 from patchkit.patchset.patch import Patch
 from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
 from patchkit.porting.dependencies import dependencies_of
@@ -253,7 +254,7 @@ def _stuck(ported: Ported) -> str:
     ]
     file, edit = stuck[0]
     where = f"{file.onto}: {edit.site}" if edit.site else file.onto
-    return f"{len(stuck)} edit{'s' * (len(stuck) != 1)} cannot be applied ({where}: {edit.reason})"
+    return f"{counted(len(stuck), 'edit')} cannot be applied ({where}: {edit.reason})"
 
 
 @dataclass(frozen=True)

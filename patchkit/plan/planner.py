@@ -70,7 +70,7 @@ class Planner:
 
         Conflicts are states, not errors. ``only``, ``closely`` and ``certain`` are those of ``PatchSet.select`` and
         ``make_plan``; the patches in ``without`` are not planned. Raise UsageError for an unknown patch, and
-        ConflictError if patched code in the tree imports the runtime from elsewhere.
+        ConflictError if patched code in the tree imports the runtime from elsewhere, or a vendored one that is missing.
         """
         chosen = [patch for patch in self._patches.select(ids, only=only) if patch.id not in without]
         there = OverlayTree(self._tree, contents) if contents else self._tree
@@ -131,10 +131,10 @@ class Planner:
         return tuple(patch for patch in self._patches if patch.id in ids)
 
     def _vendored(self) -> bool:
-        if not self._runtime:
-            return vendor.is_vendored(self._tree)
-        vendored = self._runtime == "vendored"
         files = sorted({file for patch in self._patches for edit in patch.edits for file in edit.files})
+        if not self._runtime:
+            return vendor.uses_vendored(self._tree, files)
+        vendored = self._runtime == "vendored"
         vendor.require_one_runtime(self._tree, files, vendored=vendored)
         return vendored
 

@@ -65,22 +65,38 @@ def is_vendored(tree: Tree) -> bool:
     return tree.read(f"{FOLDER}/runtime/__init__.py") is not None
 
 
+def uses_vendored(tree: Tree, files: Sequence[str]) -> bool:
+    """Return whether a tree has a vendored runtime. Raise ConflictError if ``files`` import one that is missing."""
+    if is_vendored(tree):
+        return True
+    if lost := _importing(tree, files, _INSIDE):
+        file, package = lost
+        raise ConflictError(
+            f"it imports {package}, which is missing",
+            where=file,
+            advice=f"restore {FOLDER} with git, or run patchkit revert, then patchkit apply --runtime vendored",
+        )
+    return False
+
+
 def require_one_runtime(tree: Tree, files: Sequence[str], *, vendored: bool) -> None:
     """Raise ConflictError if patched code in ``files`` imports the runtime from the other place."""
-    other = _OUTSIDE if vendored else _INSIDE
-    there = [
-        (file, found[1])
-        for file in files
-        if (found := other.search((tree.read(file) or b"").decode("latin-1")))
-    ]
-    if there:
-        file, package = there[0]
+    if other := _importing(tree, files, _OUTSIDE if vendored else _INSIDE):
+        file, package = other
         raise ConflictError(
             f"its patches import {package}",
             where=file,
             advice="run patchkit revert first, then patchkit apply --runtime "
             f"{'vendored' if vendored else 'import'}",
         )
+
+
+def _importing(tree: Tree, files: Sequence[str], runtime: re.Pattern[str]) -> tuple[str, str] | None:
+    """Return the first file that imports such a runtime, and the runtime's name."""
+    for file in files:
+        if found := runtime.search((tree.read(file) or b"").decode("latin-1")):
+            return file, found[1]
+    return None
 
 
 def pointed(patches: Sequence[Patch]) -> tuple[Patch, ...]:

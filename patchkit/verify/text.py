@@ -36,14 +36,13 @@ def show(verdict: Verdict, console: Console, place: str, tail: str) -> None:
             console.print(f"          [dim]note: {escaped(note)}[/]", highlight=False)
     console.print()
     failed = [result for result in verdict.results if result.outcome is Outcome.FAILED]
+    left_out = sum(result.outcome is Outcome.SKIPPED for result in verdict.results)
+    rest = f"{f'; {left_out} skipped' if left_out else ''} ({verdict.seconds:.1f} s)."
+    made = len(verdict.results) - left_out
     if not failed:
-        left_out = sum(result.outcome is Outcome.SKIPPED for result in verdict.results)
-        rest = f"; {left_out} skipped" if left_out else ""
-        made = len(verdict.results) - left_out
-        console.print(f"[green]All {made} checks passed[/]{rest} ({verdict.seconds:.1f} s).", highlight=False)
+        console.print(f"[green]All {made} checks passed[/]{rest}", highlight=False)
         return
-    names = ", ".join(result.check for result in failed)
-    console.print(f"[bold red]Failed:[/] {escaped(names)} ({verdict.seconds:.1f} s).", highlight=False)
+    console.print(f"[bold red]{len(failed)} of {made} checks failed[/]{rest}", highlight=False)
     console.print(
         f"\nNext: [bold]patchkit status{escaped(tail)}[/] shows each patch's state", highlight=False
     )

@@ -138,6 +138,13 @@ def test_verify_of_a_deleted_runtime_names_commands_that_restore_it(tree: Checko
     assert verdict(tree)["imports"] == []
 
 
+def test_apply_refuses_a_tree_whose_runtime_was_deleted(tree: CheckoutTree) -> None:
+    vendor(tree)
+    shutil.rmtree(tree.package / FOLDER)
+    with pytest.raises(ConflictError, match="which is missing"):
+        api.apply(tree, load.patches())
+
+
 def test_verify_finds_a_runtime_that_somebody_took_out(tree: CheckoutTree) -> None:
     vendor(tree)
     (tree.package / FOLDER / "runtime" / "api_1.py").unlink()

@@ -369,7 +369,7 @@ def test_a_fork_that_leaves_the_mirror_out_itself_keeps_its_own_way_and_gets_the
     assert [status.patch.id for status in plan.patches if status.state is State.CONFLICT] == [], reasons(plan)
     status = status_of(plan, "26128")
     assert status.state is State.NOT_APPLICABLE
-    assert "leaves the mirror out itself" in status.reason
+    assert "omits the mirror itself" in status.reason
     assert "EagleDraftInputV2Mixin.prepare_for_decode" in status.reason
     assert {each.state for each in plan.patches if "26128" in each.patch.requires} == {State.NOT_APPLICABLE}
     assert status_of(plan, "28465").state is State.PENDING

@@ -23,7 +23,7 @@ from patchkit.tree.tree import CheckoutTree, open_tree
 from patchkit.verify.subject import Criteria
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     Act = Callable[[CheckoutTree], object]
@@ -46,6 +46,18 @@ class Meanwhile:
             return read(tree, file)
 
         monkeypatch.setattr(CheckoutTree, "read", reading)
+
+
+def beside(ask: Act, act: Act, copy: Callable[[int], CheckoutTree]) -> Iterator[tuple[CheckoutTree, object]]:
+    """Yield each copy of a tree with its answer: in the first, ``act`` comes before the first read, and so on."""
+    for at in range(1, 1000):
+        tree = copy(at)
+        with pytest.MonkeyPatch.context() as patched:
+            meanwhile = Meanwhile(patched, at, partial(act, tree))
+            found = ask(tree)
+        if meanwhile.reads < at:
+            return
+        yield tree, found
 
 
 def nothing(tree: CheckoutTree) -> None:
@@ -108,13 +120,7 @@ def test_an_answer_beside_a_write_is_that_of_before_or_after_it(
     made = committing(checked_in(tmp_path / "fork"))
     before(made)
     old = answer(made)
-    for at in range(1, 1000):
-        tree = copied(made, tmp_path / str(at))
-        with pytest.MonkeyPatch.context() as patched:
-            meanwhile = Meanwhile(patched, at, partial(act, tree))
-            found = answer(tree)
-        if meanwhile.reads < at:
-            break
+    for tree, found in beside(answer, act, lambda at: copied(made, tmp_path / str(at))):
         answers.append(found)
         assert found in (old, answer(tree))
     assert len(answers) > 2
@@ -126,47 +132,47 @@ def test_a_port_beside_a_save_is_that_of_before_or_after_it(tmp_path: Path) -> N
         edit(theirs, file, old, new)
     git(theirs.root, "commit", "-qam", "Something of theirs")
 
+    def made(number: int) -> CheckoutTree:
+        return committing(checked_in(tmp_path / str(number) / "fork"))
+
     def ported(tree: CheckoutTree) -> object:
         with Source("HEAD", "", theirs.root) as source:
             found = port(source, tree, keep_going=True, allow_dirty=True, dry_run=True)
         edits = [(file.onto, edit.outcome) for file in found.changes[0].files for edit in file.edits]
         return edits, found.changed
 
+    def save(tree: CheckoutTree) -> None:
+        edit(tree, CRLF, b"stride = 1", b"stride = 2")
+        edit(tree, MIRROR, b"depth = 1", b"depth = 3")
+
     answers = []
-    for at in range(1, 1000):
-        tree = committing(checked_in(tmp_path / str(at) / "fork"))
-        before = ported(tree)
-
-        def save(tree: CheckoutTree = tree) -> None:
-            edit(tree, CRLF, b"stride = 1", b"stride = 2")
-            edit(tree, MIRROR, b"depth = 1", b"depth = 3")
-
-        with pytest.MonkeyPatch.context() as patched:
-            meanwhile = Meanwhile(patched, at, save)
-            found = ported(tree)
-        if meanwhile.reads < at:
-            break
+    before = ported(made(0))
+    for tree, found in beside(ported, save, made):
         answers.append(found)
         assert found in (before, ported(tree))
     assert len(answers) > 2
 
 
 def test_an_edit_that_is_taken_out_while_resolve_looks_for_it_is_not_recorded(tmp_path: Path) -> None:
-    told: set[str] = set()
-    for at in range(1, 1000):
-        tree = committing(checked_in(tmp_path / str(at) / "fork"))
+    def made(number: int) -> CheckoutTree:
+        tree = committing(checked_in(tmp_path / str(number) / "fork"))
         edit(tree, MIRROR, b"copies = 0\n", b"copies = 0\n    guard = 1\n")
-        taking_out = partial(edit, tree, MIRROR, b"    guard = 1\n", b"")
-        with pytest.MonkeyPatch.context() as patched:
-            meanwhile = Meanwhile(patched, at, taking_out)
-            try:
-                api.resolve(tree, load(), "t-guard", next(iter(load().get("t-guard").edits)).name)
-            except (ConflictError, TreeError) as error:
-                told.add(type(error).__name__)
-        if meanwhile.reads < at:
-            break
+        return tree
+
+    def resolved(tree: CheckoutTree) -> object:
+        try:
+            return api.resolve(tree, load(), "t-guard", next(iter(load().get("t-guard").edits)).name)
+        except (ConflictError, TreeError) as error:
+            return type(error)
+
+    def taking_out(tree: CheckoutTree) -> None:
+        edit(tree, MIRROR, b"    guard = 1\n", b"")
+
+    answers = []
+    for tree, found in beside(resolved, taking_out, made):
+        answers.append(found)
         assert b"guard" not in (tree.read(MIRROR) or b"")
-    assert "ConflictError" in told
+    assert ConflictError in answers
 
 
 def test_a_commit_beside_a_commit_is_made_after_it_or_refused(tmp_path: Path) -> None:
@@ -179,13 +185,8 @@ def test_a_commit_beside_a_commit_is_made_after_it_or_refused(tmp_path: Path) ->
             told.add(str(error).replace(str(tree.root), "TREE").partition(" (process")[0])
 
     made = committing(checked_in(tmp_path / "fork"))
-    for at in range(1, 1000):
-        tree = copied(made, tmp_path / str(at))
-        with pytest.MonkeyPatch.context() as patched:
-            meanwhile = Meanwhile(patched, at, partial(committed, tree, "t-stop"))
-            committed(tree, "t-guard")
-        if meanwhile.reads < at:
-            break
+    first, second = (partial(committed, name=name) for name in ("t-guard", "t-stop"))
+    for tree, _ in beside(first, second, lambda at: copied(made, tmp_path / str(at))):
         api.commit(tree, load())
         subjects = git(tree.root, "log", "--format=%s").splitlines()
         assert sorted(subjects) == ["As upstream has it", "Toy t-flag", "Toy t-guard", "Toy t-stop"]

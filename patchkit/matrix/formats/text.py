@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from patchkit.findings.number import counted
 from patchkit.findings.printable import escaped
 from patchkit.matrix.answer import in_order, is_left_out
 from patchkit.plan.status import State
@@ -48,13 +49,9 @@ def show(matrix: Matrix, console: Console) -> None:
         console.print(f"\n[red]![/] {escaped(patch)} on {escaped(', '.join(refs[:_SHOWN]))}{others}")
         console.print(f"    {escaped(f'{site.file}: {site.site}: {site.edit}: {site.reason}')}")
     console.print(
-        f"\n{_counted(len(matrix.rows), 'ref')}, {_counted(matrix.states, 'distinct state')}, "
+        f"\n{counted(len(matrix.rows), 'ref')}, {counted(matrix.states, 'distinct state')}, "
         f"{matrix.examined} of them examined now, {matrix.seconds:.1f} s."
     )
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _short(row: Row) -> str:

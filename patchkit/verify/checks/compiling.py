@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
+from patchkit.findings.number import counted
 from patchkit.findings.rule import Rule
 from patchkit.plan.vendor import FOLDER
 from patchkit.verify.check import Found, broken, register
@@ -24,7 +25,7 @@ def check(subject: Subject) -> Found:
     inside = {file for file in subject.sources if file.startswith(f"{FOLDER}/")}
     files = sorted(file for file in named.union(inside, subject.signed) if file in subject.sources)
     findings = tuple(one for file in files if (one := _broken(file, subject.sources[file])))
-    return Found(f"{len(files)} files", findings, obstacle=OBSTACLE if findings else "")
+    return Found(counted(len(files), "file"), findings, obstacle=OBSTACLE if findings else "")
 
 
 def _broken(file: str, source: bytes) -> Finding | None:

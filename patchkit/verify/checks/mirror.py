@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from patchkit.findings.number import counted
 from patchkit.verify.check import Found, register
 
 if TYPE_CHECKING:
@@ -24,4 +25,4 @@ def check(subject: Subject) -> Found:
     ):
         if count:
             notes.append(f"{count} {'finding' if count == 1 else 'findings'} {what}")
-    return Found(f"{judged.files_scanned} files", judged.findings, tuple(notes))
+    return Found(counted(judged.files_scanned, "file"), judged.findings, tuple(notes))

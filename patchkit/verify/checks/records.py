@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from patchkit.findings.number import counted
 from patchkit.findings.rule import Rule
 from patchkit.transaction.ledger import FOLDER
 from patchkit.verify.check import Found, broken, register
@@ -32,7 +33,7 @@ def check(subject: Subject) -> Found:
         return Found(str(subject.originals_error), skipped=True)
     if not subject.originals:
         return Found("no patch is in the tree", skipped=True)
-    return Found(f"{len(subject.originals)} files")
+    return Found(counted(len(subject.originals), "file"))
 
 
 def _lost(subject: Subject) -> Iterator[Finding]:
