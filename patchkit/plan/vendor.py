@@ -34,6 +34,8 @@ _OUTSIDE = re.compile(rf"from ({re.escape(PACKAGE)}) import")
 # A fork may have renamed the package.
 _INSIDE = re.compile(rf"from (\w+\.{FOLDER}\.runtime) import")
 _PACKAGES = ("runtime", "backends")
+RESTORE = "patchkit revert, then patchkit apply --runtime vendored"
+"""The commands that write a deleted runtime again."""
 _HEADER = f"""\
 # Copyright the patchkit authors. SPDX-License-Identifier: Apache-2.0
 # Licensed under the Apache License, Version 2.0: http://www.apache.org/licenses/LICENSE-2.0
@@ -74,7 +76,7 @@ def uses_vendored(tree: Tree, files: Sequence[str]) -> bool:
         raise ConflictError(
             f"it imports {package}, which is missing",
             where=file,
-            advice=f"restore {FOLDER} with git, or run patchkit revert, then patchkit apply --runtime vendored",
+            advice=f"restore {FOLDER} with git, or run {RESTORE}",
         )
     return False
 

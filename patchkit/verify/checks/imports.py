@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from patchkit.findings.rule import Rule
-from patchkit.plan.vendor import PACKAGE, VENDORED, is_inside
+from patchkit.plan.vendor import PACKAGE, RESTORE, VENDORED, is_inside
 from patchkit.tree.index import index_module
 from patchkit.tree.nodes import statements, walk
 from patchkit.tree.sglang import files_of, imported_from, package_of
@@ -25,7 +25,6 @@ IMPORT = Rule("PV301", "import-unresolved", "an import of a patched file does no
 RUNTIME = Rule("PV302", "runtime-missing", "the runtime that patched code imports is not installed")
 OLDER = Rule("PV303", "runtime-older", "the runtime is older than what patched code imports")
 NAME = Rule("PV304", "runtime-name", "the runtime API lacks a name that patched code uses")
-_LOST = "patchkit revert, then patchkit apply --runtime vendored"
 _NAMED = "restore the name, or remove the import and the code that uses it"
 _APART = "revert, then apply with one --runtime"
 _INSTALL = "pip install --upgrade 'sglang-patchkit[runtime]' in the server's environment"
@@ -109,7 +108,7 @@ def _unresolved(subject: Subject, file: str, module: ast.Module) -> Iterator[Fin
                 file,
                 node.lineno,
                 missing,
-                _LOST if is_inside(node.module) else _NAMED,
+                RESTORE if is_inside(node.module) else _NAMED,
                 expression=ast.unparse(node),
             )
 

@@ -24,5 +24,5 @@ def check(subject: Subject) -> Found:
         (len(judged.suppressed), "suppressed with a reason"),
     ):
         if count:
-            notes.append(f"{count} {'finding' if count == 1 else 'findings'} {what}")
+            notes.append(f"{counted(count, 'finding')} {what}")
     return Found(counted(judged.files_scanned, "file"), judged.findings, tuple(notes))
