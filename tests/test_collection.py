@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.collection import group_of
+from support.collection import UNREPRESENTED, group_of
+from support.releases import PATCHES
+from support.sweeps import representative, representatives
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,3 +138,23 @@ def test_a_worker_that_dies_fails_one_test_and_the_rest_run_once(
 )
 def test_modules_that_share_driven_trees_are_one_group(one: str, other: str, together: bool) -> None:
     assert (group_of(one) == group_of(other)) is together
+
+
+def test_every_function_has_a_test_that_is_no_sweep(request: pytest.FixtureRequest) -> None:
+    assert request.config.stash[UNREPRESENTED] == []
+
+
+def test_the_last_release_of_each_shape_represents_the_others() -> None:
+    releases = ("0.5.14", "0.5.9", "0.5.11", "0.5.13.post1", "0.5.12", "0.5.12.post1", "0.5.20", "0.5.18")
+    assert representative(releases) == {"0.5.9", "0.5.12.post1", "0.5.14", "0.5.20"}
+    assert representative(["0.5.11", "0.5.13"]) == {"0.5.11", "0.5.13"}
+
+
+def test_a_few_patches_have_every_kind_of_edit_that_any_patch_has() -> None:
+    chosen = representatives(PATCHES)
+    kinds = [
+        {type(edit.kind) for patch in PATCHES if patch.id in names for edit in patch.edits}
+        for names in (chosen, {patch.id for patch in PATCHES})
+    ]
+    assert kinds[0] == kinds[1]
+    assert 0 < len(chosen) < len(PATCHES) / 2

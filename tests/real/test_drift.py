@@ -21,6 +21,7 @@ from support.releases import (
     texts,
     without_ledger,
 )
+from support.sweeps import patch_by_patch, swept
 
 from patchkit.codemods.kinds.none_guard import NoneGuard
 from patchkit.codemods.language.variants import StatementKind
@@ -122,7 +123,16 @@ def drifts(called: frozenset[str]) -> dict[str, Drift]:
     }
 
 
-KINDS = tuple(drifts(frozenset()))
+# The other kinds are among those that drift a fork in every way.
+KINDS = swept(
+    drifts(frozenset()),
+    {
+        "narrow-lines",
+        "statements-and-class-between",
+        "locals-and-parameter-names",
+        "methods-reversed-and-imports",
+    }.__contains__,
+)
 
 
 class Fork:
@@ -389,19 +399,18 @@ def test_a_file_that_moved_to_another_folder_is_found(fork: Fork, file: str) -> 
 # ---- conflicts -----------------------------------------------------------------------------------------------
 
 
-def functions_with_sites(fork: Fork) -> list[tuple[str, str, str]]:
-    """Return file, function and patch of every function in which a patch rewrites statements or expressions."""
-    found = []
-    for patch in PATCHES:
-        for edit in made(fork.plan, patch.id):
-            kind = next(one.kind for one in patch.edits if one.name == edit)
-            status = next(s for s in fork.plan.patches if s.patch.id == patch.id)
-            (place,) = [e for e in status.edits if e.name == edit]
-            is_rewrite = isinstance(kind, StatementKind | NoneGuard)
-            is_one = is_rewrite and not getattr(kind, "every", False) and not place.reason
-            if is_one and "." in place.site:
-                found.append((place.file, place.site, patch.id))
-    return sorted(set(found))
+def functions_with_sites(fork: Fork, name: str) -> list[tuple[str, str]]:
+    """Return file and name of every function in which a patch rewrites statements or expressions."""
+    (status,) = [status for status in fork.plan.patches if status.patch.id == name]
+    found = set()
+    for edit in made(fork.plan, name):
+        kind = next(one.kind for one in status.patch.edits if one.name == edit)
+        (place,) = [e for e in status.edits if e.name == edit]
+        is_rewrite = isinstance(kind, StatementKind | NoneGuard)
+        is_one = is_rewrite and not getattr(kind, "every", False) and not place.reason
+        if is_one and "." in place.site:
+            found.add((place.file, place.site))
+    return sorted(found)
 
 
 def concerning(file: str) -> tuple[Patch, ...]:
@@ -435,9 +444,10 @@ def gone(_: list[ast.stmt]) -> list[ast.stmt]:
     return [ast.Pass()]
 
 
-def test_a_site_that_is_there_twice_is_a_conflict(fork: Fork) -> None:
+@pytest.mark.parametrize("name", patch_by_patch(PATCHES))
+def test_a_site_that_is_there_twice_is_a_conflict(fork: Fork, name: str) -> None:
     faults = []
-    for file, site, name in functions_with_sites(fork):
+    for file, site in functions_with_sites(fork, name):
         plan = fork.plan_with_body(file, site, twice)
         of = {status.patch.id: status for status in plan.patches}
         status = of[name]
@@ -455,9 +465,10 @@ def test_a_site_that_is_there_twice_is_a_conflict(fork: Fork) -> None:
     assert faults == []
 
 
-def test_a_site_that_is_gone_is_a_conflict_that_says_what_was_expected(fork: Fork) -> None:
+@pytest.mark.parametrize("name", patch_by_patch(PATCHES))
+def test_a_site_that_is_gone_is_a_conflict_that_says_what_was_expected(fork: Fork, name: str) -> None:
     faults = []
-    for file, site, name in functions_with_sites(fork):
+    for file, site in functions_with_sites(fork, name):
         plan = fork.plan_with_body(file, site, gone)
         (status,) = [status for status in plan.patches if status.patch.id == name]
         here = [edit for edit in status.edits if edit.file == file and edit.site == site]

@@ -30,6 +30,7 @@ from support.releases import (
     texts,
     without_ledger,
 )
+from support.sweeps import patch_by_patch, representatives, swept
 
 from patchkit.patchset import load
 from patchkit.plan.build import inspect, make_plan
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("_parsed_once")
 
 IDS = tuple(patch.id for patch in PATCHES)
+ONE_BY_ONE = patch_by_patch(PATCHES)
 
 
 def named(identifier: str) -> Patch:
@@ -471,9 +473,15 @@ def reference(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> C
 
 
 BUILT_IN = load.patches()
+REPRESENTATIVES = representatives(PATCHES)
 # Where nothing hardens a patch nor what it requires, it alone is all that applying it brings.
 ALONE = [
-    pytest.param(name, only, id=f"{name}-{'only' if only else 'hardened'}")
+    pytest.param(
+        name,
+        only,
+        id=f"{name}-{'only' if only else 'hardened'}",
+        marks=() if name in REPRESENTATIVES else pytest.mark.sweep,
+    )
     for name in IDS
     for only in (False, True)
     if only or BUILT_IN.select([name]) != BUILT_IN.select([name], only=True)
@@ -520,7 +528,7 @@ def leaving_with(name: str) -> set[str]:
         gone |= more
 
 
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", ONE_BY_ONE)
 def test_a_patch_reverted_alone_leaves_the_others(
     releases: Releases,
     patched_copy: Callable[[Path], CheckoutTree],
@@ -550,7 +558,10 @@ def test_a_patch_that_others_require_is_not_reverted_alone(
 
 
 # The next test makes every patch the first; a cut between any two would take longer and find no more.
-@pytest.mark.parametrize("count", range(1, len(IDS), 4))
+CUTS = range(1, len(IDS), 4)
+
+
+@pytest.mark.parametrize("count", swept(CUTS, CUTS[::7].__contains__))
 def test_apply_in_two_steps_equals_apply_in_one(releases: Releases, count: int) -> None:
     first = after(make_plan(releases.tree(REFERENCE), PATCHES[:count]))
     both = after(make_plan(first, PATCHES))
@@ -558,7 +569,7 @@ def test_apply_in_two_steps_equals_apply_in_one(releases: Releases, count: int) 
         assert both.read(file) == code, file
 
 
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", ONE_BY_ONE)
 def test_apply_of_one_patch_and_then_of_all_comes_to_the_same_code(releases: Releases, name: str) -> None:
     first = after(make_plan(releases.tree(REFERENCE), load.patches().select([name], only=True)))
     rest = make_plan(first, PATCHES)
@@ -613,7 +624,7 @@ def lacking_one_edit(
         left_out |= conflicts
 
 
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", ONE_BY_ONE)
 def test_a_tree_without_one_edit_is_partial_and_apply_completes_it(releases: Releases, name: str) -> None:
     chosen = load.patches().select([name], only=True)
     whole = make_plan(releases.tree(REFERENCE), chosen)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[2]
 CHAPTER = "## A week in ten commands"
+# A fork that chose a few patches: one that upstream has in the next release, one that it lacks, and what they bring.
+CONFIGURATION = 'chosen = ["26128", "28633"]\n'
 SMALL = "python/sglang/srt/layers/attention/base_attn_backend.py"
 
 
@@ -32,6 +34,7 @@ def commit_release(releases: Releases, fork: Path, version: str) -> None:
         (fork / name).unlink()
     releases.copy(version, fork / "python")
     (fork / "python" / "pyproject.toml").write_text(f'[project]\nname = "sglang"\nversion = "{version}"\n')
+    (fork / "patchkit.toml").write_text(CONFIGURATION)
     git(fork, "add", "-A")
     git(fork, "commit", "-qm", f"Release {version}")
 

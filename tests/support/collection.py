@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from patchkit import collector
+from support.sweeps import release_of, representative
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -110,6 +110,8 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]
                 super()._reschedule(node)
 
 
+UNREPRESENTED = pytest.StashKey[list[str]]()
+"""The functions of a run all of whose tests are sweeps; there should be none."""
 _ENOUGH = 3_000_000
 """Allocated memory blocks, about 300 MB, after which syntax trees that were not used for a while are released."""
 _bound = sys.maxsize
@@ -140,13 +142,31 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     return _Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
-_RELEASE = re.compile(r"\d+\.\d+\.\d+(\.post\d+)?")
-
-
 def _release(item: pytest.Item) -> str:
     """Return the release that a test is parametrized with, empty if none."""
-    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    return next((name for name in given if isinstance(name, str) and _RELEASE.fullmatch(name)), "")
+    return release_of(item.callspec.params.values()) if hasattr(item, "callspec") else ""
+
+
+def _mark_sweeps(items: list[pytest.Item]) -> None:
+    """Mark the tests of releases that others represent, where a function or its fixtures have several."""
+    releases: dict[str, dict[pytest.Item, str]] = {}
+    for item in items:
+        if item.get_closest_marker("release") and (release := _release(item)):
+            releases.setdefault(item.nodeid.partition("[")[0], {})[item] = release
+    for of_one in releases.values():
+        chosen = representative(of_one.values())
+        for item in of_one:
+            if of_one[item] not in chosen:
+                item.add_marker(pytest.mark.sweep)
+
+
+def _unrepresented(items: list[pytest.Item]) -> list[str]:
+    """Return the functions all of whose tests are sweeps."""
+    swept: dict[str, bool] = {}
+    for item in items:
+        function = item.nodeid.partition("[")[0]
+        swept[function] = swept.get(function, True) and item.get_closest_marker("sweep") is not None
+    return [function for function, every in swept.items() if every]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -164,6 +184,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.release)
         if item.nodeid.startswith(_LONG):
             item.add_marker(pytest.mark.long)
+    _mark_sweeps(items)
+    config.stash[UNREPRESENTED] = _unrepresented(items)
     if hasattr(config, "workerinput"):
         heavy = {group_of(item.nodeid) for item in items if item.get_closest_marker("release")}
 

@@ -1,0 +1,96 @@
+"""Which releases, patches and servers represent the others; ``scripts/test --all`` alone runs the tests of those.
+
+A test of each release or patch is also one of a few that differ in shape. The other tests have the mark ``sweep``:
+they find what a change to one patch breaks on one release rather than what a change to patchkit breaks.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from _pytest.mark import ParameterSet
+
+    from patchkit.patchset.patch import Patch
+
+_OF_EACH = 3
+_RELEASE = re.compile(r"0\.5\.(\d+)(?:\.post\d+)?")
+# The last releases before one that has another shape: of those up to each, some are alike.
+_LAST_OF_A_SHAPE = (10, 12, 14, 17)
+
+
+def release_of(parameters: Iterable[object]) -> str:
+    """Return the release that is among the parameters of a test, or in one of them; empty if none is."""
+    for given in parameters:
+        names = given if isinstance(given, tuple) else (given,)
+        for name in names:
+            if isinstance(name, str) and _RELEASE.fullmatch(name):
+                return name
+    return ""
+
+
+def representative(releases: Iterable[str]) -> frozenset[str]:
+    """Return the last release of each shape."""
+    last = {_shape(release): release for release in sorted(releases, key=_numbers)}
+    return frozenset(last.values())
+
+
+def _numbers(release: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", release)]
+
+
+def _shape(release: str) -> int:
+    return bisect.bisect_left(_LAST_OF_A_SHAPE, _numbers(release)[2])
+
+
+def swept(values: Iterable[object], represents: Callable[[object], bool]) -> list[ParameterSet]:
+    """Return all ``values`` as parameters, of which those that do not represent the others are a sweep."""
+    return [pytest.param(value, marks=() if represents(value) else pytest.mark.sweep) for value in values]
+
+
+def patch_by_patch(patches: Sequence[Patch]) -> list[ParameterSet]:
+    """Return the ids of ``patches`` as parameters, of which the representatives alone are no sweep."""
+    return swept([patch.id for patch in patches], representatives(patches).__contains__)
+
+
+def representatives(patches: Sequence[Patch]) -> frozenset[str]:
+    """Return the ids of patches of which at least three, or all that there are, have each trait of any patch."""
+    traits = {patch.id: frozenset(_traits(patch, patches)) for patch in patches}
+    left = {
+        trait: min(count, _OF_EACH)
+        for trait, count in Counter(trait for having in traits.values() for trait in having).items()
+    }
+    chosen: set[str] = set()
+    while any(left.values()):
+        # Of patches with as many traits the smallest: a large one makes every test of it long.
+        best = max(
+            (patch for patch in patches if patch.id not in chosen),
+            key=lambda patch: (sum(left[trait] > 0 for trait in traits[patch.id]), -len(patch.edits)),
+        )
+        chosen.add(best.id)
+        for trait in traits[best.id]:
+            left[trait] = max(0, left[trait] - 1)
+    return frozenset(chosen)
+
+
+def _traits(patch: Patch, patches: Collection[Patch]) -> Iterator[str]:
+    yield from (f"has an edit of the kind {type(edit.kind).__name__}" for edit in patch.edits)
+    yield "is applied by default" if patch.default else "is opt-in"
+    relations = {
+        "requires a patch": bool(patch.requires),
+        "is required": any(patch.id in other.requires for other in patches),
+        "hardens a patch": bool(patch.hardens),
+        "is hardened": any(patch.id in other.hardens for other in patches),
+        "has shapes": bool(patch.shapes),
+        "has an optional edit": any(edit.optional for edit in patch.edits),
+        "imports": any(edit.imports for edit in patch.edits),
+        "has edits in several files": len({edit.files for edit in patch.edits}) > 1,
+    }
+    yield from (relation for relation, holds in relations.items() if holds)
