@@ -54,7 +54,13 @@ FORKS = {
 }
 
 
-@pytest.mark.parametrize("fork", FORKS.values(), ids=FORKS)
+@pytest.mark.parametrize(
+    "fork",
+    [
+        pytest.param(fork, id=name, marks=pytest.mark.sweep if name == "one patch" else ())
+        for name, fork in FORKS.items()
+    ],
+)
 def test_all_that_fits_is_applied_and_verifies(releases: Releases, tmp_path: Path, fork: Fork) -> None:
     whole = releases.copy(fork.version, tmp_path / "whole")
     expected = states_in(json.loads(run("apply", whole.root, "--dry-run", "--json").stdout))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.releases import PATCHES, REFERENCE, Releases, after, texts
+from support.sweeps import swept
 
 from patchkit import api
 from patchkit.patchset import load
@@ -30,15 +31,18 @@ def require_made_at_once(tree: CheckoutTree, releases: Releases) -> None:
     assert {file: tree.read(file) for file in others} == {file: was.read(file) for file in others}
 
 
+@pytest.mark.parametrize("pace", swept([1, 4], (4).__eq__))
 def test_patches_that_come_and_go_in_any_order_leave_what_their_set_makes(
-    releases: Releases, tmp_path: Path
+    releases: Releases, tmp_path: Path, pace: int
 ) -> None:
     tree, patches = releases.copy(REFERENCE, tmp_path), load.patches()
     # The later in the order of application, the earlier here: each brings what it requires and what hardens that.
-    for name in ("pk-overlap-hook", "31364", "26824", *reversed(patches.ids)):
+    for name in ("pk-overlap-hook", "31364", "26824", "29343", "pk-metrics", *patches.ids[-1::-pace]):
         if name not in recorded(tree):
             api.apply(tree, patches, (name,), only=True)
             require_made_at_once(tree, releases)
+    api.apply(tree, patches, patches.ids, only=True)
+    require_made_at_once(tree, releases)
     takes = {status.patch.id for status in releases.plan(REFERENCE).patches if status.state is State.PENDING}
     assert set(recorded(tree)) == takes
     for name in ("pk-overlap-hook", "29343", "32886", "26824", "pk-metrics"):
