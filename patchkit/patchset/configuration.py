@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,6 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from patchkit.errors import UsageError
+from patchkit.patchset.malformed import fault_of
 from patchkit.patchset.select import GROUP, ForkSettings, PatchSet
 from patchkit.tree.fork import FILE, FOLDER, checked
 from patchkit.tree.limits import MAX_SETTINGS_BYTES
@@ -32,7 +31,6 @@ NAME = "patchkit.toml"
 PROJECT = "pyproject.toml"
 _TABLE = "tool.patchkit"
 PATCH = "patch.toml"
-_AT = re.compile(r"(?P<why>.*?)(?: - at `\$\.?(?P<key>\w*).*`)?", re.DOTALL)
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -166,21 +164,11 @@ def _table(fork: Fork, name: str) -> dict[str, Any]:
 
 
 def _configured(fork: Fork, file: str, table: object) -> Configured:
-    keys = Configuration.__struct_fields__
-    for key in table if isinstance(table, dict) else ():
-        if key not in keys:
-            close = difflib.get_close_matches(key, keys, n=1)
-            hint = f"did you mean `{close[0]}`? " if close else ""
-            names = ", ".join(f"`{each}`" for each in keys)
-            raise UsageError(f"unknown key `{key}`", where=file, advice=f"{hint}the keys are {names}")
     try:
         known = Configured(file, msgspec.convert(table, Configuration), fork)
     except msgspec.ValidationError as error:
-        at = _AT.fullmatch(str(error))
-        key, why = (at["key"] or "", at["why"]) if at else ("", str(error))
-        raise UsageError(
-            f"{f'key `{key}`: ' if key else ''}{why}", where=file, advice="fix it and try again"
-        ) from None
+        fault = fault_of(error, Configuration)
+        raise UsageError(fault.what, where=file, advice=fault.advice) from None
     if not known.content.subject_prefix.isprintable():
         raise known.refusal("subject_prefix", "contains a line break or a control character")
     return known
