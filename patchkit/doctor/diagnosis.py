@@ -325,9 +325,9 @@ def _by(keepers: Sequence[Keeper]) -> str:
     for keeper in keepers:
         groups.setdefault(keeper.where, []).append(keeper.who)
     always = groups.pop("")
-    some = [f"{where}, by {_listed(names)}" for where, names in groups.items()]
+    some = [f"{where} by {_listed(names)}" for where, names in groups.items()]
     said = f" by {_listed(always)}" if always else ""
-    return said + f"{', and' if always else ':'} {'; '.join(some)}" if some else said
+    return said + f"{', and' if always else ''} {'; '.join(some)}" if some else said
 
 
 def _freeing(statuses: Sequence[PatchStatus], found: Found) -> dict[str, State]:
