@@ -33,7 +33,7 @@ FORMATS = ("text", "json", *formats.names())
 @click.option(
     "--allow-unread",
     is_flag=True,
-    help="Note folders that cannot be read, such as links, instead of failing.",
+    help="Report folders that cannot be read, such as links, as notes instead of failing.",
 )
 @click.option(
     "--suggest-opt-out",

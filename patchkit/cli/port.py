@@ -53,11 +53,11 @@ _SAID = {
         help="The repository of COMMIT, RANGE and REF (default: the current one).",
     ),
     click.option(
-        "--commit", "committing", is_flag=True, help="Commit it, with its author, date and message."
+        "--commit", "committing", is_flag=True, help="Commit the change with its author, date and message."
     ),
     click.option("--dry-run", is_flag=True, help="Show the outcome of each edit; write nothing."),
     click.option(
-        "--keep-going", is_flag=True, help="Leave out edits that conflict, make the rest, and exit 1."
+        "--keep-going", is_flag=True, help="Leave out edits that conflict, make the others, and exit 1."
     ),
     click.option(
         "--markers",
@@ -69,8 +69,9 @@ _SAID = {
         "-o",
         "--output",
         "folder",
+        metavar="DIR",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Also write the change to this folder, as a patch for the tree.",
+        help="Also write the change to DIR, as a patch for the tree.",
     ),
     options.as_json,
 )

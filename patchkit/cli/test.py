@@ -40,9 +40,9 @@ def command(
 ) -> None:
     """Check a patch of your own, or try a patch on copies of trees.
 
-    PATCH is the folder of a patch, or of several. Without --on, patches are validated, their examples are run, and
-    undefined names in their code are reported. With --on, the patch, which can also be one that patchkit show lists, is
-    applied to a copy of each tree, verified, and reverted. Exit code 1 if anything fails.
+    PATCH is a patch folder, or a folder of patch folders. Without --on, patches are validated, their examples are run,
+    and undefined names in their code are reported. With --on, PATCH, which can also be the name of a patch that
+    patchkit show lists, is applied to a copy of each tree, verified, and reverted. Exit code 1 if anything fails.
     """
     from patchkit.cli import console
     from patchkit.commands.test import test

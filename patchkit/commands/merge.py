@@ -65,7 +65,7 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> Merged:
     head = settled(tree, _clean_head)
     named = git(tree.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     if named.returncode != 0:
-        raise UsageError(f"{ref} is not a commit of {tree.root}", advice="git fetch it, or name another")
+        raise UsageError(f"{ref} is not a commit of {tree.root}", advice="git fetch it, or name another ref")
     other = named.stdout.decode().strip()
     if _is_ancestor(tree, other, head):
         return Merged(other, (), (), is_new=False)

@@ -124,9 +124,10 @@ class Source:
         found = (self._diff(path),) if path.is_file() else tuple(map(self._commit, self._commits()))
         if not any(change.files for change in found):
             nothing = "it contains no unified diff" if path.is_file() else "it is empty"
-            left = " ".join(one for change in found for one in change.left) or nothing
+            left = [one for change in found for one in change.left]
             raise UsageError(
-                f"{self._said} changes nothing in the package: {left}",
+                f"{self._said} changes nothing in the package",
+                reasons=left or [nothing],
                 advice="name a diff or a commit that changes files of sglang's package",
             )
         return found

@@ -109,7 +109,7 @@ def _checked(
     named = patches.get(patch)
     _require_edit(named, edit)
     if (patch, edit) in resolving.made(tree):
-        raise ConflictError(f"{patch}: {edit} was made by patchkit, so there is nothing to record")
+        raise ConflictError(f"{patch} {edit} was made by patchkit, so there is nothing to record")
     _require_out(tree, patch, edit)
     before = before_markers(tree)
     status = _status_of(tree, patches, before, patch, edit)
@@ -119,15 +119,16 @@ def _checked(
     if missing and not accept:
         why = missing_line(OverlayTree(tree, before), named, status) if status.state is State.CONFLICT else ""
         raise ConflictError(
-            f"{patch}: {edit} is not in place: {why or status.reason or 'patchkit apply can make it'}",
+            f"{patch} {edit} is not in place: {why or status.reason or 'patchkit apply can make it'}",
             where=f"{status.file}: {status.site or 'module'}",
-            advice="run patchkit diff to see what it changes, or resolve --accept to record it without this check",
+            advice=f"run patchkit diff {patch} to see what it changes, or patchkit resolve --accept {patch} {edit} to "
+            "record it without this check",
         )
     if tree.read(status.file) is None:
         raise ConflictError(
-            f"{patch}: {edit} cannot be in place",
+            f"{patch} {edit} cannot be in place, because the file does not exist",
             where=status.file,
-            advice="the file does not exist: create it first",
+            advice="create it first",
         )
 
     def holds(file: str, text: bytes) -> bool:
@@ -144,9 +145,9 @@ def _checked(
     lost = dropped(made.found, finds, made.text, (made.original, now)) if made and not accept else []
     if made is not None and lost:
         raise ConflictError(
-            f"{patch}: {edit}: your code lost {', '.join(lost)}, which was there before",
+            f"{patch} {edit}: your code lost {', '.join(lost)}, which was there before",
             where=f"{status.file}:{made.line}",
-            advice="put it back, or confirm the removal with resolve --accept",
+            advice=f"put it back, or confirm the removal with patchkit resolve --accept {patch} {edit}",
         )
     line = at_site(OverlayTree(tree, before), named, status).line
     note = resolving.Note(note_of(patch, edit, ACCEPTED if missing else BY_HAND), line)
@@ -228,8 +229,12 @@ def export_resolutions(tree: CheckoutTree, patches: PatchSet, folder: Path) -> S
     if taken is not None:
         raise UsageError(f"{taken} already exists", advice="name another folder")
     if not files:
-        why = f" ({'; '.join(left)})" if left else ""
-        raise UsageError(f"no resolution of {tree.root} can be written as a patch folder{why}")
+        what = "can be written as a patch folder" if left else "is recorded"
+        raise UsageError(
+            f"no resolution of {tree.root} {what}",
+            reasons=left,
+            advice="resolve a conflict of patchkit apply --markers with patchkit resolve first",
+        )
     for file, text in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
@@ -255,7 +260,7 @@ def _status_of(
     found = [each for each in status.edits if each.name == edit]
     if not found:
         raise ConflictError(
-            f"{patch}: {edit} does not apply to this tree ({status.reason or 'the edit is for another shape'})",
+            f"{patch} {edit} does not apply to this tree: {status.reason or 'the edit is for another shape'}",
             advice=f"patchkit status {tree.root} shows the state of {patch}",
         )
     return next((each for each in found if not _is_in_place(each)), found[0])

@@ -33,6 +33,7 @@ def check(subject: Subject) -> Found:
     had = {status.patch.id for status in statuses if status.state in _DONE}
     findings: list[Finding] = []
     notes = []
+    waiting: list[str] = []
     present = 0
     patched = False
     for status in statuses:
@@ -48,12 +49,18 @@ def check(subject: Subject) -> Found:
             hardens = [name for name in status.patch.hardens if name in had]
             without = f"; without it {', '.join(hardens)} can fail" if hardens else ""
             name = status.patch.id
+            if status.state is State.PENDING and not hardens:
+                waiting.append(name)
+                continue
             said, command = (
                 ("conflicts with this tree", "diff")
                 if status.state is State.CONFLICT
                 else (f"is {status.state.value}", "apply")
             )
             notes.append(f"{name} {said}{without}: patchkit {command} {name}")
+    if waiting:
+        number = f"{len(waiting)} patches are" if len(waiting) > 1 else "1 patch is"
+        notes.append(f"{number} pending: patchkit apply {' '.join(waiting)}")
     notes += [
         f"{name} is applied, but its patch folder is not loaded: name the folder with --patches DIR"
         for name in subject.unknown
