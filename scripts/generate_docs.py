@@ -521,7 +521,7 @@ def _engine(family: str, backend: str, algorithm: str = "EAGLE3") -> gpu_runs.Pl
 BACKENDS = (
     _Backend(
         "FlashAttention-3",
-        "no CPU mirror, draft-extend in a CUDA graph, one schedule a verify",
+        "no CPU mirror, draft-extend in a CUDA graph, one schedule per verify",
         _engine("Llama", "fa3"),
         "fa3-straight",
     ),
@@ -626,7 +626,7 @@ def gained_elsewhere() -> str:
     listed = "; ".join(f"{name}: {', '.join(releases)}" for name, releases in said.items())
     if unsteady:
         listed += f". No figure, because pairs of runs differ by more than a quarter: {', '.join(unsteady)}"
-    return f"Other releases at 8 layers. {listed}."
+    return f"8 layers. {listed}."
 
 
 def servers_compared() -> str:
@@ -1051,7 +1051,7 @@ def rated_in_brief() -> str:
     before, after = (rated[tree]["rate"]["median"] for tree in ("unpatched", "patched"))
     gain = rated["patched"]["rate_ratio"]["median"]
     return (
-        "Requests that arrive while others run, 1 to 32 side by side, on FlashAttention-3 at 8 layers: "
+        "With 1 to 32 concurrent requests that arrive while others run, on FlashAttention-3 at 8 layers: "
         f"{after:,.0f} output tokens per second, unpatched {before:,.0f} ({gain:.2f} times), identical tokens."
     )
 

@@ -327,7 +327,7 @@ class _Server:
     def _untold(self, name: str) -> Any:
         """Return a value for a setting that is settled in an unknown way; which one is a question."""
         given = self._given[name]
-        if not self._answers.setdefault(f"its own --{name.replace('_', '-')}", False):
+        if not self._answers.setdefault(f"a value of its own for --{name.replace('_', '-')}", False):
             return given
         return not given if isinstance(given, bool) else Unknown(name)
 

@@ -1300,7 +1300,7 @@ def test_a_setting_that_nobody_can_tell_is_never_taken_for_freed(fork: Path, han
     _settling(fork, handler)
     answer: Any = json.loads(run(fork, "--attention-backend", "free", *EAGLE, "--json").stdout)
     assert answer["kept"]
-    assert "has its own --disable-overlap-schedule" in answer["verdict"]
+    assert "with a value of its own for --disable-overlap-schedule" in answer["verdict"]
 
 
 def test_a_flag_that_a_constructor_changes_starts_from_its_class(fork: Path) -> None:
