@@ -1,4 +1,4 @@
-"""The cache slots that a draft and its verify write, and the draft's positions, take one launch."""
+"""Compute the cache slots that a draft and its verify write, and the draft's positions, in one launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One launch looks up what a step writes ahead.
+"""Look up the slots that a step writes ahead, in one launch.
 
 Imported only where Triton is needed: ``step_slots`` does so for tensors on a GPU.
 """

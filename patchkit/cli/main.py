@@ -92,8 +92,10 @@ def _refusing(ctx: click.Context) -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        what = error.format_message()
-        advice = f"{_meant(error)}{(error.ctx or ctx).command_path} --help"
+        what, meant, hint = error.format_message().partition(" Did you mean ")
+        advice = (
+            f"{f'did you mean {hint} ' if meant else _meant(error)}{(error.ctx or ctx).command_path} --help"
+        )
         _refuse(what[:1].lower() + what[1:], advice=advice)
         ctx.exit(error.exit_code)
     except PatchkitError as error:

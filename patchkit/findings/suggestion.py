@@ -17,5 +17,10 @@ def completed(text: str, arguments: str, folders: str = "") -> str:
     ``arguments`` select the tree and the patch folders that the running command was given; each of the two starts
     with a space if it is not empty.
     """
-    text = _COMMAND.sub(lambda found: found[0] + arguments, text)
+
+    def with_arguments(found: re.Match[str]) -> str:
+        given = re.match(rf"(?: --[a-z-]+)*{re.escape(arguments)}(?!\S)", found.string[found.end() :])
+        return found[0] if given else found[0] + arguments
+
+    text = _COMMAND.sub(with_arguments, text)
     return _LIST.sub(lambda found: found[0] + folders, text)

@@ -691,7 +691,7 @@ def _moves(gaps: Sequence[_Gap]) -> dict[Item, Item]:
 
 @dataclass
 class _Slot:
-    """A position for an insertion; ``reason`` says how its surroundings differ."""
+    """A position for an insertion; ``reason`` is how its surroundings differ."""
 
     container: Item
     at: int

@@ -39,6 +39,7 @@ def test_command_is_completed(text: str, expected: str) -> None:
         "patchkit show PATCH lists the runs",
         "upgrade patchkit",
         "patchkit rebase reports it",
+        "edit that code, or run patchkit apply --markers fork x-none",
     ],
 )
 def test_command_that_names_its_tree_or_takes_none_stays(text: str) -> None:

@@ -133,7 +133,7 @@ def test_a_port_that_a_later_one_changed_names_both(
     port(theirs, fork, 77, LATER)
     port(theirs, fork, 78, OVER)
     clone = clone_of(fork, tmp_path)
-    assert "patchkit revert 77 78" in refused(clone, "77")
+    assert f"patchkit revert {clone.root} 77 78" in refused(clone, "77")
     run("revert", clone.root, "77", "78")
     assert clone.read(MIRROR) == SOURCES[MIRROR]
 
