@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.markers import Block
     from patchkit.series.commit import Commit
-    from patchkit.transaction.apply import Applied
+    from patchkit.transaction.apply import ApplyResult
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -96,7 +96,7 @@ def command(
     from patchkit.commands.apply import apply
     from patchkit.commands.commit import commit
     from patchkit.plan.refusal import PlanConflictError, describe_conflicts
-    from patchkit.transaction.apply import Applied
+    from patchkit.transaction.apply import ApplyResult
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
     target = options.target_of(arguments, installed, folders, patches, everything=everything)
@@ -131,7 +131,7 @@ def command(
                     runtime=runtime or "",
                 )
     except PlanConflictError as error:
-        _print(tree, Applied(error.plan.patches, ()), target, as_json=as_json, dry_run=dry_run)
+        _print(tree, ApplyResult(error.plan.patches, ()), target, as_json=as_json, dry_run=dry_run)
         raise
     opt_in = () if as_json else _opt_in(tree, patches, target.ids)
     again = "".join(f" {word}" for word in _again(context))
@@ -225,7 +225,7 @@ def _say_unfinished(target: options.Target, block: Block) -> None:
 
 def _print(
     tree: CheckoutTree,
-    applied: Applied,
+    applied: ApplyResult,
     target: options.Target,
     *,
     as_json: bool,

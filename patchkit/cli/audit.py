@@ -108,10 +108,10 @@ def _answer(
 
 def _opt_outs(tree: CheckoutTree) -> tuple[OptOut, ...]:
     from patchkit.audit.optout import suggest
-    from patchkit.audit.runners import Audited
+    from patchkit.audit.runners import AuditedProgram
     from patchkit.tree.index import read_sources
 
-    return suggest(Audited(read_sources(tree)))
+    return suggest(AuditedProgram(read_sources(tree)))
 
 
 def _lines(tree: CheckoutTree, file: str) -> list[str]:

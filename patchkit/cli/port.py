@@ -15,7 +15,7 @@ from patchkit.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchkit.commands.port import Ported, PortedChange
+    from patchkit.commands.port import PortedChange, PortResult
     from patchkit.porting.land import LandedFile
     from patchkit.porting.merge import Edit
 
@@ -137,7 +137,7 @@ def command(
         context.exit(1)
 
 
-def _print(found: Sequence[Ported], *, written: bool, as_json: bool) -> None:
+def _print(found: Sequence[PortResult], *, written: bool, as_json: bool) -> None:
     from patchkit.cli import console
     from patchkit.cli.answers.port import Port, PortedOnto
     from patchkit.findings.printable import escaped

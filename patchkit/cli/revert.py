@@ -46,7 +46,7 @@ def command(
     """
     from patchkit.cli import console
     from patchkit.cli.answers.revert import Revert
-    from patchkit.commands.revert import KeptGoing, committed_ports, revert, revert_what_can_be
+    from patchkit.commands.revert import PartialRevert, committed_ports, revert, revert_what_can_be
     from patchkit.findings.printable import escaped
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
@@ -58,7 +58,7 @@ def command(
             reverted, left = (
                 revert_what_can_be(tree, patches, target.ids)
                 if keep_going
-                else KeptGoing(revert(tree, patches, target.ids), {})
+                else PartialRevert(revert(tree, patches, target.ids), {})
             )
             ports = () if target.ids else committed_ports(tree, patches)
     except ConflictError as error:

@@ -15,7 +15,7 @@ from patchkit.plan.planner import Planner
 from patchkit.plan.resolutions import dropped, resolution
 from patchkit.plan.status import ACCEPTED, BY_HAND, EditStatus, State, note_of
 from patchkit.transaction import resolve as resolving
-from patchkit.transaction.remembered import Remembered
+from patchkit.transaction.remembered import ResolutionStore
 from patchkit.transaction.revert import recorded
 from patchkit.transaction.unfinished import advice, before_markers, unfinished
 from patchkit.transaction.write import settled
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Resolved:
+class ResolveResult:
     """Whether an edit was newly recorded as made by hand, and whether its code was remembered for other trees."""
 
     recorded: bool
@@ -54,7 +54,7 @@ class SharedResolutions:
 
 def resolve(
     tree: CheckoutTree, patches: PatchSet, patch: str, edit: str, *, accept: bool = False
-) -> Resolved:
+) -> ResolveResult:
     """Record that a person made an edit, and remember the code that replaced its conflict markers.
 
     The record is a comment in the code. Raise UsageError for an unknown edit. Raise ConflictError, and record nothing,
@@ -62,7 +62,7 @@ def resolve(
     (unless ``accept`` is set), or if patchkit made the edit.
     """
 
-    def checked(read: ReadTree) -> Resolved | _Checked | tuple[ReadTree, str]:
+    def checked(read: ReadTree) -> ResolveResult | _Checked | tuple[ReadTree, str]:
         is_ported = not _is_loaded(patches, patch, edit)
         file = resolving.conflict_of(read, patch, edit) if is_ported else None
         if file is None:
@@ -71,18 +71,18 @@ def resolve(
         return read, file
 
     found = settled(tree, checked)
-    if isinstance(found, Resolved):
+    if isinstance(found, ResolveResult):
         return found
     if not isinstance(found, _Checked):
         return _resolve_ported(*found, patch, edit)
     missing = found.check is None
     made = resolving.record_by_hand(found.read, found.patch, found.status, found.check, found.note)
     if made is None or not made.is_whole:
-        return Resolved(recorded=True, remembered=False, accepted=missing)
+        return ResolveResult(recorded=True, remembered=False, accepted=missing)
     conflict = at_site(OverlayTree(tree, {found.status.file: made.original}), found.patch, found.status)
     kept = resolution(conflict, made.original, made.text, found.note.text if missing else "")
-    remembered = kept is not None and Remembered(tree).put(*kept)
-    return Resolved(recorded=True, remembered=remembered, accepted=missing)
+    remembered = kept is not None and ResolutionStore(tree).put(*kept)
+    return ResolveResult(recorded=True, remembered=remembered, accepted=missing)
 
 
 class _Checked(NamedTuple):
@@ -97,10 +97,10 @@ class _Checked(NamedTuple):
 
 def _checked(
     tree: ReadTree, patches: PatchSet, patch: str, edit: str, *, accept: bool
-) -> Resolved | _Checked:
+) -> ResolveResult | _Checked:
     """Return what is to be recorded for an edit of a loaded patch, or that there is nothing to record."""
     if (patch, edit) in resolving.by_hand(tree):
-        return Resolved(recorded=False, remembered=False)
+        return ResolveResult(recorded=False, remembered=False)
     if patch not in patches.ids and patch in recorded(tree):
         raise UsageError(
             f"{patch} left no conflict {edit!r} in {tree.package}",
@@ -115,7 +115,7 @@ def _checked(
     status = _status_of(tree, patches, before, patch, edit)
     missing = not _is_in_place(status)
     if status.reason in (ACCEPTED, BY_HAND):
-        return Resolved(recorded=False, remembered=False)
+        return ResolveResult(recorded=False, remembered=False)
     if missing and not accept:
         why = missing_line(OverlayTree(tree, before), named, status) if status.state is State.CONFLICT else ""
         raise ConflictError(
@@ -175,7 +175,7 @@ def _require_valid(tree: CheckoutTree, file: str, patch: str, edit: str) -> None
         ) from None
 
 
-def _resolve_ported(tree: ReadTree, file: str, patch: str, edit: str) -> Resolved:
+def _resolve_ported(tree: ReadTree, file: str, patch: str, edit: str) -> ResolveResult:
     """Record that a person resolved a conflict of a port."""
     if not resolving.record_ported(tree, patch, EditStatus(edit, file, "", State.PENDING)):
         raise ConflictError(
@@ -183,7 +183,7 @@ def _resolve_ported(tree: ReadTree, file: str, patch: str, edit: str) -> Resolve
             where=file,
             advice=f"there is nothing to record; patchkit status {tree.root} lists the conflicts",
         )
-    return Resolved(recorded=True, remembered=False, ported=True)
+    return ResolveResult(recorded=True, remembered=False, ported=True)
 
 
 def _line_by_line(text: bytes) -> bytes:
@@ -223,7 +223,7 @@ def export_resolutions(tree: CheckoutTree, patches: PatchSet, folder: Path) -> S
 
     Raise UsageError, with nothing written, if a patch has a folder there already or there is nothing to write.
     """
-    texts, left = extensions(Remembered(tree), patches)
+    texts, left = extensions(ResolutionStore(tree), patches)
     files = {folder / name / "patch.toml": text for name, text in sorted(texts.items())}
     taken = next((file for file in files if file.exists()), None)
     if taken is not None:

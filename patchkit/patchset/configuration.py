@@ -54,7 +54,7 @@ class Configuration(
 
 
 @dataclass(frozen=True)
-class Configured:
+class ConfigurationFile:
     """A fork's configuration and its file."""
 
     file: str
@@ -93,7 +93,7 @@ class Configured:
         return places
 
 
-def read(fork: Fork) -> Configured | None:
+def read(fork: Fork) -> ConfigurationFile | None:
     """Return a fork's configuration, or None. Raise UsageError, with file, key and reason, if it is malformed."""
     _, *projects = places(fork)
     found = [known for known in (_own(fork), *(_project(fork, name) for name in projects)) if known]
@@ -123,7 +123,7 @@ def baseline_of(fork: DiskFork) -> Path | None:
     return fork.path(name)
 
 
-def _own(fork: Fork) -> Configured | None:
+def _own(fork: Fork) -> ConfigurationFile | None:
     kind = fork.kind(NAME)
     if kind not in {"", FILE}:
         raise UsageError(
@@ -132,7 +132,7 @@ def _own(fork: Fork) -> Configured | None:
     return _configured(fork, fork.label(NAME), _table(fork, NAME)) if kind else None
 
 
-def _project(fork: Fork, name: str) -> Configured | None:
+def _project(fork: Fork, name: str) -> ConfigurationFile | None:
     # Links are skipped: git's objects hold a link's target, not its content.
     if fork.kind(name) != FILE or b"patchkit" not in fork.read(name):
         return None
@@ -163,9 +163,9 @@ def _table(fork: Fork, name: str) -> dict[str, Any]:
         ) from None
 
 
-def _configured(fork: Fork, file: str, table: object) -> Configured:
+def _configured(fork: Fork, file: str, table: object) -> ConfigurationFile:
     try:
-        known = Configured(file, msgspec.convert(table, Configuration), fork)
+        known = ConfigurationFile(file, msgspec.convert(table, Configuration), fork)
     except msgspec.ValidationError as error:
         fault = fault_of(error, Configuration)
         raise UsageError(fault.what, where=file, advice=fault.advice) from None
@@ -174,7 +174,7 @@ def _configured(fork: Fork, file: str, table: object) -> Configured:
     return known
 
 
-def configured(patches: PatchSet, known: Configured) -> PatchSet:
+def configured(patches: PatchSet, known: ConfigurationFile) -> PatchSet:
     """Return the patches as a fork configures them. Raise UsageError, with the key, for a contradiction."""
     said, own_default = known.content, {patch.id for patch in patches if patch.default}
     left = _ids(patches, known, "left_out", said.left_out, everyone=True)
@@ -217,7 +217,7 @@ def configured(patches: PatchSet, known: Configured) -> PatchSet:
 
 
 def _ids(
-    patches: PatchSet, known: Configured, key: str, names: Sequence[str], *, everyone: bool = False
+    patches: PatchSet, known: ConfigurationFile, key: str, names: Sequence[str], *, everyone: bool = False
 ) -> set[str]:
     """Return the ids that names denote; a group denotes its patches that are on or, with ``everyone``, all of them."""
     found: set[str] = set()

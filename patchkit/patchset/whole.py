@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _Form = TypeVar("_Form", bound=msgspec.Struct)
 
 
-class Own(NamedTuple):
+class OwnPatch(NamedTuple):
     """A patch that a folder other than the built-in one defines or extends, and the file that defines it."""
 
     patch: Patch
@@ -43,7 +43,7 @@ def read(raw: Raw, path: Path) -> Patch:
     return patch_of(_file(raw, path), path)
 
 
-def own(tables: Iterable[tuple[Raw, Path]], built_in: Mapping[str, tuple[Raw, Path]]) -> dict[str, Own]:
+def own(tables: Iterable[tuple[Raw, Path]], built_in: Mapping[str, tuple[Raw, Path]]) -> dict[str, OwnPatch]:
     """Return the patches that files define or extend, by id. Raise UsageError for a malformed one."""
     files: dict[str, PatchFile] = {}
     paths = {name: path for name, (_, path) in built_in.items()}
@@ -70,7 +70,7 @@ def own(tables: Iterable[tuple[Raw, Path]], built_in: Mapping[str, tuple[Raw, Pa
         except ValueError as error:
             raise UsageError(str(error), where=path, advice="fix it and try again") from None
         last[name] = path
-    found = {name: Own(patch_of(file, last[name]), paths[name]) for name, file in files.items()}
+    found = {name: OwnPatch(patch_of(file, last[name]), paths[name]) for name, file in files.items()}
     for name, (patch, _) in found.items():
         check(patch, last[name])
     return found

@@ -14,7 +14,7 @@ from patchkit.codemods.examination import Examination, SiteState, absent, ambigu
 from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.language.imports import Import
 from patchkit.codemods.language.scope import Scope
-from patchkit.patchset.patch import Address, Converted
+from patchkit.patchset.patch import Address, ConvertedChange
 from patchkit.plan.locate import about_of
 from patchkit.plan.marks import SIGN
 from patchkit.plan.recollection import Found
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=2048)
 def _about(patch: str, spec: Edit) -> str:
-    return about_of(patch, msgspec.structs.replace(spec, change=Converted(spec.kind, spec.imports)))
+    return about_of(patch, msgspec.structs.replace(spec, change=ConvertedChange(spec.kind, spec.imports)))
 
 
 def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Examination]:

@@ -16,7 +16,7 @@ import msgspec
 
 from patchkit import __version__
 from patchkit.errors import ConflictError
-from patchkit.patchset.patch import Converted
+from patchkit.patchset.patch import ConvertedChange
 from patchkit.plan.status import FileChange, Plan
 from patchkit.tree.sglang import NAME
 from patchkit.tree.tree import OverlayTree
@@ -109,7 +109,7 @@ def pointed(patches: Sequence[Patch]) -> tuple[Patch, ...]:
             edits=tuple(
                 msgspec.structs.replace(
                     edit,
-                    change=Converted(
+                    change=ConvertedChange(
                         edit.kind,
                         tuple(code.replace(f"from {PACKAGE} ", f"from {VENDORED} ") for code in edit.imports),
                     ),

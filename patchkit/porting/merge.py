@@ -72,7 +72,7 @@ class Edit:
 
 
 @dataclass
-class Same:
+class EqualPairs:
     """Pairs of equal items, cached across merges of the same items."""
 
     _pairs: dict[tuple[Item, Item], dict[Item, Item]] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Merge:
 
     elsewhere: Elsewhere
     refused: Mapping[Key, str] = field(default_factory=dict)
-    same: Same = field(default_factory=Same)
+    same: EqualPairs = field(default_factory=EqualPairs)
     edits: list[Edit] = field(default_factory=list)
     followed: set[str] = field(default_factory=set)
     """Notes on the renames that were followed."""
