@@ -93,9 +93,10 @@ def _refusing(ctx: click.Context) -> Iterator[None]:
         raise
     except click.UsageError as error:
         what, meant, hint = error.format_message().partition(" Did you mean ")
-        advice = (
-            f"{f'did you mean {hint} ' if meant else _meant(error)}{(error.ctx or ctx).command_path} --help"
-        )
+        # Errors of click's parser have no context of their own.
+        words = (error.ctx.command_path,) if error.ctx else (ctx.command_path, ctx.invoked_subcommand)
+        advice = f"did you mean {hint} " if meant else _meant(error)
+        advice += f"{' '.join(filter(None, words))} --help"
         _refuse(what[:1].lower() + what[1:], advice=advice)
         ctx.exit(error.exit_code)
     except PatchkitError as error:

@@ -311,8 +311,9 @@ class Arguments:
         try:
             found = msgspec.json.decode(settings, type=dict[str, object])
         except (UnicodeDecodeError, RecursionError, msgspec.DecodeError) as error:
+            why = "" if isinstance(error, msgspec.ValidationError) else f" ({error})"
             raise UsageError(
-                f"--server-args: not a JSON object ({error})", advice="give ServerArgs as JSON"
+                f"--server-args: not a JSON object{why}", advice='save the options as {"name": value, …}'
             ) from None
         for name, value in found.items():
             if name in self.defaults and isinstance(value, (str, bool, int, float, type(None))):

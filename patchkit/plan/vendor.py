@@ -74,7 +74,7 @@ def uses_vendored(tree: Tree, files: Sequence[str]) -> bool:
     if lost := _importing(tree, files, _INSIDE):
         file, package = lost
         raise ConflictError(
-            f"it imports {package}, which is missing",
+            f"the file imports {package}, which is missing",
             where=file,
             advice=f"restore {FOLDER} with git, or run {RESTORE}",
         )
@@ -86,7 +86,7 @@ def require_one_runtime(tree: Tree, files: Sequence[str], *, vendored: bool) -> 
     if other := _importing(tree, files, _OUTSIDE if vendored else _INSIDE):
         file, package = other
         raise ConflictError(
-            f"its patches import {package}",
+            f"patches of this file import {package}",
             where=file,
             advice="run patchkit revert first, then patchkit apply --runtime "
             f"{'vendored' if vendored else 'import'}",
