@@ -1189,7 +1189,7 @@ def _kind_page(name: str, kind: type[Kind]) -> str:
     parts = [
         f"# `{name}`",
         said,
-        f"Keys: {keys}. A key with a question mark is optional; [all kinds](../authoring.md#an-edit).",
+        f"Keys: {keys}. A key with a question mark is optional; [all kinds](../authoring.md#keys-of-an-edit).",
     ]
     for heading, group in (
         ("Changes", kind.VALID),
