@@ -62,7 +62,7 @@ UPSTREAM_MEASURED = {
     "26397": "about 175 us per step, of four softmax kernels: the same model, TP 4, 80K context, batch 1",
     "26424": "about 25 us of GPU time per draft: the same model and server",
     "28782": "about 10 % of the median end-to-end latency, accept length unchanged: Llama-2-7B, EAGLE with a top-k "
-    "of 4, 8 requests a second",
+    "of 4, 8 requests per second",
 }
 """Figures quoted from the descriptions of the pull requests; the others have none."""
 
@@ -1003,7 +1003,7 @@ def releases_timed() -> str:
 
 
 def releases_rated() -> str:
-    """Return output tokens a second where requests arrive while others run, by tree."""
+    """Return output tokens per second where requests arrive while others run, by tree."""
     rows = [
         [
             *(result["scenario"], result["tree"], result["family"], result["backend"]),
@@ -1013,7 +1013,7 @@ def releases_rated() -> str:
         for _, result in _timed_results()
         if result.get("rate") and result["rate_ratio"]
     ]
-    head = "scenario|tree|model family|backend|output tokens a second|ratio|tokens"
+    head = "scenario|tree|model family|backend|output tokens per second|ratio|tokens"
     return _table(head.split("|"), rows)
 
 

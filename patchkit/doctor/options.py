@@ -555,7 +555,7 @@ def _of_config(path: Path) -> list[str]:
         raise UsageError(f"--config {path}: not valid YAML ({why})", advice="fix it and try again") from None
     if not isinstance(said, (dict, type(None))) or not all(isinstance(name, str) for name in said or ()):
         raise UsageError(
-            f"--config {path}: not a mapping of options", advice="write `name: value`, one option a line"
+            f"--config {path}: not a mapping of options", advice="write `name: value`, one option per line"
         )
     return [word for name, value in (said or {}).items() for word in _as_typed(path, name, value)]
 

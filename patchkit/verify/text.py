@@ -1,4 +1,4 @@
-"""Print a verdict: one line a check with its findings below it, and a summary."""
+"""Print a verdict: one line per check with its findings below it, and a summary."""
 
 from __future__ import annotations
 
