@@ -80,14 +80,15 @@ def check(folder: Path, trees: Sequence[str], *, as_json: bool) -> None:
     from patchkit.cli import console
     from patchkit.cli.answers.check_patch import CheckPatch
     from patchkit.commands.check import check_patches
+    from patchkit.findings.number import counted
     from patchkit.findings.printable import escaped
 
     checked = check_patches(folder, [options.Target(tree, False).open() for tree in trees])
     if as_json:
         console.emit(CheckPatch.of(checked))
     for each in () if as_json else checked:
-        said = f"{each.examples} example{'' if each.examples == 1 else 's'}"
-        mark = f"[red]{len(each.faults)} wrong[/]" if each.faults else "[green]ok[/]"
+        said = counted(each.examples, "example")
+        mark = f"[red]{counted(len(each.faults), 'fault')}[/]" if each.faults else "[green]ok[/]"
         console.say(f"[bold]{escaped(each.patch)}[/]  {mark}, {said}")
         for fault in each.faults:
             console.say(f"  {escaped(fault)}")
