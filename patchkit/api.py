@@ -16,15 +16,21 @@ if TYPE_CHECKING:
     from patchkit.commands.commit import commit
     from patchkit.commands.diff import conflicts, diff
     from patchkit.commands.doctor import doctor
-    from patchkit.commands.export import Exported, export
+    from patchkit.commands.export import ExportResult, export
     from patchkit.commands.matrix import matrix
     from patchkit.commands.merge import merge
     from patchkit.commands.new import DraftedPatch, new
-    from patchkit.commands.port import PortConflictError, Ported, port, port_matrix
+    from patchkit.commands.port import PortConflictError, PortResult, port, port_matrix
     from patchkit.commands.rebase_check import Move, rebase_check
     from patchkit.commands.recover import recover
     from patchkit.commands.report import report
-    from patchkit.commands.resolve import Resolved, SharedResolutions, export_resolutions, give_up, resolve
+    from patchkit.commands.resolve import (
+        ResolveResult,
+        SharedResolutions,
+        export_resolutions,
+        give_up,
+        resolve,
+    )
     from patchkit.commands.revert import revert, revert_what_can_be
     from patchkit.commands.status import status, tree_status
     from patchkit.commands.test import test
@@ -41,7 +47,7 @@ _HOMES = {
     "conflicts": "patchkit.commands.diff",
     "diff": "patchkit.commands.diff",
     "doctor": "patchkit.commands.doctor",
-    "Exported": "patchkit.commands.export",
+    "ExportResult": "patchkit.commands.export",
     "export": "patchkit.commands.export",
     "matrix": "patchkit.commands.matrix",
     "merge": "patchkit.commands.merge",
@@ -50,12 +56,12 @@ _HOMES = {
     "port": "patchkit.commands.port",
     "port_matrix": "patchkit.commands.port",
     "PortConflictError": "patchkit.commands.port",
-    "Ported": "patchkit.commands.port",
+    "PortResult": "patchkit.commands.port",
     "Move": "patchkit.commands.rebase_check",
     "rebase_check": "patchkit.commands.rebase_check",
     "recover": "patchkit.commands.recover",
     "report": "patchkit.commands.report",
-    "Resolved": "patchkit.commands.resolve",
+    "ResolveResult": "patchkit.commands.resolve",
     "resolve": "patchkit.commands.resolve",
     "export_resolutions": "patchkit.commands.resolve",
     "give_up": "patchkit.commands.resolve",
@@ -73,12 +79,12 @@ _HOMES = {
 __all__ = [
     "CheckedPatch",
     "DraftedPatch",
-    "Exported",
+    "ExportResult",
     "Move",
     "PlanConflictError",
     "PortConflictError",
-    "Ported",
-    "Resolved",
+    "PortResult",
+    "ResolveResult",
     "SharedResolutions",
     "apply",
     "audit",

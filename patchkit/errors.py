@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 class PatchkitError(Exception):
-    """An error in one sentence: ``where: what: advice.``
+    """An error in one sentence: ``where: what: reasons: advice.``
 
-    ``what`` is what is wrong, ``where`` the file (and line) it is about, ``advice`` what to type next. The last two
-    may be empty.
+    ``what`` is what is wrong, ``where`` the file (and line) it is about, ``reasons`` why, if there can be several, and
+    ``advice`` what to type next. All but the first may be empty.
     """
 
     exit_code = 1
 
-    def __init__(self, what: str, *, where: object = "", advice: str = "") -> None:
-        self.what, self.where, self.advice = what, str(where), advice
-        sentence = f"{what}: {advice}." if advice else what
+    def __init__(
+        self, what: str, *, where: object = "", advice: str = "", reasons: Sequence[str] = ()
+    ) -> None:
+        self.what, self.where, self.advice, self.reasons = what, str(where), advice, tuple(reasons)
+        because = "; ".join(reason.removesuffix(".") for reason in reasons)
+        sentence = ": ".join(filter(None, (what, because, f"{advice}." if advice else "")))
         super().__init__(f"{where}: {sentence}" if self.where else sentence)
 
 

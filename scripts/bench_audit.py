@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.audit import cache
 from patchkit.audit.engine import audit_program
-from patchkit.audit.runners import Audited
+from patchkit.audit.runners import AuditedProgram
 from patchkit.tree.index import read_sources
 from patchkit.tree.tree import CheckoutTree, open_tree
 
@@ -43,7 +43,7 @@ def measure(tree: CheckoutTree) -> tuple[Report, float, float, float]:
     """Return the report with wall and CPU seconds, and the wall seconds of a run from the cache."""
     started, cpu = time.perf_counter(), time.process_time()
     sources = read_sources(tree)
-    report = audit_program(Audited(sources), started)
+    report = audit_program(AuditedProgram(sources), started)
     cold, busy = time.perf_counter() - started, time.process_time() - cpu
     cache.save(cache.key(sources), report)
     started = time.perf_counter()

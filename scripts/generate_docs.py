@@ -62,7 +62,7 @@ UPSTREAM_MEASURED = {
     "26397": "about 175 us per step, of four softmax kernels: the same model, TP 4, 80K context, batch 1",
     "26424": "about 25 us of GPU time per draft: the same model and server",
     "28782": "about 10 % of the median end-to-end latency, accept length unchanged: Llama-2-7B, EAGLE with a top-k "
-    "of 4, 8 requests a second",
+    "of 4, 8 requests per second",
 }
 """Figures quoted from the descriptions of the pull requests; the others have none."""
 
@@ -521,7 +521,7 @@ def _engine(family: str, backend: str, algorithm: str = "EAGLE3") -> gpu_runs.Pl
 BACKENDS = (
     _Backend(
         "FlashAttention-3",
-        "no CPU mirror, draft-extend in a CUDA graph, one schedule a verify",
+        "no CPU mirror, draft-extend in a CUDA graph, one schedule per verify",
         _engine("Llama", "fa3"),
         "fa3-straight",
     ),
@@ -626,7 +626,7 @@ def gained_elsewhere() -> str:
     listed = "; ".join(f"{name}: {', '.join(releases)}" for name, releases in said.items())
     if unsteady:
         listed += f". No figure, because pairs of runs differ by more than a quarter: {', '.join(unsteady)}"
-    return f"Other releases at 8 layers. {listed}."
+    return f"8 layers. {listed}."
 
 
 def servers_compared() -> str:
@@ -1003,7 +1003,7 @@ def releases_timed() -> str:
 
 
 def releases_rated() -> str:
-    """Return output tokens a second where requests arrive while others run, by tree."""
+    """Return output tokens per second where requests arrive while others run, by tree."""
     rows = [
         [
             *(result["scenario"], result["tree"], result["family"], result["backend"]),
@@ -1013,7 +1013,7 @@ def releases_rated() -> str:
         for _, result in _timed_results()
         if result.get("rate") and result["rate_ratio"]
     ]
-    head = "scenario|tree|model family|backend|output tokens a second|ratio|tokens"
+    head = "scenario|tree|model family|backend|output tokens per second|ratio|tokens"
     return _table(head.split("|"), rows)
 
 
@@ -1051,7 +1051,7 @@ def rated_in_brief() -> str:
     before, after = (rated[tree]["rate"]["median"] for tree in ("unpatched", "patched"))
     gain = rated["patched"]["rate_ratio"]["median"]
     return (
-        "Requests that arrive while others run, 1 to 32 side by side, on FlashAttention-3 at 8 layers: "
+        "With 1 to 32 concurrent requests that arrive while others run, on FlashAttention-3 at 8 layers: "
         f"{after:,.0f} output tokens per second, unpatched {before:,.0f} ({gain:.2f} times), identical tokens."
     )
 
@@ -1189,7 +1189,7 @@ def _kind_page(name: str, kind: type[Kind]) -> str:
     parts = [
         f"# `{name}`",
         said,
-        f"Keys: {keys}. A key with a question mark is optional; [all kinds](../authoring.md#an-edit).",
+        f"Keys: {keys}. A key with a question mark is optional; [all kinds](../authoring.md#keys-of-an-edit).",
     ]
     for heading, group in (
         ("Changes", kind.VALID),

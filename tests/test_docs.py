@@ -73,6 +73,19 @@ def test_links_within_the_repository_lead_somewhere(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+def headings_of(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    found = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in found}
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: page.relative_to(REPOSITORY).as_posix())
+def test_links_to_a_heading_lead_to_one(page: Path) -> None:
+    links = re.findall(r"\]\(((?!https?:)[^)#]*)#([^)]+)\)", page.read_text(encoding="utf-8"))
+    homes = {link: page.parent / link if link else page for link, _ in links}
+    assert [(link, anchor) for link, anchor in links if anchor not in headings_of(homes[link])] == []
+
+
 @pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md", "tests/README.md"])
 def test_places_that_a_page_names_exist(page: str) -> None:
     named = {

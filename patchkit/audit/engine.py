@@ -13,7 +13,7 @@ from patchkit.audit import cache, facts
 from patchkit.audit.interpreter.values import NONE
 from patchkit.audit.reach import Reach
 from patchkit.audit.rules import UNREAD, Use, guard
-from patchkit.audit.runners import Audited
+from patchkit.audit.runners import AuditedProgram
 from patchkit.audit.solver import Solver
 from patchkit.findings import suppress
 from patchkit.findings.finding import Confidence, Finding
@@ -37,7 +37,7 @@ _MAX_EXPRESSION = 120
 def audit(tree: SourceTree) -> Report:
     """Return the audit of a tree's ``srt`` package; files that do not parse become notes."""
     started = time.perf_counter()
-    return _with_unread(audit_program(Audited(read_sources(tree)), started), tree)
+    return _with_unread(audit_program(AuditedProgram(read_sources(tree)), started), tree)
 
 
 @collector.paused()
@@ -51,7 +51,7 @@ def audit_cached(tree: SourceTree, watch: Callable[[str, int, int], None] | None
     name = cache.key(sources)
     report = cache.load(name, started)
     if report is None:
-        report = audit_program(Audited(sources), started, watch)
+        report = audit_program(AuditedProgram(sources), started, watch)
         cache.save(name, report)
     return _with_unread(report, tree)
 
@@ -84,7 +84,7 @@ def unread_noted(report: Report) -> Report:
 
 
 def audit_program(
-    program: Audited, started: float, watch: Callable[[str, int, int], None] | None = None
+    program: AuditedProgram, started: float, watch: Callable[[str, int, int], None] | None = None
 ) -> Report:
     """Return the audit of an indexed tree; ``started`` is a time of ``time.perf_counter``."""
     notes: list[str] = []

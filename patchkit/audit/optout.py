@@ -12,7 +12,7 @@ from patchkit.audit.solver import Solver
 from patchkit.findings.finding import Finding  # noqa: TC001  # read when a schema is made
 
 if TYPE_CHECKING:
-    from patchkit.audit.runners import Audited
+    from patchkit.audit.runners import AuditedProgram
 
 
 class OptOut(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class OptOut(msgspec.Struct, frozen=True):
         return not self.in_the_way
 
 
-def suggest(program: Audited) -> tuple[OptOut, ...]:
+def suggest(program: AuditedProgram) -> tuple[OptOut, ...]:
     """Return one entry per backend class of the tree, in source order.
 
     Each class is analysed as if it alone had set ``needs_cpu_seq_lens = False``: its methods, those that it inherits,

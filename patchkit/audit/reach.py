@@ -18,7 +18,7 @@ from patchkit.tree.sglang import served
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchkit.audit.runners import Audited
+    from patchkit.audit.runners import AuditedProgram
     from patchkit.findings.finding import Step
     from patchkit.tree.index import Class, Function
 
@@ -30,7 +30,7 @@ _SERVING = re.compile(r"(?:GraphRunner|ModelRunner|Worker|WorkerV2)$")
 class TreeFacts:
     """Facts about a tree that do not depend on which backends are analysed."""
 
-    def __init__(self, program: Audited) -> None:
+    def __init__(self, program: AuditedProgram) -> None:
         self.program = program
         self.callers = Callers(program)
         self.decision = Decision(program)
@@ -59,7 +59,7 @@ class Reach:
 
     def __init__(
         self,
-        program: Audited,
+        program: AuditedProgram,
         pretend: Class | None = None,
         *,
         keeps: bool = False,

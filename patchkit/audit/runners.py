@@ -17,7 +17,7 @@ _RUNNER = "graphrunner"
 _HELD = re.compile(rb"\.(\w+_graph_runner)\.\w+\(")
 
 
-class Audited(Program):
+class AuditedProgram(Program):
     """A tree under audit: ``core`` also has the files that call a graph runner by its attribute's name."""
 
     def __init__(self, sources: dict[str, bytes]) -> None:
@@ -69,7 +69,7 @@ class Audited(Program):
 class Runners:
     """The functions that call graph runners' methods, and their receivers."""
 
-    def __init__(self, program: Audited) -> None:
+    def __init__(self, program: AuditedProgram) -> None:
         self._program = program
 
     @cached_property

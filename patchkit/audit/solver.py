@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from patchkit.audit.interpreter.context import Call, Fields, Summary
     from patchkit.audit.interpreter.values import Environment
     from patchkit.audit.reach import Reach
-    from patchkit.audit.runners import Audited
+    from patchkit.audit.runners import AuditedProgram
     from patchkit.tree.index import Class, Function
 
 _MAX_DEPTH = 40
@@ -45,7 +45,7 @@ Key = tuple["Function", "str | None", str, "Known | None"]
 class Solver:
     """Runs contexts until nothing changes, and implements the interpreter's questions."""
 
-    def __init__(self, program: Audited, reach: Reach) -> None:
+    def __init__(self, program: AuditedProgram, reach: Reach) -> None:
         self.program = program
         self.reach = reach
         self._entries = Entries(reach)

@@ -65,6 +65,8 @@ def _summary(report: Report) -> str:
 
 def show_opt_outs(entries: Sequence[OptOut], console: Console) -> None:
     """Print for each backend whether it could opt out, and the reads that prevent it."""
+    if entries:
+        console.print("\nAttention backends and the CPU mirror:")
     for entry in entries:
         if entry.opted_out:
             state = (
@@ -75,7 +77,7 @@ def show_opt_outs(entries: Sequence[OptOut], console: Console) -> None:
         else:
             state = "[green]can opt out[/green]" if entry.can_opt_out else "[yellow]cannot opt out[/yellow]"
         place = escaped(f"{entry.file}:{entry.line}")
-        console.print(f"[bold]{escaped(entry.backend)}[/bold] {state} [dim]{place}[/dim]", highlight=False)
+        console.print(f"[bold]{escaped(entry.backend)}[/bold]: {state} [dim]({place})[/dim]", highlight=False)
         for finding in entry.in_the_way:
-            where = escaped(f"{finding.file}:{finding.line} {finding.function}: {finding.expression}")
+            where = escaped(f"{finding.file}:{finding.line}: {finding.function}: {finding.expression}")
             console.print(f"    {where}", highlight=False)

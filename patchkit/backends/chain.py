@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import torch
 
-from .step_buffers import Drafted, Verified
+from .step_buffers import DraftedChains, VerifyBuffers
 
 
-def room_for(requests: int, tokens: int, device: torch.device) -> Verified:
+def room_for(requests: int, tokens: int, device: torch.device) -> VerifyBuffers:
     """Return uninitialised buffers for the outcome of a batch."""
     every = requests * tokens
     narrow = torch.empty(2 * every + 6 * requests, dtype=torch.int32, device=device)
     wide = torch.empty(2 * every + 3 * requests, dtype=torch.int64, device=device)
     some = narrow.split((every, requests, every, *[requests] * 5))
-    return Verified._make((narrow, *some, wide, *wide.split((requests, requests, every, requests, every))))
+    return VerifyBuffers._make(
+        (narrow, *some, wide, *wide.split((requests, requests, every, requests, every)))
+    )
 
 
-def verify_chains(drafted: Drafted, verified: Verified) -> None:
+def verify_chains(drafted: DraftedChains, verified: VerifyBuffers) -> None:
     """Write the outcome of a greedy verify of ``drafted``: on a GPU in one launch, without blocking the host."""
     if drafted.lens.is_cuda:
         from .chain_kernel import verify_chains_by_kernel
@@ -26,7 +28,7 @@ def verify_chains(drafted: Drafted, verified: Verified) -> None:
         verify_chains_by_torch(drafted, verified)
 
 
-def verify_chains_by_torch(drafted: Drafted, verified: Verified) -> None:
+def verify_chains_by_torch(drafted: DraftedChains, verified: VerifyBuffers) -> None:
     """Implement ``verify_chains`` by torch operations."""
     candidates, targets, lens = drafted
     requests, tokens = candidates.shape

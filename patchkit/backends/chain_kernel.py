@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 if TYPE_CHECKING:
-    from .step_buffers import Drafted, Verified
+    from .step_buffers import DraftedChains, VerifyBuffers
 
 
 # The number of requests varies between steps, and must not compile variants.
@@ -59,7 +59,7 @@ def _verify(  # type: ignore[no-untyped-def]  # noqa: PLR0917
     tl.store(wide + 3 * requests + every + place, before + at, mask=live)
 
 
-def verify_chains_by_kernel(drafted: Drafted, verified: Verified) -> None:
+def verify_chains_by_kernel(drafted: DraftedChains, verified: VerifyBuffers) -> None:
     """Implement ``chain.verify_chains`` in one launch."""
     requests, tokens = drafted.candidates.shape
     _verify[(requests,)](

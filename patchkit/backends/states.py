@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
-    from .step_buffers import Accepted, States
+    from .step_buffers import AcceptedTokens, States
 
 
-def commit(states: States, accepted: Accepted) -> None:
+def commit(states: States, accepted: AcceptedTokens) -> None:
     """Write the states after the accepted tokens: on a GPU in one launch, without blocking the host."""
     if states.into.is_cuda:
         from .states_kernel import commit_by_kernel
@@ -20,7 +20,7 @@ def commit(states: States, accepted: Accepted) -> None:
         commit_by_torch(states, accepted)
 
 
-def commit_by_torch(states: States, accepted: Accepted) -> None:
+def commit_by_torch(states: States, accepted: AcceptedTokens) -> None:
     """Implement ``commit`` by torch operations, which may wait for the device."""
     requests = accepted.accepted.shape[0]
     rows = torch.arange(requests, device=accepted.lens.device)

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 if TYPE_CHECKING:
-    from .step_buffers import Accepted, States
+    from .step_buffers import AcceptedTokens, States
 
 _BLOCK = 1024
 
@@ -78,7 +78,7 @@ def _commit(  # type: ignore[no-untyped-def]  # noqa: PLR0917
             tl.store(windows_into + target * WINDOW + at, column, mask=at < WINDOW)
 
 
-def commit_by_kernel(states: States, accepted: Accepted) -> None:
+def commit_by_kernel(states: States, accepted: AcceptedTokens) -> None:
     """Implement ``states.commit`` in one launch."""
     layers, slots = states.into.shape[:2]
     requests, steps = states.drafted.shape[1:3]

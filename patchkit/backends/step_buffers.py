@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import torch
 
 
-class Drafted(NamedTuple):
+class DraftedChains(NamedTuple):
     """A batch in which every request drafted one chain of the same number of tokens, on the device.
 
     ``candidates`` (int64, [requests, tokens], contiguous) start with the token before the draft; ``targets`` (the
@@ -21,7 +21,7 @@ class Drafted(NamedTuple):
     lens: torch.Tensor
 
 
-class Verified(NamedTuple):
+class VerifyBuffers(NamedTuple):
     """The buffers of the outcome: two tensors, and views of them in this order.
 
     ``narrow`` (int32): ``tokens`` [requests x tokens], the accepted tokens and the bonus token, then 0;
@@ -65,7 +65,7 @@ class States(NamedTuple):
     windows: torch.Tensor
 
 
-class Accepted(NamedTuple):
+class AcceptedTokens(NamedTuple):
     """The accepted tokens of a verify, on the device.
 
     ``lens`` (int64, [requests]) are the lengths before, ``accepted`` (int32, [requests]) the numbers of accepted
@@ -84,7 +84,7 @@ class Accepted(NamedTuple):
     interval: int
 
 
-class Ahead(NamedTuple):
+class AheadSlots(NamedTuple):
     """What a step writes ahead of a batch, on the device: int64 views of one buffer.
 
     ``drafted`` [requests x steps] are the slots of the draft's tokens, ``verified`` [requests x tokens] those of the

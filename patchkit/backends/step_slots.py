@@ -1,15 +1,15 @@
-"""The cache slots that a draft and its verify write, and the draft's positions, take one launch."""
+"""Compute the cache slots that a draft and its verify write, and the draft's positions, in one launch."""
 
 from __future__ import annotations
 
 import torch
 
-from .step_buffers import Ahead
+from .step_buffers import AheadSlots
 
 
 def slots_ahead(
     lens: torch.Tensor, rows: torch.Tensor, req_to_token: torch.Tensor, steps: int, tokens: int
-) -> Ahead:
+) -> AheadSlots:
     """Look the slots up that follow ``lens``: on a GPU one launch, and the host waits for nothing.
 
     ``lens`` and ``rows``: integer, [requests], contiguous; ``req_to_token``: integer, [pool, slots], contiguous, with
@@ -18,7 +18,7 @@ def slots_ahead(
     requests = lens.shape[0]
     sizes = (requests * steps, requests * tokens, requests)
     buffer = torch.empty(sum(sizes), dtype=torch.int64, device=lens.device)
-    ahead = Ahead(buffer, *buffer.split(sizes))
+    ahead = AheadSlots(buffer, *buffer.split(sizes))
     if lens.is_cuda:
         from .step_slots_kernel import look_up_by_kernel
 

@@ -1,4 +1,4 @@
-"""One launch looks up what a step writes ahead.
+"""Look up the slots that a step writes ahead, in one launch.
 
 Imported only where Triton is needed: ``step_slots`` does so for tensors on a GPU.
 """
@@ -13,7 +13,7 @@ import triton.language as tl
 if TYPE_CHECKING:
     import torch
 
-    from .step_buffers import Ahead
+    from .step_buffers import AheadSlots
 
 
 # The number of requests differs from step to step, and none may compile a variant.
@@ -48,7 +48,7 @@ def look_up_by_kernel(  # noqa: PLR0917
     req_to_token: torch.Tensor,
     steps: int,
     tokens: int,
-    ahead: Ahead,
+    ahead: AheadSlots,
 ) -> None:
     """Do what ``step_slots.slots_ahead`` promises, in one launch."""
     requests = lens.shape[0]

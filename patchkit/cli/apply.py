@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.markers import Block
     from patchkit.series.commit import Commit
-    from patchkit.transaction.apply import Applied
+    from patchkit.transaction.apply import ApplyResult
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     options.everything("Apply every default patch, or none if one of them conflicts."),
     click.option("--dry-run", is_flag=True, help="Show what would change; write nothing."),
     click.option(
-        "--keep-going", is_flag=True, help="If a PATCH conflicts, leave it out, apply the rest, and exit 1."
+        "--keep-going", is_flag=True, help="Leave out patches that conflict, apply the others, and exit 1."
     ),
     click.option(
         "--markers",
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         "--resolved", is_flag=True, help="Use your earlier resolutions for conflicts with the same code."
     ),
     click.option("--only", is_flag=True, help="Leave out the patches that harden a PATCH."),
-    click.option("--allow-dirty", is_flag=True, help="Change files that have uncommitted changes too."),
+    click.option("--allow-dirty", is_flag=True, help="Also change files that have uncommitted changes."),
     click.option(
         "--runtime",
         type=click.Choice(["import", "vendored"]),
@@ -96,7 +96,7 @@ def command(
     from patchkit.commands.apply import apply
     from patchkit.commands.commit import commit
     from patchkit.plan.refusal import PlanConflictError, describe_conflicts
-    from patchkit.transaction.apply import Applied
+    from patchkit.transaction.apply import ApplyResult
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
     target = options.target_of(arguments, installed, folders, patches, everything=everything)
@@ -131,7 +131,7 @@ def command(
                     runtime=runtime or "",
                 )
     except PlanConflictError as error:
-        _print(tree, Applied(error.plan.patches, ()), target, as_json=as_json, dry_run=dry_run)
+        _print(tree, ApplyResult(error.plan.patches, ()), target, as_json=as_json, dry_run=dry_run)
         raise
     opt_in = () if as_json else _opt_in(tree, patches, target.ids)
     again = "".join(f" {word}" for word in _again(context))
@@ -225,7 +225,7 @@ def _say_unfinished(target: options.Target, block: Block) -> None:
 
 def _print(
     tree: CheckoutTree,
-    applied: Applied,
+    applied: ApplyResult,
     target: options.Target,
     *,
     as_json: bool,
@@ -251,14 +251,16 @@ def _print(
     console.say_states(applied.patches)
     for status in applied.patches:
         if status.patch.id in target.ids and status.state is State.NOT_APPLICABLE:
-            console.say(f"\n{escaped(status.patch.id)}: {escaped(status.reason)}")
+            console.say(f"\n{escaped(status.patch.id)}: {escaped(options.runnable(status.reason))}")
     for backend in applied.inheriting:
         console.say(
-            f"\nNote: {escaped(backend.description)}. patchkit verify checks whether that fails; "
-            f"{escaped(backend.remedy)}."
+            f"\nNote: {escaped(backend.description)}. patchkit verify{target.tail} checks whether that fails; "
+            f"{escaped(options.runnable(backend.remedy))}."
         )
+    if applied.marked:
+        console.say("\nConflict markers:")
     for file, block in applied.marked:
-        console.say(f"\n{escaped(file)}:{block.start + 1}: {block.patch} {block.edit}: conflict markers.")
+        console.say(f"  {escaped(file)}:{block.start + 1}  {escaped(f'{block.patch} {block.edit}')}")
     console.say_never_run(applied.patches, tree.version)
     if opt_in:
         console.say("\nOpt-in, and not applied because only their group was named:")

@@ -33,7 +33,7 @@ FORMATS = ("text", "json", *formats.names())
 @click.option(
     "--allow-unread",
     is_flag=True,
-    help="Note folders that cannot be read, such as links, instead of failing.",
+    help="Report folders that cannot be read, such as links, as notes instead of failing.",
 )
 @click.option(
     "--suggest-opt-out",
@@ -108,10 +108,10 @@ def _answer(
 
 def _opt_outs(tree: CheckoutTree) -> tuple[OptOut, ...]:
     from patchkit.audit.optout import suggest
-    from patchkit.audit.runners import Audited
+    from patchkit.audit.runners import AuditedProgram
     from patchkit.tree.index import read_sources
 
-    return suggest(Audited(read_sources(tree)))
+    return suggest(AuditedProgram(read_sources(tree)))
 
 
 def _lines(tree: CheckoutTree, file: str) -> list[str]:

@@ -11,6 +11,7 @@ import click
 from msgspec import to_builtins
 from rich.console import Console
 
+from patchkit.cli.options import runnable
 from patchkit.errors import UsageError
 from patchkit.findings.printable import escaped, plain
 from patchkit.plan.status import State
@@ -104,7 +105,7 @@ def writing(output: Path | None) -> Iterator[Console]:
             yield Console(file=file, highlight=False, soft_wrap=True)
     except OSError as error:
         raise UsageError(
-            f"cannot write the answer: {error.strerror}", where=output, advice="name another file with -o"
+            f"cannot write the result: {error.strerror}", where=output, advice="name another file with -o"
         ) from error
 
 
@@ -142,11 +143,11 @@ def say_states(statuses: Sequence[PatchStatus], *, verbose: bool = False) -> Non
             if state not in {State.CONFLICT, State.PARTIAL} and (
                 why := status.patch.left_out or status.reason
             ):
-                say(f"      {escaped(why)}")
+                say(f"      {escaped(runnable(why))}")
     _say_conflicts([*groups[State.CONFLICT], *groups[State.PARTIAL]])
     reasons = {status.reason for status in groups[State.NOT_APPLICABLE]}
     if not verbose and len(reasons) == 1 < len(groups[State.NOT_APPLICABLE]):
-        say(f"\n{escaped(*reasons)}")
+        say(f"\n{escaped(runnable(*reasons))}")
 
 
 def _named(group: Sequence[PatchStatus]) -> str:
@@ -158,17 +159,19 @@ def _named(group: Sequence[PatchStatus]) -> str:
 
 def _say_conflicts(statuses: Sequence[PatchStatus]) -> None:
     """Print each conflict in three lines: patch, location, reason. Patches with only a reason are grouped by it."""
-    others: dict[str, list[str]] = {}
+    others: dict[str, list[PatchStatus]] = {}
     for status in statuses:
         conflicts = [edit for edit in status.edits if edit.state is State.CONFLICT]
         for edit in conflicts:
             say(f"\n[bold]{escaped(status.patch.id)}[/]  {escaped(edit.name)}: {escaped(status.patch.title)}")
-            say(f"  --> {escaped(f'{edit.file}: {edit.site}')}")
-            say(f"  {escaped(edit.reason)}")
+            say(f"  --> {escaped(': '.join(filter(None, (edit.file, edit.site))))}")
+            say(f"  {escaped(runnable(edit.reason))}")
         if not conflicts:
-            others.setdefault(status.reason, []).append(status.patch.id)
-    for reason, names in others.items():
-        say(f"\n[bold]{escaped(' '.join(names))}[/]\n  {escaped(reason)}")
+            others.setdefault(status.reason, []).append(status)
+    for reason, alike in others.items():
+        title = f"  {escaped(alike[0].patch.title)}" if len(alike) == 1 else ""
+        names = " ".join(status.patch.id for status in alike)
+        say(f"\n[bold]{escaped(names)}[/]{title}\n  {escaped(runnable(reason))}")
 
 
 def say_never_run(statuses: Sequence[PatchStatus], version: str | None) -> None:

@@ -79,16 +79,16 @@ def _print(tree: CheckoutTree, planned: Plan, conflicts: tuple[Conflict, ...], *
 
 
 def _told(conflict: Conflict) -> str:
-    """Return a conflict as text: the found code, the expected code, and the code that the edit would write."""
+    """Return a conflict as ``status`` prints it, with the code that was found, that was expected, and that is new."""
     from patchkit.findings.printable import printable
 
-    where = [
-        conflict.file and f"{conflict.file}:{conflict.line}",
-        conflict.site,
-        conflict.patch,
-        conflict.edit,
+    edit = ": ".join(filter(None, (conflict.edit, conflict.why)))
+    where = ": ".join(filter(None, (conflict.file and f"{conflict.file}:{conflict.line}", conflict.site)))
+    head = [
+        printable(f"{conflict.patch}  {edit}"),
+        printable(f"  --> {where}") if where else "",
+        printable(f"  {options.runnable(conflict.reason)}"),
     ]
-    head = f"{printable(': '.join(filter(None, where)))} ({conflict.why})\n  {printable(conflict.reason)}"
     said = {
         "found": conflict.found,
         "expected": conflict.expected,
@@ -97,4 +97,4 @@ def _told(conflict: Conflict) -> str:
     parts = [
         f"  {name}:\n{indent(dedent(text).rstrip(), '    ')}" for name, text in said.items() if text.strip()
     ]
-    return "\n".join(["", head, *parts])
+    return "\n".join(["", *filter(None, head), *parts])

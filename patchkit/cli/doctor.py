@@ -43,7 +43,7 @@ def command(
 
     SERVER OPTIONS are sglang's, such as --attention-backend triton --speculative-algorithm EAGLE3, or the launch
     command in quotes. Prints the backends that the server uses, which of them need the CPU mirror (the host copy of a
-    batch's sequence lengths), the patch or option with which they do not, and the fixes for this server that TREE
+    batch's sequence lengths), the patch or option that frees them from it, and the fixes for this server that TREE
     lacks. TREE is only read; none of its code runs. Exit code 1 if the server does not start with these options.
     """
     from patchkit.cli import console
@@ -135,16 +135,16 @@ def _say(diagnosis: Diagnosis, tail: str, version: str | None) -> None:
         console.say(f"\n{escaped(diagnosis.refused.why)}{escaped(where)}")
         for way in diagnosis.refused.remedies:
             console.say(
-                f"  starts with: {escaped(way)}"
+                f"  The server starts with {escaped(way)}"
                 if way.startswith("--")
-                else f"  starts if you {escaped(way)}"
+                else f"  The server starts if you {escaped(way)}"
             )
     depends = " depends " in diagnosis.verdict
     if diagnosis.keepers:
         console.say(f"\n{'Where the mirror is kept, it is' if depends else 'The mirror is'} kept by:")
     for where, keepers in _by_condition(diagnosis.keepers, lambda keeper: keeper.where):
         if where:
-            console.say(f" {escaped(where)}:")
+            console.say(f" {escaped(where[:1].upper() + where[1:])}:")
         for keeper in keepers:
             console.say(f"  [yellow]![/] {escaped(keeper.who)}: {escaped(keeper.why)}")
             freed = "; or ".join(_command(way, tail) for way in keeper.remedies)
@@ -155,7 +155,7 @@ def _say(diagnosis: Diagnosis, tail: str, version: str | None) -> None:
         console.say("\nBackends in use:")
     for where, backends in _by_condition(diagnosis.backends, lambda one: one.reads):
         if where:
-            console.say(f" reading the mirror {escaped(where)}:")
+            console.say(f" Reading the mirror {escaped(where)}:")
         for one in backends:
             reads = "" if where else ": [yellow]reads the mirror[/]"
             mark = ": [green]without the mirror[/]" if one.opted_out else reads

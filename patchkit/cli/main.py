@@ -32,10 +32,11 @@ from patchkit.cli import (
     verify,
 )
 from patchkit.cli.former import renamed
+from patchkit.cli.options import runnable
 from patchkit.errors import PatchkitError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 # A last garbage collection over all syntax trees at exit would take seconds.
 atexit.register(gc.freeze)
@@ -91,12 +92,15 @@ def _refusing(ctx: click.Context) -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        what = error.format_message()
-        advice = f"{_meant(error)}{(error.ctx or ctx).command_path} --help"
+        what, meant, hint = error.format_message().partition(" Did you mean ")
+        # Errors of click's parser have no context of their own.
+        words = (error.ctx.command_path,) if error.ctx else (ctx.command_path, ctx.invoked_subcommand)
+        advice = f"did you mean {hint} " if meant else _meant(error)
+        advice += f"{' '.join(filter(None, words))} --help"
         _refuse(what[:1].lower() + what[1:], advice=advice)
         ctx.exit(error.exit_code)
     except PatchkitError as error:
-        _refuse(error.what, error.where, error.advice)
+        _refuse(error.what, error.where, error.advice, error.reasons)
         ctx.exit(error.exit_code)
 
 
@@ -112,13 +116,14 @@ def _meant(error: click.UsageError) -> str:
     return f"did you mean {close[0]}? " if close else ""
 
 
-def _refuse(what: str, where: str = "", advice: str = "") -> None:
+def _refuse(what: str, where: str = "", advice: str = "", reasons: Sequence[str] = ()) -> None:
     from patchkit.findings.printable import printable
 
-    said = {"error: ": what.removesuffix("."), "  --> ": where, "help: ": advice}
-    for head, text in said.items():
+    lines = [("error: ", what.removesuffix(".")), ("  --> ", where)]
+    lines += [("  ", reason.removesuffix(".")) for reason in reasons]
+    for head, text in (*lines, ("help: ", advice)):
         if text:
-            click.echo(head + printable(text), err=True)
+            click.echo(head + printable(text if head == "  --> " else runnable(text)), err=True)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

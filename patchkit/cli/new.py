@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -64,6 +65,7 @@ def command(
     from patchkit.cli import console
     from patchkit.cli.answers.new import New
     from patchkit.commands.new import new
+    from patchkit.findings.number import counted
     from patchkit.findings.printable import escaped
 
     if bool(diffs) is (commit is not None):
@@ -78,15 +80,21 @@ def command(
     if as_json:
         console.emit(New.of(drafted))
         return
-    console.say(
-        f"{escaped(str(drafted.file))}: {drafted.edits} edits drafted, {drafted.hunks} of them hunks; "
-        f"{len(drafted.todo)} to finish by hand."
+    hunks = (
+        f", {drafted.hunks} of them {'a hunk' if drafted.hunks == 1 else 'hunks'}" if drafted.hunks else ""
     )
+    console.say(f"{escaped(str(drafted.file))}: {counted(drafted.edits, 'edit')} drafted{hunks}.")
+    if drafted.todo:
+        console.say("To finish by hand:")
     for one in drafted.todo:
         console.say(f"  [yellow]![/] {escaped(one)}")
     rest = "" if drafted.exact else ", except for what is left out"
-    console.say(f"On that tree the edits reproduce the diff{rest}.")
-    console.say_next((f"test {drafted.file.parent} --on TREE", "tries it on copies of trees"))
+    console.say(f"On the tree of the diff, the edits reproduce it{rest}.")
+    made = shlex.quote(str(drafted.file.parent))
+    console.say_next(
+        (f"test {made}", "lists what is still marked `todo`"),
+        (f"test {made} --on {shlex.quote(tree or '.')}", "tries it on a copy of the tree"),
+    )
 
 
 def _text(path: Path, option: str) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
 _NOTED = f"{__name__}.noted"
+_TARGET = f"{__name__}.target"
 CONFIDENCES = ("certain", "likely", "possible")
 
 
@@ -38,9 +39,12 @@ class Target:
     def tail(self) -> str:
         """The arguments that select the same tree and patch folders in another command."""
         words = [self.tree] if self.tree else ["--installed"] if self.installed else []
-        for folder in self.folders:
-            words += ["--patches", str(folder)]
-        return "".join(f" {shlex.quote(word)}" for word in words)
+        return "".join(f" {shlex.quote(word)}" for word in words) + self.folders_tail
+
+    @property
+    def folders_tail(self) -> str:
+        """The arguments that select the same patch folders in another command."""
+        return "".join(f" --patches {shlex.quote(str(folder))}" for folder in self.folders)
 
     @property
     def whole_tail(self) -> str:
@@ -48,12 +52,28 @@ class Target:
         return self.tail + "".join(f" {shlex.quote(name)}" for name in self.ids)
 
     def open(self) -> CheckoutTree:
-        """Open the tree. Raise UsageError if two are named, TreeError if it is not an sglang tree."""
+        """Open the tree, which commands in messages then name.
+
+        Raise UsageError if two are named, TreeError if it is not an sglang tree.
+        """
+        click.get_current_context().meta[_TARGET] = self
+        return self.opened()
+
+    def opened(self) -> CheckoutTree:
+        """Return the tree. Raise the errors of ``open``."""
         from patchkit.tree.tree import installed_tree, open_tree
 
         if self.installed and self.tree:
             raise UsageError(f"--installed and {self.tree} are two trees", advice="name one of them")
         return installed_tree() if self.installed else open_tree(located(self.tree))
+
+
+def runnable(text: str) -> str:
+    """Return a message in which each command of patchkit names the tree and the patch folders of this command."""
+    from patchkit.findings.suggestion import completed
+
+    target = click.get_current_context().meta.get(_TARGET)
+    return completed(text, target.tail, target.folders_tail) if target is not None else text
 
 
 def located(tree: str | None) -> Path:
@@ -97,12 +117,12 @@ folders = click.option(
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Also load the patches in DIR; may be repeated.",
 )
-as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 baseline = click.option(
     "--baseline",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Fail only on findings that are not in FILE, a saved `patchkit audit --json`.",
+    help="Fail only on findings that are not in FILE, the saved output of `patchkit audit --json`.",
 )
 
 
@@ -148,7 +168,7 @@ def loaded_patches(
     ]
     for each in (Target(None, True),) if installed else (*trees, Target(None, False)):
         with suppress(TreeError):
-            return load.patches(folders, each.open().fork)
+            return load.patches(folders, each.opened().fork)
     return load.patches(folders)
 
 
@@ -161,7 +181,7 @@ def with_recorded(patches: PatchSet, words: Sequence[str], *, installed: bool = 
     tree = next((word for word in words if word not in patches and Path(word).exists()), None)
     names: tuple[str, ...] = ()
     with suppress(TreeError, UsageError):
-        there = Target(tree, installed).open()
+        there = Target(tree, installed).opened()
         names = recorded(there)
         if any(word not in patches and word not in names and not Path(word).exists() for word in words):
             names = tuple(dict.fromkeys((*names, *ported(there))))

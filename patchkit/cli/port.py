@@ -15,7 +15,7 @@ from patchkit.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchkit.commands.port import Ported, PortedChange
+    from patchkit.commands.port import PortedChange, PortResult
     from patchkit.porting.land import LandedFile
     from patchkit.porting.merge import Edit
 
@@ -53,11 +53,11 @@ _SAID = {
         help="The repository of COMMIT, RANGE and REF (default: the current one).",
     ),
     click.option(
-        "--commit", "committing", is_flag=True, help="Commit it, with its author, date and message."
+        "--commit", "committing", is_flag=True, help="Commit the change with its author, date and message."
     ),
     click.option("--dry-run", is_flag=True, help="Show the outcome of each edit; write nothing."),
     click.option(
-        "--keep-going", is_flag=True, help="Leave out edits that conflict, make the rest, and exit 1."
+        "--keep-going", is_flag=True, help="Leave out edits that conflict, make the others, and exit 1."
     ),
     click.option(
         "--markers",
@@ -69,8 +69,9 @@ _SAID = {
         "-o",
         "--output",
         "folder",
+        metavar="DIR",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Also write the change to this folder, as a patch for the tree.",
+        help="Also write the change to DIR, as a patch for the tree.",
     ),
     options.as_json,
 )
@@ -136,7 +137,7 @@ def command(
         context.exit(1)
 
 
-def _print(found: Sequence[Ported], *, written: bool, as_json: bool) -> None:
+def _print(found: Sequence[PortResult], *, written: bool, as_json: bool) -> None:
     from patchkit.cli import console
     from patchkit.cli.answers.port import Port, PortedOnto
     from patchkit.findings.printable import escaped

@@ -88,4 +88,4 @@ def _say(moves: Sequence[Move]) -> None:
     for move in moves:
         console.say(f"{escaped(move.patch.ljust(width))}  {move.now:14} {escaped(move.said)}")
         if move.reason:
-            console.say(f"{'':{width}}  {'':14} {escaped(move.reason)}")
+            console.say(f"{'':{width}}  {'':14} {escaped(options.runnable(move.reason))}")

@@ -53,8 +53,8 @@ def command(
     """Record an edit that you made by hand where a patch conflicted.
 
     PATCH and EDIT are the names that the conflict and its markers show. Code that you wrote in place of the markers of
-    apply --markers is remembered; apply --resolved uses it again where the same code conflicts. revert removes it with
-    its patch.
+    apply --markers is remembered; apply --resolved uses it again where the same code conflicts. revert removes the
+    edit with its patch.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.resolve import Resolve
@@ -72,6 +72,9 @@ def command(
     if accept and giving_up:
         raise UsageError("--accept and --give-up contradict each other", advice="leave out one of them")
     patches = options.loaded_patches(folders, words[:-2], installed=installed)
+    if len(words) == 2 and words[0] not in patches and Path(words[0]).is_dir():
+        tree_named = shlex.join(("patchkit", "resolve", *words))
+        raise UsageError(f"no edit of {words[1]} is named", advice=f"{tree_named} EDIT")
     *tree, patch, edit = words
     target = options.Target(tree[0] if tree else None, installed, folders)
     opened = target.open()
@@ -120,4 +123,4 @@ def _export(target: options.Target, folder: Path, *, as_json: bool) -> None:
         console.say(escaped(str(file)))
     for left in done.left:
         console.say(f"left out: {escaped(left)}")
-    console.say_next((f"apply --patches {shlex.quote(str(folder))}", "uses them"))
+    console.say_next((f"apply{target.tail} --patches {shlex.quote(str(folder))}", "uses them"))

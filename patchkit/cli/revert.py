@@ -39,14 +39,14 @@ def command(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Revert patches in TREE; your own later changes are kept.
+    """Revert patches in TREE, and keep your own later changes.
 
     Without PATCH, every patch is reverted, but a port that was committed is reverted only by its name. A group includes
     its opt-in patches that are applied.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.revert import Revert
-    from patchkit.commands.revert import KeptGoing, committed_ports, revert, revert_what_can_be
+    from patchkit.commands.revert import PartialRevert, committed_ports, revert, revert_what_can_be
     from patchkit.findings.printable import escaped
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
@@ -58,7 +58,7 @@ def command(
             reverted, left = (
                 revert_what_can_be(tree, patches, target.ids)
                 if keep_going
-                else KeptGoing(revert(tree, patches, target.ids), {})
+                else PartialRevert(revert(tree, patches, target.ids), {})
             )
             ports = () if target.ids else committed_ports(tree, patches)
     except ConflictError as error:
@@ -68,10 +68,10 @@ def command(
     if as_json:
         console.emit(Revert.of(tree, reverted, left, ports))
         context.exit(1 if left else 0)
-    for name in reverted.patches:
-        console.say(f"[green]<[/] {escaped(name)}")
+    if reverted.patches:
+        console.say(f"Reverted: {escaped(', '.join(reverted.patches))}.")
     for name, reason in left.items():
-        console.say(f"[red]![/] {escaped(name)}: {escaped(reason)}")
+        console.say(f"[red]![/] {escaped(name)}: {escaped(options.runnable(reason))}")
     if reverted.patches:
         console.say(f"\nChanged {console.count(reverted.files)}.")
     elif not left:

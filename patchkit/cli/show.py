@@ -29,12 +29,13 @@ def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> Non
     from patchkit.patchset import runs
 
     patches = options.loaded_patches(folders)
+    tail = options.Target(None, False, folders).tail
     if patch is None or patch.startswith("@"):
         listed = tuple(patches) if patch is None else patches.group(patch)
         if as_json:
             console.emit(list(map(Listed.of, listed)))
         else:
-            _list(listed)
+            _list(listed, tail)
         return
     found = patches.get(patch)
     places = runs.read().where(found.id)
@@ -44,7 +45,7 @@ def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> Non
         _show(found, places)
 
 
-def _list(patches: Sequence[Patch]) -> None:
+def _list(patches: Sequence[Patch], tail: str) -> None:
     from patchkit.cli import console
     from patchkit.findings.printable import escaped
 
@@ -52,7 +53,9 @@ def _list(patches: Sequence[Patch]) -> None:
     for patch in patches:
         off = "" if patch.default else f" ({patch.left_out or 'opt-in'})"
         console.say(f"[bold]{escaped(patch.id.ljust(width))}[/]  {escaped(patch.title + off)}")
-    console.say_next(("show PATCH", "shows details"), ("status TREE", "shows the state of a tree"))
+    console.say_next(
+        (f"show{tail} PATCH", "shows details"), (f"status{tail} TREE", "shows the state of a tree")
+    )
 
 
 def _show(patch: Patch, places: Sequence[Run] | None) -> None:

@@ -40,9 +40,9 @@ def command(
 ) -> None:
     """Check a patch of your own, or try a patch on copies of trees.
 
-    PATCH is the folder of a patch, or of several. Without --on, patches are validated, their examples are run, and
-    undefined names in their code are reported. With --on, the patch, which can also be one that patchkit show lists, is
-    applied to a copy of each tree, verified, and reverted. Exit code 1 if anything fails.
+    PATCH is a patch folder, or a folder of patch folders. Without --on, patches are validated, their examples are run,
+    and undefined names in their code are reported. With --on, PATCH, which can also be the name of a patch that
+    patchkit show lists, is applied to a copy of each tree, verified, and reverted. Exit code 1 if anything fails.
     """
     from patchkit.cli import console
     from patchkit.commands.test import test
@@ -80,14 +80,15 @@ def check(folder: Path, trees: Sequence[str], *, as_json: bool) -> None:
     from patchkit.cli import console
     from patchkit.cli.answers.check_patch import CheckPatch
     from patchkit.commands.check import check_patches
+    from patchkit.findings.number import counted
     from patchkit.findings.printable import escaped
 
     checked = check_patches(folder, [options.Target(tree, False).open() for tree in trees])
     if as_json:
         console.emit(CheckPatch.of(checked))
     for each in () if as_json else checked:
-        said = f"{each.examples} example{'' if each.examples == 1 else 's'}"
-        mark = f"[red]{len(each.faults)} wrong[/]" if each.faults else "[green]ok[/]"
+        said = counted(each.examples, "example")
+        mark = f"[red]{counted(len(each.faults), 'fault')}[/]" if each.faults else "[green]ok[/]"
         console.say(f"[bold]{escaped(each.patch)}[/]  {mark}, {said}")
         for fault in each.faults:
             console.say(f"  {escaped(fault)}")

@@ -122,7 +122,7 @@ def _answer(
                     file.write(f"{written}\n")
         except OSError as error:
             raise UsageError(
-                f"cannot write the answer: {error.strerror}", where=output, advice="name another file with -o"
+                f"cannot write the result: {error.strerror}", where=output, advice="name another file with -o"
             ) from error
     elif written is None:
         text.show(verdict, Console(soft_wrap=True), place, tail)

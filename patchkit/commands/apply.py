@@ -15,7 +15,7 @@ from patchkit.plan.resolutions import recalled, with_recalled
 from patchkit.plan.status import State
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.origins import origin
-from patchkit.transaction.remembered import Remembered
+from patchkit.transaction.remembered import ResolutionStore
 from patchkit.transaction.whole import whole
 from patchkit.tree.backends import inheriting_backends
 from patchkit.tree.tree import OverlayTree
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import Plan
-    from patchkit.transaction.apply import Applied
+    from patchkit.transaction.apply import ApplyResult
     from patchkit.tree.backends import InheritingBackend
     from patchkit.tree.tree import CheckoutTree, ReadTree
 
@@ -42,7 +42,7 @@ def apply(
     allow_dirty: bool = False,
     dry_run: bool = False,
     runtime: str = "",
-) -> Applied:
+) -> ApplyResult:
     """Apply ``ids`` (default: every default patch that fits) with the patches that they require.
 
     Unless ``only`` is set, patches that harden one of them are applied too. A patch that conflicts is left out with all
@@ -81,7 +81,7 @@ def apply(
             planned = planner.together(planned, origin(read, planner))
         return read, planned, _newly_inheriting(planned), known
 
-    def rehearsed(read: ReadTree) -> Applied:
+    def rehearsed(read: ReadTree) -> ApplyResult:
         _, planned, inheriting, known = prepared(read)
         return replace(transaction.check(planned), inheriting=inheriting, resolved_elsewhere=known)
 
@@ -98,7 +98,7 @@ def _resolved(tree: CheckoutTree, planning: Callable[..., Plan], *, certain: boo
     patches are written, if an edit's patch still conflicts.
     """
     planned = planning()
-    found = recalled(tree, conflicts(planned.tree, planned.patches), Remembered(tree).get)
+    found = recalled(tree, conflicts(planned.tree, planned.patches), ResolutionStore(tree).get)
     while found:
         made = planning(contents={file: known.text for file, known in found.items()})
         stuck = {s.patch.id for s in made.patches if s.state is State.CONFLICT and not (certain and s.edits)}
@@ -116,7 +116,7 @@ def _resolved(tree: CheckoutTree, planning: Callable[..., Plan], *, certain: boo
 
 def _resolved_elsewhere(tree: CheckoutTree, planning: Callable[[], Plan]) -> int:
     """Return the number of conflicts of a plan that have a recorded resolution."""
-    remembered = Remembered(tree)
+    remembered = ResolutionStore(tree)
     if next(iter(remembered), None) is None:
         return 0
     planned = planning()

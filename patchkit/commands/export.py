@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportResult:
     """Each patch's status on the checked-out commit, and the files written, in order."""
 
     patches: tuple[PatchStatus, ...]
@@ -32,7 +32,7 @@ class Exported:
 
 def export(
     tree: CheckoutTree, patches: PatchSet, folder: Path, ids: Sequence[str] = (), *, only: bool = False
-) -> Exported:
+) -> ExportResult:
     """Write ``ids`` (default: the default patches) to ``folder`` as a ``git am`` series for the checked-out commit.
 
     Uncommitted changes are ignored. Patches that do not fit are left out. If one of ``ids``, or a patch that they
@@ -53,4 +53,4 @@ def export(
         planned = fitting(made)
         require_fitting(planned, asked, "name the other patches only")
         files = exporting(head, stages, folder, patches.settings.subject_prefix)
-        return Exported(planned.patches, files, planned.left)
+        return ExportResult(planned.patches, files, planned.left)

@@ -43,7 +43,7 @@ class UnmergedError(ConflictError):
 
 
 @dataclass(frozen=True)
-class Merged:
+class BranchMerge:
     """The merged commit, the patches reverted for it on either side, and the commits of the patches applied after it.
 
     ``is_new`` is False if the branch already had that commit.
@@ -55,7 +55,7 @@ class Merged:
     is_new: bool = True
 
 
-def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> Merged:
+def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> BranchMerge:
     """Merge ``ref`` into the branch of ``tree`` without patches, then apply the patches that either side had.
 
     Branch, index, files and ledger are changed only after everything is committed. Raise TreeError if the tree has
@@ -65,14 +65,14 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> Merged:
     head = settled(tree, _clean_head)
     named = git(tree.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     if named.returncode != 0:
-        raise UsageError(f"{ref} is not a commit of {tree.root}", advice="git fetch it, or name another")
+        raise UsageError(f"{ref} is not a commit of {tree.root}", advice="git fetch it, or name another ref")
     other = named.stdout.decode().strip()
     if _is_ancestor(tree, other, head):
-        return Merged(other, (), (), is_new=False)
+        return BranchMerge(other, (), (), is_new=False)
     with linked(tree, f"patchkit rebase --onto {ref} --merge", head) as there:
         if _is_ancestor(tree, "HEAD", other):
             there.switch(other)
-            return Merged(other, (), ())
+            return BranchMerge(other, (), ())
         ours = _unpatched(tree, there, there.base, patches)
         try:
             theirs = _unpatched(tree, there, other, patches)
@@ -94,10 +94,10 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> Merged:
         adopt.copy(tree, there.tree)
         had = tuple(dict.fromkeys((*ours.patches, *theirs.patches)))
         if not had:
-            return Merged(other, (), ())
+            return BranchMerge(other, (), ())
         runtime = (ours if ours.patches else theirs).runtime
         made = commits(there, _planned(there, patches, had, runtime, ref), patches, runtime)
-    return Merged(other, had, made)
+    return BranchMerge(other, had, made)
 
 
 def _clean_head(tree: CheckoutTree) -> str:

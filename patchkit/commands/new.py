@@ -60,8 +60,11 @@ def new(
     draft = draft_of(tree, identifier, diff=diff, commit=commit, base=base, watch=watch)
     if not draft.edits:
         option = "--from-commit" if commit else "--from-diff"
-        why = " ".join(draft.left).removesuffix(".") or "it changes no file of the package"
-        raise UsageError(f"{option}: no edit can be drafted: {why}", advice="patchkit new --help")
+        raise UsageError(
+            f"{option}: no edit can be drafted",
+            reasons=draft.left or ("it changes no file of the package",),
+            advice="name a diff or a commit that changes files of sglang's package",
+        )
     _write(folder, draft)
     todo = [f"{edit.at}: {edit.kind}: {one}" for edit in draft.edits.values() for one in edit.todo]
     return DraftedPatch(file, len(draft.edits), draft.hunks, (*todo, *draft.left), draft.is_whole)

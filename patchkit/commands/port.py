@@ -66,7 +66,7 @@ class PortedChange:
 
 
 @dataclass(frozen=True)
-class Ported:
+class PortResult:
     """The outcome of changes in one tree; ``changed`` are the files that changed, or would change.
 
     ``left`` are the changes that were not tried, since the conflicts of one before them are marked.
@@ -88,7 +88,7 @@ class Ported:
 class PortConflictError(ConflictError):
     """Some edits cannot be made, and nothing was written; ``ported`` has the outcome of each."""
 
-    def __init__(self, what: str, ported: Ported, *, advice: str) -> None:
+    def __init__(self, what: str, ported: PortResult, *, advice: str) -> None:
         super().__init__(what, advice=advice)
         self.ported = ported
 
@@ -124,9 +124,10 @@ class Source:
         found = (self._diff(path),) if path.is_file() else tuple(map(self._commit, self._commits()))
         if not any(change.files for change in found):
             nothing = "it contains no unified diff" if path.is_file() else "it is empty"
-            left = " ".join(one for change in found for one in change.left) or nothing
+            left = [one for change in found for one in change.left]
             raise UsageError(
-                f"{self._said} changes nothing in the package: {left}",
+                f"{self._said} changes nothing in the package",
+                reasons=left or [nothing],
                 advice="name a diff or a commit that changes files of sglang's package",
             )
         return found
@@ -140,7 +141,7 @@ class Source:
         except UnicodeDecodeError:
             raise UsageError("not UTF-8", where=path, advice="convert it and try again") from None
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "ported"
-        asked = difference.Asked(str(path), "--from")
+        asked = difference.DiffOptions(str(path), "--from")
         made = difference.of_diffs(base, (text,), asked=asked)
         return Change(difference.facts_of_diff(name, text), base, made.files, made.left)
 
@@ -175,7 +176,7 @@ def port(
     committing: bool = False,
     folder: Path | None = None,
     watch: Watch | None = None,
-) -> Ported:
+) -> PortResult:
     """Make changes in a tree and write the result as ``apply`` does, or commit it if ``committing``.
 
     PortConflictError, and nothing written, if an edit cannot be made. With ``keep_going`` the other edits are made;
@@ -195,7 +196,7 @@ def port(
             if markers and not steps[-1].ported.is_whole:
                 break
         done = tuple(step.ported for step in steps)
-        ported = Ported(onto.package_label, done, made.changed, left=changes[len(steps) :])
+        ported = PortResult(onto.package_label, done, made.changed, left=changes[len(steps) :])
         if not ported.is_whole and not (keep_going or markers):
             raise PortConflictError(
                 f"{_stuck(ported)}, so nothing was written",
@@ -220,19 +221,19 @@ def port(
     return ported
 
 
-def port_matrix(source: Source, refs: Sequence[str], *, watch: Watch | None = None) -> tuple[Ported, ...]:
+def port_matrix(source: Source, refs: Sequence[str], *, watch: Watch | None = None) -> tuple[PortResult, ...]:
     """Return the outcome of changes in several trees, without writing; a ref without a tree has an ``error``."""
     changes = source.changes()
-    found: list[Ported] = []
+    found: list[PortResult] = []
     for at, ref in enumerate(refs):
         if watch is not None:
             watch(f"porting to {ref}", at, len(refs))
         try:
             made = _Made(source.tree(ref), markers=False)
             steps = [made.step(change) for change in changes]
-            found.append(Ported(ref, tuple(step.ported for step in steps), made.changed))
+            found.append(PortResult(ref, tuple(step.ported for step in steps), made.changed))
         except TreeError as error:
-            found.append(Ported(ref, (), error=str(error)))
+            found.append(PortResult(ref, (), error=str(error)))
     return tuple(found)
 
 
@@ -243,7 +244,7 @@ def _watched(changes: Sequence[Change], watch: Watch | None) -> Iterator[Change]
         yield change
 
 
-def _stuck(ported: Ported) -> str:
+def _stuck(ported: PortResult) -> str:
     """Return how many edits cannot be made, and the site of the first, for a message."""
     stuck = [
         (file, edit)
@@ -272,7 +273,7 @@ class _Prepared(NamedTuple):
     read: ReadTree
     steps: list[_Step]
     plan: Plan
-    ported: Ported
+    ported: PortResult
 
 
 class _Made:

@@ -15,7 +15,7 @@ from patchkit.plan.planner import Planner
 from patchkit.plan.resolutions import dropped, resolution
 from patchkit.plan.status import ACCEPTED, BY_HAND, EditStatus, State, note_of
 from patchkit.transaction import resolve as resolving
-from patchkit.transaction.remembered import Remembered
+from patchkit.transaction.remembered import ResolutionStore
 from patchkit.transaction.revert import recorded
 from patchkit.transaction.unfinished import advice, before_markers, unfinished
 from patchkit.transaction.write import settled
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Resolved:
+class ResolveResult:
     """Whether an edit was newly recorded as made by hand, and whether its code was remembered for other trees."""
 
     recorded: bool
@@ -54,7 +54,7 @@ class SharedResolutions:
 
 def resolve(
     tree: CheckoutTree, patches: PatchSet, patch: str, edit: str, *, accept: bool = False
-) -> Resolved:
+) -> ResolveResult:
     """Record that a person made an edit, and remember the code that replaced its conflict markers.
 
     The record is a comment in the code. Raise UsageError for an unknown edit. Raise ConflictError, and record nothing,
@@ -62,7 +62,7 @@ def resolve(
     (unless ``accept`` is set), or if patchkit made the edit.
     """
 
-    def checked(read: ReadTree) -> Resolved | _Checked | tuple[ReadTree, str]:
+    def checked(read: ReadTree) -> ResolveResult | _Checked | tuple[ReadTree, str]:
         is_ported = not _is_loaded(patches, patch, edit)
         file = resolving.conflict_of(read, patch, edit) if is_ported else None
         if file is None:
@@ -71,18 +71,18 @@ def resolve(
         return read, file
 
     found = settled(tree, checked)
-    if isinstance(found, Resolved):
+    if isinstance(found, ResolveResult):
         return found
     if not isinstance(found, _Checked):
         return _resolve_ported(*found, patch, edit)
     missing = found.check is None
     made = resolving.record_by_hand(found.read, found.patch, found.status, found.check, found.note)
     if made is None or not made.is_whole:
-        return Resolved(recorded=True, remembered=False, accepted=missing)
+        return ResolveResult(recorded=True, remembered=False, accepted=missing)
     conflict = at_site(OverlayTree(tree, {found.status.file: made.original}), found.patch, found.status)
     kept = resolution(conflict, made.original, made.text, found.note.text if missing else "")
-    remembered = kept is not None and Remembered(tree).put(*kept)
-    return Resolved(recorded=True, remembered=remembered, accepted=missing)
+    remembered = kept is not None and ResolutionStore(tree).put(*kept)
+    return ResolveResult(recorded=True, remembered=remembered, accepted=missing)
 
 
 class _Checked(NamedTuple):
@@ -97,10 +97,10 @@ class _Checked(NamedTuple):
 
 def _checked(
     tree: ReadTree, patches: PatchSet, patch: str, edit: str, *, accept: bool
-) -> Resolved | _Checked:
+) -> ResolveResult | _Checked:
     """Return what is to be recorded for an edit of a loaded patch, or that there is nothing to record."""
     if (patch, edit) in resolving.by_hand(tree):
-        return Resolved(recorded=False, remembered=False)
+        return ResolveResult(recorded=False, remembered=False)
     if patch not in patches.ids and patch in recorded(tree):
         raise UsageError(
             f"{patch} left no conflict {edit!r} in {tree.package}",
@@ -109,25 +109,26 @@ def _checked(
     named = patches.get(patch)
     _require_edit(named, edit)
     if (patch, edit) in resolving.made(tree):
-        raise ConflictError(f"{patch}: {edit} was made by patchkit, so there is nothing to record")
+        raise ConflictError(f"{patch} {edit} was made by patchkit, so there is nothing to record")
     _require_out(tree, patch, edit)
     before = before_markers(tree)
     status = _status_of(tree, patches, before, patch, edit)
     missing = not _is_in_place(status)
     if status.reason in (ACCEPTED, BY_HAND):
-        return Resolved(recorded=False, remembered=False)
+        return ResolveResult(recorded=False, remembered=False)
     if missing and not accept:
         why = missing_line(OverlayTree(tree, before), named, status) if status.state is State.CONFLICT else ""
         raise ConflictError(
-            f"{patch}: {edit} is not in place: {why or status.reason or 'patchkit apply can make it'}",
+            f"{patch} {edit} is not in place: {why or status.reason or 'patchkit apply can make it'}",
             where=f"{status.file}: {status.site or 'module'}",
-            advice="run patchkit diff to see what it changes, or resolve --accept to record it without this check",
+            advice=f"run patchkit diff {patch} to see what it changes, or patchkit resolve --accept {patch} {edit} to "
+            "record it without this check",
         )
     if tree.read(status.file) is None:
         raise ConflictError(
-            f"{patch}: {edit} cannot be in place",
+            f"{patch} {edit} cannot be in place, because the file does not exist",
             where=status.file,
-            advice="the file does not exist: create it first",
+            advice="create it first",
         )
 
     def holds(file: str, text: bytes) -> bool:
@@ -144,9 +145,9 @@ def _checked(
     lost = dropped(made.found, finds, made.text, (made.original, now)) if made and not accept else []
     if made is not None and lost:
         raise ConflictError(
-            f"{patch}: {edit}: your code lost {', '.join(lost)}, which was there before",
+            f"{patch} {edit}: your code lost {', '.join(lost)}, which was there before",
             where=f"{status.file}:{made.line}",
-            advice="put it back, or confirm the removal with resolve --accept",
+            advice=f"put it back, or confirm the removal with patchkit resolve --accept {patch} {edit}",
         )
     line = at_site(OverlayTree(tree, before), named, status).line
     note = resolving.Note(note_of(patch, edit, ACCEPTED if missing else BY_HAND), line)
@@ -174,7 +175,7 @@ def _require_valid(tree: CheckoutTree, file: str, patch: str, edit: str) -> None
         ) from None
 
 
-def _resolve_ported(tree: ReadTree, file: str, patch: str, edit: str) -> Resolved:
+def _resolve_ported(tree: ReadTree, file: str, patch: str, edit: str) -> ResolveResult:
     """Record that a person resolved a conflict of a port."""
     if not resolving.record_ported(tree, patch, EditStatus(edit, file, "", State.PENDING)):
         raise ConflictError(
@@ -182,7 +183,7 @@ def _resolve_ported(tree: ReadTree, file: str, patch: str, edit: str) -> Resolve
             where=file,
             advice=f"there is nothing to record; patchkit status {tree.root} lists the conflicts",
         )
-    return Resolved(recorded=True, remembered=False, ported=True)
+    return ResolveResult(recorded=True, remembered=False, ported=True)
 
 
 def _line_by_line(text: bytes) -> bytes:
@@ -222,14 +223,18 @@ def export_resolutions(tree: CheckoutTree, patches: PatchSet, folder: Path) -> S
 
     Raise UsageError, with nothing written, if a patch has a folder there already or there is nothing to write.
     """
-    texts, left = extensions(Remembered(tree), patches)
+    texts, left = extensions(ResolutionStore(tree), patches)
     files = {folder / name / "patch.toml": text for name, text in sorted(texts.items())}
     taken = next((file for file in files if file.exists()), None)
     if taken is not None:
         raise UsageError(f"{taken} already exists", advice="name another folder")
     if not files:
-        why = f" ({'; '.join(left)})" if left else ""
-        raise UsageError(f"no resolution of {tree.root} can be written as a patch folder{why}")
+        what = "can be written as a patch folder" if left else "is recorded"
+        raise UsageError(
+            f"no resolution of {tree.root} {what}",
+            reasons=left,
+            advice="resolve a conflict of patchkit apply --markers with patchkit resolve first",
+        )
     for file, text in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
@@ -255,7 +260,7 @@ def _status_of(
     found = [each for each in status.edits if each.name == edit]
     if not found:
         raise ConflictError(
-            f"{patch}: {edit} does not apply to this tree ({status.reason or 'the edit is for another shape'})",
+            f"{patch} {edit} does not apply to this tree: {status.reason or 'the edit is for another shape'}",
             advice=f"patchkit status {tree.root} shows the state of {patch}",
         )
     return next((each for each in found if not _is_in_place(each)), found[0])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
 
 
-class KeptGoing(NamedTuple):
+class PartialRevert(NamedTuple):
     """What was reverted, and the reason for each patch that was left."""
 
     reverted: Reverted
@@ -35,14 +35,14 @@ def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Re
     return reverting.revert(tree, meant if ids else None, planner)
 
 
-def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> KeptGoing:
+def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> PartialRevert:
     """Revert those of the patches that can be reverted, each completely, and return the reason for each other one.
 
     Raise ConflictError if the tree has none of them.
     """
     planner = Planner(tree, patches)
     try:
-        return KeptGoing(revert(tree, patches, ids), {})
+        return PartialRevert(revert(tree, patches, ids), {})
     except ConflictError as error:
         there, refusal = reverting.in_code(tree, planner), error
         if not there:
@@ -67,7 +67,7 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
             break
         ahead = list(left)
     files = dict.fromkeys(file for each in done for file in each.files)
-    return KeptGoing(Reverted(tuple(name for name in there if name in gone), tuple(files)), left)
+    return PartialRevert(Reverted(tuple(name for name in there if name in gone), tuple(files)), left)
 
 
 def committed_ports(tree: CheckoutTree, patches: PatchSet) -> tuple[str, ...]:

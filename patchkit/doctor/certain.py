@@ -17,7 +17,7 @@ from patchkit.doctor.evaluate import (
     Machine,
     Member,
     RaisedError,
-    Returned,
+    ReturnedValue,
     Unknown,
     is_named,
     is_plain,
@@ -73,7 +73,7 @@ _SIGNS: dict[type[ast.cmpop], str] = {ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", a
 _UNEVALUATED = (*STRANGE, RaisedError, _UndecidedError)
 
 
-class Certain(Machine):
+class CertainEvaluator(Machine):
     """Evaluates whole functions; ``decide`` answers a question, with None if the answer is unknown."""
 
     def __init__(
@@ -232,25 +232,25 @@ class Certain(Machine):
 
     # Statements.
 
-    def _body(self, body: Sequence[ast.stmt], frame: Frame) -> Returned | None:
+    def _body(self, body: Sequence[ast.stmt], frame: Frame) -> ReturnedValue | None:
         outer = self._doubts
         try:
             ended = self._block(body, frame)
         finally:
             self._doubts = outer
-        last = ended.value if isinstance(ended, Returned) else None
+        last = ended.value if isinstance(ended, ReturnedValue) else None
         for value in frame.returns:
             last = _merged(last, value)
-        return Returned(last)
+        return ReturnedValue(last)
 
-    def _block(self, body: Sequence[ast.stmt], frame: Frame) -> Returned | None:
+    def _block(self, body: Sequence[ast.stmt], frame: Frame) -> ReturnedValue | None:
         for statement in body:
             ended = self._statement(statement, frame)
             if ended is not None:
                 return ended
         return None
 
-    def _statement(self, statement: ast.stmt, frame: Frame) -> Returned | None:
+    def _statement(self, statement: ast.stmt, frame: Frame) -> ReturnedValue | None:
         if isinstance(statement, ast.If):
             held = self._condition(statement.test, frame)
             if held is not None:
@@ -259,7 +259,7 @@ class Certain(Machine):
             return None
         if isinstance(statement, ast.Raise):
             if self._doubts or self._silent:
-                return Returned(None)
+                return ReturnedValue(None)
             raised = self._raised(statement, frame)
             raise RefusedError(str(raised), raised.where, raised.filled)
         if isinstance(statement, ast.Assert):
@@ -270,7 +270,7 @@ class Certain(Machine):
             if frame.doubts:
                 frame.returns.append(value)
                 self._doubt(frame, 1)
-            return Returned(value)
+            return ReturnedValue(value)
         if isinstance(statement, ast.For):
             return self._for(statement, frame)
         if isinstance(statement, (ast.While, ast.Match)):
@@ -309,7 +309,7 @@ class Certain(Machine):
             self._block(block, frame)
             self._doubt(frame, -1)
 
-    def _for(self, statement: ast.For, frame: Frame) -> Returned | None:
+    def _for(self, statement: ast.For, frame: Frame) -> ReturnedValue | None:
         values = self._eval(statement.iter, frame)
         leaves = self.remembered(("leaves", statement), lambda: _leaves(statement))
         try:
@@ -329,7 +329,7 @@ class Certain(Machine):
         self._in_doubt(frame, statement.orelse)
         return None
 
-    def _try(self, statement: ast.Try, frame: Frame) -> Returned | None:
+    def _try(self, statement: ast.Try, frame: Frame) -> ReturnedValue | None:
         raises = [bool(each.body) and isinstance(each.body[-1], ast.Raise) for each in statement.handlers]
         ended = None
         if all(raises) or self._is_evaluated(statement.body, frame):

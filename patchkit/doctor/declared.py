@@ -21,7 +21,7 @@ _USUAL = f"{sglang.SERVING}/server_args.py"
 
 
 @dataclass(frozen=True)
-class Declared:
+class SettingsDeclaration:
     """The class of a server's settings, and the ``parts`` that it is assembled from.
 
     ``fields`` are the annotated fields of the class and then those of the parts; ``owners`` has the class of each.
@@ -49,7 +49,9 @@ class Declared:
         return found
 
 
-def declared(index: Index, files: Callable[[], Iterable[tuple[str, bytes]]], tree: str) -> Declared:
+def declared(
+    index: Index, files: Callable[[], Iterable[tuple[str, bytes]]], tree: str
+) -> SettingsDeclaration:
     """Return the declared settings; ``files`` yields the serving code, and messages call the tree ``tree``.
 
     Raise TreeError if no file or more than one defines the class, or if it has no fields.
@@ -69,7 +71,7 @@ def declared(index: Index, files: Callable[[], Iterable[tuple[str, bytes]]], tre
             f"{tree}: {SETTINGS} in {cls.module.file} declares no field, in its body, its bases or a class that it is "
             "assembled from, so the options of this tree's server are unknown"
         )
-    return Declared(cls, parts, fields, owners)
+    return SettingsDeclaration(cls, parts, fields, owners)
 
 
 def _function(index: Index, dotted: str) -> Function | None:

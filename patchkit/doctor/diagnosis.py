@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from patchkit.audit.reach import Reach
-from patchkit.audit.runners import Audited
+from patchkit.audit.runners import AuditedProgram
 from patchkit.doctor import fixes
 from patchkit.doctor.fixes import Fix  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.models import named, unless_usual
@@ -110,7 +110,7 @@ class Refused(msgspec.Struct, frozen=True):
 class _Server:
     """A launch on a tree: its outcomes, and those with one branch if it may have several."""
 
-    program: Audited
+    program: AuditedProgram
     launch: Launch
     memory: dict[Any, Any]
 
@@ -176,7 +176,7 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
         if plain.refused is not None:
             return _refusal(plain.refused.why, plain.refused.where)
         return Diagnosis(False, _NOTHING, (), (), (), (), fixes=tuple(fixes.needed([({}, plain)], missing)))
-    program = Audited(read_sources(tree))
+    program = AuditedProgram(read_sources(tree))
     server = _Server(program, launch, {})
     found = server.found
     usual = found[0][1]
@@ -325,9 +325,9 @@ def _by(keepers: Sequence[Keeper]) -> str:
     for keeper in keepers:
         groups.setdefault(keeper.where, []).append(keeper.who)
     always = groups.pop("")
-    some = [f"{where}, by {_listed(names)}" for where, names in groups.items()]
+    some = [f"{where} by {_listed(names)}" for where, names in groups.items()]
     said = f" by {_listed(always)}" if always else ""
-    return said + f"{', and' if always else ':'} {'; '.join(some)}" if some else said
+    return said + f"{', and' if always else ''} {'; '.join(some)}" if some else said
 
 
 def _freeing(statuses: Sequence[PatchStatus], found: Found) -> dict[str, State]:
@@ -469,7 +469,9 @@ def _is_read(cls: str, outcome: Outcome) -> bool:
     return any(one.reads and (one.cls or one.name) == cls for one in outcome.roles)
 
 
-def _of_linear_attention(program: Audited, reach: Reach, statuses: Sequence[PatchStatus]) -> Iterator[str]:
+def _of_linear_attention(
+    program: AuditedProgram, reach: Reach, statuses: Sequence[PatchStatus]
+) -> Iterator[str]:
     """Yield a note on models with linear attention, which no option of a launch determines."""
     wrappers = [cls for cls in reach.backends if cls.name == _LINEAR_WRAPPER]
     if not wrappers:

@@ -109,7 +109,7 @@ class Frame:
     """The evaluation of a function.
 
     ``doubts`` counts the undecided conditions around the current statement, and ``returns`` has the values that may
-    have been returned under these; only ``Certain`` uses them.
+    have been returned under these; only ``CertainEvaluator`` uses them.
     """
 
     module: Module
@@ -124,7 +124,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Returned:
+class ReturnedValue:
     """The value with which a block returns."""
 
     value: Any
@@ -494,10 +494,10 @@ class Machine:
 
     # Statements.
 
-    def _body(self, body: Sequence[ast.stmt], frame: Frame) -> Returned | None:
+    def _body(self, body: Sequence[ast.stmt], frame: Frame) -> ReturnedValue | None:
         return self._block(body, frame)
 
-    def _block(self, body: Sequence[ast.stmt], frame: Frame) -> Returned | None:
+    def _block(self, body: Sequence[ast.stmt], frame: Frame) -> ReturnedValue | None:
         for statement in body:
             try:
                 returned = self._statement(statement, frame)
@@ -518,9 +518,9 @@ class Machine:
                 target = ast.Attribute(ast.Name(frame.itself, ast.Load()), name, ast.Store())
                 self._assign(target, Unknown(name), frame)
 
-    def _statement(self, statement: ast.stmt, frame: Frame) -> Returned | None:
+    def _statement(self, statement: ast.stmt, frame: Frame) -> ReturnedValue | None:
         if isinstance(statement, ast.Return):
-            return Returned(self._eval(statement.value, frame) if statement.value is not None else None)
+            return ReturnedValue(self._eval(statement.value, frame) if statement.value is not None else None)
         if isinstance(statement, ast.If):
             return self._block(
                 statement.body if self.truth(self._eval(statement.test, frame)) else statement.orelse, frame
@@ -583,7 +583,7 @@ class Machine:
         except (TypeError, ValueError):
             return UNKNOWN_TEXT
 
-    def _try(self, statement: ast.Try, frame: Frame) -> Returned | None:
+    def _try(self, statement: ast.Try, frame: Frame) -> ReturnedValue | None:
         try:
             return self._block(statement.body, frame)
         except (RaisedError, KeyError, AttributeError):

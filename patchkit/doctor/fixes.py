@@ -62,7 +62,7 @@ def needed(
         ]
         if models:
             is_conflict = status.state is State.CONFLICT
-            where = unless_usual(models)
+            where = unless_usual(models) if len(models) < len(values) else ""
             yield Fix(
                 status.patch.id, affects.symptom, affects.concerns, affects.fixed_in, is_conflict, where
             )

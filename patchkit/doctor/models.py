@@ -12,8 +12,9 @@ def named(models: Sequence[Mapping[str, bool]]) -> str:
     """Return a clause that names the models: the smallest sets of facts among them."""
     held = [frozenset(fact for fact, so in each.items() if so) for each in models]
     least = [each for each in held if not any(other < each for other in held)]
-    said = dict.fromkeys(" and ".join(sorted(each)) for each in least)
-    return f"where the model (or its draft) has {' or '.join(sorted(said))}"
+    *others, last = sorted({" and ".join(sorted(each)) for each in least})
+    said = f"{', '.join(others)} or {last}" if others else last
+    return f"for models or drafts with {said}"
 
 
 def unless_usual(models: Sequence[Mapping[str, bool]]) -> str:

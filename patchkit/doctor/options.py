@@ -311,8 +311,9 @@ class Arguments:
         try:
             found = msgspec.json.decode(settings, type=dict[str, object])
         except (UnicodeDecodeError, RecursionError, msgspec.DecodeError) as error:
+            why = "" if isinstance(error, msgspec.ValidationError) else f" ({error})"
             raise UsageError(
-                f"--server-args: not a JSON object ({error})", advice="give ServerArgs as JSON"
+                f"--server-args: not a JSON object{why}", advice='save the options as {"name": value, …}'
             ) from None
         for name, value in found.items():
             if name in self.defaults and isinstance(value, (str, bool, int, float, type(None))):
@@ -554,7 +555,7 @@ def _of_config(path: Path) -> list[str]:
         raise UsageError(f"--config {path}: not valid YAML ({why})", advice="fix it and try again") from None
     if not isinstance(said, (dict, type(None))) or not all(isinstance(name, str) for name in said or ()):
         raise UsageError(
-            f"--config {path}: not a mapping of options", advice="write `name: value`, one option a line"
+            f"--config {path}: not a mapping of options", advice="write `name: value`, one option per line"
         )
     return [word for name, value in (said or {}).items() for word in _as_typed(path, name, value)]
 

@@ -6,7 +6,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from patchkit.audit.runners import Audited
+from patchkit.audit.runners import AuditedProgram
 from patchkit.doctor.server import outcomes
 from patchkit.patchset.select import PatchSet
 from patchkit.plan.build import make_plan
@@ -37,10 +37,10 @@ class Remedy(NamedTuple):
     kept: tuple[Answers, ...]
 
 
-class Patched(Audited):
+class PatchedProgram(AuditedProgram):
     """A tree with some files replaced; the others are not parsed again."""
 
-    def __init__(self, below: Audited, sources: dict[str, bytes]) -> None:
+    def __init__(self, below: AuditedProgram, sources: dict[str, bytes]) -> None:
         self._below = below
         super().__init__(sources)
 
@@ -55,7 +55,7 @@ class Trials:
     """A launch on copies of a tree with patches that it lacks; nothing is written."""
 
     def __init__(
-        self, tree: CheckoutTree, program: Audited, launch: Launch, statuses: Sequence[PatchStatus]
+        self, tree: CheckoutTree, program: AuditedProgram, launch: Launch, statuses: Sequence[PatchStatus]
     ) -> None:
         self._tree = tree
         self._program = program
@@ -66,9 +66,9 @@ class Trials:
         ]
         self._found: dict[tuple[str, ...], Found] = {}
 
-    def patched(self, changes: Mapping[str, bytes | None]) -> Patched:
+    def patched(self, changes: Mapping[str, bytes | None]) -> PatchedProgram:
         """Return the tree with some of its files replaced."""
-        return Patched(self._program, read_sources(OverlayTree(self._tree, changes)))
+        return PatchedProgram(self._program, read_sources(OverlayTree(self._tree, changes)))
 
     def opting_out(self, files: Collection[str]) -> list[str]:
         """Return the ids of the patches that let a backend opt out and change one of these files."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from patchkit.doctor.certain import Certain, RefusedError, UnendingError
+from patchkit.doctor.certain import CertainEvaluator, RefusedError, UnendingError
 from patchkit.doctor.declared import declared
 from patchkit.doctor.evaluate import (
     STRANGE,
@@ -327,7 +327,7 @@ class _Server:
     def _untold(self, name: str) -> Any:
         """Return a value for a setting that is settled in an unknown way; which one is a question."""
         given = self._given[name]
-        if not self._answers.setdefault(f"its own --{name.replace('_', '-')}", False):
+        if not self._answers.setdefault(f"a value of its own for --{name.replace('_', '-')}", False):
             return given
         return not given if isinstance(given, bool) else Unknown(name)
 
@@ -513,7 +513,7 @@ class _Server:
             "model_config_of": lambda *_: model,
             "parse_connector_type": lambda *_: str(self._launch.get("model_path") or "").rpartition("://")[0],
         }
-        machine = Certain(self._program, known, self._decided, self._memory, settings)
+        machine = CertainEvaluator(self._program, known, self._decided, self._memory, settings)
         settings.values |= self._raw(machine)
         try:
             for start in _STARTS:
@@ -535,7 +535,7 @@ class _Server:
                 return self._answers[fact] is so
         return None
 
-    def _raw(self, machine: Certain) -> dict[str, Any]:
+    def _raw(self, machine: CertainEvaluator) -> dict[str, Any]:
         """Return the given settings, and the defaults of the others."""
         said = self._machine.remembered("declared", lambda: None)
         found: dict[str, Any] = {}

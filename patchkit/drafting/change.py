@@ -33,14 +33,14 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Drafted:
+class EditDraft:
     """One edit's table: kind, site, keys in order, and what has to be finished by hand."""
 
     kind: str
     at: str
     keys: Mapping[str, str | Sequence[str] | int]
     todo: tuple[str, ...] = ()
-    others: tuple[Drafted, ...] = ()
+    others: tuple[EditDraft, ...] = ()
     """Alternatives, in case this form does not reproduce the layout."""
 
     @property
@@ -58,7 +58,7 @@ class Draft:
     """
 
     files: Mapping[str, str]
-    edits: Mapping[str, Drafted]
+    edits: Mapping[str, EditDraft]
     left: tuple[str, ...] = ()
     made: Mapping[str, bytes | None] = field(default_factory=dict)
     """The result of the edits for each file, without their comments."""

@@ -41,14 +41,14 @@ class Difference:
     left: tuple[str, ...] = ()
 
 
-class Asked(NamedTuple):
+class DiffOptions(NamedTuple):
     """The options by which the user named the diff and the tree that it was made on, for messages."""
 
     diff: str = "--from-diff"
     tree: str = "--on"
 
 
-_OF_NEW = Asked()
+_OF_NEW = DiffOptions()
 
 
 class _Hunk(NamedTuple):
@@ -164,7 +164,7 @@ def of_diffs(
     texts: Iterable[str],
     base: Iterable[str] = (),
     places: Sequence[str] = PLACES,
-    asked: Asked = _OF_NEW,
+    asked: DiffOptions = _OF_NEW,
 ) -> Difference:
     """Return what unified diffs, one after the other, change in ``tree`` after those of ``base``.
 
@@ -186,7 +186,7 @@ def of_diffs(
 
 
 def _made(
-    tree: Tree, text: str, contents: dict[str, bytes | None], asked: Asked, places: Sequence[str]
+    tree: Tree, text: str, contents: dict[str, bytes | None], asked: DiffOptions, places: Sequence[str]
 ) -> Iterable[str]:
     """Apply a diff to ``contents``, and return what is left out."""
     left: list[str] = []
@@ -217,7 +217,7 @@ def _make(
     files: Sequence[str | None],
     there: Callable[[str], bytes | None],
     contents: dict[str, bytes | None],
-    asked: Asked,
+    asked: DiffOptions,
 ) -> None:
     old, new = files
     was = there(old) if old is not None else None
@@ -242,7 +242,7 @@ def _make(
         contents[new] = after
 
 
-def _parts(text: str, asked: Asked) -> Iterator[_Part]:
+def _parts(text: str, asked: DiffOptions) -> Iterator[_Part]:
     """Yield a diff's section for each file. Raise UsageError if a hunk is incomplete."""
     lines = text.split("\n")
     part: _Part | None = None
@@ -308,7 +308,7 @@ def _unquoted(name: str) -> str:
     )
 
 
-def _hunk(lines: Sequence[str], at: int, asked: Asked) -> tuple[_Hunk, int]:
+def _hunk(lines: Sequence[str], at: int, asked: DiffOptions) -> tuple[_Hunk, int]:
     header = lines[at].removesuffix("\r")
     said = _HUNK.match(header)
     if said is None:
@@ -347,7 +347,7 @@ def _without_newline(old: list[str], new: list[str], sign: str) -> None:
             side[-1] = side[-1].removesuffix("\n").removesuffix("\r")
 
 
-def _applied(file: str, source: str, hunks: Sequence[_Hunk], asked: Asked) -> str:
+def _applied(file: str, source: str, hunks: Sequence[_Hunk], asked: DiffOptions) -> str:
     lines = re.findall(r"[^\n]*\n|[^\n]+", source)
     ends = {line.endswith("\r\n") for line in lines if line.endswith("\n")}
     shift = 0

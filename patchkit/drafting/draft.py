@@ -8,7 +8,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from patchkit.drafting.change import Drafted
+from patchkit.drafting.change import EditDraft
 from patchkit.drafting.hunks import dedented, header, parsed
 from patchkit.drafting.lines import count
 
@@ -29,7 +29,7 @@ class _File:
     name: str
     before: str
     after: str
-    found: list[Drafted] = field(default_factory=list)
+    found: list[EditDraft] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.old_lines = self.before.splitlines()
@@ -61,7 +61,7 @@ class _File:
         return "\n" * blank + said + self.new(*nodes)
 
 
-def draft(name: str, before: str, after: str) -> tuple[Drafted, ...]:
+def draft(name: str, before: str, after: str) -> tuple[EditDraft, ...]:
     """Return the edits, by structure alone, between two versions of a file."""
     file = _File(name, before, after)
     try:
@@ -106,12 +106,12 @@ def _come(file: _File, at: str, scopes: tuple[_Scope, _Scope], node: ast.stmt) -
     code = file.apart(node)
     plain: dict[str, str] = {"code": code.lstrip("\n")}
     placed = {"code": code, "behind": beside}
-    ways = [Drafted(kind, at, placed), Drafted(kind, at, plain | {"behind": beside})] if beside else []
+    ways = [EditDraft(kind, at, placed), EditDraft(kind, at, plain | {"behind": beside})] if beside else []
     below = next((name for each in new.body[place + 1 :] if (name := _bound(each)) in there), "")
-    ways += [Drafted(kind, at, {"code": text, "before": below}) for text in (code, plain["code"]) if below]
-    ways += [Drafted(kind, at, plain)] if beside in there or not beside else []
+    ways += [EditDraft(kind, at, {"code": text, "before": below}) for text in (code, plain["code"]) if below]
+    ways += [EditDraft(kind, at, plain)] if beside in there or not beside else []
     first, *others = ways
-    file.found.append(Drafted(first.kind, at, first.keys, (), tuple(others)))
+    file.found.append(EditDraft(first.kind, at, first.keys, (), tuple(others)))
 
 
 def _bound(node: ast.stmt) -> str:
@@ -135,7 +135,7 @@ def _gone(file: _File, at: str, old: Mapping[str, _Definition], new: Mapping[str
         beside = sorted(stay, key=lambda other: abs(other.lineno - node.lineno))
         if beside:
             keys = {"find": header(node), "context": [header(beside[0])]}
-            file.found.append(Drafted("delete", at, keys))
+            file.found.append(EditDraft("delete", at, keys))
         else:
             _rewrite(
                 file,
@@ -158,7 +158,7 @@ def _definition(file: _File, path: str, old: _Scope, new: _Scope) -> None:
         bases_old = {ast.unparse(base) for base in old.bases}
         for base in new.bases:
             if ast.unparse(base) not in bases_old:
-                file.found.append(Drafted("base-class", at, {"base": ast.unparse(base)}))
+                file.found.append(EditDraft("base-class", at, {"base": ast.unparse(base)}))
     if isinstance(old, _Function) and isinstance(new, _Function):
         had = {arg.arg for arg in _parameters(old.args)}
         before = ""
@@ -167,8 +167,8 @@ def _definition(file: _File, path: str, old: _Scope, new: _Scope) -> None:
                 code = ast.unparse(arg)
                 if default is not None:
                     code += f"{' = ' if arg.annotation else '='}{file.segment(default)}"
-                last = Drafted("parameter", at, {"code": code})
-                placed = Drafted("parameter", at, {"code": code, "behind": before}, (), (last,))
+                last = EditDraft("parameter", at, {"code": code})
+                placed = EditDraft("parameter", at, {"code": code, "behind": before}, (), (last,))
                 file.found.append(placed if before else last)
             before = arg.arg
     _scopes(file, path, old, new)
@@ -194,7 +194,7 @@ def _module_statements(
     known = {name for node in old for name in _imported(node)}
     for node in new:
         fresh = [name for name in _imported(node) if name not in known]
-        file.found += (Drafted("import", at, {"code": name}) for name in fresh)
+        file.found += (EditDraft("import", at, {"code": name}) for name in fresh)
     plain_old = [node for node in old if not isinstance(node, (ast.Import, ast.ImportFrom))]
     plain_new = [node for node in new if not isinstance(node, (ast.Import, ast.ImportFrom))]
     for tag, gone, come in _opcodes(plain_old, plain_new):
@@ -260,18 +260,18 @@ def _insert(file: _File, at: str, old: _Body, place: int, come: _Body) -> None:
     before = file.old(old[place]) if place < len(old) else ""
     ways = []
     if behind:
-        ways.append(Drafted("insert-after", at, {"find": behind, "code": code}))
-        ways += [Drafted("insert-after", at, {"find": behind, "code": bare})] if bare != code else []
+        ways.append(EditDraft("insert-after", at, {"find": behind, "code": code}))
+        ways += [EditDraft("insert-after", at, {"find": behind, "code": bare})] if bare != code else []
     if before:
-        ways.append(Drafted("insert-before", at, {"find": before, "code": bare}))
+        ways.append(EditDraft("insert-before", at, {"find": before, "code": bare}))
     if behind and before:
         pair = f"{behind}\n{before}"
         inside = f"{behind}\n{code}\n{before}"
-        ways.append(Drafted("rewrite", at, {"find": pair, "code": inside}))
+        ways.append(EditDraft("rewrite", at, {"find": pair, "code": inside}))
     # A shorter anchor matches more trees.
     ways.sort(key=lambda way: (way.kind == "rewrite", len(str(way.keys["find"]).splitlines()) > 1))
     first, *others = ways
-    file.found.append(Drafted(first.kind, at, first.keys, (), tuple(others)))
+    file.found.append(EditDraft(first.kind, at, first.keys, (), tuple(others)))
 
 
 def _delete(file: _File, at: str, gone: _Body, kept: Sequence[ast.stmt], whole: _Body) -> None:
@@ -298,7 +298,7 @@ def _delete(file: _File, at: str, gone: _Body, kept: Sequence[ast.stmt], whole: 
         return
     find = file.old(*gone)
     keys = {"find": find, "context": [file.old(beside[0])]}
-    file.found.append(Drafted("delete", at, keys, _long(find)))
+    file.found.append(EditDraft("delete", at, keys, _long(find)))
 
 
 def _rewrite(file: _File, at: str, gone: _Body, come: _Body, todo: tuple[str, ...] = ()) -> None:
@@ -308,7 +308,7 @@ def _rewrite(file: _File, at: str, gone: _Body, come: _Body, todo: tuple[str, ..
     if come and len(lines) > LONG and 2 * count(lines, code.splitlines()) < len(lines):
         return  # A hunk needs fewer lines of the tree than a long `find`.
     todo = (*todo, *_long(find))
-    file.found.append(Drafted("rewrite", at, {"find": find, "code": code or "pass"}, todo))
+    file.found.append(EditDraft("rewrite", at, {"find": find, "code": code or "pass"}, todo))
 
 
 def _long(find: str) -> tuple[str, ...]:

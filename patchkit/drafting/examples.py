@@ -17,8 +17,8 @@ from patchkit.plan.status import State
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from patchkit.drafting.change import Drafted
-    from patchkit.drafting.hunks import Named
+    from patchkit.drafting.change import EditDraft
+    from patchkit.drafting.hunks import DefinitionRanges
     from patchkit.patchset.patch import Edit, Patch
 
 _MOST = 4
@@ -27,7 +27,7 @@ _LONG = 30
 """The most lines of an example's definition."""
 
 
-def text(patch: Patch, edits: Mapping[str, Drafted], before: Mapping[str, str]) -> str:
+def text(patch: Patch, edits: Mapping[str, EditDraft], before: Mapping[str, str]) -> str:
     """Return the ``examples.toml`` of a drafted patch; empty if no edit can be shown alone."""
     lines: list[str] = []
     for example in _examples(patch, edits, before):
@@ -41,7 +41,7 @@ def _said(example: PatchExample) -> Iterator[tuple[str, str]]:
 
 
 def _examples(
-    patch: Patch, edits: Mapping[str, Drafted], before: Mapping[str, str]
+    patch: Patch, edits: Mapping[str, EditDraft], before: Mapping[str, str]
 ) -> Iterator[PatchExample]:
     shown: set[str] = set()
     for edit in patch.edits:
@@ -56,7 +56,7 @@ def _examples(
             yield example
 
 
-def _alone(file: Named, name: str) -> str:
+def _alone(file: DefinitionRanges, name: str) -> str:
     """Return a definition inside the headers of those that contain it; empty if it is long."""
     start, end = file.spans[name]
     if end - start > _LONG:
@@ -71,7 +71,7 @@ def _alone(file: Named, name: str) -> str:
     return "\n".join((*headers, *file.lines[start:end], ""))
 
 
-def _example(patch: Patch, edit: Edit, draft: Drafted, before: str) -> PatchExample | None:
+def _example(patch: Patch, edit: Edit, draft: EditDraft, before: str) -> PatchExample | None:
     if not before:
         return None
     alone = msgspec.structs.replace(patch, edits=(edit,), requires=())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.codemods.examination import SiteState
 from patchkit.codemods.language.hunks import Hunk
-from patchkit.drafting.change import Drafted
+from patchkit.drafting.change import EditDraft
 from patchkit.drafting.lines import Run, runs
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def parsed(text: str) -> ast.Module:
         return ast.parse(text)
 
 
-class Named:
+class DefinitionRanges:
     """The lines of a text, and the range of each definition with a unique dotted name."""
 
     def __init__(self, file: str, text: str) -> None:
@@ -114,9 +114,9 @@ class Named:
 
 
 @lru_cache(maxsize=8)
-def named(file: str, text: str) -> Named:
+def named(file: str, text: str) -> DefinitionRanges:
     """Return the lines of a text by definition, cached."""
-    return Named(file, text)
+    return DefinitionRanges(file, text)
 
 
 def outlines(file: str, name: str, before: str, after: str) -> list[str]:
@@ -143,7 +143,7 @@ def header(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     return ast.unparse(bare)
 
 
-def _outline(side: Named, name: str, both: set[str], first: Named) -> Sequence[str]:
+def _outline(side: DefinitionRanges, name: str, both: set[str], first: DefinitionRanges) -> Sequence[str]:
     at, end = side.spans[name] if name else (0, len(side.lines))
     if not both:
         return side.side(name).lines
@@ -157,7 +157,7 @@ def _outline(side: Named, name: str, both: set[str], first: Named) -> Sequence[s
     return dedented(lines) if name else lines
 
 
-def hunks(file: str, before: str, after: str) -> list[Drafted]:
+def hunks(file: str, before: str, after: str) -> list[EditDraft]:
     """Return the hunks that turn the first text into the second, to be applied from top to bottom."""
     old, new = named(file, before), named(file, after)
     found = runs(old.lines, new.lines)
@@ -165,7 +165,7 @@ def hunks(file: str, before: str, after: str) -> list[Drafted]:
     for run in found:
         names = old.containing(run.start, run.end) & new.containing(run.at, run.to)
         homes.append(min(names, key=lambda name: old.spans[name][1] - old.spans[name][0], default=""))
-    edits: list[Drafted] = []
+    edits: list[EditDraft] = []
     at = 0
     while at < len(found):
         end = at + 1
@@ -178,15 +178,15 @@ def hunks(file: str, before: str, after: str) -> list[Drafted]:
     return edits
 
 
-def whole(file: str, before: str, after: str) -> list[Drafted]:
+def whole(file: str, before: str, after: str) -> list[EditDraft]:
     """Return one hunk with all lines of the first text."""
     old, new = before.split("\n"), after.split("\n")
-    return [Drafted("hunk", file, {"diff": _text(old, new, runs(old, new), 0, len(old))})]
+    return [EditDraft("hunk", file, {"diff": _text(old, new, runs(old, new), 0, len(old))})]
 
 
-def made_file(file: str, after: str) -> Drafted:
+def made_file(file: str, after: str) -> EditDraft:
     """Return the hunk that creates a file."""
-    return Drafted("hunk", file, {"diff": "\n".join(f"+{line}" for line in after.split("\n"))})
+    return EditDraft("hunk", file, {"diff": "\n".join(f"+{line}" for line in after.split("\n"))})
 
 
 def dedented(lines: Sequence[str]) -> list[str]:
@@ -229,7 +229,7 @@ def _named(
             yield from _named(child, path)
 
 
-def _in_place(file: str, place: _Place, found: Sequence[Run], limits: tuple[int, int]) -> Iterator[Drafted]:
+def _in_place(file: str, place: _Place, found: Sequence[Run], limits: tuple[int, int]) -> Iterator[EditDraft]:
     """Yield the hunks of one place, each with as few runs as can be applied and recognised alone."""
     at = f"{file}::{place.name}" if place.name else file
     left = [_shifted(place, run) for run in found]
@@ -242,7 +242,7 @@ def _in_place(file: str, place: _Place, found: Sequence[Run], limits: tuple[int,
             if text is not None:
                 break
         text = text or _text(place.old.lines, place.new.lines, left, low, high)
-        yield Drafted("hunk", at, {"diff": text})
+        yield EditDraft("hunk", at, {"diff": text})
         low, left = left[count - 1].end, left[count:]
 
 

@@ -6,7 +6,7 @@ import ast
 import difflib
 from typing import TYPE_CHECKING, NamedTuple
 
-from patchkit.drafting.change import Drafted
+from patchkit.drafting.change import EditDraft
 from patchkit.drafting.draft import meaning
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class _Item(NamedTuple):
     node: ast.AST | None
 
 
-def changed(at: str, texts: _Texts, old: ast.AST, new: ast.AST) -> list[Drafted] | None:
+def changed(at: str, texts: _Texts, old: ast.AST, new: ast.AST) -> list[EditDraft] | None:
     """Return the edits between two versions of a statement; None if more than a few items of lists change."""
     found = _Parts(at, texts).between(old, new, "")
     if (
@@ -51,10 +51,10 @@ def changed(at: str, texts: _Texts, old: ast.AST, new: ast.AST) -> list[Drafted]
     if len(names | attributes) < _NAMES:
         return None
     find, code = (_segment(text, node.test) for text, node in zip(texts, (old, new), strict=True))
-    return [Drafted("rewrite", at, {"find": find, "code": code})]
+    return [EditDraft("rewrite", at, {"find": find, "code": code})]
 
 
-def parameters(at: str, texts: _Texts, old: ast.arguments, new: ast.arguments) -> Iterator[Drafted]:
+def parameters(at: str, texts: _Texts, old: ast.arguments, new: ast.arguments) -> Iterator[EditDraft]:
     """Yield the edits of added, removed and changed parameters."""
     if meaning(old) == meaning(new):
         return
@@ -90,13 +90,13 @@ class _Parts:
         self._at = at
         self._texts = texts
 
-    def between(self, old: ast.AST, new: ast.AST, target: str) -> list[Drafted] | None:
+    def between(self, old: ast.AST, new: ast.AST, target: str) -> list[EditDraft] | None:
         """Return the edits of the lists in an expression or statement; None if something else changes."""
         if meaning(old) == meaning(new):
             return []
         if type(old) is not type(new):
             return None
-        edits: list[Drafted] = []
+        edits: list[EditDraft] = []
         lists = _list(self._texts[0], old), _list(self._texts[1], new)
         fields = {"args", "keywords", "elts", "keys", "values", "names"} if lists[0] is not None else set()
         if isinstance(old, (ast.Assign, ast.AnnAssign)):
@@ -118,11 +118,11 @@ class _Parts:
             edits += found
         return edits
 
-    def _fields(self, one: object, other: object, target: str) -> list[Drafted] | None:
+    def _fields(self, one: object, other: object, target: str) -> list[EditDraft] | None:
         if isinstance(one, ast.AST) and isinstance(other, ast.AST):
             return self.between(one, other, target)
         if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-            edits: list[Drafted] = []
+            edits: list[EditDraft] = []
             for pair in zip(one, other, strict=True):
                 inner = self._fields(*pair, "")
                 if inner is None:
@@ -133,13 +133,13 @@ class _Parts:
 
     def listed(
         self, kind: str, of: str, one: Sequence[_Item], other: Sequence[_Item]
-    ) -> list[Drafted] | None:
+    ) -> list[EditDraft] | None:
         """Return the edits between two versions of a list; None if too few items stay."""
         keys = [each.meaning for each in one], [each.meaning for each in other]
         matcher = difflib.SequenceMatcher(None, *keys, autojunk=False)
         if not any(tag == "equal" for tag, *_ in matcher.get_opcodes()) and not of:
             return None
-        edits: list[Drafted] = []
+        edits: list[EditDraft] = []
         for tag, i1, i2, j1, j2 in matcher.get_opcodes():
             if tag == "equal":
                 continue
@@ -155,12 +155,12 @@ class _Parts:
                 "before": one[i2].text if i2 < len(one) else "",
                 "of": of,
             }
-            edits.append(Drafted("items", self._at, {key: value for key, value in keys_.items() if value}))
+            edits.append(EditDraft("items", self._at, {key: value for key, value in keys_.items() if value}))
         return edits
 
-    def _inside(self, old: Sequence[_Item], new: Sequence[_Item]) -> list[Drafted] | None:
+    def _inside(self, old: Sequence[_Item], new: Sequence[_Item]) -> list[EditDraft] | None:
         """Return the edits inside long items; None if one is short or changes in another way."""
-        edits: list[Drafted] = []
+        edits: list[EditDraft] = []
         for one, other in zip(old, new, strict=True):
             if one.node is None or other.node is None or one.text.count("\n") < _INSIDE:
                 return None

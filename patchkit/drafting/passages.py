@@ -10,7 +10,7 @@ import copy
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.drafting import parts
-from patchkit.drafting.change import Drafted
+from patchkit.drafting.change import EditDraft
 from patchkit.drafting.draft import LONG, first_line, is_named, meaning, opcodes, source
 from patchkit.drafting.hunks import dedented, parsed
 from patchkit.drafting.lines import count
@@ -67,7 +67,7 @@ class _Side(NamedTuple):
         return next((n for n, line in enumerate(self.lead(at)) if line), len(self.lead(at)))
 
 
-def passages(name: str, before: str, after: str) -> tuple[Drafted, ...]:
+def passages(name: str, before: str, after: str) -> tuple[EditDraft, ...]:
     """Return the edits of statements and comments between two versions of a file."""
     try:
         old, new = parsed(before), parsed(after)
@@ -77,7 +77,7 @@ def passages(name: str, before: str, after: str) -> tuple[Drafted, ...]:
     return tuple(_blocks(name, "", sides, ""))
 
 
-def _blocks(file: str, path: str, sides: tuple[_Side, _Side], within: str) -> Iterator[Drafted]:
+def _blocks(file: str, path: str, sides: tuple[_Side, _Side], within: str) -> Iterator[EditDraft]:
     """Compare two versions of a block in a scope; ``within`` is the statement that contains it."""
     old, new = sides
     keys = _keys(old.body, new.body)
@@ -116,7 +116,7 @@ def _name(node: ast.stmt) -> str:
 
 def _changed(
     file: str, path: str, sides: tuple[_Side, _Side], at: tuple[int, int], within: str
-) -> Iterator[Drafted]:
+) -> Iterator[EditDraft]:
     """Compare a statement and its replacement."""
     old, new = sides
     before, after = old.body[at[0]], new.body[at[1]]
@@ -188,7 +188,7 @@ def _kept(
     *,
     is_first: bool = False,
     head: str = "",
-) -> Iterator[Drafted]:
+) -> Iterator[EditDraft]:
     """Compare the comments above a statement that stays, and its blocks; ``head`` is its header if that changes."""
     old, new = sides
     before, after = old.body[at[0]], new.body[at[1]]
@@ -199,7 +199,7 @@ def _kept(
     if leads[0] != leads[1] and not is_told and (path or at[0]):
         gone, come = ("".join(f"{line}\n" for line in lead) for lead in leads)
         keys: dict[str, str] = {"find": head, "code": come, "gone": gone}
-        edit = Drafted("comment", _at(file, path), keys)
+        edit = EditDraft("comment", _at(file, path), keys)
         yield _placed(edit, old, (at[0], at[0] + 1), within)
     one, other = (source(side.lines, node) for side, node in ((old, before), (new, after)))
     if one == other:
@@ -223,11 +223,11 @@ def _kept(
         yield from _blocks(file, path, (_under(old, *inside_old), _under(new, *inside_new)), head)
 
 
-def _or_else(edits: Sequence[Drafted], others: Iterator[Drafted]) -> Iterator[Drafted]:
+def _or_else(edits: Sequence[EditDraft], others: Iterator[EditDraft]) -> Iterator[EditDraft]:
     """Yield the edit, if there is one, with the others as its alternatives."""
     ways = [way for edit in (*edits, *others) for way in (edit, *edit.others)]
     if ways:
-        yield Drafted(ways[0].kind, ways[0].at, ways[0].keys, (), tuple(ways[1:]))
+        yield EditDraft(ways[0].kind, ways[0].at, ways[0].keys, (), tuple(ways[1:]))
 
 
 def _inner(before: ast.stmt, after: ast.stmt) -> Iterator[tuple[tuple[_Body, int], tuple[_Body, int]]]:
@@ -265,7 +265,7 @@ def _exchanged(
     sides: tuple[_Side, _Side],
     run: tuple[int, int, int, int],
     within: str,
-) -> Iterator[Drafted]:
+) -> Iterator[EditDraft]:
     """Draft the replacement of statements by others."""
     old, new = sides
     i1, i2, j1, j2 = run
@@ -290,10 +290,10 @@ def _exchanged(
     apart = new.apart(j2)
     if apart is not None and apart != old.apart(i2):
         keys["apart"] = apart
-    yield _placed(Drafted("exchange", _at(file, path), keys), old, (i1, i2), within)
+    yield _placed(EditDraft("exchange", _at(file, path), keys), old, (i1, i2), within)
 
 
-def _around_blocks(at: str, sides: tuple[_Side, _Side], run: tuple[int, int, int, int]) -> Drafted | None:
+def _around_blocks(at: str, sides: tuple[_Side, _Side], run: tuple[int, int, int, int]) -> EditDraft | None:
     """Return the rewriting of compound statements in which ``$$name`` stands for each block that stays.
 
     None if no block stays, or if too much else would have to match.
@@ -315,7 +315,7 @@ def _around_blocks(at: str, sides: tuple[_Side, _Side], run: tuple[int, int, int
     find = _with_names(old, run[:2], [(blocks[text], name) for text, name in names.items()])
     if not names or find.count("\n") >= LONG:
         return None
-    return Drafted("rewrite", at, {"find": find, "code": _with_names(new, run[2:], come)})
+    return EditDraft("rewrite", at, {"find": find, "code": _with_names(new, run[2:], come)})
 
 
 def _blocks_in(side: _Side, node: ast.stmt) -> Iterator[_Side]:
@@ -352,14 +352,14 @@ def _is_text(node: ast.stmt) -> bool:
     )
 
 
-def _placed(edit: Drafted, side: _Side, run: tuple[int, int], within: str) -> Drafted:
+def _placed(edit: EditDraft, side: _Side, run: tuple[int, int], within: str) -> EditDraft:
     """Return an edit with its neighbours, and alternatives with more of them."""
     near = {"behind": side.head(run[0] - 1), "before": side.head(run[1])}
     beside = {**edit.keys, **{key: value for key, value in near.items() if value}}
     ways = [edit.keys, beside] if edit.kind == "comment" else [beside]
     ways += [{**beside, "within": within}] if within else []
-    first, *others = (Drafted(edit.kind, edit.at, way) for way in ways)
-    return Drafted(first.kind, first.at, first.keys, (), tuple(others))
+    first, *others = (EditDraft(edit.kind, edit.at, way) for way in ways)
+    return EditDraft(first.kind, first.at, first.keys, (), tuple(others))
 
 
 def _head(lines: Sequence[str], node: ast.stmt) -> str:

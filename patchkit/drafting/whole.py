@@ -22,7 +22,7 @@ from patchkit.codemods.language.layout import Style, lay_out
 from patchkit.codemods.language.placeholders import PatternError
 from patchkit.codemods.language.scope import Scope, resolve
 from patchkit.drafting import examples, hunks, write
-from patchkit.drafting.change import Draft, Drafted, Facts
+from patchkit.drafting.change import Draft, EditDraft, Facts
 from patchkit.drafting.draft import draft
 from patchkit.drafting.lines import count
 from patchkit.drafting.passages import passages
@@ -68,14 +68,14 @@ def drafted(
     Only the name and style of the tree are read, and nothing is written. ``left_out`` are changes that are already
     left out; the patch lists them with those that no edit covers. ``watch`` is called with each file.
     """
-    edits: list[Drafted] = []
+    edits: list[EditDraft] = []
     left = [*left_out]
     made: dict[str, bytes | None] = {}
     for at, change in enumerate(changes):
         if watch is not None:
             watch(f"drafting {change.file}", at, len(changes))
         trial = _Trial(tree, change, facts.id)
-        found: list[Drafted] | str = ""
+        found: list[EditDraft] | str = ""
         if change.before != change.after:
             found = _edits_of(trial, change, is_moved=_is_moved(change, changes))
         if isinstance(found, str):
@@ -103,7 +103,7 @@ def _is_moved(change: FileDiff, changes: Sequence[FileDiff]) -> bool:
     return any(2 * len(lines & other) >= len(lines) for other in others)
 
 
-def _edits_of(trial: _Trial, change: FileDiff, *, is_moved: bool) -> list[Drafted] | str:
+def _edits_of(trial: _Trial, change: FileDiff, *, is_moved: bool) -> list[EditDraft] | str:
     """Return the edits that make a file's change, or why there are none."""
     try:
         before, after = (None if text is None else text.decode() for text in (change.before, change.after))
@@ -119,12 +119,12 @@ def _edits_of(trial: _Trial, change: FileDiff, *, is_moved: bool) -> list[Drafte
         return "it is nested too deep; left out."
     if signers((after or "").encode()) - signers((before or "").encode()):
         return "it adds comments of an applied patch: draft from a change without them; left out."
-    tried: Iterable[list[Drafted]]
+    tried: Iterable[list[EditDraft]]
     if after is None:
         keys: dict[str, str | list[str]] = {"names": trial.names()}
         # A fork's own changes of a moved file would be lost.
         keys |= {"digest": digest_of(before or "")} if is_moved else {}
-        tried = [[Drafted("delete-file", change.file, keys)]]
+        tried = [[EditDraft("delete-file", change.file, keys)]]
     elif before is None:
         tried = _fresh(change.file, after)
     else:
@@ -141,13 +141,13 @@ def _edits_of(trial: _Trial, change: FileDiff, *, is_moved: bool) -> list[Drafte
     return f"{reason}; left out."
 
 
-def _fresh(file: str, after: str) -> Iterable[list[Drafted]]:
+def _fresh(file: str, after: str) -> Iterable[list[EditDraft]]:
     if file.endswith(".py") and after.strip("\n") + "\n" == after:
-        yield [Drafted("new-file", file, {"code": after.rstrip("\n")})]
+        yield [EditDraft("new-file", file, {"code": after.rstrip("\n")})]
     yield [hunks.made_file(file, after)]
 
 
-def _ways(trial: _Trial, file: str, before: str, after: str) -> Iterable[list[Drafted]]:
+def _ways(trial: _Trial, file: str, before: str, after: str) -> Iterable[list[EditDraft]]:
     """Yield lists of edits to try, the most structural first."""
     if "\r" in before or "\r" in after:
         same_ends = before.count("\r\n") == before.count("\n") and after.count("\r\n") == after.count("\n")
@@ -167,12 +167,12 @@ def _ways(trial: _Trial, file: str, before: str, after: str) -> Iterable[list[Dr
     yield hunks.whole(file, before, after)
 
 
-def _structural(trial: _Trial, file: str, before: str, after: str) -> tuple[list[Drafted], str]:
+def _structural(trial: _Trial, file: str, before: str, after: str) -> tuple[list[EditDraft], str]:
     """Return the structural edits that are part of the change, and the file after them.
 
     First those of the specific kinds, then those that place statements and comments by their neighbours.
     """
-    kept: list[Drafted] = []
+    kept: list[EditDraft] = []
     middle = before
     for drafts in (draft, passages):
         found = _right(trial, file, middle, after, drafts(file, middle, after)) if middle != after else []
@@ -185,13 +185,13 @@ def _structural(trial: _Trial, file: str, before: str, after: str) -> tuple[list
     return kept, middle
 
 
-def _right(trial: _Trial, file: str, before: str, after: str, drafts: Sequence[Drafted]) -> list[Drafted]:
+def _right(trial: _Trial, file: str, before: str, after: str, drafts: Sequence[EditDraft]) -> list[EditDraft]:
     """Return the edits, tried place by place, that are part of the change."""
     old, new = hunks.named(file, before), hunks.named(file, after)
-    places: dict[str, list[Drafted]] = {}
+    places: dict[str, list[EditDraft]] = {}
     for each in drafts:
         places.setdefault(each.at.partition("::")[2], []).append(each)
-    kept: list[Drafted] = []
+    kept: list[EditDraft] = []
     for name, edits in places.items():
         if name and not (name in old.spans and name in new.spans):
             continue
@@ -223,11 +223,11 @@ class _Result:
         return None if self.content is None or self.reason else self.content.decode().replace(newline, "\n")
 
 
-def _told(edit: Drafted) -> str:
+def _told(edit: EditDraft) -> str:
     return repr((edit.kind, edit.at, sorted(edit.keys.items())))
 
 
-def _is_written(edit: Drafted, table: Mapping[str, Any]) -> bool:
+def _is_written(edit: EditDraft, table: Mapping[str, Any]) -> bool:
     """Return whether a table contains an edit; a text of several lines has one more line feed there."""
     return all(
         table[key] == (list(value) if isinstance(value, (list, tuple)) else value)
@@ -248,8 +248,8 @@ class _Trial:
         )
         first = (change.before or b"").partition(b"\n")[0]
         self.refused: set[str] = set()
-        self._kinds: dict[int, tuple[Drafted, Kind | None]] = {}
-        self._results: dict[tuple[int, ...], tuple[Sequence[Drafted], _Result]] = {}
+        self._kinds: dict[int, tuple[EditDraft, Kind | None]] = {}
+        self._results: dict[tuple[int, ...], tuple[Sequence[EditDraft], _Result]] = {}
         self.newline = "\r\n" if first.endswith(b"\r") else "\n"
 
     def _memory(self, content: bytes | None) -> MemoryTree:
@@ -264,7 +264,7 @@ class _Trial:
             return []
         return [] if module is None else sorted(bound_names(Scope(module, (), "")))
 
-    def _kind(self, edit: Drafted) -> Kind | None:
+    def _kind(self, edit: EditDraft) -> Kind | None:
         """Return an edit's kind; None if it does not load or was rejected before."""
         if _told(edit) in self.refused:
             return None
@@ -276,7 +276,7 @@ class _Trial:
                 self._kinds[key] = (edit, None)
         return self._kinds[key][1]
 
-    def _patch(self, edits: Sequence[Drafted]) -> Patch:
+    def _patch(self, edits: Sequence[EditDraft]) -> Patch:
         table = {"kind": "", "why": "drafted", "at": ""}
         named = {
             name: {**table, "kind": e.kind, "at": e.at, **e.keys} for name, e in write.named(edits).items()
@@ -287,7 +287,7 @@ class _Trial:
         whole.check(patch, _FILE)
         return patch
 
-    def run(self, edits: Sequence[Drafted]) -> _Result:
+    def run(self, edits: Sequence[EditDraft]) -> _Result:
         """Return the result of edits for the original file."""
         if not edits:
             return _Result(self._change.before, ())
@@ -296,14 +296,14 @@ class _Trial:
             return result
         return _Result(self._notes.sub(b"", result.content), result.states)
 
-    def _noted(self, edits: Sequence[Drafted]) -> _Result:
+    def _noted(self, edits: Sequence[EditDraft]) -> _Result:
         """Return the result of edits with the comments that they add, cached."""
         key = tuple(map(id, edits))
         if key not in self._results:
             self._results[key] = (edits, self._planned(edits, self._change.before))
         return self._results[key][1]
 
-    def _planned(self, edits: Sequence[Drafted], content: bytes | None) -> _Result:
+    def _planned(self, edits: Sequence[EditDraft], content: bytes | None) -> _Result:
         try:
             plan = make_plan(self._memory(content), (self._patch(edits),), certain=True)
         except (UsageError, TreeError, ConflictError) as error:
@@ -311,7 +311,7 @@ class _Trial:
         made = [change.after for change in plan.changes] or [content]
         return _Result(made[0], tuple(status.state for status in plan.patches[0].edits))
 
-    def refuse_imports(self, edits: Sequence[Drafted]) -> None:
+    def refuse_imports(self, edits: Sequence[EditDraft]) -> None:
         """Reject edits of kind ``import`` if all edits together do not make the change.
 
         Where such an edit puts its import depends on the imports around it, which a hunk may change as well. An edit of
@@ -320,7 +320,7 @@ class _Trial:
         if not self.run(edits).is_as(self._change.after):
             self.refused.update(_told(edit) for edit in edits if edit.kind == "import")
 
-    def refusal(self, edits: Sequence[Drafted], result: _Result) -> str:
+    def refusal(self, edits: Sequence[EditDraft], result: _Result) -> str:
         """Return why edits that make the change cannot be used: one is not recognised afterwards, or not needed."""
         if self._refuse(edits, result, {State.PENDING}):
             return "some of its edits are in place before the change"
@@ -334,7 +334,7 @@ class _Trial:
             return "some of its edits are not recognised afterwards"
         return ""
 
-    def _refuse(self, edits: Sequence[Drafted], result: _Result, wanted: Container[State]) -> bool:
+    def _refuse(self, edits: Sequence[EditDraft], result: _Result, wanted: Container[State]) -> bool:
         """Return whether an edit is in none of the wanted states, and reject such edits from now on."""
         others = [
             _told(edit) for edit, state in zip(edits, result.states, strict=False) if state not in wanted
@@ -363,10 +363,10 @@ class _Part:
     module: cst.Module
     before: str
     after: str
-    kind: Callable[[Drafted], Kind | None]
+    kind: Callable[[EditDraft], Kind | None]
     style: Style
 
-    def right(self, edits: Sequence[Drafted]) -> list[Drafted]:
+    def right(self, edits: Sequence[EditDraft]) -> list[EditDraft]:
         """Return the edits that are part of the change, each in the first form that works."""
         first = [way for edit in edits if (way := next(self._ways(edit), None)) is not None]
         if self._is_right(first):
@@ -376,22 +376,22 @@ class _Part:
         found = [way for way in alone if way is not None]
         if len(found) == len(ways) and self._is_right(found):
             return found
-        kept: list[Drafted] = []
+        kept: list[EditDraft] = []
         for single, each in zip(alone, ways, strict=True):
             # An edit may be possible only after the ones before it.
             tried = [single] if single is not None else each if kept else []
             kept += [way for way in tried if self._is_right([*kept, way])][:1]
         return kept
 
-    def _ways(self, edit: Drafted) -> Iterator[Drafted]:
+    def _ways(self, edit: EditDraft) -> Iterator[EditDraft]:
         return (way for way in (edit, *edit.others) if self.kind(way) is not None)
 
-    def _is_right(self, edits: Sequence[Drafted]) -> bool:
+    def _is_right(self, edits: Sequence[EditDraft]) -> bool:
         """Return whether all of the edits can be made and change only lines of the change."""
         made = self._made(edits) if edits else None
         return made is not None and made != self.before and _is_between(self.before, made, self.after)
 
-    def _made(self, edits: Sequence[Drafted]) -> str | None:
+    def _made(self, edits: Sequence[EditDraft]) -> str | None:
         """Return the result of edits for the part; None if one cannot be made or is not recognised afterwards."""
         module, verbatim = self.module, frozenset[str]()
         for edit in edits:

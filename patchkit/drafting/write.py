@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from patchkit.drafting.change import Drafted, Facts
+    from patchkit.drafting.change import EditDraft, Facts
 
 
 FILE = "patch.toml"
 
 
-def text(facts: Facts, edits: Mapping[str, Drafted], left: Sequence[str]) -> str:
+def text(facts: Facts, edits: Mapping[str, EditDraft], left: Sequence[str]) -> str:
     """Return the ``patch.toml`` of a draft."""
     title = " ".join(facts.title.split())
     lines = [
@@ -45,9 +45,9 @@ def _printable(title: str) -> str:
     return "".join(sign for sign in title if sign.isprintable())
 
 
-def named(edits: Sequence[Drafted]) -> dict[str, Drafted]:
+def named(edits: Sequence[EditDraft]) -> dict[str, EditDraft]:
     """Return the edits by unique names."""
-    found: dict[str, Drafted] = {}
+    found: dict[str, EditDraft] = {}
     for edit in edits:
         place = edit.at.rpartition("/")[2].replace(".py", "", 1).lower()
         base = f"{re.sub(r'[^a-z0-9]+', '-', place).strip('-')}-{edit.kind}".lstrip("-")

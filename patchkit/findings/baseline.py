@@ -23,6 +23,7 @@ def load(path: Path) -> tuple[Finding, ...]:
     try:
         return msgspec.json.decode(read_named(path), type=_Saved).findings
     except (UnicodeDecodeError, RecursionError, msgspec.DecodeError) as error:
+        why = "it is not the JSON of an audit" if isinstance(error, msgspec.ValidationError) else str(error)
         raise UsageError(
-            f"not a baseline ({error})", where=path, advice="save one with `patchkit audit TREE --json`"
+            f"not a baseline ({why})", where=path, advice="save one with `patchkit audit TREE --json`"
         ) from error

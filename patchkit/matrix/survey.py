@@ -25,7 +25,7 @@ from patchkit.matrix.questions import AskedModules, answer
 from patchkit.matrix.tasks import VERIFY
 from patchkit.matrix.workers import spread
 from patchkit.plan.interest import interest_of
-from patchkit.plan.recollection import Asked, Decisions, Recalled, Recollection
+from patchkit.plan.recollection import Asked, Decisions, RecalledResult, Recollection
 from patchkit.tree.git import GitRepository, GitTree, MissingObjectError
 from patchkit.tree.sglang import SERVING
 
@@ -55,7 +55,7 @@ class _Learnt(msgspec.Struct, frozen=True):
 
     examined: _Examined
     names: dict[str, str]
-    edits: tuple[Recalled, ...]
+    edits: tuple[RecalledResult, ...]
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class _Survey:
         self._jobs = jobs
         self._watch = watch or (lambda _what, _done, _of: None)
         self._packages: dict[str, GitTree] = {}
-        self._news: list[tuple[Recalled, ...]] = []
+        self._news: list[tuple[RecalledResult, ...]] = []
         self._answers: dict[str, Answer] = {}
         self._extents = Extents(git)
         self._known = memory.recall(_NAMES, str, shared=True)
@@ -203,10 +203,10 @@ class _Survey:
         self._memory.keep(_EXAMINE, {found.answer.state: found})
         self._memory.keep(_EDITS, {found.answer.state: learnt.edits})
 
-    def _edits(self) -> tuple[Recalled, ...]:
+    def _edits(self) -> tuple[RecalledResult, ...]:
         """Return the results for edits and facts of earlier runs and this one."""
         return tuple(
-            each for told in self._memory.recall(_EDITS, tuple[Recalled, ...]).values() for each in told
+            each for told in self._memory.recall(_EDITS, tuple[RecalledResult, ...]).values() for each in told
         )
 
     def _blobs(self, package: str) -> tuple[str | None, ...]:
@@ -284,14 +284,14 @@ class _Examination(_Reading):
     """Inspect a commit with the results of others, and return the new results."""
 
     names: dict[str, str]
-    edits: tuple[Recalled, ...]
+    edits: tuple[RecalledResult, ...]
     _fresh: dict[str, str] = field(default_factory=dict, init=False)
     _recollection: Recollection | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._definitions = Definitions(self.names.get, self._fresh.__setitem__)
 
-    def __call__(self, commit: str, news: Sequence[tuple[Recalled, ...]]) -> _Learnt | Failure:
+    def __call__(self, commit: str, news: Sequence[tuple[RecalledResult, ...]]) -> _Learnt | Failure:
         recollection = self._recollection = self._recollection or Recollection(self.edits)
         for told in news:
             for each in told:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,6 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from patchkit.errors import UsageError
+from patchkit.patchset.malformed import fault_of
 from patchkit.patchset.select import GROUP, ForkSettings, PatchSet
 from patchkit.tree.fork import FILE, FOLDER, checked
 from patchkit.tree.limits import MAX_SETTINGS_BYTES
@@ -32,7 +31,6 @@ NAME = "patchkit.toml"
 PROJECT = "pyproject.toml"
 _TABLE = "tool.patchkit"
 PATCH = "patch.toml"
-_AT = re.compile(r"(?P<why>.*?)(?: - at `\$\.?(?P<key>\w*).*`)?", re.DOTALL)
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -56,7 +54,7 @@ class Configuration(
 
 
 @dataclass(frozen=True)
-class Configured:
+class ConfigurationFile:
     """A fork's configuration and its file."""
 
     file: str
@@ -95,7 +93,7 @@ class Configured:
         return places
 
 
-def read(fork: Fork) -> Configured | None:
+def read(fork: Fork) -> ConfigurationFile | None:
     """Return a fork's configuration, or None. Raise UsageError, with file, key and reason, if it is malformed."""
     _, *projects = places(fork)
     found = [known for known in (_own(fork), *(_project(fork, name) for name in projects)) if known]
@@ -125,7 +123,7 @@ def baseline_of(fork: DiskFork) -> Path | None:
     return fork.path(name)
 
 
-def _own(fork: Fork) -> Configured | None:
+def _own(fork: Fork) -> ConfigurationFile | None:
     kind = fork.kind(NAME)
     if kind not in {"", FILE}:
         raise UsageError(
@@ -134,7 +132,7 @@ def _own(fork: Fork) -> Configured | None:
     return _configured(fork, fork.label(NAME), _table(fork, NAME)) if kind else None
 
 
-def _project(fork: Fork, name: str) -> Configured | None:
+def _project(fork: Fork, name: str) -> ConfigurationFile | None:
     # Links are skipped: git's objects hold a link's target, not its content.
     if fork.kind(name) != FILE or b"patchkit" not in fork.read(name):
         return None
@@ -165,28 +163,18 @@ def _table(fork: Fork, name: str) -> dict[str, Any]:
         ) from None
 
 
-def _configured(fork: Fork, file: str, table: object) -> Configured:
-    keys = Configuration.__struct_fields__
-    for key in table if isinstance(table, dict) else ():
-        if key not in keys:
-            close = difflib.get_close_matches(key, keys, n=1)
-            hint = f"did you mean `{close[0]}`? " if close else ""
-            names = ", ".join(f"`{each}`" for each in keys)
-            raise UsageError(f"unknown key `{key}`", where=file, advice=f"{hint}the keys are {names}")
+def _configured(fork: Fork, file: str, table: object) -> ConfigurationFile:
     try:
-        known = Configured(file, msgspec.convert(table, Configuration), fork)
+        known = ConfigurationFile(file, msgspec.convert(table, Configuration), fork)
     except msgspec.ValidationError as error:
-        at = _AT.fullmatch(str(error))
-        key, why = (at["key"] or "", at["why"]) if at else ("", str(error))
-        raise UsageError(
-            f"{f'key `{key}`: ' if key else ''}{why}", where=file, advice="fix it and try again"
-        ) from None
+        fault = fault_of(error, Configuration)
+        raise UsageError(fault.what, where=file, advice=fault.advice) from None
     if not known.content.subject_prefix.isprintable():
         raise known.refusal("subject_prefix", "contains a line break or a control character")
     return known
 
 
-def configured(patches: PatchSet, known: Configured) -> PatchSet:
+def configured(patches: PatchSet, known: ConfigurationFile) -> PatchSet:
     """Return the patches as a fork configures them. Raise UsageError, with the key, for a contradiction."""
     said, own_default = known.content, {patch.id for patch in patches if patch.default}
     left = _ids(patches, known, "left_out", said.left_out, everyone=True)
@@ -229,7 +217,7 @@ def configured(patches: PatchSet, known: Configured) -> PatchSet:
 
 
 def _ids(
-    patches: PatchSet, known: Configured, key: str, names: Sequence[str], *, everyone: bool = False
+    patches: PatchSet, known: ConfigurationFile, key: str, names: Sequence[str], *, everyone: bool = False
 ) -> set[str]:
     """Return the ids that names denote; a group denotes its patches that are on or, with ``everyone``, all of them."""
     found: set[str] = set()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from patchkit.errors import UsageError
+from patchkit.patchset.malformed import fault_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -53,7 +54,8 @@ def examples_in(folder: Path) -> tuple[PatchExample, ...]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"not TOML ({error})", where=path, advice="fix it and try again") from None
     except msgspec.ValidationError as error:
-        raise UsageError(str(error), where=path, advice="fix that key and try again") from None
+        fault = fault_of(error, ExamplesFile)
+        raise UsageError(fault.what, where=path, advice=fault.advice) from None
     except OSError as error:
         raise UsageError(
             f"cannot be read ({error.strerror})", where=path, advice="make it readable and try again"

@@ -10,7 +10,7 @@ import msgspec
 
 from patchkit.codemods.kind import Keys, Kind, Places, Site, several
 from patchkit.errors import UsageError
-from patchkit.patchset.patch import Affects, Converted, Edit, Fact, Patch, addresses
+from patchkit.patchset.patch import Affects, ConvertedChange, Edit, Fact, Patch, addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -152,10 +152,10 @@ def _edits(name: str, keys: Keys, imports: tuple[str, ...], late: Iterator[Chang
         )
 
 
-def _converted(kind: Kind, imports: tuple[str, ...]) -> Converted:
+def _converted(kind: Kind, imports: tuple[str, ...]) -> ConvertedChange:
     """Return the change of an edit at each of its sites, with the patch's imports that its code uses."""
     needed = (*(code for code in imports if _is_used(code, kind)), *kind.imports)
-    return Converted(msgspec.structs.replace(kind, sites=()), tuple(dict.fromkeys(needed)))
+    return ConvertedChange(msgspec.structs.replace(kind, sites=()), tuple(dict.fromkeys(needed)))
 
 
 def _of_site(kind: Kind, names: Mapping[str, str]) -> Kind:

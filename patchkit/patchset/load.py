@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from patchkit.codemods.kind import Kind
-    from patchkit.patchset.configuration import Configured
+    from patchkit.patchset.configuration import ConfigurationFile
     from patchkit.patchset.patch import Change, Patch
     from patchkit.tree.fork import Fork
 
@@ -177,7 +177,7 @@ def patches(folders: Sequence[Path] = (), fork: Fork | None = None) -> PatchSet:
     return found if known is None else configuration.configured(found, known)
 
 
-def _configured(known: Configured, own: Sequence[tuple[Raw, Path]]) -> Iterator[tuple[Raw, Path]]:
+def _configured(known: ConfigurationFile, own: Sequence[tuple[Raw, Path]]) -> Iterator[tuple[Raw, Path]]:
     """Yield the patches in a fork's configured folders that are not in ``own``."""
     taken = {raw.get("id") for raw, _ in own} - {None}
     for name in dict.fromkeys(file for folder in known.content.patches for file in known.folder(folder)):

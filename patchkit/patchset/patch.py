@@ -55,7 +55,7 @@ class Change(Protocol):
         ...
 
 
-class Converted(NamedTuple):
+class ConvertedChange(NamedTuple):
     """A change whose edit has been converted to its kind."""
 
     kind: Kind

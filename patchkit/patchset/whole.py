@@ -16,6 +16,7 @@ from patchkit.errors import UsageError
 from patchkit.patchset import condition
 from patchkit.patchset.extend import Addition, ExtensionFile, extended
 from patchkit.patchset.header import patch_of, require_free
+from patchkit.patchset.malformed import Fault, fault_of
 from patchkit.patchset.schema import AnyKind, PatchFile
 from patchkit.tree.names import is_unsafe
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _Form = TypeVar("_Form", bound=msgspec.Struct)
 
 
-class Own(NamedTuple):
+class OwnPatch(NamedTuple):
     """A patch that a folder other than the built-in one defines or extends, and the file that defines it."""
 
     patch: Patch
@@ -42,7 +43,7 @@ def read(raw: Raw, path: Path) -> Patch:
     return patch_of(_file(raw, path), path)
 
 
-def own(tables: Iterable[tuple[Raw, Path]], built_in: Mapping[str, tuple[Raw, Path]]) -> dict[str, Own]:
+def own(tables: Iterable[tuple[Raw, Path]], built_in: Mapping[str, tuple[Raw, Path]]) -> dict[str, OwnPatch]:
     """Return the patches that files define or extend, by id. Raise UsageError for a malformed one."""
     files: dict[str, PatchFile] = {}
     paths = {name: path for name, (_, path) in built_in.items()}
@@ -69,7 +70,7 @@ def own(tables: Iterable[tuple[Raw, Path]], built_in: Mapping[str, tuple[Raw, Pa
         except ValueError as error:
             raise UsageError(str(error), where=path, advice="fix it and try again") from None
         last[name] = path
-    found = {name: Own(patch_of(file, last[name]), paths[name]) for name, file in files.items()}
+    found = {name: OwnPatch(patch_of(file, last[name]), paths[name]) for name, file in files.items()}
     for name, (patch, _) in found.items():
         check(patch, last[name])
     return found
@@ -83,7 +84,7 @@ def _converted(raw: Raw, path: Path, form: type[_Form], edit: Any) -> _Form:
     """Return a table converted to the struct ``form``; ``edit`` is the form of its edits."""
     if "schema" not in raw:
         raise UsageError(
-            "key `schema`: missing, so this is no patch or one for patchkit 0.1",
+            "key `schema`: missing, so this is not a patch, or it is one for patchkit 0.1",
             where=path,
             advice="start it with `schema = 1`, make each `[[edit]]` a table `[edit.NAME]`, and write "
             '`at = "file::name"` for `file` and `in` (docs/authoring.md has every key)',
@@ -91,10 +92,11 @@ def _converted(raw: Raw, path: Path, form: type[_Form], edit: Any) -> _Form:
     try:
         return msgspec.convert(raw, form)
     except msgspec.ValidationError as error:
-        raise UsageError(_told(raw, error, edit), where=path, advice="fix that key and try again") from None
+        fault = _fault(raw, error, form, edit)
+        raise UsageError(fault.what, where=path, advice=fault.advice) from None
 
 
-def _told(raw: Raw, error: msgspec.ValidationError, edit: Any) -> str:
+def _fault(raw: Raw, error: msgspec.ValidationError, form: type[_Form], edit: Any) -> Fault:
     """Return what is wrong with a patch, with the name of the edit, which msgspec leaves out."""
     edits = raw.get("edit")
     for name, table in edits.items() if isinstance(edits, dict) and "`$.edit[...]" in str(error) else ():
@@ -102,15 +104,16 @@ def _told(raw: Raw, error: msgspec.ValidationError, edit: Any) -> str:
         if edit is AnyKind and isinstance(kind, str) and kind not in KINDS:
             close = difflib.get_close_matches(kind, KINDS, n=1)
             hint = f"did you mean {close[0]}? " if close else ""
-            return (
-                f"edit.{name}: key `kind`: no kind is called {kind!r}; {hint}the kinds are {', '.join(KINDS)}"
+            return Fault(
+                f"edit.{name}: key `kind`: no kind is called {kind!r}",
+                f"{hint}the kinds are {', '.join(KINDS)}",
             )
         try:
             msgspec.convert(table, edit)
         except msgspec.ValidationError as found:
-            reason, at, where = str(found).partition(" - at `$")
-            return f"{reason} - at `$.edit.{name}{where}" if at else f"{reason} - at `$.edit.{name}`"
-    return str(error)
+            known = KINDS.get(kind, edit) if edit is AnyKind and isinstance(kind, str) else edit
+            return fault_of(found, known, f"edit.{name}")
+    return fault_of(error, form)
 
 
 def check(patch: Patch, path: Path) -> None:

@@ -14,7 +14,7 @@ from patchkit.codemods.examination import Examination, SiteState, absent, ambigu
 from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.language.imports import Import
 from patchkit.codemods.language.scope import Scope
-from patchkit.patchset.patch import Address, Converted
+from patchkit.patchset.patch import Address, ConvertedChange
 from patchkit.plan.locate import about_of
 from patchkit.plan.marks import SIGN
 from patchkit.plan.recollection import Found
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=2048)
 def _about(patch: str, spec: Edit) -> str:
-    return about_of(patch, msgspec.structs.replace(spec, change=Converted(spec.kind, spec.imports)))
+    return about_of(patch, msgspec.structs.replace(spec, change=ConvertedChange(spec.kind, spec.imports)))
 
 
 def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Examination]:
@@ -197,8 +197,11 @@ def _told(fact: Fact) -> str:
     return f"{' and '.join(said)} in {where}" if said else where
 
 
-def _shapeless(space: Workspace, patch: Patch) -> str:
-    """Return the reason of a conflict with a tree that has none of the patch's shapes, with what to do."""
+def _shapeless(space: Workspace, patch: Patch, *, is_close: bool) -> str:
+    """Return the reason of a conflict with a tree that has none of the patch's shapes, with what to do.
+
+    ``is_close`` is whether the edits of the closest shape tell which line differs.
+    """
     places = {_place(fact): fact for name in patch.any_shape_of for fact in patch.shapes[name]}
     there = [
         place
@@ -207,9 +210,12 @@ def _shapeless(space: Workspace, patch: Patch) -> str:
     ]
     if not there:
         return f"needs a tree with one of {', '.join(places)}, and this one has none of them"
+    expected = f"expected a known form of {', '.join(there)}, found the fork's own"
+    if is_close:
+        return f"{expected}: patchkit diff {patch.id} shows the line that failed to match"
     return (
-        f"expected a known form of {', '.join(there)}, found the fork's own: leave {patch.id} out if that already has "
-        "the patch's effect, otherwise add a variant for it (docs/authoring.md)"
+        f"{expected}: leave {patch.id} out if that already has the patch's effect, otherwise add a variant for it "
+        "(docs/authoring.md)"
     )
 
 
@@ -270,7 +276,7 @@ def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: 
     if is_shapeless:
         shapes |= evaluation.assumed if closely or certain else frozenset()
         if not shapes & set(patch.any_shape_of):
-            return evaluation.without_a_shape()
+            return evaluation.without_a_shape(is_close=bool(evaluation.assumed) and not (closely or certain))
     statuses = []
     for spec in evaluation.edits(shapes):
         status = evaluation.status(spec)
@@ -309,9 +315,10 @@ class _Evaluation:
         """The closest shape for a tree that has none of the patch's."""
         return _assumed(self.pristine, self.patch)
 
-    def without_a_shape(self) -> PatchStatus:
+    def without_a_shape(self, *, is_close: bool = False) -> PatchStatus:
         """Return the conflict status for a tree that has none of the patch's shapes."""
-        return PatchStatus(self.patch, State.CONFLICT, (), _shapeless(self.pristine, self.patch))
+        reason = _shapeless(self.pristine, self.patch, is_close=is_close)
+        return PatchStatus(self.patch, State.CONFLICT, (), reason)
 
     def edits(self, shapes: frozenset[str]) -> list[Edit]:
         """Return the edits for a tree with these shapes, each with its file."""

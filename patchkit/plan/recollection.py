@@ -65,7 +65,7 @@ class Found(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-class Recalled(msgspec.Struct, frozen=True):
+class RecalledResult(msgspec.Struct, frozen=True):
     """One result to remember: the digest of its edit or fact, the questions and answers, and the result."""
 
     about: str
@@ -76,13 +76,13 @@ class Recalled(msgspec.Struct, frozen=True):
 class Recollection:
     """The results for edits and facts in all trees seen so far."""
 
-    def __init__(self, known: Iterable[Recalled] = ()) -> None:
+    def __init__(self, known: Iterable[RecalledResult] = ()) -> None:
         self._about: dict[str, Decisions[Found]] = {}
         self._fresh: dict[tuple[str, tuple[Asked, ...]], Found] = {}
         for each in known:
             self.learn(each)
 
-    def learn(self, each: Recalled) -> None:
+    def learn(self, each: RecalledResult) -> None:
         """Add a result from elsewhere; it does not count as fresh."""
         self._about.setdefault(each.about, Decisions()).add(each.asked, each.found)
 
@@ -96,8 +96,8 @@ class Recollection:
         decisions = self._about.get(about)
         return None if decisions is None else decisions.find(answer)
 
-    def fresh(self) -> tuple[Recalled, ...]:
+    def fresh(self) -> tuple[RecalledResult, ...]:
         """Return the results that ``keep`` added since the last call."""
-        found = tuple(Recalled(about, asked, answer) for (about, asked), answer in self._fresh.items())
+        found = tuple(RecalledResult(about, asked, answer) for (about, asked), answer in self._fresh.items())
         self._fresh.clear()
         return found

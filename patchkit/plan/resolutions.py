@@ -44,7 +44,7 @@ Known = Callable[[str], Resolution | None]
 """A function that returns the resolution with a given key, or None."""
 
 
-class Recalled(NamedTuple):
+class RecalledFile(NamedTuple):
     """A file with recorded resolutions in it, and their edits as patch id and edit name."""
 
     text: bytes
@@ -91,24 +91,24 @@ def _asked(code: bytes) -> set[str]:
     return called | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
 
 
-def recalled(tree: Tree, conflicts: Iterable[Conflict], known: Known) -> dict[str, Recalled]:
+def recalled(tree: Tree, conflicts: Iterable[Conflict], known: Known) -> dict[str, RecalledFile]:
     """Return the files of ``tree`` with recorded resolutions in place of their conflicts."""
-    found: dict[str, Recalled] = {}
+    found: dict[str, RecalledFile] = {}
     top: dict[str, int] = {}
     # From last to first, so that earlier line numbers stay valid.
     for conflict in sorted(conflicts, key=lambda each: (each.file, -each.line)):
         source = tree.read(conflict.file)
         if source is None or conflict.end > top.get(conflict.file, conflict.end):
             continue
-        text, edits = found.get(conflict.file, Recalled(source, ()))
+        text, edits = found.get(conflict.file, RecalledFile(source, ()))
         written = _recall(conflict, source, text, known)
         if written is not None:
-            found[conflict.file] = Recalled(written, (*edits, (conflict.patch, conflict.edit)))
+            found[conflict.file] = RecalledFile(written, (*edits, (conflict.patch, conflict.edit)))
             top[conflict.file] = conflict.line
     return found
 
 
-def with_recalled(tree: Tree, plan: Plan, found: Mapping[str, Recalled]) -> Plan:
+def with_recalled(tree: Tree, plan: Plan, found: Mapping[str, RecalledFile]) -> Plan:
     """Return a plan that was made for the files in ``found`` as a plan for ``tree`` that includes their edits."""
     edits = frozenset(edit for known in found.values() for edit in known.edits)
     changes = {change.file: change for change in plan.changes}

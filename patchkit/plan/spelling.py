@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from patchkit.patchset.patch import Converted, Edit
+from patchkit.patchset.patch import ConvertedChange, Edit
 from patchkit.tree.sglang import NAME, SERVING, VENDORED_RUNTIME
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def _patch(patch: Patch, name: str) -> Patch:
 def _respelled(value: Any, name: str) -> Any:
     if isinstance(value, str):
         return _renamed(value, NAME, name)
-    if isinstance(value, Converted):
-        return Converted(*(_respelled(each, name) for each in value))
+    if isinstance(value, ConvertedChange):
+        return ConvertedChange(*(_respelled(each, name) for each in value))
     if isinstance(value, tuple):
         return tuple(_respelled(each, name) for each in value)
     if isinstance(value, dict):
@@ -59,6 +59,6 @@ def _respelled(value: Any, name: str) -> Any:
 def _struct(value: msgspec.Struct, name: str) -> msgspec.Struct:
     before = {key: getattr(value, key) for key in value.__struct_fields__}
     if isinstance(value, Edit):
-        before["change"] = Converted(value.kind, value.imports)
+        before["change"] = ConvertedChange(value.kind, value.imports)
     after = {key: _respelled(each, name) for key, each in before.items()}
     return value if before == after else msgspec.structs.replace(value, **after)

@@ -16,7 +16,7 @@ import msgspec
 
 from patchkit import __version__
 from patchkit.errors import ConflictError
-from patchkit.patchset.patch import Converted
+from patchkit.patchset.patch import ConvertedChange
 from patchkit.plan.status import FileChange, Plan
 from patchkit.tree.sglang import NAME
 from patchkit.tree.tree import OverlayTree
@@ -74,7 +74,7 @@ def uses_vendored(tree: Tree, files: Sequence[str]) -> bool:
     if lost := _importing(tree, files, _INSIDE):
         file, package = lost
         raise ConflictError(
-            f"it imports {package}, which is missing",
+            f"the file imports {package}, which is missing",
             where=file,
             advice=f"restore {FOLDER} with git, or run {RESTORE}",
         )
@@ -86,7 +86,7 @@ def require_one_runtime(tree: Tree, files: Sequence[str], *, vendored: bool) -> 
     if other := _importing(tree, files, _OUTSIDE if vendored else _INSIDE):
         file, package = other
         raise ConflictError(
-            f"its patches import {package}",
+            f"patches of this file import {package}",
             where=file,
             advice="run patchkit revert first, then patchkit apply --runtime "
             f"{'vendored' if vendored else 'import'}",
@@ -109,7 +109,7 @@ def pointed(patches: Sequence[Patch]) -> tuple[Patch, ...]:
             edits=tuple(
                 msgspec.structs.replace(
                     edit,
-                    change=Converted(
+                    change=ConvertedChange(
                         edit.kind,
                         tuple(code.replace(f"from {PACKAGE} ", f"from {VENDORED} ") for code in edit.imports),
                     ),

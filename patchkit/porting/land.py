@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from patchkit import collector
 from patchkit.porting import lines, tokens
 from patchkit.porting.follow import LIKE, alike, decoded, encoded, outlined
-from patchkit.porting.merge import Edit, Merge, Outcome, Same, imported
+from patchkit.porting.merge import Edit, EqualPairs, Merge, Outcome, imported
 from patchkit.porting.outline import Item, NoOutlineError, outline
 from patchkit.porting.surroundings import reported
 from patchkit.porting.tokens import shifted, words
@@ -114,7 +114,7 @@ class Outlines:
     def __init__(self) -> None:
         self._found: dict[bytes, Item] = {}
         self._valid: dict[tuple[str, bytes], bool] = {}
-        self.same = Same()
+        self.same = EqualPairs()
 
     def of(self, file: str, content: bytes) -> Item:
         """Return a text as items; NoOutlineError or UnicodeDecodeError if it is not Python."""

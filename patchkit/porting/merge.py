@@ -72,7 +72,7 @@ class Edit:
 
 
 @dataclass
-class Same:
+class EqualPairs:
     """Pairs of equal items, cached across merges of the same items."""
 
     _pairs: dict[tuple[Item, Item], dict[Item, Item]] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Merge:
 
     elsewhere: Elsewhere
     refused: Mapping[Key, str] = field(default_factory=dict)
-    same: Same = field(default_factory=Same)
+    same: EqualPairs = field(default_factory=EqualPairs)
     edits: list[Edit] = field(default_factory=list)
     followed: set[str] = field(default_factory=set)
     """Notes on the renames that were followed."""
@@ -691,7 +691,7 @@ def _moves(gaps: Sequence[_Gap]) -> dict[Item, Item]:
 
 @dataclass
 class _Slot:
-    """A position for an insertion; ``reason`` says how its surroundings differ."""
+    """A position for an insertion; ``reason`` is how its surroundings differ."""
 
     container: Item
     at: int

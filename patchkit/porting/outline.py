@@ -24,7 +24,7 @@ MODULE = "module"
 
 
 class NoOutlineError(ValueError):
-    """A text is not Python, or is too long or nested too deep; the message says which."""
+    """A text is not Python, or is too long or nested too deep; the message names the reason."""
 
 
 @dataclass(eq=False)

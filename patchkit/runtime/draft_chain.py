@@ -12,7 +12,7 @@ from .switches import disabled
 
 Tree = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 # Scores, tokens, hidden states, and the scores of the branches so far, None before the first step.
-Drafted = tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor | None]
+DraftedChains = tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor | None]
 Selected = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor, Sequence[torch.Tensor]]
 
 
@@ -69,7 +69,7 @@ def draft_top_k(
 
 
 def pass_draft_tokens(
-    shape: tuple[int, int, int], select: Callable[..., Selected], step: int, drafted: Drafted
+    shape: tuple[int, int, int], select: Callable[..., Selected], step: int, drafted: DraftedChains
 ) -> Selected:
     """Return the next step's input tokens, hidden states and scores, and this step's scores, tokens and parents.
 

@@ -56,8 +56,8 @@ def flash_attention_needs_mirror(backend: object) -> bool:
 def flash_attention_whole_needs_mirror(backend: object) -> bool:
     """Return the same in a tree with 29343.
 
-    There multi-latent, sliding-window and local attention, the version 4 kernels and a top-k above 1 do not need
-    the mirror either. Cross attention, a prefill-aware window, version 4 on multi-latent attention, for which there
+    There MLA, sliding-window and local attention, the version 4 kernels and a top-k above 1 do not need
+    the mirror either. Cross attention, a prefill-aware window, version 4 on MLA, for which there
     is no kernel, a top-k above 1 with windows, chunks or version 4, and subclasses do. Source: pull requests 29343
     and 29589.
     """

@@ -172,7 +172,7 @@ def plan_verify_from_host(
     seq_lens_sum: int | None,
     size: int,
 ) -> object:
-    """Return the planner to use instead of a multi-latent ``wrapper`` for a graph of ``size`` requests.
+    """Return the planner to use instead of an MLA ``wrapper`` for a graph of ``size`` requests.
 
     It plans a target verify of EAGLE from the mirror (``seq_lens_cpu``, integer, [>= size], CPU, without the tokens
     to verify), if that adds up to ``seq_lens_sum`` and the plan is known to be the same. The mirror of other
@@ -194,7 +194,7 @@ def plan_verify_from_host(
 
 
 def plan_extend_from_host(wrapper: object, forward_batch: PlannedExtend) -> object:
-    """Return the planner to use instead of a multi-latent ``wrapper`` for an extend.
+    """Return the planner to use instead of an MLA ``wrapper`` for an extend.
 
     It plans a v2 draft-extend without a graph from the mirror, if that adds up to the batch's sum and the plan is
     known to be the same. Source: pull request 27689.

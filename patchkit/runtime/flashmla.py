@@ -1,4 +1,4 @@
-"""FlashMLA plans from device lengths, and its v2 draft-extend is a verify of the tokens before it."""
+"""Plan FlashMLA from device lengths, and its v2 draft-extend as a verify of its tokens."""
 
 from __future__ import annotations
 

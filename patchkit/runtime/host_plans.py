@@ -16,7 +16,7 @@ _logger = logging.getLogger(__name__)
 _PLANS = "patchkit_plans"
 # FlashInfer's first arguments: offsets of queries and keys, the keys' slots, and one value per request.
 _FIRST = 4
-# The buffers of the layout that a wrapper's kernels read: for a prefill, and for multi-latent attention.
+# The buffers of the layout that a wrapper's kernels read: for a prefill, and for MLA.
 _READ = (
     ("_qo_indptr_buf", "_paged_kv_indptr_buf", "_paged_kv_last_page_len_buf"),
     ("_qo_indptr_buf", "_kv_indptr_buf", "_kv_len_arr_buf"),
@@ -70,7 +70,7 @@ class HostPlanner:
         self._planned("begin_forward", given, named)
 
     def plan(self, *given: object, **named: object) -> None:
-        """Plan multi-latent attention, or a prefill."""
+        """Plan MLA, or a prefill."""
         self._planned("plan", given, named)
 
     def _planned(self, method: str, given: tuple[object, ...], named: dict[str, object]) -> None:

@@ -84,7 +84,7 @@ def draft_extend_lens(
 def draft_extend_lens(
     stride: int, prefix_lens_cpu: torch.Tensor | None, prefix_lens: torch.Tensor
 ) -> tuple[list[int], list[int]] | tuple[torch.Tensor, torch.Tensor]:
-    """Return extend and prefix lengths of a draft-extend that writes ``stride`` tokens a request.
+    """Return extend and prefix lengths of a draft-extend that writes ``stride`` tokens per request.
 
     With the mirror (``prefix_lens_cpu``, shape [batch], CPU) both are lists. Without, both are int32 tensors of
     shape [batch] on the device of ``prefix_lens``. Source: pull request 26128.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..backends.states import commit
-from ..backends.step_buffers import Accepted, States
+from ..backends.step_buffers import AcceptedTokens, States
 from .switches import disabled
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def commit_states(  # noqa: PLR0917
         interval = 1 if tracked is None else server_args.mamba_track_interval
         commit(
             states,
-            Accepted(
+            AcceptedTokens(
                 batch.seq_lens.contiguous(),
                 accept_lens.contiguous(),
                 accept_index.contiguous(),

@@ -1,4 +1,4 @@
-"""Log once per server whether the mirror is kept, for which reader, and the patches in the tree."""
+"""Log once per server whether the mirror is kept, which backends read it, and the patches in the tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step's forwards are given what the step has found already: cache slots, positions, a graph's filled inputs."""
+"""Give the forwards of a step what the step has already computed: cache slots, positions, filled inputs of a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""End an answer at the first token that completes a stop, however many tokens a step accepts."""
+"""End the output at the first token that completes a stop, however many tokens a step accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A decode server notifies the prefill servers of a request whose pages it frees, so that they write no more of it."""
+"""Notify the prefill servers of a request whose pages a decode server frees, so that they stop writing to them."""
 
 from __future__ import annotations
 

@@ -115,6 +115,6 @@ def preallocated_mask(
 
 
 def _draft_tokens(backend: object) -> int:
-    """Return how many tokens a request has in a verify, 0 if the backend does not say."""
+    """Return how many tokens a request has in a verify, 0 if it is unknown."""
     names = ("num_draft_tokens", "speculative_num_draft_tokens")
     return next((int(found) for name in names if (found := getattr(backend, name, None))), 0)

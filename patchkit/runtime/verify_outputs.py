@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from ..backends.chain import room_for, verify_chains
-from ..backends.step_buffers import Drafted, Verified
+from ..backends.step_buffers import DraftedChains, VerifyBuffers
 from .streams import current_stream
 from .switches import disabled
 
@@ -47,7 +47,7 @@ class _Extend(NamedTuple):
 
 class _Room(NamedTuple):
     lens: torch.Tensor
-    verified: Verified
+    verified: VerifyBuffers
 
 
 def verify_outputs(
@@ -89,7 +89,7 @@ def verify_chain(drafts: torch.Tensor, candidates: torch.Tensor, targets: torch.
     if room is None:
         return False
     verify_chains(
-        Drafted(candidates.contiguous(), targets.contiguous(), room.lens.contiguous()), room.verified
+        DraftedChains(candidates.contiguous(), targets.contiguous(), room.lens.contiguous()), room.verified
     )
     return True
 

@@ -12,7 +12,7 @@ from patchkit.plan.status import State
 from patchkit.series.asking import asked
 from patchkit.series.message import message
 from patchkit.series.worktree import RefusedCommitError, linked
-from patchkit.transaction.apply import Applied, Transaction
+from patchkit.transaction.apply import ApplyResult, Transaction
 from patchkit.transaction.origins import origin
 from patchkit.transaction.uncommitted import uncommitted
 from patchkit.transaction.write import check_targets
@@ -49,7 +49,7 @@ class Commit:
 class Committed:
     """The result of applying the plan, and its commits, oldest first."""
 
-    applied: Applied
+    applied: ApplyResult
     commits: tuple[Commit, ...]
 
 
@@ -58,7 +58,7 @@ class Prepared:
     """A plan that can be committed, what it comes to, and the commit that it was made for."""
 
     plan: Plan
-    applied: Applied
+    applied: ApplyResult
     head: str
 
 

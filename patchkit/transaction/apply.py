@@ -40,14 +40,14 @@ class Transaction:
         self.allow_dirty = allow_dirty
         self.committed = committed
 
-    def check(self, plan: Plan) -> Applied:
+    def check(self, plan: Plan) -> ApplyResult:
         """Return what `commit` would return, with nothing written. Raise TreeError if `commit` would."""
         require_settled(self.tree)
         store = Store(self.tree.package)
         self._prepare(plan, current_record(store.read(), self.tree.read, store.get) or Record())
         return _outcome(plan)
 
-    def commit(self, plan: Plan, steps: Sequence[Plan] = (), read: ReadTree | None = None) -> Applied:
+    def commit(self, plan: Plan, steps: Sequence[Plan] = (), read: ReadTree | None = None) -> ApplyResult:
         """Write the plan's changes and return the result, or raise TreeError with nothing written.
 
         ``steps`` are the plans that ``plan`` combines, in order, if each gets a record of its own. ``read`` is the tree
@@ -98,7 +98,7 @@ class Transaction:
 
 
 @dataclass(frozen=True)
-class Applied:
+class ApplyResult:
     """The result of an apply: each patch's state after it, and the files that it changed."""
 
     patches: tuple[PatchStatus, ...]
@@ -136,14 +136,14 @@ def _applied(plan: Plan) -> list[AppliedPatch]:
     ]
 
 
-def _outcome(plan: Plan) -> Applied:
+def _outcome(plan: Plan) -> ApplyResult:
     made = {status.patch.id: _after(status) for status in plan.made}
     patches = tuple(made.get(status.patch.id, status) for status in plan.patches)
     marked = tuple(
         (change.file, block) for change in plan.changes for block in blocks_in(change.after or b"")
     )
     files = tuple(change.file for change in plan.changes if change.before != change.after)
-    return Applied(patches, files, marked=marked, left=plan.left)
+    return ApplyResult(patches, files, marked=marked, left=plan.left)
 
 
 def _after(status: PatchStatus) -> PatchStatus:

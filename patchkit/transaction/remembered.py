@@ -29,7 +29,7 @@ _FORMER = "resolutions"
 """The folder of the cache in which an earlier version stored them."""
 
 
-class Remembered:
+class ResolutionStore:
     """The resolutions recorded for a tree, one file per conflict."""
 
     def __init__(self, tree: CheckoutTree) -> None:

@@ -1,4 +1,4 @@
-"""Record the code that a person wrote in place of an edit; their other changes stay theirs."""
+"""Record the code that a person wrote in place of an edit; other changes are kept."""
 
 from __future__ import annotations
 

@@ -33,7 +33,8 @@ def unfinished(tree: CheckoutTree) -> Mapping[str, tuple[Block, ...]]:
             raise TreeError(
                 "some of the conflict's markers are missing",
                 where=f"{file}:{error.line}",
-                advice="edit the code and remove the other markers, or run patchkit resolve --give-up PATCH EDIT",
+                advice="edit the code and remove the other markers, or run patchkit resolve --give-up with the patch "
+                "and the edit that they name",
             ) from None
         if blocks:
             found[file] = blocks
@@ -47,15 +48,15 @@ def require_finished(tree: CheckoutTree) -> None:
         raise TreeError(
             f"conflict markers of {block.patch} {block.edit}",
             where=f"{file}:{block.start + 1}",
-            advice=f"{advice(block)}; patchkit revert {tree.root} reverts all patches",
+            advice=f"{advice(block)}; patchkit revert reverts all patches",
         )
 
 
 def advice(block: Block) -> str:
     """Return how to resolve a conflict, for messages."""
     return (
-        f"edit the code between the markers, remove them and run patchkit resolve {block.patch} {block.edit}, "
-        f"or leave the edit out with patchkit resolve --give-up {block.patch} {block.edit}"
+        f"edit the code between the markers, remove them and run patchkit resolve {block.patch} {block.edit}; "
+        f"patchkit resolve --give-up {block.patch} {block.edit} leaves the edit out"
     )
 
 

@@ -1,4 +1,4 @@
-"""Plan a revert, with nothing written: edits of people stay, or it is a conflict.
+"""Plan a revert without writing: edits of people are kept, or the revert is a conflict.
 
 A file that was not edited since apply gets its original bytes. In an edited file each change between the original
 and what apply wrote is undone, layer by layer from the lowest. The result is checked: none of the patches' edits

@@ -245,7 +245,7 @@ class GitTree:
         top = repository.object(f"{ref}^{{tree}}")
         if top is None:
             raise TreeError(
-                f"{repository.path} has no ref {ref}", advice="git fetch it there, or name another"
+                f"{repository.path} has no ref {ref}", advice="git fetch it there, or name another ref"
             )
         place = self._place(top[0], repository.place if near is None else near)
         if place is None:

@@ -33,7 +33,7 @@ _PLACE = re.compile(rb"^[ \t]*\.\.\.  " + _SIGN + rb"(\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Reduced:
+class ReducedSource:
     """A source in which some function bodies are replaced by a line with the body's number."""
 
     source: bytes
@@ -44,10 +44,10 @@ class Reduced:
         return _PLACE.sub(lambda found: self.bodies[int(found[1])], source) if self.bodies else source
 
 
-def without_bodies(source: bytes, tree: ast.Module, interest: Interest) -> Reduced:
+def without_bodies(source: bytes, tree: ast.Module, interest: Interest) -> ReducedSource:
     """Return the source, whose parse is ``tree``, without the function bodies outside ``interest``."""
     if _SIGN in source:
-        return Reduced(source)
+        return ReducedSource(source)
     lines = source.splitlines(keepends=True)
     kept: list[bytes] = []
     bodies: list[bytes] = []
@@ -64,7 +64,7 @@ def without_bodies(source: bytes, tree: ast.Module, interest: Interest) -> Reduc
             kept += [*lines[after:start], left + b"\n" * text.endswith(b"\n")]
             bodies.append(text.removesuffix(b"\n"))
             after = body[-1].end_lineno or 0
-    return Reduced(b"".join((*kept, *lines[after:])), tuple(bodies))
+    return ReducedSource(b"".join((*kept, *lines[after:])), tuple(bodies))
 
 
 def _start(statement: ast.stmt) -> int:

@@ -13,7 +13,7 @@ import libcst as cst
 
 from patchkit import collector
 from patchkit.errors import TreeError
-from patchkit.tree.headers import Interest, Reduced, without_bodies
+from patchkit.tree.headers import Interest, ReducedSource, without_bodies
 from patchkit.tree.index import Class, Function, Index
 from patchkit.tree.limits import require_shallow, require_short
 from patchkit.tree.plain import plain
@@ -29,7 +29,7 @@ _Made = TypeVar("_Made")
 
 
 _PARSED: collector.Kept[bytes, cst.Module] = collector.Kept(128)
-_REDUCED: collector.Kept[tuple[bytes, Interest | None], Reduced] = collector.Kept(512)
+_REDUCED: collector.Kept[tuple[bytes, Interest | None], ReducedSource] = collector.Kept(512)
 _DEFINITION = re.compile(rb"\n(?:class|(?:async )?def) ([^\s(:\[\\]+)")
 # Looks ahead, since the name after the last word of a comment, "class", may be the next line's "def".
 _NAMED = re.compile(rb"(?:class|def)\s+(?=([^\s(:\[\\]+))")
@@ -66,7 +66,7 @@ class Modules:
         self.tree = tree
         self._interest = interest
         self._parsed: dict[str, cst.Module | None] = {}
-        self._reduced: dict[str, Reduced] = {}
+        self._reduced: dict[str, ReducedSource] = {}
         self._sources: dict[str, bytes | None] = {}
         self._named: dict[str, frozenset[bytes]] = {}
         own = weakref.ref(self)
@@ -120,12 +120,12 @@ class Modules:
         self._reduced[file] = reduced
         return _PARSED.get(reduced.source, lambda: self._parse(file, reduced.source))
 
-    def _reduce(self, file: str, source: bytes, interest: Interest | None) -> Reduced:
+    def _reduce(self, file: str, source: bytes, interest: Interest | None) -> ReducedSource:
         require_short(file, source)
         module = self.index.module(file)
         require_shallow(file, source, None if module is None else module.tree)
         if module is None or interest is None:
-            return Reduced(source)
+            return ReducedSource(source)
         return without_bodies(source, module.tree, interest)
 
     def whole(self, file: str, content: bytes) -> bytes:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Found:
+class CheckOutcome:
     """The result of a check; ``summary`` is a few words on what was checked.
 
     ``skipped`` is set if there was nothing to check; ``obstacle`` is the reason why later checks cannot run.
@@ -40,7 +40,7 @@ class Check:
     title: str
     order: int
     rules: tuple[Rule, ...]
-    make: Callable[[Subject], Found]
+    make: Callable[[Subject], CheckOutcome]
     always: bool = False
     runs_code: bool = False
     of_patches: bool = False
@@ -57,10 +57,10 @@ def register(
     always: bool = False,
     runs_code: bool = False,
     of_patches: bool = False,
-) -> Callable[[Callable[[Subject], Found]], Callable[[Subject], Found]]:
+) -> Callable[[Callable[[Subject], CheckOutcome]], Callable[[Subject], CheckOutcome]]:
     """Return a decorator that registers a function as a check; give each check an ``order`` of its own."""
 
-    def add(make: Callable[[Subject], Found]) -> Callable[[Subject], Found]:
+    def add(make: Callable[[Subject], CheckOutcome]) -> Callable[[Subject], CheckOutcome]:
         _CHECKS[name] = Check(name, title, order, rules, make, always, runs_code, of_patches)
         return make
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from patchkit import collector
 from patchkit.errors import TreeError
 from patchkit.verify import checks
-from patchkit.verify.check import Check, Found, registered
+from patchkit.verify.check import Check, CheckOutcome, registered
 from patchkit.verify.result import Outcome, Result, Verdict
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _made(check: Check, subject: Subject) -> tuple[Result, str]:
     return result, found.obstacle
 
 
-def _new(check: Check, subject: Subject, found: Found) -> Found:
+def _new(check: Check, subject: Subject, found: CheckOutcome) -> CheckOutcome:
     """Return the result of a check with findings that the unpatched tree has, too, as notes.
 
     A finding that the patches fixed and a later change reintroduced stays a finding.

@@ -1,4 +1,4 @@
-"""The result of a verification: one result a check, independent of the output format."""
+"""The result of a verification: one result per check, independent of the output format."""
 
 from __future__ import annotations
 

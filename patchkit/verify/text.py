@@ -1,10 +1,11 @@
-"""Print a verdict: one line a check with its findings below it, and a summary."""
+"""Print a verdict: one line per check with its findings below it, and a summary."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from patchkit.findings.printable import escaped
+from patchkit.findings.suggestion import completed
 from patchkit.verify.result import Outcome
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _MARKS = {
 
 
 def show(verdict: Verdict, console: Console, place: str, tail: str) -> None:
-    """Print the verdict; ``place`` names the tree, ``tail`` is appended to the suggested command."""
+    """Print the verdict; ``place`` names the tree, ``tail`` is appended to the suggested commands."""
     console.print(escaped(place), highlight=False)
     console.print()
     width = max(len(result.title) for result in verdict.results)
@@ -31,9 +32,9 @@ def show(verdict: Verdict, console: Console, place: str, tail: str) -> None:
         for finding in result.findings:
             where = f"{finding.file}:{finding.line}"
             console.print(f"          {escaped(f'{where} {finding.message}')}", highlight=False)
-            console.print(f"          [dim]{escaped(finding.guard)}[/]", highlight=False)
+            console.print(f"          [dim]{escaped(completed(finding.guard, tail))}[/]", highlight=False)
         for note in result.notes:
-            console.print(f"          [dim]note: {escaped(note)}[/]", highlight=False)
+            console.print(f"          [dim]note: {escaped(completed(note, tail))}[/]", highlight=False)
     console.print()
     failed = [result for result in verdict.results if result.outcome is Outcome.FAILED]
     left_out = sum(result.outcome is Outcome.SKIPPED for result in verdict.results)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from support.audited import MemoryTree, prelude, program
 
 from patchkit.audit.optout import OptOut, suggest
-from patchkit.audit.runners import Audited
+from patchkit.audit.runners import AuditedProgram
 from patchkit.tree.index import read_sources
 
 READER = """\
@@ -43,7 +43,7 @@ class FastBackend(AttentionBackend):
 
 
 def suggestions(tree: MemoryTree) -> dict[str, OptOut]:
-    return {entry.backend: entry for entry in suggest(Audited(read_sources(tree)))}
+    return {entry.backend: entry for entry in suggest(AuditedProgram(read_sources(tree)))}
 
 
 def test_a_backend_that_reads_the_mirror_is_told_which_reads_are_in_the_way() -> None:

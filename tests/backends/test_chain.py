@@ -12,22 +12,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchkit.backends.chain import room_for, verify_chains
-from patchkit.backends.step_buffers import Drafted, Verified
+from patchkit.backends.step_buffers import DraftedChains, VerifyBuffers
 
 # As many requests and tokens as a block is not a multiple of, and one alone.
 SHAPES = ((1, 2), (3, 4), (2, 5), (5, 8), (4, 17))
 
 
-def drafted(requests: int, tokens: int, seed: int) -> Drafted:
+def drafted(requests: int, tokens: int, seed: int) -> DraftedChains:
     generator = torch.Generator().manual_seed(seed)
     candidates, targets = torch.randint(2, (2, requests, tokens), generator=generator).unbind()
-    return Drafted(candidates, targets.contiguous(), torch.randint(1 << 30, (requests,), generator=generator))
+    return DraftedChains(
+        candidates, targets.contiguous(), torch.randint(1 << 30, (requests,), generator=generator)
+    )
 
 
-def walked(given: Drafted) -> dict[str, list[int]]:
+def walked(given: DraftedChains) -> dict[str, list[int]]:
     """Follow each chain from token to token, and count what the target agrees with."""
     requests, tokens = given.candidates.shape
-    found: dict[str, list[int]] = {name: [] for name in Verified._fields if name not in ("narrow", "wide")}
+    found: dict[str, list[int]] = {
+        name: [] for name in VerifyBuffers._fields if name not in ("narrow", "wide")
+    }
     for row in range(requests):
         right = 0
         while right + 1 < tokens and given.candidates[row, right + 1] == given.targets[row, right]:
@@ -49,7 +53,7 @@ def walked(given: Drafted) -> dict[str, list[int]]:
     return found
 
 
-def told(made: Verified) -> dict[str, list[int]]:
+def told(made: VerifyBuffers) -> dict[str, list[int]]:
     return {name: value.tolist() for name, value in made._asdict().items() if name not in ("narrow", "wide")}
 
 

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchkit.backends.states import commit
-from patchkit.backends.step_buffers import Accepted, States
+from patchkit.backends.step_buffers import AcceptedTokens, States
 
 _LAYERS, _SLOTS, _SPARE, _DIM, _WINDOW = 2, 14, 1, 5, 3
 
 
 def made(
     requests: int, tokens: int, seed: int, *, tracks: bool, overlapping: bool
-) -> tuple[States, Accepted]:
+) -> tuple[States, AcceptedTokens]:
     """Return states of which no two are equal, and an accepted batch of which some are at an interval's end."""
     generator = torch.Generator().manual_seed(seed)
     rows = requests + _SPARE
@@ -38,7 +38,7 @@ def made(
     accepted = torch.randint(1, tokens + 1, (requests,), generator=generator, dtype=torch.int32)
     places = torch.arange(requests * tokens).view(requests, tokens)
     index = torch.where(torch.arange(tokens) < accepted[:, None], places, -1).to(torch.int32)
-    batch = Accepted(
+    batch = AcceptedTokens(
         torch.randint(1, 40, (requests,), generator=generator),
         accepted,
         index,
@@ -50,7 +50,7 @@ def made(
     return States(into, states, windows_into, windows), batch
 
 
-def walked(states: States, batch: Accepted) -> tuple[torch.Tensor, torch.Tensor]:
+def walked(states: States, batch: AcceptedTokens) -> tuple[torch.Tensor, torch.Tensor]:
     """Move each request's states by itself."""
     into, windows = states.into.clone(), states.windows_into.clone()
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from patchkit.backends.step_slots import slots_ahead
 
 if TYPE_CHECKING:
-    from patchkit.backends.step_buffers import Ahead
+    from patchkit.backends.step_buffers import AheadSlots
 
 _POOL, _WIDTH = 9, 40
 SHAPES = ((1, 1, 2), (3, 3, 4), (2, 5, 3), (5, 4, 5))
@@ -42,7 +42,7 @@ def looked_at(given: Batch, steps: int, tokens: int) -> list[list[int]]:
     ] + [lens]
 
 
-def told(ahead: Ahead) -> list[list[int]]:
+def told(ahead: AheadSlots) -> list[list[int]]:
     return [value.tolist() for value in ahead[1:]]
 
 

@@ -62,7 +62,7 @@ def conflicting(patch_folder: Path) -> None:
 
 def test_diff_shows_the_site_as_found_as_expected_and_the_edit(checkout: CheckoutTree) -> None:
     result = run("diff", checkout.root, "t-copy", code=3)
-    assert f"{MIRROR}:5: Mirror.host: t-copy: copy (no copy where nobody asks)" in result.stderr
+    assert f"t-copy  copy: no copy where nobody asks\n  --> {MIRROR}:5: Mirror.host\n" in result.stderr
     for name, code in {
         "found": "return self.copies",
         "expected": "return self.copies.cpu()",
@@ -331,7 +331,7 @@ def test_a_conflict_that_was_finished_and_applied_over_is_recorded_later(checkou
     finish(checkout, DONE)
     run("apply", checkout.root, "--allow-dirty")
     whole = everything(checkout.root)
-    assert "run patchkit resolve t-copy copy" in run("revert", checkout.root, code=3).stderr
+    assert f"run patchkit resolve {checkout.root} t-copy copy" in run("revert", checkout.root, code=3).stderr
     assert everything(checkout.root) == whole
     run("resolve", checkout.root, "t-copy", "copy")
     run("revert", checkout.root)
@@ -533,7 +533,7 @@ def test_a_right_resolution_that_cannot_be_checked_is_taken_on_a_persons_word(
     said = run("resolve", lending.root, "t-many", "together", code=3).stderr
     assert "together is not in place: expected `copy([" in said
     assert f"the nearest line is `{RIGHT.decode().splitlines()[0].strip()}`" in said
-    assert "resolve --accept to record it without this check" in said
+    assert "--accept t-many together to record it without this check" in said
     answer = asked("resolve", lending.root, "t-many", "together", "--accept")
     msgspec.convert(answer, schemas.ANSWERS["resolve"])
     assert (answer["recorded"], answer["accepted"], answer["remembered"]) == (True, True, True)

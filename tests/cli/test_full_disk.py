@@ -14,7 +14,7 @@ from support.toys import MIRROR, edit, everything, git
 
 from patchkit.cli import main
 from patchkit.plan.resolutions import Resolution
-from patchkit.transaction.remembered import Remembered
+from patchkit.transaction.remembered import ResolutionStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,5 +105,5 @@ def test_a_draft_that_finds_no_space_is_not_there_in_part(fork: CheckoutTree, tm
 
 def test_a_resolution_that_cannot_be_remembered_leaves_no_piece_of_it(fork: CheckoutTree) -> None:
     with full():
-        assert not Remembered(fork).put("name", Resolution("t-flag", "flag", "", "flag = 1"))
+        assert not ResolutionStore(fork).put("name", Resolution("t-flag", "flag", "", "flag = 1"))
     assert not any("resolutions/" in name for name in everything(fork.root / ".git"))

@@ -47,6 +47,8 @@ def test_a_command_says_what_it_does_in_a_sentence_and_explains_every_option(nam
     [
         (("apply", "--runtime", "vendord"), "help: did you mean vendored? patchkit apply --help\n"),
         (("status", "--format", "jsn"), "help: did you mean json? patchkit status --help\n"),
+        (("rebase", "--onto"), "help: patchkit rebase --help\n"),
+        (("statu",), "error: no such command 'statu'\nhelp: did you mean 'status'? patchkit --help\n"),
         (("verify", "--level", "everything"), "help: patchkit verify --help\n"),
         (("matrix", "--jobs", "many", "."), "help: patchkit matrix --help\n"),
     ],

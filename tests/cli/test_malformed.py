@@ -53,21 +53,22 @@ def test_edit_of_a_patch_that_was_not_asked_for_is_refused_and_nothing_is_writte
     result = run(*(str(tree.root) if word == "TREE" else word for word in words))
     assert result.exit_code == 2, result.output
     assert result.stderr == (
-        "error: Object contains unknown field `find` - at `$.edit.odd`\n"
-        f"  --> {malformed}\nhelp: fix that key and try again\n"
+        f"error: edit.odd: unknown key `find`\n  --> {malformed}\nhelp: did you mean `kind`? the keys are `at`, "
+        "`before`, `behind`, `beyond_upstream`, `code`, `imports`, `kind`, `optional`, `shape`, "
+        "`sites`, `why`\n"
     )
     assert everything(tree.root) == before
 
 
 def test_trial_of_another_patch_fails(tree: CheckoutTree, malformed: Path) -> None:
     result = run("test", "t-flag", "--on", tree.root)
-    assert (result.exit_code, f"{malformed}: Object contains unknown field" in result.output) == (1, True)
+    assert (result.exit_code, f"{malformed}: edit.odd: unknown key `find`" in result.output) == (1, True)
 
 
 def test_matrix_is_refused(checkout: CheckoutTree, malformed: Path) -> None:
     result = run("matrix", checkout.root, "--refs", "HEAD")
     assert result.exit_code == 2
-    assert result.stderr.startswith("error: Object contains unknown field `find`")
+    assert result.stderr.startswith("error: edit.odd: unknown key `find`")
     assert f"\n  --> {malformed}\n" in result.stderr
 
 

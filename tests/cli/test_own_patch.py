@@ -100,9 +100,9 @@ def test_folder_of_patches_is_checked_whole(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("[[example]]\n", "error: Object missing required field `shows` - at `$.example[0]`"),
+        ("[[example]]\n", "error: example[0]: key `shows`: missing"),
         ("[[", "error: not TOML"),
-        ("[[example]]\nshow = 1\n", "error: Object contains unknown field `show`"),
+        ("[[example]]\nshow = 1\n", "error: example[0]: unknown key `show`"),
     ],
 )
 def test_malformed_examples_are_refused(folder: Path, text: str, reason: str) -> None:
@@ -110,7 +110,7 @@ def test_malformed_examples_are_refused(folder: Path, text: str, reason: str) ->
     done = checked(folder)
     assert done.exit_code == 2
     assert done.stderr.startswith(reason)
-    assert f"\n  --> {folder / 'examples.toml'}\nhelp: fix " in done.stderr
+    assert f"\n  --> {folder / 'examples.toml'}\nhelp: " in done.stderr
 
 
 def test_malformed_patch_is_refused_as_everywhere(folder: Path) -> None:

@@ -126,7 +126,7 @@ def test_a_commit_lands_on_a_drifted_tree_and_revert_gives_every_byte_back(
     assert edits(answer) == [(DESK, "Desk.lend", "landed")]
     assert answer["written"]
     assert LENT[1] in (fork / "sglang" / DESK).read_bytes()
-    assert run("revert", fork).output.startswith("< 77\n")
+    assert run("revert", fork).output.startswith("Reverted: 77.\n")
     assert everything(fork) == before
 
 
@@ -522,7 +522,7 @@ def test_a_conflict_of_a_port_that_a_person_finished_is_recorded_and_reverted_wi
     assert f"Next: patchkit status {fork} shows what is left to resolve" in " ".join(said.split())
     assert "is already recorded" in run("resolve", fork, "77", "edit-1").output
     assert OWN in (fork / "sglang" / DESK).read_bytes()
-    assert run("revert", fork, "77").output.startswith("< 77\n")
+    assert run("revert", fork, "77").output.startswith("Reverted: 77.\n")
     assert (fork / "sglang" / DESK).read_bytes() == left
 
 
@@ -631,7 +631,7 @@ def test_of_two_ports_each_is_reverted_alone_and_both_give_every_byte_back(
     two_ports(main_line, fork, second, *how)
     both = SOURCES[DESK].replace(*LENT).replace(*second)
     assert path.read_bytes() == both
-    assert run("revert", fork, order[0]).output.startswith(f"< {order[0]}\n")
+    assert run("revert", fork, order[0]).output.startswith(f"Reverted: {order[0]}.\n")
     old, new = LENT if order[0] == "77" else second
     assert path.read_bytes() == both.replace(
         new[len(old) :] if new.startswith(old) else new, b"" if new.startswith(old) else old
@@ -641,7 +641,7 @@ def test_of_two_ports_each_is_reverted_alone_and_both_give_every_byte_back(
     code, said = (0, "Nothing to revert") if "--commit" in how else (2, "no patch is called")
     assert said in run("revert", fork, order[0], code=code).output
     assert path.read_bytes() == stands
-    assert run("revert", fork, order[1]).output.startswith(f"< {order[1]}\n")
+    assert run("revert", fork, order[1]).output.startswith(f"Reverted: {order[1]}.\n")
     assert path.read_bytes() == before
 
 
@@ -659,7 +659,7 @@ def test_a_port_that_a_later_one_changed_is_not_reverted_alone(
     both = everything(fork)
     said = " ".join(run("revert", fork, "77", code=3).output.split())
     assert "78 changed the same code as 77, or depends on it" in said
-    assert "help: revert them together: patchkit revert 77 78" in said
+    assert f"help: revert them together: patchkit revert {fork} 77 78" in said
     assert everything(fork) == both
     run("revert", fork, "77", "78")
     assert (fork / "sglang" / DESK).read_bytes() == SOURCES[DESK]

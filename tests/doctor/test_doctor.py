@@ -837,10 +837,8 @@ def test_a_backend_that_depends_on_the_model_is_said_to(fork: Path) -> None:
     _reading_local_attention(fork)
     said = " ".join(run(fork, "--attention-backend", "free", *EAGLE).stdout.split())
     assert "depends on the model" in said
-    assert (
-        "Where the mirror is kept, it is kept by: where the model (or its draft) has local attention:" in said
-    )
-    assert "reading the mirror where the model (or its draft) has local attention: prefill" in said
+    assert "Where the mirror is kept, it is kept by: For models or drafts with local attention:" in said
+    assert "Reading the mirror for models or drafts with local attention: prefill" in said
     assert said.count("local attention") == 3, (
         "once in the verdict, once of the keepers, once of the backends"
     )
@@ -868,16 +866,16 @@ def test_a_backend_that_keeps_the_mirror_of_some_models_is_not_said_to_keep_it_o
     words = ("--attention-backend", "free", *EAGLE)
     stream = "SGLANG_ENABLE_OVERLAP_PLAN_STREAM"
     said = " ".join(run(fork, f"{stream}=1", *words).stdout.split())
-    where = "where the model (or its draft) has local attention"
-    assert f"is kept by {stream}, and {where}, by FreeBackend." in said
+    where = "for models or drafts with local attention"
+    assert f"is kept by {stream}, and {where} by FreeBackend." in said
 
 
 def test_a_backend_that_frees_the_mirror_of_some_models_is_offered_without_the_others(fork: Path) -> None:
     _reading_local_attention(fork)
     answer: Any = json.loads(run(fork, "--attention-backend", "held", *EAGLE, "--json").stdout)
     assert answer["notes"] == [
-        "These backends free it on this server, if GPU and model support them: --attention-backend free (not where "
-        "the model (or its draft) has local attention)."
+        "These backends free it on this server, if GPU and model support them: --attention-backend free (not for "
+        "models or drafts with local attention)."
     ]
 
 
@@ -931,7 +929,7 @@ def test_one_branch_is_named_for_the_architecture_that_has_several_by_default(fo
     _branching(fork)
     answer: Any = json.loads(run(fork, "--attention-backend", "free", *EAGLE, "--json").stdout)
     (keeper,) = answer["keepers"]
-    assert keeper["where"] == "where the model (or its draft) has the architecture LlamaForCausalLM"
+    assert keeper["where"] == "for models or drafts with the architecture LlamaForCausalLM"
     # sglang takes all three or none.
     typed = "--speculative-eagle-topk 1 --speculative-num-steps 3 --speculative-num-draft-tokens 4"
     assert keeper["remedies"] == [typed]
@@ -984,7 +982,7 @@ def test_a_server_that_its_settings_refuse_is_said_to_be_refused_before_anything
     verdict, _, why, way = run(fork, *SEVERAL, code=1).stdout.splitlines()[:4]
     assert verdict == "The server does not start with these options."
     assert why == f"ValueError: free takes one branch, not 4 (srt/server_args.py:{line})"
-    assert way.strip() == "starts with: --speculative-eagle-topk 1"
+    assert way.strip() == "The server starts with --speculative-eagle-topk 1"
     answer: Any = json.loads(run(fork, *SEVERAL, "--json", code=1).stdout)
     assert (answer["kept"], answer["keepers"], answer["worth"]) == (False, [], [])
     assert (
@@ -1302,7 +1300,7 @@ def test_a_setting_that_nobody_can_tell_is_never_taken_for_freed(fork: Path, han
     _settling(fork, handler)
     answer: Any = json.loads(run(fork, "--attention-backend", "free", *EAGLE, "--json").stdout)
     assert answer["kept"]
-    assert "has its own --disable-overlap-schedule" in answer["verdict"]
+    assert "with a value of its own for --disable-overlap-schedule" in answer["verdict"]
 
 
 def test_a_flag_that_a_constructor_changes_starts_from_its_class(fork: Path) -> None:
@@ -1440,7 +1438,7 @@ def needs_cpu_seq_lens(self):
 '''
     add_patch(tmp_path / "own", "x-most", edit, default="false")
     words = (*HELD, "--patches", tmp_path / "own")
-    where = "(not where the model (or its draft) has local attention)"
+    where = "(not for models or drafts with local attention)"
     assert keepers(fork, *words) == {"HeldBackend": [f"patch x-most {where}"]}
     assert f"x-most` {where}" in " ".join(run(fork, *words).stdout.split())
 

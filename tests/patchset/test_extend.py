@@ -103,7 +103,7 @@ def test_what_is_known_of_a_set_changes_with_an_extension(own: Path) -> None:
         ),
         ('[edit.days]\nat = "srt/a.py"\n', "edit.days: key `at`: the edit has several sites"),
         ('[edit.lend]\ncode = "x"\n', "edit.lend: key `find`: missing"),
-        ('[edit.lend]\nwhy = "x"\n', "unknown field `why`"),
+        ('[edit.lend]\nwhy = "x"\n', "edit.lend: unknown key `why`"),
         ('[edit.lend]\nfind = "if"\n', "edit.lend: key `find`: not Python"),
         ('[edit.lend]\nfind = "loan()"\n', "edit.lend: key `code`: nothing binds $b"),
     ],

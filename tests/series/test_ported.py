@@ -85,7 +85,7 @@ def test_a_clone_reverts_a_port_by_its_name(theirs: CheckoutTree, fork: Checkout
     port(theirs, fork, 77, LATER)
     clone = clone_of(fork, tmp_path)
     assert (clone.package / FRESH).exists()
-    assert run("revert", clone.root, "77").output.startswith("< 77\n")
+    assert run("revert", clone.root, "77").output.startswith("Reverted: 77.\n")
     assert everything(clone.root) == before
 
 
@@ -133,7 +133,7 @@ def test_a_port_that_a_later_one_changed_names_both(
     port(theirs, fork, 77, LATER)
     port(theirs, fork, 78, OVER)
     clone = clone_of(fork, tmp_path)
-    assert "patchkit revert 77 78" in refused(clone, "77")
+    assert f"patchkit revert {clone.root} 77 78" in refused(clone, "77")
     run("revert", clone.root, "77", "78")
     assert clone.read(MIRROR) == SOURCES[MIRROR]
 
@@ -218,7 +218,7 @@ def test_beside_a_committed_patch_one_that_a_person_committed_goes_where_the_led
             continue
         port(theirs, fork, 77, LATER)
         git(fork.root, "commit", "-q", "--amend", "-m", "Something of theirs")
-    assert run("revert", fork.root, "77", "--patches", toys).output.startswith("< 77\n")
+    assert run("revert", fork.root, "77", "--patches", toys).output.startswith("Reverted: 77.\n")
     assert b"asked" not in (fork.read(MIRROR) or b"")
     assert b"patchkit t-limit" in (fork.read(MIRROR) or b"")
 
@@ -276,7 +276,7 @@ def test_without_a_name_a_committed_port_stays_and_the_answer_says_how_to_revert
     run("apply", fork.root, "t-limit", "--commit", "--patches", toys)
     tree = fork if place == "here" else clone_of(fork, tmp_path)
     said = " ".join(run("revert", tree.root, "--patches", toys).output.split())
-    assert said.startswith("< t-limit Changed 1 file. 77 was ported and committed, and stays.")
+    assert said.startswith("Reverted: t-limit. Changed 1 file. 77 was ported and committed, and stays.")
     assert f"patchkit revert {tree.root} --patches {toys} 77 reverts what was ported" in said
     assert tree.read(MIRROR) == mirror(LATER)
     said = run("revert", tree.root).output

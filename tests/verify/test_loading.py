@@ -13,7 +13,7 @@ from patchkit.verify.checks import loading
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from patchkit.verify.check import Found
+    from patchkit.verify.check import CheckOutcome
     from patchkit.verify.subject import Subject
 
 FAKE = '{"errors": {}, "absent": []}'
@@ -24,7 +24,7 @@ def _torch_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "find_spec", lambda name: object())
 
 
-def imported(folder: Path, text: str) -> Found:
+def imported(folder: Path, text: str) -> CheckOutcome:
     for file, content in {"__init__.py": "", "srt/__init__.py": "", "srt/module.py": text}.items():
         path = folder / "sglang" / file
         path.parent.mkdir(parents=True, exist_ok=True)

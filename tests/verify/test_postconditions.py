@@ -17,7 +17,7 @@ from patchkit.verify.subject import Criteria, Subject
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from patchkit.verify.check import Found
+    from patchkit.verify.check import CheckOutcome
 
 EDITS = (
     rewriting("copies", f"{MIRROR}::Mirror", "copies = 0", "copies = None"),
@@ -26,7 +26,7 @@ EDITS = (
 UPSTREAMS = SOURCES | {MIRROR: SOURCES[MIRROR].replace(b"copies = 0", b"copies = None")}
 
 
-def checked(package: Path, default: str) -> Found:
+def checked(package: Path, default: str) -> CheckOutcome:
     patch = toy("halved", *EDITS, default=default, upstream_when=f'["{MIRROR}::Mirror"]')
     return check(Subject(open_tree(package), (patch,), Criteria(Confidence.LIKELY)))
 

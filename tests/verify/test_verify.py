@@ -526,7 +526,9 @@ def test_a_tree_with_one_patch_passes_and_names_the_others(releases: Releases, t
     reply = answer("verify", tree.root)
     found = {check["check"]: check for check in reply["checks"]}
     assert any("predates the patches" in note for note in found["hooks"]["notes"])
-    assert any("26128 is pending" in note for note in found["postconditions"]["notes"])
+    assert any(
+        " patches are pending: patchkit apply 25002 " in note for note in found["postconditions"]["notes"]
+    )
 
 
 def test_a_folder_that_is_no_tree_is_unusable(tmp_path: Path) -> None:

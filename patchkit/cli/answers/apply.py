@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from patchkit.plan.markers import Block
     from patchkit.series.commit import Commit
-    from patchkit.transaction.apply import Applied
+    from patchkit.transaction.apply import ApplyResult
     from patchkit.tree.backends import InheritingBackend
     from patchkit.tree.tree import CheckoutTree
 
@@ -68,7 +68,7 @@ class Apply(States, frozen=True, kw_only=True):
     commits: tuple[Made, ...] = ()
 
     @classmethod
-    def of(cls, tree: CheckoutTree, applied: Applied, commits: Iterable[Commit]) -> Apply:
+    def of(cls, tree: CheckoutTree, applied: ApplyResult, commits: Iterable[Commit]) -> Apply:
         """Return the answer for applied patches and their commits."""
         return cls(
             tree=TreeAnswer.of(tree),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from patchkit.cli.answers.base import Left, States, TreeAnswer, states
 
 if TYPE_CHECKING:
-    from patchkit.commands.export import Exported
+    from patchkit.commands.export import ExportResult
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -18,7 +18,7 @@ class Export(States, frozen=True, kw_only=True):
     left: tuple[Left, ...] = ()
 
     @classmethod
-    def of(cls, tree: CheckoutTree, exported: Exported) -> Export:
+    def of(cls, tree: CheckoutTree, exported: ExportResult) -> Export:
         """Return the answer for a series."""
         return cls(
             tree=TreeAnswer.of(tree),

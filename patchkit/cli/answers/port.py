@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from patchkit.cli.answers.base import Answer
 
 if TYPE_CHECKING:
-    from patchkit.commands.port import Ported as PortedTree
     from patchkit.commands.port import PortedChange
+    from patchkit.commands.port import PortResult as PortedTree
     from patchkit.findings.finding import Finding
     from patchkit.porting.land import LandedFile
     from patchkit.porting.merge import Edit

@@ -11,7 +11,7 @@ from patchkit.cli.answers.base import Answer, Made, TreeAnswer
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from patchkit.commands.merge import Merged
+    from patchkit.commands.merge import BranchMerge
     from patchkit.commands.rebase_check import Move
     from patchkit.tree.tree import CheckoutTree
 
@@ -41,7 +41,9 @@ class Rebase(Answer, frozen=True, kw_only=True):
     commits: tuple[Made, ...] | UnsetType = UNSET
 
     @classmethod
-    def of(cls, tree: CheckoutTree, ref: str, moves: Iterable[Move], merged: Merged | None = None) -> Rebase:
+    def of(
+        cls, tree: CheckoutTree, ref: str, moves: Iterable[Move], merged: BranchMerge | None = None
+    ) -> Rebase:
         """Return the answer for a move and, with ``--merge``, for the merge."""
         return cls(
             tree=TreeAnswer.of(tree),

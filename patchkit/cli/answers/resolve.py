@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from patchkit.cli.answers.base import Answer, TreeAnswer
 
 if TYPE_CHECKING:
-    from patchkit.commands.resolve import Resolved, SharedResolutions
+    from patchkit.commands.resolve import ResolveResult, SharedResolutions
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -33,7 +33,7 @@ class Resolve(Answer, frozen=True, kw_only=True):
     left: tuple[str, ...] | UnsetType = UNSET
 
     @classmethod
-    def of(cls, tree: CheckoutTree, patch: str, edit: str, resolved: Resolved) -> Resolve:
+    def of(cls, tree: CheckoutTree, patch: str, edit: str, resolved: ResolveResult) -> Resolve:
         """Return the answer for an edit."""
         return cls(
             tree=TreeAnswer.of(tree),

@@ -31,7 +31,7 @@ class Change(NamedTuple):
     below: tuple[str, ...]
 
 
-class Found(NamedTuple):
+class HunkState(NamedTuple):
     """The state of a hunk in a text, the reason, and the text with the hunk applied if possible.
 
     ``first`` is the line, from 0, of the first change in that text.
@@ -114,12 +114,12 @@ class Hunk:
             at = max(end, at + 1)
         return tuple(found)
 
-    def examine(self, lines: Sequence[str], is_passed_over: Callable[[str], bool]) -> Found:
+    def examine(self, lines: Sequence[str], is_passed_over: Callable[[str], bool]) -> HunkState:
         """Return the state of the hunk in a text; lines that ``is_passed_over`` accepts, such as notes, are ignored."""
         text = _Text(lines, is_passed_over)
         return self._as_it_is(text) or self._one_by_one(text)
 
-    def _as_it_is(self, text: _Text) -> Found | None:
+    def _as_it_is(self, text: _Text) -> HunkState | None:
         before, after = text.runs(self.old), text.runs(self.new)
         if len(self.old) > len(self.new):
             # Where a change only removes lines, the remaining lines also occur before it.
@@ -127,10 +127,10 @@ class Hunk:
         if any(map(str.strip, self.new)) and after:
             apart = [at for at in before if all(_is_apart(at, self.old, each, self.new) for each in after)]
             if not apart:
-                return Found(SiteState.PRESENT)
-            return Found(SiteState.AMBIGUOUS, f"both {_said(self.old)} and its replacement are present")
+                return HunkState(SiteState.PRESENT)
+            return HunkState(SiteState.AMBIGUOUS, f"both {_said(self.old)} and its replacement are present")
         if len(before) > 1:
-            return Found(SiteState.AMBIGUOUS, f"several places match, expected one: {_said(self.old)}")
+            return HunkState(SiteState.AMBIGUOUS, f"several places match, expected one: {_said(self.old)}")
         if not before or not self.old:
             return None
         cuts, at = [], before[0]
@@ -156,25 +156,25 @@ class Hunk:
             else:
                 come.append(line[1:])
 
-    def _one_by_one(self, text: _Text) -> Found:
+    def _one_by_one(self, text: _Text) -> HunkState:
         cuts: list[_Cut] = []
         last = -1
         for change in self.changes:
             if not any(map(str.strip, (*change.gone, *change.come))):
                 continue
             cut = text.place(change)
-            if isinstance(cut, Found):
+            if isinstance(cut, HunkState):
                 if cut.state is SiteState.PRESENT:
                     continue
                 return cut
             if cut.start < last:
-                return Found(
+                return HunkState(
                     SiteState.ABSENT,
                     f"{_said(change.gone or change.come)}: the lines are in a different order",
                 )
             last = cut.end
             cuts.append(cut)
-        return text.with_cuts(cuts) if cuts else Found(SiteState.PRESENT)
+        return text.with_cuts(cuts) if cuts else HunkState(SiteState.PRESENT)
 
 
 class _Step(NamedTuple):
@@ -239,16 +239,16 @@ class _Text:
             and all(lines[shown[at + step]] == line for step, line in enumerate(wanted))
         ]
 
-    def with_cuts(self, cuts: Sequence[_Cut]) -> Found:
+    def with_cuts(self, cuts: Sequence[_Cut]) -> HunkState:
         lines = list(self.lines)
         for start, end, come in sorted(cuts, reverse=True):
             # Ignored lines belong to other edits and are kept.
             shown = set(self.shown)
             kept = [self.lines[index] for index in range(start, end) if index not in shown]
             lines[start:end] = [*kept, *come]
-        return Found(SiteState.READY, lines=tuple(lines), first=min(cut.start for cut in cuts))
+        return HunkState(SiteState.READY, lines=tuple(lines), first=min(cut.start for cut in cuts))
 
-    def place(self, change: Change) -> _Cut | Found:
+    def place(self, change: Change) -> _Cut | HunkState:
         """Return the lines that a change replaces, or the state of the change if it replaces none."""
         gone, come = _full(change.gone), _full(change.come)
         before = self._best(gone, change, is_there=False)
@@ -257,16 +257,16 @@ class _Text:
             # Where a change only removes lines, the remaining lines also occur before it; where it only adds, vice
             # versa.
             if len(come) > len(gone):
-                return Found(SiteState.PRESENT)
+                return HunkState(SiteState.PRESENT)
             after = None
         if isinstance(after, _Place) and (
             not isinstance(before, _Place) or _counts_more(after, before, gone, come)
         ):
-            return Found(SiteState.PRESENT)
-        if isinstance(before, Found) or before is None:
-            return before or Found(SiteState.ABSENT, self._nothing_like(change))
+            return HunkState(SiteState.PRESENT)
+        if isinstance(before, HunkState) or before is None:
+            return before or HunkState(SiteState.ABSENT, self._nothing_like(change))
         if isinstance(after, _Place) and after.score == before.score:
-            return Found(
+            return HunkState(
                 SiteState.AMBIGUOUS,
                 f"both {_said(change.gone or change.come)} and its replacement are present",
             )
@@ -277,7 +277,7 @@ class _Text:
             return f"expected {_said(change.gone)}, which is missing"
         return f"expected {_said(change.above[::-1])} or {_said(change.below)} next to {_said(change.come)}"
 
-    def _best(self, lines: Sequence[str], change: Change, *, is_there: bool) -> _Place | Found | None:
+    def _best(self, lines: Sequence[str], change: Change, *, is_there: bool) -> _Place | HunkState | None:
         """Return the one place with these lines and most of their context; None if there is none."""
         places = [place for at in self._ats(lines) if (place := self._scored(at, lines, change)) is not None]
         weight = sum(map(_weight, lines))
@@ -291,7 +291,7 @@ class _Text:
         first = [place for place in places if place.score == best]
         if len(first) > 1:
             stated = _said(lines or change.come or change.gone)
-            return Found(SiteState.AMBIGUOUS, f"several places match, expected one: {stated}")
+            return HunkState(SiteState.AMBIGUOUS, f"several places match, expected one: {stated}")
         if not first or (best < _LITTLE and weight < 1 + is_there):
             return None
         return first[0]

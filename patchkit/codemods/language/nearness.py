@@ -24,7 +24,7 @@ _ENOUGH = 1 / 3
 """The share of a pattern that must match for a place to count as near."""
 
 
-class Near(NamedTuple):
+class NearMatch(NamedTuple):
     """The statements ``start`` to ``end`` of a block, between the first and the last that a pattern matches.
 
     ``share`` is the share of the pattern that matches, at most 1. ``missing`` is its first line without a match, and
@@ -53,7 +53,7 @@ class _Chain(NamedTuple):
         return _Chain(self.score + score, self.first if self.pairs else found, (*self.pairs, (wanted, found)))
 
 
-def nearest_run(scope: Scope, pattern: Pattern) -> Near | None:
+def nearest_run(scope: Scope, pattern: Pattern) -> NearMatch | None:
     """Return the place in a scope where most of a pattern's statements match in order; None if too few do."""
     wanted = _statements(pattern.statements)
     whole = sum(map(_weight, wanted))
@@ -70,14 +70,14 @@ def nearest_run(scope: Scope, pattern: Pattern) -> Near | None:
     share = chain.score / whole
     unmatched = _first_unmatched(wanted, chain, body, block)
     if unmatched is None:
-        return Near(block, start, end, share, "", _between(pattern, chain, block))
+        return NearMatch(block, start, end, share, "", _between(pattern, chain, block))
     missing, closest = unmatched
     node = syntax.node_at(scope.module, closest) if closest is not None else None
     is_long = isinstance(missing, cst.SimpleStatementLine) and "\n" in syntax.code_of(missing).strip()
     if is_long and isinstance(node, cst.SimpleStatementLine):
         part, instead = map(_brief, _parted(missing, node))
-        return Near(block, start, end, share, decoded(part), closest, instead)
-    return Near(block, start, end, share, decoded(first_line_of(missing)), closest)
+        return NearMatch(block, start, end, share, decoded(part), closest, instead)
+    return NearMatch(block, start, end, share, decoded(first_line_of(missing)), closest)
 
 
 def _parted(wanted: cst.CSTNode, node: cst.CSTNode) -> tuple[cst.CSTNode, cst.CSTNode]:

@@ -18,7 +18,7 @@ from patchkit.codemods.language.precedence import in_place_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from patchkit.codemods.language.nearness import Near
+    from patchkit.codemods.language.nearness import NearMatch
     from patchkit.codemods.language.pattern import Pattern
     from patchkit.codemods.language.placeholders import Bindings
     from patchkit.codemods.language.scope import Scope
@@ -45,7 +45,7 @@ def several(scope: Scope, paths: Iterable[Path]) -> str:
     return f"several places match, expected one: {lines}"
 
 
-def nearest_of(scope: Scope, finds: Iterable[Pattern]) -> tuple[Pattern, Near] | None:
+def nearest_of(scope: Scope, finds: Iterable[Pattern]) -> tuple[Pattern, NearMatch] | None:
     """Return the pattern of statements that matches best, and where; None if none matches in part."""
     near = ((find, nearest_run(scope, find)) for find in finds if not find.is_expression)
     there = [(find, found) for find, found in near if found is not None]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from patchkit.findings.number import counted
 from patchkit.findings.rule import Rule
 from patchkit.plan.vendor import FOLDER
-from patchkit.verify.check import Found, broken, register
+from patchkit.verify.check import CheckOutcome, broken, register
 
 if TYPE_CHECKING:
     from patchkit.findings.finding import Finding
@@ -19,13 +19,13 @@ COMPILE = Rule("PV101", "does-not-compile", "a file that patches change is not v
 
 
 @register("compile", "Changed files compile", COMPILE, order=10, of_patches=True)
-def check(subject: Subject) -> Found:
+def check(subject: Subject) -> CheckOutcome:
     """Compile the files with edits of patches, those with a patch's comment, and the vendored runtime."""
     named = {file for patch in subject.patches for edit in patch.edits for file in edit.files}
     inside = {file for file in subject.sources if file.startswith(f"{FOLDER}/")}
     files = sorted(file for file in named.union(inside, subject.signed) if file in subject.sources)
     findings = tuple(one for file in files if (one := _broken(file, subject.sources[file])))
-    return Found(counted(len(files), "file"), findings, obstacle=OBSTACLE if findings else "")
+    return CheckOutcome(counted(len(files), "file"), findings, obstacle=OBSTACLE if findings else "")
 
 
 def _broken(file: str, source: bytes) -> Finding | None:

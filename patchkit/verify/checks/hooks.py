@@ -9,7 +9,7 @@ from patchkit.findings.rule import Rule
 from patchkit.tree import mirror
 from patchkit.tree.index import Class, last_name
 from patchkit.tree.nodes import walk
-from patchkit.verify.check import Found, broken, register
+from patchkit.verify.check import CheckOutcome, broken, register
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,14 +26,14 @@ _WORKERS_OWN_CHECK = "require_overlap_hook"
 
 
 @register("hooks", "Backends have the overlap hook", MISSING, order=60)
-def check(subject: Subject) -> Found:
+def check(subject: Subject) -> CheckOutcome:
     """Check the backends that opted out of the mirror or that a worker names.
 
     For a worker that calls the hook without a check at startup, check all backends of the tree.
     """
     workers = _workers(subject)
     if not workers:
-        return Found("no worker of this tree calls the hook", skipped=True)
+        return CheckOutcome("no worker of this tree calls the hook", skipped=True)
     backends = _backends(subject)
     names = _close(subject, workers)
     if subject.later is not None:
@@ -45,7 +45,7 @@ def check(subject: Subject) -> Found:
         if not _checked(subject, worker):
             rest = [cls for cls in backends if cls not in close and not _has(subject, cls)]
             findings += _unchecked(worker, rest)
-    return Found(f"{len(close)} backends", tuple(findings))
+    return CheckOutcome(f"{len(close)} backends", tuple(findings))
 
 
 def _workers(subject: Subject) -> list[Function]:

@@ -12,7 +12,7 @@ from patchkit.plan.vendor import PACKAGE, RESTORE, VENDORED, is_inside
 from patchkit.tree.index import index_module
 from patchkit.tree.nodes import statements, walk
 from patchkit.tree.sglang import files_of, imported_from, package_of
-from patchkit.verify.check import Found, broken, register
+from patchkit.verify.check import CheckOutcome, broken, register
 from patchkit.verify.runtime import Runtime, bound_names, is_api
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _INSTALL = "pip install --upgrade 'sglang-patchkit[runtime]' in the server's env
 @register(
     "imports", "Imports resolve and the runtime fits", IMPORT, RUNTIME, OLDER, NAME, order=40, of_patches=True
 )
-def check(subject: Subject) -> Found:
+def check(subject: Subject) -> CheckOutcome:
     """Check the imports of every file with an edit, and each name read from the runtime's API."""
     findings: list[Finding] = []
     apis: set[str] = set()
@@ -48,7 +48,7 @@ def check(subject: Subject) -> Found:
                 continue
             findings += _misfits(subject.runtime, file, module, name=name, local=local, line=line)
     needs = f", runtime {', '.join(sorted(apis))}" if apis else ""
-    return Found(f"{len(subject.files)} files{needs}", _once(findings))
+    return CheckOutcome(f"{len(subject.files)} files{needs}", _once(findings))
 
 
 def _apis(module: ast.Module) -> Iterator[tuple[str, str, str, int]]:

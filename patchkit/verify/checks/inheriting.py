@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from patchkit.findings.finding import Confidence
 from patchkit.findings.rule import Rule
 from patchkit.tree import mirror
-from patchkit.verify.check import Found, broken, register
+from patchkit.verify.check import CheckOutcome, broken, register
 
 if TYPE_CHECKING:
     from patchkit.findings.finding import Finding
@@ -18,11 +18,11 @@ BREAKS = Rule("PV404", "inherited-opt-out", "a backend inherits an opt-out and b
 
 
 @register("opt-outs", "Backends that inherit an opt-out guard their reads", BREAKS, order=75)
-def check(subject: Subject) -> Found:
+def check(subject: Subject) -> CheckOutcome:
     """Look up the audit's findings for each backend class that inherits an opt-out and reads the mirror."""
     inheriting = subject.backends.inheriting
     if not inheriting:
-        return Found("no backend that inherits an opt-out reads the mirror")
+        return CheckOutcome("no backend that inherits an opt-out reads the mirror")
     findings = []
     notes = []
     for backend in inheriting:
@@ -33,7 +33,7 @@ def check(subject: Subject) -> Found:
             notes.append(
                 f"{backend.description} only where it is present; if the path without it is slower, {backend.remedy}"
             )
-    return Found(f"{len(inheriting)} backends that read the mirror", tuple(findings), tuple(notes))
+    return CheckOutcome(f"{len(inheriting)} backends that read the mirror", tuple(findings), tuple(notes))
 
 
 def _breaks(subject: Subject, backend: InheritingBackend) -> Finding | None:

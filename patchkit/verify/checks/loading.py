@@ -17,7 +17,7 @@ import msgspec
 from patchkit.findings.rule import Rule
 from patchkit.tree.sglang import module_of, serves
 from patchkit.verify import stand_ins
-from patchkit.verify.check import Found, broken, register
+from patchkit.verify.check import CheckOutcome, broken, register
 
 if TYPE_CHECKING:
     from patchkit.verify.subject import Subject
@@ -32,7 +32,7 @@ class _Answer(msgspec.Struct):
 
 
 @register("import", "Patched modules can be imported", LOADING, order=90, of_patches=True, runs_code=True)
-def check(subject: Subject) -> Found:
+def check(subject: Subject) -> CheckOutcome:
     """Import the modules with edits, except tests, with this interpreter."""
     if find_spec("torch") is None:
         remedy = "pip install torch in that environment (a CPU build is enough)"
@@ -56,7 +56,7 @@ def check(subject: Subject) -> Found:
         if name in modules
     )
     notes = (f"stand-ins for {', '.join(answer.absent)}",) if answer.absent else ()
-    return Found(f"{len(modules)} modules", findings, notes)
+    return CheckOutcome(f"{len(modules)} modules", findings, notes)
 
 
 def _imported(request: object, channel: IO[bytes], said: IO[bytes]) -> int | None:
@@ -96,6 +96,6 @@ def _read(channel: IO[bytes]) -> _Answer | None:
         return None
 
 
-def _impossible(message: str, remedy: str) -> Found:
+def _impossible(message: str, remedy: str) -> CheckOutcome:
     reason = broken(LOADING, "__init__.py", 1, message, remedy)
-    return Found("not made", (reason,))
+    return CheckOutcome("not made", (reason,))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.findings.number import counted
-from patchkit.verify.check import Found, register
+from patchkit.verify.check import CheckOutcome, register
 
 if TYPE_CHECKING:
     from patchkit.verify.subject import Subject
 
 
 @register("audit", "The audit is clean", order=80)
-def check(subject: Subject) -> Found:
+def check(subject: Subject) -> CheckOutcome:
     """Fail on findings of the audit that reach the required confidence and are not in the baseline."""
     report, criteria = subject.report, subject.criteria
     judged = report.at_least(criteria.confidence).against(criteria.baseline)
@@ -25,4 +25,4 @@ def check(subject: Subject) -> Found:
     ):
         if count:
             notes.append(f"{counted(count, 'finding')} {what}")
-    return Found(counted(judged.files_scanned, "file"), judged.findings, tuple(notes))
+    return CheckOutcome(counted(judged.files_scanned, "file"), judged.findings, tuple(notes))

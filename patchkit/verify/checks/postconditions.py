@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from patchkit.errors import TreeError
 from patchkit.findings.rule import Rule
 from patchkit.plan.status import State
-from patchkit.verify.check import Found, broken, register
+from patchkit.verify.check import CheckOutcome, broken, register
 from patchkit.verify.checks.compiling import COMPILE, OBSTACLE
 
 if TYPE_CHECKING:
@@ -24,15 +24,16 @@ _DONE = {State.APPLIED, State.UPSTREAM}
 
 
 @register("postconditions", "Every edit is in place", PENDING, EDIT, CONFLICT, order=30, of_patches=True)
-def check(subject: Subject) -> Found:
+def check(subject: Subject) -> CheckOutcome:
     """Check the edits of each applied patch; other patches become notes."""
     try:
         statuses = subject.statuses
     except TreeError as error:
-        return Found(str(error), (_unreadable(error),), obstacle=OBSTACLE)
+        return CheckOutcome(str(error), (_unreadable(error),), obstacle=OBSTACLE)
     had = {status.patch.id for status in statuses if status.state in _DONE}
     findings: list[Finding] = []
     notes = []
+    waiting: list[str] = []
     present = 0
     patched = False
     for status in statuses:
@@ -48,12 +49,18 @@ def check(subject: Subject) -> Found:
             hardens = [name for name in status.patch.hardens if name in had]
             without = f"; without it {', '.join(hardens)} can fail" if hardens else ""
             name = status.patch.id
+            if status.state is State.PENDING and not hardens:
+                waiting.append(name)
+                continue
             said, command = (
                 ("conflicts with this tree", "diff")
                 if status.state is State.CONFLICT
                 else (f"is {status.state.value}", "apply")
             )
             notes.append(f"{name} {said}{without}: patchkit {command} {name}")
+    if waiting:
+        number = f"{len(waiting)} patches are" if len(waiting) > 1 else "1 patch is"
+        notes.append(f"{number} pending: patchkit apply {' '.join(waiting)}")
     notes += [
         f"{name} is applied, but its patch folder is not loaded: name the folder with --patches DIR"
         for name in subject.unknown
@@ -75,7 +82,7 @@ def check(subject: Subject) -> Found:
         findings.append(broken(PENDING, "__init__.py", 1, message, remedy))
     edits = sum(edit.state in _DONE for status in statuses for edit in status.edits)
     summary = f"{present} of {len(statuses)} patches, {edits} edits"
-    return Found(summary, tuple(findings), tuple(notes), obstacle=obstacle)
+    return CheckOutcome(summary, tuple(findings), tuple(notes), obstacle=obstacle)
 
 
 def _expected(subject: Subject, status: PatchStatus) -> bool:

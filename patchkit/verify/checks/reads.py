@@ -13,7 +13,7 @@ from patchkit.tree.index import Class, class_of_annotation, last_name
 from patchkit.tree.nodes import statements, walk
 from patchkit.tree.sglang import serves
 from patchkit.verify.attributes import anyone_sets, class_of, has_foreign_base, sets
-from patchkit.verify.check import Found, broken, register
+from patchkit.verify.check import CheckOutcome, broken, register
 from patchkit.verify.construction import ENTRIES, Construction, sets_own, stores
 from patchkit.verify.flow import Ways, bound_by, headers, names_bound, places
 from patchkit.verify.written import written
@@ -33,7 +33,7 @@ NAME = Rule("PV407", "name-not-yet-bound", "patched code reads a local name that
 
 
 @register("reads", "Patched code reads only what is set", ATTRIBUTE, NAME, order=72, of_patches=True)
-def check(subject: Subject) -> Found:
+def check(subject: Subject) -> CheckOutcome:
     """Check each read in a statement that a patch wrote.
 
     What the source does not show, such as the class of an object, is assumed to be right.
@@ -51,7 +51,7 @@ def check(subject: Subject) -> Found:
                 for place in patched:
                     for read in place.reads():
                         findings += _Reading(subject, construction, place, read, lines, names).findings()
-    return Found(f"{count} statements of patches", tuple(dict.fromkeys(findings)))
+    return CheckOutcome(f"{count} statements of patches", tuple(dict.fromkeys(findings)))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from patchkit.findings.number import counted
 from patchkit.findings.rule import Rule
 from patchkit.transaction.ledger import FOLDER
-from patchkit.verify.check import Found, broken, register
+from patchkit.verify.check import CheckOutcome, broken, register
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,19 +21,19 @@ _RESTORE = "restore the folder from a copy, or restore the tree with git and app
 
 
 @register("ledger", "Original contents are available", LEDGER, order=20, of_patches=True, always=True)
-def check(subject: Subject) -> Found:
+def check(subject: Subject) -> CheckOutcome:
     """Check what a revert needs: intact contents in the ledger, or git's history."""
     if subject.ledger_error is not None:
         unreadable = broken(LEDGER, _FILE, 1, subject.ledger_error.what, subject.ledger_error.advice)
-        return Found("unreadable", (unreadable,))
+        return CheckOutcome("unreadable", (unreadable,))
     findings = (*_lost(subject), *_at_odds(subject))
     if findings:
-        return Found("damaged", findings)
+        return CheckOutcome("damaged", findings)
     if subject.originals_error is not None:
-        return Found(str(subject.originals_error), skipped=True)
+        return CheckOutcome(str(subject.originals_error), skipped=True)
     if not subject.originals:
-        return Found("no patch is in the tree", skipped=True)
-    return Found(counted(len(subject.originals), "file"))
+        return CheckOutcome("no patch is in the tree", skipped=True)
+    return CheckOutcome(counted(len(subject.originals), "file"))
 
 
 def _lost(subject: Subject) -> Iterator[Finding]:

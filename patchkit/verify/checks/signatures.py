@@ -13,7 +13,7 @@ from patchkit.tree import mirror
 from patchkit.tree.index import Class, Function, last_name
 from patchkit.tree.nodes import walk
 from patchkit.tree.sglang import serves
-from patchkit.verify.check import Found, broken, register
+from patchkit.verify.check import CheckOutcome, broken, register
 from patchkit.verify.runtime import is_api
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _ON_RECEIVER = re.compile(rb"\b(?:%s)\s*\.\w+\(" % b"|".join(map(str.encode, _RE
 
 
 @register("signatures", "Functions accept what callers pass", SIGNATURE, order=70)
-def check(subject: Subject) -> Found:
+def check(subject: Subject) -> CheckOutcome:
     """Match calls with the functions that they may call, as far as the source shows which those are.
 
     A call on something named ``attn_backend`` may call any backend's override. In a file with an edit, calls on
@@ -48,7 +48,7 @@ def check(subject: Subject) -> Found:
         for call in calls
         for mismatch in call.mismatches()
     }
-    return Found(f"{len(calls)} calls", tuple(findings.values()))
+    return CheckOutcome(f"{len(calls)} calls", tuple(findings.values()))
 
 
 @dataclass(frozen=True)

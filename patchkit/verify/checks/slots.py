@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from patchkit.findings.rule import Rule
 from patchkit.tree.nodes import statements, walk
 from patchkit.verify.attributes import anyone_sets, class_of, sets
-from patchkit.verify.check import Found, broken, register
+from patchkit.verify.check import CheckOutcome, broken, register
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,16 +22,16 @@ _PROPERTY = "spec_v2_attn_backends"
 
 
 @register("slots", "Backend slots of the decision exist", SLOT, order=50)
-def check(subject: Subject) -> Found:
+def check(subject: Subject) -> CheckOutcome:
     """Check each attribute that a worker's ``spec_v2_attn_backends`` reads."""
     workers = [
         cls for module in subject.program.core for cls in module.classes.values() if _PROPERTY in cls.methods
     ]
     if not workers:
-        return Found("no worker of this tree names its backends", skipped=True)
+        return CheckOutcome("no worker of this tree names its backends", skipped=True)
     chains = [(cls, chain) for cls in workers for chain in _chains(cls.methods[_PROPERTY])]
     findings = tuple(finding for cls, chain in chains for finding in _broken(subject, cls, chain))
-    return Found(f"{len(chains)} reads in {len(workers)} workers", findings)
+    return CheckOutcome(f"{len(chains)} reads in {len(workers)} workers", findings)
 
 
 def _chains(function: Function) -> list[ast.Attribute]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from patchkit.findings.rule import Rule
 from patchkit.tree.index import last_name
 from patchkit.tree.nodes import walk
-from patchkit.verify.check import Found, broken, register
+from patchkit.verify.check import CheckOutcome, broken, register
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ _DRAFT_DONE = "_draft_done_event"
 
 
 @register("streams", "Blocks on the plan stream wait", UNORDERED, order=65)
-def check(subject: Subject) -> Found:
+def check(subject: Subject) -> CheckOutcome:
     """Check every ``with plan_stream_ctx``: an unconditional wait must precede it or be its first statement.
 
     In the oldest trees with a plan stream, the host waits for the lengths after the verify, which orders the
@@ -38,7 +38,7 @@ def check(subject: Subject) -> Found:
         for block in _blocks(function)
     ]
     if not blocks:
-        return Found("no worker of this tree has a plan stream", skipped=True)
+        return CheckOutcome("no worker of this tree has a plan stream", skipped=True)
     findings = tuple(
         broken(
             UNORDERED,
@@ -51,7 +51,7 @@ def check(subject: Subject) -> Found:
         for function, block in blocks
         if not _waits(function.node.body, block) and not _host_waits(function.module)
     )
-    return Found(f"{len(blocks)} blocks", findings)
+    return CheckOutcome(f"{len(blocks)} blocks", findings)
 
 
 def _blocks(function: Function) -> Iterator[ast.With]:

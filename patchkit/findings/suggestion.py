@@ -1,0 +1,26 @@
+"""Complete the commands that a message suggests, so that they can be run as they are printed."""
+
+from __future__ import annotations
+
+import re
+
+# A command that is followed by a path, or by a placeholder such as PATCH, is complete.
+_COMMAND = re.compile(
+    r"\bpatchkit (?P<name>apply|audit|diff|resolve|revert|status|verify)\b(?!(?: --[a-z-]+)* (?:[/~'\"]|TREE\b))"
+)
+_LIST = re.compile(r"\bpatchkit show\b(?! PATCH)")
+
+
+def completed(text: str, arguments: str, folders: str = "") -> str:
+    """Return ``text`` with ``arguments`` added to each command that takes a tree, and ``folders`` to ``show``.
+
+    ``arguments`` select the tree and the patch folders that the running command was given; each of the two starts
+    with a space if it is not empty.
+    """
+
+    def with_arguments(found: re.Match[str]) -> str:
+        given = re.match(rf"(?: --[a-z-]+)*{re.escape(arguments)}(?!\S)", found.string[found.end() :])
+        return found[0] if given else found[0] + arguments
+
+    text = _COMMAND.sub(with_arguments, text)
+    return _LIST.sub(lambda found: found[0] + folders, text)
