@@ -66,6 +66,29 @@ def test_a_draft_extend_of_later_trees_is_planned_as_before(
     )
 
 
+@pytest.mark.parametrize("layer", [0, 1, 2])
+def test_a_later_layer_of_a_draft_extends_more_tokens_than_were_drafted(
+    later: tuple[DrivenTree, DrivenTree], layer: int
+) -> None:
+    # With --enable-multi-layer-eagle the tokens before the drafted ones are computed anew.
+    extends = 4 + layer
+    session = {
+        "server": {"context": 64, "requests": 12, "page_size": 1, "draft_tokens": 4},
+        "mode": "extend v2",
+        "graphs": [2, 4],
+        "batches": [
+            {"graph": graph, "rows": [3, 5], "lens": [17, 9], "accepted": [1, 2]}
+            | {"stride": extends, "extends": extends}
+            for graph in (2, 4)
+        ],
+    }
+    before, after = later
+    expected = before.ask("triton_attention.replays", session, mirror=False)
+    assert after.ask("triton_attention.replays", session, mirror=False) == expected
+    # A capture of each graph, and the replays.
+    assert after.ask("triton_attention.fills", session) == (4 if layer == 0 else 2)
+
+
 def test_a_draft_extend_of_later_trees_is_filled_at_once(later: tuple[DrivenTree, DrivenTree]) -> None:
     before, after = later
     session = {
