@@ -42,6 +42,15 @@ def test_draft_and_verify_write_where_they_wrote(
     assert after.ask_many("step_inputs.prepared", asked) == before.ask_many("step_inputs.prepared", asked)
 
 
+def test_a_verify_that_the_plan_stream_prepares_does_not_need_what_the_drafts_stream_computes(
+    before_and_after: tuple[DrivenTree, DrivenTree],
+) -> None:
+    # In 0.5.13 and later the plan stream waits for the draft's only with pk-overlap-hook.
+    case = {"rows": [3, 1], "lens": [4, 9], "steps": 3, "topk": 1, "seed": 1}
+    before, after = (tree.ask("step_inputs.prepared", case, plan_stream=True) for tree in before_and_after)
+    assert after == before
+
+
 def test_switched_off_they_look_for_themselves(before_and_after: tuple[DrivenTree, DrivenTree]) -> None:
     before, after = before_and_after
     case = {"rows": [3, 1], "lens": [4, 9], "steps": 3, "topk": 1, "seed": 1}
