@@ -12,6 +12,7 @@ from .switches import disabled
 if TYPE_CHECKING:
     from .shapes import FutureMap, LensMap, Located
 
+_CLASS = "FutureMap"
 _KEPT, _KEPT_LENS = "patchkit_kept_results", "patchkit_kept_lens"
 _ROWS = "_buf"
 # The rows of output tokens are also used by plain decoding, and are wider than a draft's bonus tokens.
@@ -33,6 +34,11 @@ class _Kept(NamedTuple):
 
 def _rows_of(at: torch.Tensor | Located) -> torch.Tensor:
     return at if isinstance(at, torch.Tensor) else at.indices
+
+
+def _relays(future_map: object) -> bool:
+    """Return whether steps read only through this map's patched methods; a subclass may read its rows itself."""
+    return type(future_map).__name__ == _CLASS and not disabled("pk-step-relay")
 
 
 def _same_as_stored(future_map: FutureMap, results: object) -> bool:
@@ -65,7 +71,7 @@ def keep_results(
     """
     rows = _rows_of(at)
     store_kept_results(future_map)
-    if accept_lens is None or len(rows) == 0 or disabled("pk-step-relay"):
+    if accept_lens is None or len(rows) == 0 or not _relays(future_map):
         return False
     if not _same_as_stored(future_map, results):
         return False
@@ -119,7 +125,7 @@ def keep_lens(future_map: LensMap, rows: torch.Tensor, lens: torch.Tensor) -> No
     if (
         getattr(future_map, "needs_cpu_seq_lens", True)
         or lens.dtype != buffer.dtype
-        or disabled("pk-step-relay")
+        or not _relays(future_map)
     ):
         buffer[rows] = lens.to(buffer.dtype)
     else:

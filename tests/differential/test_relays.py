@@ -87,3 +87,11 @@ def test_switched_off_every_step_goes_through_the_map(
     before, after = before_and_after
     acts = [["step", None], ["step", None], ["merge", 1], ["step", None]]
     assert after.ask("relays.steps", acts, "pk-step-relay") == before.ask("relays.steps", acts)
+
+
+def test_a_forks_own_map_reads_rows_that_are_stored(before_and_after: tuple[DrivenTree, DrivenTree]) -> None:
+    before, after = before_and_after
+    acts = [["step", None]] * 3
+    found = before.ask("relays.steps", acts)["found"]
+    for tree in (before, after):
+        assert tree.ask("relays.steps", acts, fork=True)["found"] == found
