@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .shapes import FutureMap, LensMap, Located
 
 _CLASS = "FutureMap"
+# With it a later map looks lengths up for requests that decode in a batch with prefills (0.5.19 and later).
+_READER = "resolve_mixed_spec_tails"
 _KEPT, _KEPT_LENS = "patchkit_kept_results", "patchkit_kept_lens"
 _ROWS = "_buf"
 # The rows of output tokens are also used by plain decoding, and are wider than a draft's bonus tokens.
@@ -115,7 +117,8 @@ def store_kept_results(future_map: FutureMap) -> None:
 def keep_lens(future_map: LensMap, rows: torch.Tensor, lens: torch.Tensor) -> None:
     """Keep a step's new lengths (integer, [requests], on the device) for the next step, or write them to their rows.
 
-    They are also written if the host reads the rows, as it does in a tree without 26128. Source: pk-step-relay.
+    They are also written if the host reads the rows, as it does in a tree without 26128, or another method of the map
+    does. Source: pk-step-relay.
     """
     kept: _Lens | None = getattr(future_map, _KEPT_LENS, None)
     if kept is not None:
@@ -125,6 +128,7 @@ def keep_lens(future_map: LensMap, rows: torch.Tensor, lens: torch.Tensor) -> No
     if (
         getattr(future_map, "needs_cpu_seq_lens", True)
         or lens.dtype != buffer.dtype
+        or hasattr(future_map, _READER)
         or not _relays(future_map)
     ):
         buffer[rows] = lens.to(buffer.dtype)

@@ -92,3 +92,14 @@ def test_a_forks_own_map_has_its_rows_written() -> None:
     assert not keep_results(future_map, rows, results, torch.ones(2))
     keep_lens(future_map, rows, torch.tensor([5, 7]))
     assert future_map.new_seq_lens_buf.tolist() == [0, 5, 0, 7]
+
+
+def test_a_map_that_reads_lengths_for_decodes_beside_a_prefill_has_its_rows_written() -> None:
+    # An earlier version of the patch was in such trees too.
+    future_map: Any = FutureMap()
+    future_map.new_seq_lens_buf, future_map.needs_cpu_seq_lens = future_map.topk_index_buf.clone(), False
+    future_map.resolve_mixed_spec_tails = lambda _: None
+    rows = torch.tensor([1, 3])
+    keep_lens(future_map, rows, torch.tensor([5, 7]))
+    assert future_map.new_seq_lens_buf.tolist() == [0, 5, 0, 7]
+    assert kept_lens(future_map, rows).tolist() == [5, 7]
