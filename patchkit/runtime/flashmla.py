@@ -52,11 +52,12 @@ def flashmla_bounds(backend: FlashMLA, rows: int) -> torch.Tensor:
 
 
 def flashmla_lens(backend: FlashMLA, mirror: torch.Tensor | None) -> torch.Tensor:
-    """Return lengths for the host, of which only the longest is read: the mirror, or one as long as the context.
+    """Return lengths for the host, of which only the longest is read: the mirror, or one as long as a row of the pool.
 
-    Source: pull request 31090.
+    That is more than the context length, since a request at its limit is launched once more. Source: pull request
+    31090.
     """
-    return torch.tensor([backend.max_context_len]) if mirror is None else mirror
+    return torch.tensor([backend.req_to_token.shape[1]]) if mirror is None else mirror
 
 
 def plan_flashmla_draft_extend(backend: FlashMLA, batch: FlashMLABatch) -> None:
@@ -83,6 +84,6 @@ def as_flashmla_verify(batch: _Batch) -> _Batch:
     verify = copy.copy(batch)
     verify.forward_mode = type(batch.forward_mode).TARGET_VERIFY  # type: ignore[attr-defined]
     verify.seq_lens = getattr(batch, _PLANNED).lens
-    # The context bounds the table; the host's lengths, where there are any, are those behind the batch's tokens.
+    # The pool's rows bound the table; the host's lengths, where there are any, are those behind the batch's tokens.
     verify.seq_lens_cpu = None
     return verify
