@@ -25,15 +25,16 @@ def publish_shared_reads(runner: GraphRunner, batch: ReplayedBatch) -> None:
     """Record that a forward has read the scheduler's buffers, if the graph about to run is its last phase.
 
     That is a decode without speculation, or the draft-extend of the v2 worker. Nothing is recorded with a window's
-    pool, which is read within the graph, or an unknown backend; the scheduler then waits for the whole forward.
-    Source: pull request 28363.
+    pool, which is read within the graph, with n-gram embeddings, whose table of tokens is read there and written after
+    it, or an unknown backend; the scheduler then waits for the whole forward. Source: pull request 28363.
     """
     model = runner.model_runner
     backend = getattr(runner, "draft_extend_attn_backend", None) or model.attn_backend
     mode = batch.forward_mode
     last = mode.is_draft_extend_v2() or (mode.is_decode() and model.spec_algorithm.is_none())
     windows = hasattr(model.token_to_kv_pool, "full_to_swa_index_mapping")
-    if not last or windows or type(backend).__name__ not in _APART:
+    ngrams = getattr(model, "use_ngram_embedding", False)
+    if not last or windows or ngrams or type(backend).__name__ not in _APART:
         _published.clear()
         return
     event = torch.get_device_module(batch.seq_lens.device).Event()

@@ -10,6 +10,8 @@ import torch
 from .switches import disabled
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .shapes import FlashMLA, FlashMLABatch, MultiStepDraft
 
 _CLASS = "FlashMLABackend"
@@ -21,9 +23,10 @@ _Batch = TypeVar("_Batch", bound="FlashMLABatch")
 
 
 class _Planned(NamedTuple):
-    """The verify that a draft-extend was planned as: its backend, and the lengths before its tokens."""
+    """The verify that a draft-extend was planned as: its plan, its tokens per request, the lengths before these."""
 
-    backend: FlashMLA
+    plan: Callable[[FlashMLABatch], object]
+    tokens: int
     lens: torch.Tensor
 
 
@@ -52,11 +55,12 @@ def flashmla_bounds(backend: FlashMLA, rows: int) -> torch.Tensor:
 
 
 def flashmla_lens(backend: FlashMLA, mirror: torch.Tensor | None) -> torch.Tensor:
-    """Return lengths for the host, of which only the longest is read: the mirror, or one as long as the context.
+    """Return lengths for the host, of which only the longest is read: the mirror, or one as long as a row of the pool.
 
-    Source: pull request 31090.
+    That is more than the context length, since a request at its limit is launched once more. Source: pull request
+    31090.
     """
-    return torch.tensor([backend.max_context_len]) if mirror is None else mirror
+    return torch.tensor([backend.req_to_token.shape[1]]) if mirror is None else mirror
 
 
 def plan_flashmla_draft_extend(backend: FlashMLA, batch: FlashMLABatch) -> None:
@@ -65,10 +69,14 @@ def plan_flashmla_draft_extend(backend: FlashMLA, batch: FlashMLABatch) -> None:
     Each of its requests has as many tokens as a verify's, and their lengths, ``batch.seq_lens``, include these.
     Source: pull request 31090.
     """
+    _plan(batch, backend.init_forward_metadata, backend.num_draft_tokens)
+
+
+def _plan(batch: FlashMLABatch, plan: Callable[[FlashMLABatch], object], tokens: int) -> None:
     # A request that pads the batch is shorter than its tokens.
-    lens = (batch.seq_lens - backend.num_draft_tokens).clamp(min=0)
-    setattr(batch, _PLANNED, _Planned(backend, lens))
-    backend.init_forward_metadata(as_flashmla_verify(batch))
+    lens = (batch.seq_lens - tokens).clamp(min=0)
+    setattr(batch, _PLANNED, _Planned(plan, tokens, lens))
+    plan(as_flashmla_verify(batch))
 
 
 def as_flashmla_verify(batch: _Batch) -> _Batch:
@@ -79,10 +87,10 @@ def as_flashmla_verify(batch: _Batch) -> _Batch:
     """
     planned: _Planned = getattr(batch, _PLANNED)
     if planned.lens.shape != batch.seq_lens.shape:
-        plan_flashmla_draft_extend(planned.backend, batch)
+        _plan(batch, planned.plan, planned.tokens)
     verify = copy.copy(batch)
     verify.forward_mode = type(batch.forward_mode).TARGET_VERIFY  # type: ignore[attr-defined]
     verify.seq_lens = getattr(batch, _PLANNED).lens
-    # The context bounds the table; the host's lengths, where there are any, are those behind the batch's tokens.
+    # The pool's rows bound the table; the host's lengths, where there are any, are those behind the batch's tokens.
     verify.seq_lens_cpu = None
     return verify

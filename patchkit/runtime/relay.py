@@ -12,6 +12,9 @@ from .switches import disabled
 if TYPE_CHECKING:
     from .shapes import FutureMap, LensMap, Located
 
+_CLASS = "FutureMap"
+# With it a later map looks lengths up for requests that decode in a batch with prefills (0.5.19 and later).
+_READER = "resolve_mixed_spec_tails"
 _KEPT, _KEPT_LENS = "patchkit_kept_results", "patchkit_kept_lens"
 _ROWS = "_buf"
 # The rows of output tokens are also used by plain decoding, and are wider than a draft's bonus tokens.
@@ -33,6 +36,11 @@ class _Kept(NamedTuple):
 
 def _rows_of(at: torch.Tensor | Located) -> torch.Tensor:
     return at if isinstance(at, torch.Tensor) else at.indices
+
+
+def _relays(future_map: object) -> bool:
+    """Return whether steps read only through this map's patched methods; a subclass may read its rows itself."""
+    return type(future_map).__name__ == _CLASS and not disabled("pk-step-relay")
 
 
 def _same_as_stored(future_map: FutureMap, results: object) -> bool:
@@ -65,7 +73,7 @@ def keep_results(
     """
     rows = _rows_of(at)
     store_kept_results(future_map)
-    if accept_lens is None or len(rows) == 0 or disabled("pk-step-relay"):
+    if accept_lens is None or len(rows) == 0 or not _relays(future_map):
         return False
     if not _same_as_stored(future_map, results):
         return False
@@ -109,7 +117,8 @@ def store_kept_results(future_map: FutureMap) -> None:
 def keep_lens(future_map: LensMap, rows: torch.Tensor, lens: torch.Tensor) -> None:
     """Keep a step's new lengths (integer, [requests], on the device) for the next step, or write them to their rows.
 
-    They are also written if the host reads the rows, as it does in a tree without 26128. Source: pk-step-relay.
+    They are also written if the host reads the rows, as it does in a tree without 26128, or another method of the map
+    does. Source: pk-step-relay.
     """
     kept: _Lens | None = getattr(future_map, _KEPT_LENS, None)
     if kept is not None:
@@ -119,7 +128,8 @@ def keep_lens(future_map: LensMap, rows: torch.Tensor, lens: torch.Tensor) -> No
     if (
         getattr(future_map, "needs_cpu_seq_lens", True)
         or lens.dtype != buffer.dtype
-        or disabled("pk-step-relay")
+        or hasattr(future_map, _READER)
+        or not _relays(future_map)
     ):
         buffer[rows] = lens.to(buffer.dtype)
     else:

@@ -502,7 +502,7 @@ class FlashMLA(Protocol):
     """sglang's FlashMLA backend."""
 
     num_draft_tokens: int
-    max_context_len: int
+    req_to_token: torch.Tensor
     cuda_graph_kv_indices: torch.Tensor
 
     def init_forward_metadata(self, batch: FlashMLABatch, /) -> object:

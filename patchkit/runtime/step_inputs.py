@@ -19,6 +19,7 @@ _AHEAD, _FILLED = "patchkit_ahead", "patchkit_filled"
 class _Found(NamedTuple):
     """What was looked up ahead of a batch; noted on its lengths."""
 
+    stream: torch.Stream
     rows: torch.Tensor
     tokens: int
     verified: torch.Tensor
@@ -51,7 +52,8 @@ def draft_slots(
     if lens.device.type not in {"cpu", "cuda"} or not req_to_token.is_contiguous():
         return None
     ahead = slots_ahead(lens.contiguous(), rows.contiguous(), req_to_token, steps, tokens)
-    setattr(lens, _AHEAD, _Found(rows, tokens, ahead.verified, ahead.positions))
+    found = _Found(current_stream(lens.device), rows, tokens, ahead.verified, ahead.positions)
+    setattr(lens, _AHEAD, found)
     return ahead.drafted
 
 
@@ -65,16 +67,17 @@ def draft_positions(lens: torch.Tensor, topk: int) -> torch.Tensor:
 
 
 def verify_slots(batch: StepBatch, tokens: int) -> torch.Tensor | None:
-    """Return the slots of a verify, int64, [requests x ``tokens``], None where the draft did not look them up.
+    """Return the slots of a verify, int64, [requests x ``tokens``], None where the caller looks them up.
 
-    Source: pk-step-inputs.
+    That is where the draft did not, or did on another stream, which a plan stream may not be behind. Source:
+    pk-step-inputs.
     """
     found: _Found | None = getattr(batch.seq_lens, _AHEAD, None)
     if found is None:
         return None
     delattr(batch.seq_lens, _AHEAD)
     known = found.rows is batch.req_pool_indices and found.tokens == tokens
-    return found.verified if known else None
+    return found.verified if known and found.stream == current_stream(found.rows.device) else None
 
 
 def mark_filled(batch: StepInput) -> None:

@@ -67,13 +67,15 @@ def replay_triton_extend_v2(
     """Fill what a v2 draft-extend reads in a graph of later trees, and return whether that was done.
 
     ``req_pool_indices`` and ``seq_lens``: integer, [>= size], on the device. Once a graph is replayed, ``spec_info``
-    has the number of tokens that each request extends, all of its draft tokens: the lengths include them, and they are
-    not attended to from the cache. Source: pk-step-inputs.
+    has the number of tokens that each request extends: the lengths include them, and they are not attended to from the
+    cache. Left to the tree if they are not exactly the draft tokens: a later layer of a multi-layer draft also extends
+    tokens before these. Source: pk-step-inputs.
     """
-    if disabled("pk-step-inputs") or not _is_plain(backend):
-        return False
     stride = backend.num_draft_tokens
-    ahead = 0 if getattr(spec_info, "extend_seq_lens_tensor", None) is None else stride
-    offsets = Offsets(backend.kv_indptr, backend.qo_indptr, stride=stride, ahead=ahead)
+    replayed = getattr(spec_info, "extend_seq_lens_tensor", None) is not None
+    others = replayed and getattr(spec_info, "num_tokens_per_req", None) != stride
+    if disabled("pk-step-inputs") or not _is_plain(backend) or others:
+        return False
+    offsets = Offsets(backend.kv_indptr, backend.qo_indptr, stride=stride, ahead=stride if replayed else 0)
     fill_slots(_rows(backend, size, req_pool_indices, seq_lens), offsets)
     return True

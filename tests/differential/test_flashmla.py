@@ -41,6 +41,18 @@ def test_an_eager_plan_is_the_one_with_the_mirror(before_and_after: Both, mode: 
 
 
 @MODES
+def test_a_request_that_is_launched_once_more_at_its_limit_has_all_its_pages(
+    before_and_after: Both, mode: str
+) -> None:
+    before, after = before_and_after
+    # The draft tokens of the last verify are behind the context's last page.
+    context = {"decode": 4 * PAGE, "verify": 4 * PAGE - TOKENS}[mode]
+    server, batch = SERVER | {"context": context}, {**BATCH, "lens": [70, 1, context + 2]}
+    was = before.ask("flashmla.eager", server, mode, batch, True)
+    assert after.ask("flashmla.eager", server, mode, batch, False)["plan"] == was["plan"]
+
+
+@MODES
 def test_a_replays_plan_is_the_one_with_the_mirror(before_and_after: Both, mode: str) -> None:
     before, after = before_and_after
     batch = BATCH | {"graph": 4}

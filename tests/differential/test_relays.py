@@ -16,6 +16,8 @@ Acts = list[list[Any]]
 MOST = 4
 
 before_and_after = without_and_with_each("pk-step-relay", ["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14"])
+# Their prefills take decoding requests along.
+mixing_before_and_after = without_and_with_each("pk-step-relay", ["0.5.19", "0.5.23"])
 
 
 @st.composite
@@ -87,3 +89,20 @@ def test_switched_off_every_step_goes_through_the_map(
     before, after = before_and_after
     acts = [["step", None], ["step", None], ["merge", 1], ["step", None]]
     assert after.ask("relays.steps", acts, "pk-step-relay") == before.ask("relays.steps", acts)
+
+
+def test_a_forks_own_map_reads_rows_that_are_stored(before_and_after: tuple[DrivenTree, DrivenTree]) -> None:
+    before, after = before_and_after
+    acts = [["step", None]] * 3
+    found = before.ask("relays.steps", acts)["found"]
+    for tree in (before, after):
+        assert tree.ask("relays.steps", acts, fork=True)["found"] == found
+
+
+def test_a_request_that_decodes_beside_a_prefill_has_the_length_of_its_last_step(
+    mixing_before_and_after: tuple[DrivenTree, DrivenTree],
+) -> None:
+    before, after = mixing_before_and_after
+    expected = {"lens": [5, 10, 8], "slots": [*[0] * 5, 3 * 32 + 9, 6 * 32 + 7], "prefixes": [0, 9, 7]}
+    assert before.ask("mixed_tails.resolved", [3, 6], [9, 7]) == expected
+    assert after.ask("mixed_tails.resolved", [3, 6], [9, 7]) == expected

@@ -42,6 +42,15 @@ def test_draft_and_verify_write_where_they_wrote(
     assert after.ask_many("step_inputs.prepared", asked) == before.ask_many("step_inputs.prepared", asked)
 
 
+def test_a_verify_that_the_plan_stream_prepares_does_not_need_what_the_drafts_stream_computes(
+    before_and_after: tuple[DrivenTree, DrivenTree],
+) -> None:
+    # In 0.5.13 and later the plan stream waits for the draft's only with pk-overlap-hook.
+    case = {"rows": [3, 1], "lens": [4, 9], "steps": 3, "topk": 1, "seed": 1}
+    before, after = (tree.ask("step_inputs.prepared", case, plan_stream=True) for tree in before_and_after)
+    assert after == before
+
+
 def test_switched_off_they_look_for_themselves(before_and_after: tuple[DrivenTree, DrivenTree]) -> None:
     before, after = before_and_after
     case = {"rows": [3, 1], "lens": [4, 9], "steps": 3, "topk": 1, "seed": 1}
@@ -64,6 +73,29 @@ def test_a_draft_extend_of_later_trees_is_planned_as_before(
     assert after.ask_many("triton_attention.replays", asked) == before.ask_many(
         "triton_attention.replays", asked
     )
+
+
+@pytest.mark.parametrize("layer", [0, 1, 2])
+def test_a_later_layer_of_a_draft_extends_more_tokens_than_were_drafted(
+    later: tuple[DrivenTree, DrivenTree], layer: int
+) -> None:
+    # With --enable-multi-layer-eagle the tokens before the drafted ones are computed anew.
+    extends = 4 + layer
+    session = {
+        "server": {"context": 64, "requests": 12, "page_size": 1, "draft_tokens": 4},
+        "mode": "extend v2",
+        "graphs": [2, 4],
+        "batches": [
+            {"graph": graph, "rows": [3, 5], "lens": [17, 9], "accepted": [1, 2]}
+            | {"stride": extends, "extends": extends}
+            for graph in (2, 4)
+        ],
+    }
+    before, after = later
+    expected = before.ask("triton_attention.replays", session, mirror=False)
+    assert after.ask("triton_attention.replays", session, mirror=False) == expected
+    # A capture of each graph, and the replays.
+    assert after.ask("triton_attention.fills", session) == (4 if layer == 0 else 2)
 
 
 def test_a_draft_extend_of_later_trees_is_filled_at_once(later: tuple[DrivenTree, DrivenTree]) -> None:

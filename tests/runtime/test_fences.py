@@ -30,6 +30,7 @@ def published(monkeypatch: pytest.MonkeyPatch, **named: Any) -> Callable[[], str
         "attn_backend": backend(),
         "spec_algorithm": SimpleNamespace(is_none=lambda: not draft_extends),
         "token_to_kv_pool": None,
+        "use_ngram_embedding": named.get("embeds_ngrams", False),
     }
     mode = SimpleNamespace(
         is_draft_extend_v2=lambda: draft_extends, is_decode=lambda: named.get("decodes", not draft_extends)
@@ -53,6 +54,13 @@ def published(monkeypatch: pytest.MonkeyPatch, **named: Any) -> Callable[[], str
 def test_an_event_is_waited_for_once(monkeypatch: pytest.MonkeyPatch, draft_extends: bool) -> None:
     waits = published(monkeypatch, draft_extends=draft_extends)
     assert [waits(), waits()] == ["reads", "forward"]
+
+
+def test_a_forward_that_writes_the_sampled_tokens_to_their_requests_rows_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The scheduler writes a prompt to the same row once the request has finished.
+    assert published(monkeypatch, embeds_ngrams=True)() == "forward"
 
 
 @pytest.mark.parametrize("named", [{"decodes": False}, {"backend": Subclass}, {"backend": object}])

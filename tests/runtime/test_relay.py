@@ -21,6 +21,10 @@ class FutureMap:
         self.topk_index_buf[rows] = results.topk_index
 
 
+class Fork(FutureMap):
+    """A fork's map, which may read the rows."""
+
+
 class Stream(torch.cpu.Stream):
     def __init__(self) -> None:
         super().__init__()
@@ -75,6 +79,26 @@ def test_only_another_stream_waits_for_what_it_stores(same: bool) -> None:
 
 def test_a_map_that_does_not_say_whether_the_host_reads_its_rows_has_them_written() -> None:
     future_map: Any = SimpleNamespace(new_seq_lens_buf=torch.zeros(4, dtype=torch.int64))
+    rows = torch.tensor([1, 3])
+    keep_lens(future_map, rows, torch.tensor([5, 7]))
+    assert future_map.new_seq_lens_buf.tolist() == [0, 5, 0, 7]
+    assert kept_lens(future_map, rows).tolist() == [5, 7]
+
+
+def test_a_forks_own_map_has_its_rows_written() -> None:
+    future_map: Any = Fork()
+    future_map.new_seq_lens_buf, future_map.needs_cpu_seq_lens = future_map.topk_index_buf.clone(), False
+    rows, results = torch.tensor([1, 3]), SimpleNamespace(topk_index=torch.tensor([5, 7]))
+    assert not keep_results(future_map, rows, results, torch.ones(2))
+    keep_lens(future_map, rows, torch.tensor([5, 7]))
+    assert future_map.new_seq_lens_buf.tolist() == [0, 5, 0, 7]
+
+
+def test_a_map_that_reads_lengths_for_decodes_beside_a_prefill_has_its_rows_written() -> None:
+    # An earlier version of the patch was in such trees too.
+    future_map: Any = FutureMap()
+    future_map.new_seq_lens_buf, future_map.needs_cpu_seq_lens = future_map.topk_index_buf.clone(), False
+    future_map.resolve_mixed_spec_tails = lambda _: None
     rows = torch.tensor([1, 3])
     keep_lens(future_map, rows, torch.tensor([5, 7]))
     assert future_map.new_seq_lens_buf.tolist() == [0, 5, 0, 7]

@@ -38,6 +38,13 @@ def test_a_verify_of_other_requests_or_tokens_looks_them_up_itself() -> None:
         assert verify_slots(made, 3 if change else 4) is None
 
 
+def test_a_verify_on_another_stream_than_its_draft_looks_them_up_itself() -> None:
+    made = batch()
+    draft_slots(made, POOL, 1, 2, 3)
+    with torch.cpu.stream(torch.cpu.Stream()):
+        assert verify_slots(made, 3) is None
+
+
 @pytest.mark.parametrize(("topk", "tokens"), [(2, 3), (1, None), (1, 0)])
 def test_a_draft_that_is_no_chain_looks_its_slots_up_as_before(topk: int, tokens: int | None) -> None:
     made = batch()

@@ -21,7 +21,14 @@ def checks(reply: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("version", "picked"), [(REFERENCE, "25002"), (REFERENCE, "26824"), ("0.5.13", "28039")]
+    ("version", "picked"),
+    [
+        (REFERENCE, "25002"),
+        (REFERENCE, "26824"),
+        ("0.5.13", "28039"),
+        ("0.5.13", "31090"),
+        ("0.5.14", "31090"),
+    ],
 )
 def test_a_picked_patch_verifies(releases: Releases, tmp_path: Path, version: str, picked: str) -> None:
     tree = releases.copy(version, tmp_path)

@@ -172,18 +172,40 @@ def _arrived(rows: list[int], future_map: Any) -> Any:
     return batch
 
 
-def _scheduler(worker: _Worker) -> Any:
+class _Fork(overlap_utils.FutureMap):
+    """A fork's map, which reads a row once more."""
+
+    def resolve_future(self, batch: Any) -> None:
+        super().resolve_future(batch)
+        self._read(batch)
+
+    def _resolve_spec_extras(self, batch: Any) -> None:
+        super()._resolve_spec_extras(batch)
+        self._read(batch)
+
+    def resolve_seq_lens_cpu(self, batch: Any) -> None:
+        super().resolve_seq_lens_cpu(batch)
+        if batch.spec_info is not None:
+            batch.seq_lens = self.new_seq_lens_buf[batch.spec_info.future_indices]
+
+    def _read(self, batch: Any) -> None:
+        if batch.spec_info is not None:
+            at = batch.spec_info.future_indices
+            batch.spec_info.topk_index = self.topk_index_buf[at if _HAS_POOL else at.indices]
+
+
+def _scheduler(worker: _Worker, kind: Any) -> Any:
     torch.Tensor.record_stream = lambda *_: None  # type: ignore[method-assign]
     torch.cpu.Stream.wait_stream = _wait_stream  # type: ignore[assignment,method-assign]
     overlap_utils.spec_need_hidden_states = lambda: True
     algorithm = SpeculativeAlgorithm.from_string("EAGLE")
     if _HAS_POOL:
         pool = SimpleNamespace(req_to_token=torch.zeros((_SLOTS, 1)))
-        future_map = overlap_utils.FutureMap("cpu", algorithm, pool, needs_cpu_seq_lens=False)
+        future_map = kind("cpu", algorithm, pool, needs_cpu_seq_lens=False)
         event = SimpleNamespace(record=lambda: None, wait=lambda: None)
         future_map.publish_ready = event
     else:
-        future_map = overlap_utils.FutureMap(4, None, 64, "cpu", algorithm)
+        future_map = kind(4, None, 64, "cpu", algorithm)
     made = bare(Scheduler)
     vars(made).update(
         forward_ct=0,
@@ -210,15 +232,15 @@ def _scheduler(worker: _Worker) -> Any:
     return made
 
 
-def steps(acts: list[list[Any]], disable: str = "") -> dict[str, Any]:
-    """Do the acts with one batch.
+def steps(acts: list[list[Any]], disable: str = "", *, fork: bool = False) -> dict[str, Any]:
+    """Do the acts with one batch, on the tree's own future map or on a fork's.
 
     They are ``step``, ``filter`` to rows, ``merge`` with a prefill of more, ``arrive`` of as many that another server
     prefilled, and ``prefill`` apart. Returns what each step found, and the operators that moved rows in each.
     """
     os.environ["PATCHKIT_DISABLE"] = disable
     worker = _Worker(_ForwardStream())
-    scheduler = _scheduler(worker)
+    scheduler = _scheduler(worker, _Fork if fork else overlap_utils.FutureMap)
     free = list(range(1, _SLOTS))
 
     def prefill(count: int) -> _Batch:

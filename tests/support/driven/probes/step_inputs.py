@@ -47,10 +47,11 @@ def _init_new(batch: Any, runner: Any) -> Any:
     )
 
 
-def prepared(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
+def prepared(case: dict[str, Any], disable: str = "", *, plan_stream: bool = False) -> dict[str, Any]:
     """Prepare a draft of ``case["steps"]`` tokens and ``case["topk"]`` branches, then its verify of one token more.
 
-    Returns where each writes and its positions; ``moved`` is how far a draft without a graph counts its positions on.
+    Returns where each writes and its positions. With ``plan_stream`` the verify is prepared on another stream, for
+    which nothing that the draft's stream computed is there yet.
     """
     os.environ["PATCHKIT_DISABLE"] = disable
     forward_batch_info.ForwardBatch.init_new = staticmethod(_init_new)
@@ -97,11 +98,17 @@ def prepared(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
     batch.spec_info = verify_input
     _interpreted()
     target = SimpleNamespace(model_runner=runner)
-    if hasattr(verify_input, "prepare_for_v2_verify"):
-        verify, _ = verify_input.prepare_for_v2_verify(pool, batch, target)
-    else:
-        _no_states()
-        verify, _ = eagle_utils.eagle_prepare_for_verify(verify_input, pool, batch, target)
+    stream: Any = torch.cpu.current_stream()
+    if plan_stream:
+        stream = torch.cpu.Stream()
+        computed = draft.out_cache_loc.untyped_storage()
+        torch.empty(0, dtype=torch.int64).set_(computed).zero_()
+    with torch.cpu.stream(stream):
+        if hasattr(verify_input, "prepare_for_v2_verify"):
+            verify, _ = verify_input.prepare_for_v2_verify(pool, batch, target)
+        else:
+            _no_states()
+            verify, _ = eagle_utils.eagle_prepare_for_verify(verify_input, pool, batch, target)
     told["verify"] = {name: getattr(verify, name).tolist() for name in _SAYS}
     return told
 

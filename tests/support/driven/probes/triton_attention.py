@@ -97,7 +97,8 @@ def extended(kind: str, mode: str, disable: str = "") -> dict[str, bool]:
 def replays(session: dict[str, Any], mirror: bool, disable: str = "") -> list[dict[str, Any]]:
     """Capture a graph of each size, then replay the batches, and return what the graphs' buffers hold.
 
-    ``disable`` names patches that are off.
+    ``disable`` names patches that are off. In later trees a draft-extend says how many tokens of a length it
+    ``extends``, once its graph is replayed.
     """
     os.environ["PATCHKIT_DISABLE"] = disable
     server, mode, graphs = session["server"], session["mode"], session["graphs"]
@@ -116,6 +117,9 @@ def replays(session: dict[str, Any], mirror: bool, disable: str = "") -> list[di
         bs = batch["graph"]
         state = backends.GraphInputs(backend, largest, batch)
         reads = backends.HostReads()
+        spec = backends.spec_info(mode, accepted=batch["accepted"], stride=batch["stride"])
+        if "extends" in batch:
+            spec.extend_seq_lens_tensor = torch.full((bs,), batch["extends"], dtype=torch.int32)
         with reads:
             backends.replay(
                 backend,
@@ -125,7 +129,7 @@ def replays(session: dict[str, Any], mirror: bool, disable: str = "") -> list[di
                 lens=state.lens[:bs],
                 lens_cpu=state.lens_cpu[:bs] if mirror else None,
                 total=state.total if mirror else None,
-                spec=backends.spec_info(mode, accepted=batch["accepted"], stride=batch["stride"]),
+                spec=spec,
             )
         offsets = {
             name: value[: bs + 1]
