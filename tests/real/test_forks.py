@@ -581,3 +581,35 @@ def test_prefill_graphs_whose_runner_has_its_next_name_no_longer_count_in_the_de
     assert "patchkit_api.decide_with_piecewise_graphs(" in decides
     assert "TC_PIECEWISE" not in decides
     assert make_plan(after(plan), freed).changes == ()
+
+
+# ---- what a draft takes along ------------------------------------------------------------------------------------
+
+DRAFT_GRAPH = "srt/speculative/eagle_draft_cuda_graph_runner.py::EAGLEDraftCudaGraphRunner.replay"
+COPIES_OF_GRAPHS = tuple(patch for patch in PATCHES if patch.id == "28465")
+SLOTS = "$buffers.out_cache_loc[:$slots].copy_($batch.out_cache_loc)"
+CHOSEN = "own_slots = $batch.spec_info.own_slots if $batch.spec_info.own_slots is not None else $batch.out_cache_loc"
+
+
+def test_a_draft_whose_slots_the_fork_chooses_first_gets_its_copies_together_below_that(
+    release: Tree,
+) -> None:
+    own = "$buffers.out_cache_loc[:$slots].copy_(own_slots)"
+    fork = rewritten(release, Edit(at=DRAFT_GRAPH, find=SLOTS, code=f"{CHOSEN}\n{own}"))
+    plan = make_plan(fork, COPIES_OF_GRAPHS)
+    assert status_of(plan, "28465").state is State.PENDING, reasons(plan)
+    changed = (after(plan).read(DRAFT_GRAPH.partition("::")[0]) or b"").decode()
+    above, _, below = changed.partition("own_slots = ")
+    assert "copy_together(" not in above
+    assert ", own_slots)," in below.partition("copy_together(")[2]
+    assert make_plan(after(plan), COPIES_OF_GRAPHS).changes == ()
+
+
+@pytest.mark.parametrize("between", ["$buffers.seq_lens.clamp_(min=1)", "self.arrange($batch)"])
+def test_a_draft_whose_copies_would_move_past_their_own_buffers_is_a_conflict(
+    release: Tree, between: str
+) -> None:
+    fork = rewritten(release, Edit(at=DRAFT_GRAPH, find=SLOTS, code=f"{between}\n{SLOTS}"))
+    status = status_of(make_plan(fork, COPIES_OF_GRAPHS), "28465")
+    assert status.state is State.CONFLICT
+    assert "is in between and uses what the edit moves" in status.reason
