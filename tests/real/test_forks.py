@@ -613,3 +613,26 @@ def test_a_draft_whose_copies_would_move_past_their_own_buffers_is_a_conflict(
     status = status_of(make_plan(fork, COPIES_OF_GRAPHS), "28465")
     assert status.state is State.CONFLICT
     assert "is in between and uses what the edit moves" in status.reason
+
+
+LOGITS = {
+    "softmax": (REFERENCE, "$probs = torch.softmax($output.next_token_logits, dim=-1)", State.PENDING),
+    "argmax": (
+        "0.5.14",
+        "$tokens = torch.argmax($output.next_token_logits, dim=-1, keepdim=True)",
+        State.UPSTREAM,
+    ),
+}
+
+
+@pytest.mark.parametrize("form", LOGITS)
+def test_the_top_k_of_logits_that_the_fork_has_named_is_found(releases: Releases, form: str) -> None:
+    version, usual, expected = LOGITS[form]
+    own = f"own_logits = self.rows($output)\n{usual.replace('$output.next_token_logits', 'own_logits')}"
+    at = "srt/speculative/eagle_worker_v2.py::EagleDraftWorker.draft_forward"
+    fork = rewritten(releases.tree(version), Edit(at=at, find=usual, code=own))
+    top_k = tuple(patch for patch in PATCHES if patch.id == "26397")
+    plan = make_plan(fork, top_k)
+    assert status_of(plan, "26397").state is expected, reasons(plan)
+    assert make_plan(after(plan), top_k).changes == ()
+    assert bool(plan.changes) is (expected is State.PENDING)
