@@ -636,3 +636,31 @@ def test_the_top_k_of_logits_that_the_fork_has_named_is_found(releases: Releases
     assert status_of(plan, "26397").state is expected, reasons(plan)
     assert make_plan(after(plan), top_k).changes == ()
     assert bool(plan.changes) is (expected is State.PENDING)
+
+
+# ---- a mask that the fork fills only where it is read ------------------------------------------------------------
+
+BUILT = "build_tree_kernel_efficient($a, $b, $c, $d, $e, $f, $g, $h, $i, $mode, $j, $k)"
+ENDS = {
+    "in-the-draft": (REFERENCE, "srt/speculative/eagle_worker_v2.py::EagleDraftWorker.draft"),
+    "at-the-end": ("0.5.16", "srt/speculative/eagle_worker_common.py::build_eagle_verify_input"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_fork_that_fills_a_mask_only_where_it_is_read_gets_the_small_one(
+    releases: Releases, end: str
+) -> None:
+    version, at = ENDS[end]
+    own = f"{BUILT[:-1]}, fill_prefix_mask=self.reads_mask)"
+    fork = rewritten(releases.tree(version), Edit(at=at, find=BUILT, code=own))
+    names = {"26128", "26738", "pk-mirror-guards", "26824", "32886"}
+    masks = tuple(patch for patch in PATCHES if patch.id in names)
+    plan = make_plan(fork, masks)
+    assert status_of(plan, "32886").state is State.PENDING, reasons(plan)
+    changed = (after(plan).read(at.partition("::")[0]) or b"").decode()
+    (call,) = (part for part in changed.split("build_tree_kernel_efficient(") if "self.reads_mask" in part)
+    given = call.partition("fill_prefix_mask")[0].split()
+    assert "mask_mode," in given
+    assert "tree_mask_mode" not in " ".join(given)
+    assert make_plan(after(plan), masks).changes == ()
