@@ -664,3 +664,29 @@ def test_a_fork_that_fills_a_mask_only_where_it_is_read_gets_the_small_one(
     assert "mask_mode," in given
     assert "tree_mask_mode" not in " ".join(given)
     assert make_plan(after(plan), masks).changes == ()
+
+
+# ---- an event, and a decision, that the fork has otherwise -------------------------------------------------------
+
+
+def test_a_wait_for_the_verify_by_a_local_comes_only_where_the_mirror_is_needed(release: Tree) -> None:
+    at = "srt/managers/schedule_batch.py::ScheduleBatch.maybe_wait_verify_done"
+    own = "verify_done = $input.verify_done\nverify_done.synchronize()"
+    fork = rewritten(release, Edit(at=at, find="$input.verify_done.synchronize()", code=own))
+    plan = make_plan(fork, MIRROR)
+    assert reasons(plan) == {"26128": ""}
+    changed = (after(plan).read(at.partition("::")[0]) or b"").decode()
+    assert "patchkit_api.await_event(verify_done, on_host=self.needs_cpu_seq_lens)" in changed
+    assert make_plan(after(plan), MIRROR).changes == ()
+
+
+def test_a_backend_that_decides_in_its_constructor_keeps_its_own_way(release: Tree) -> None:
+    init = f"{FLASH}.__init__"
+    decides = "self.needs_cpu_seq_lens = not $runner.device_lens and not $runner.is_block_draft"
+    size = "self.page_size = $runner.page_size"
+    fork = rewritten(release, Edit(at=init, find=size, code=f"{size}\n{decides}"))
+    plan = make_plan(fork, PATCHES)
+    assert [status.patch.id for status in plan.patches if status.state is State.CONFLICT] == [], reasons(plan)
+    status = status_of(plan, "31364")
+    assert status.state is State.NOT_APPLICABLE
+    assert status.reason == "the backend decides in its constructor whether it reads the mirror"
