@@ -690,3 +690,38 @@ def test_a_backend_that_decides_in_its_constructor_keeps_its_own_way(release: Tr
     status = status_of(plan, "31364")
     assert status.state is State.NOT_APPLICABLE
     assert status.reason == "the backend decides in its constructor whether it reads the mirror"
+
+
+# ---- forms from before the first supported release ---------------------------------------------------------------
+
+DRAFT_EXTEND_GRAPH = (
+    "srt/speculative/eagle_draft_extend_cuda_graph_runner.py::EAGLEDraftExtendCudaGraphRunner"
+)
+FORMER = {
+    "28465": Edit(
+        at=f"{DRAFT_EXTEND_GRAPH}.replay",
+        find="if $counts.num_correct_drafts is not None:\n    ...",
+        code="if $counts.accept_length is not None:\n"
+        "    self.buffers.accept_length[:raw_bs].copy_($counts.accept_length)",
+    ),
+    "28782": Edit(
+        at=f"{DRAFT_EXTEND_GRAPH}.__init__",
+        find="self.speculative_num_steps = $args.speculative_num_steps if $steps is None else $steps",
+        code="self.speculative_num_steps = $args.speculative_num_steps",
+    ),
+    "pk-fa3-verify-schedule": Edit(
+        at=f"{FLASH}.forward_extend",
+        find="$result = $attend(..., q=$rows, page_table=$table, out=$out)",
+        code="$result = $attend(q=$rows, page_table=$table)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMER)
+def test_a_site_as_it_was_before_the_first_supported_release_is_said_to_be_that(
+    release: Tree, name: str
+) -> None:
+    plan = make_plan(rewritten(release, FORMER[name]), PATCHES)
+    status = status_of(plan, name)
+    assert status.state is State.NOT_APPLICABLE, status.reason
+    assert "trees before 0.5.11" in status.reason
