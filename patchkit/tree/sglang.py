@@ -62,8 +62,11 @@ def metadata_version(content: bytes) -> str | None:
 
 
 def is_later(read: Callable[[str], bytes | None]) -> bool:
-    """Return whether a tree has files that no release before the first supported one has."""
-    return any(read(file) is not None for file in _SINCE)
+    """Return whether a tree has files that no release before the first supported one has.
+
+    One alone may be a change that a fork of an older release took from upstream.
+    """
+    return sum(read(file) is not None for file in _SINCE) > 1
 
 
 def is_serving(read: Callable[[str], bytes | None]) -> bool:

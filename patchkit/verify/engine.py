@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import time
 from collections import Counter
 from dataclasses import replace
@@ -89,5 +90,9 @@ def _new(check: Check, subject: Subject, found: CheckOutcome) -> CheckOutcome:
     return replace(found, findings=tuple(new), notes=(*found.notes, *notes))
 
 
+_LINE = re.compile(r"(?<=\.py):\d+\b")
+
+
 def _said(finding: Finding) -> tuple[str, ...]:
-    return (*finding.fingerprint, finding.message)
+    # A message may name a line, which edits above it move.
+    return (*finding.fingerprint, _LINE.sub("", finding.message))

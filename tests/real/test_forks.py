@@ -582,3 +582,147 @@ def test_prefill_graphs_whose_runner_has_its_next_name_no_longer_count_in_the_de
     assert "patchkit_api.decide_with_piecewise_graphs(" in decides
     assert "TC_PIECEWISE" not in decides
     assert make_plan(after(plan), freed).changes == ()
+
+
+# ---- what a draft takes along ------------------------------------------------------------------------------------
+
+DRAFT_GRAPH = "srt/speculative/eagle_draft_cuda_graph_runner.py::EAGLEDraftCudaGraphRunner.replay"
+COPIES_OF_GRAPHS = tuple(patch for patch in PATCHES if patch.id == "28465")
+SLOTS = "$buffers.out_cache_loc[:$slots].copy_($batch.out_cache_loc)"
+CHOSEN = "own_slots = $batch.spec_info.own_slots if $batch.spec_info.own_slots is not None else $batch.out_cache_loc"
+
+
+def test_a_draft_whose_slots_the_fork_chooses_first_gets_its_copies_together_below_that(
+    release: Tree,
+) -> None:
+    own = "$buffers.out_cache_loc[:$slots].copy_(own_slots)"
+    fork = rewritten(release, Edit(at=DRAFT_GRAPH, find=SLOTS, code=f"{CHOSEN}\n{own}"))
+    plan = make_plan(fork, COPIES_OF_GRAPHS)
+    assert status_of(plan, "28465").state is State.PENDING, reasons(plan)
+    changed = (after(plan).read(DRAFT_GRAPH.partition("::")[0]) or b"").decode()
+    above, _, below = changed.partition("own_slots = ")
+    assert "copy_together(" not in above
+    assert ", own_slots)," in below.partition("copy_together(")[2]
+    assert make_plan(after(plan), COPIES_OF_GRAPHS).changes == ()
+
+
+@pytest.mark.parametrize("between", ["$buffers.seq_lens.clamp_(min=1)", "self.arrange($batch)"])
+def test_a_draft_whose_copies_would_move_past_their_own_buffers_is_a_conflict(
+    release: Tree, between: str
+) -> None:
+    fork = rewritten(release, Edit(at=DRAFT_GRAPH, find=SLOTS, code=f"{between}\n{SLOTS}"))
+    status = status_of(make_plan(fork, COPIES_OF_GRAPHS), "28465")
+    assert status.state is State.CONFLICT
+    assert "is in between and uses what the edit moves" in status.reason
+
+
+LOGITS = {
+    "softmax": (REFERENCE, "$probs = torch.softmax($output.next_token_logits, dim=-1)", State.PENDING),
+    "argmax": (
+        "0.5.14",
+        "$tokens = torch.argmax($output.next_token_logits, dim=-1, keepdim=True)",
+        State.UPSTREAM,
+    ),
+}
+
+
+@pytest.mark.parametrize("form", LOGITS)
+def test_the_top_k_of_logits_that_the_fork_has_named_is_found(releases: Releases, form: str) -> None:
+    version, usual, expected = LOGITS[form]
+    own = f"own_logits = self.rows($output)\n{usual.replace('$output.next_token_logits', 'own_logits')}"
+    at = "srt/speculative/eagle_worker_v2.py::EagleDraftWorker.draft_forward"
+    fork = rewritten(releases.tree(version), Edit(at=at, find=usual, code=own))
+    top_k = tuple(patch for patch in PATCHES if patch.id == "26397")
+    plan = make_plan(fork, top_k)
+    assert status_of(plan, "26397").state is expected, reasons(plan)
+    assert make_plan(after(plan), top_k).changes == ()
+    assert bool(plan.changes) is (expected is State.PENDING)
+
+
+# ---- a mask that the fork fills only where it is read ------------------------------------------------------------
+
+BUILT = "build_tree_kernel_efficient($a, $b, $c, $d, $e, $f, $g, $h, $i, $mode, $j, $k)"
+ENDS = {
+    "in-the-draft": (REFERENCE, "srt/speculative/eagle_worker_v2.py::EagleDraftWorker.draft"),
+    "at-the-end": ("0.5.16", "srt/speculative/eagle_worker_common.py::build_eagle_verify_input"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_fork_that_fills_a_mask_only_where_it_is_read_gets_the_small_one(
+    releases: Releases, end: str
+) -> None:
+    version, at = ENDS[end]
+    own = f"{BUILT[:-1]}, fill_prefix_mask=self.reads_mask)"
+    fork = rewritten(releases.tree(version), Edit(at=at, find=BUILT, code=own))
+    names = {"26128", "26738", "pk-mirror-guards", "26824", "32886"}
+    masks = tuple(patch for patch in PATCHES if patch.id in names)
+    plan = make_plan(fork, masks)
+    assert status_of(plan, "32886").state is State.PENDING, reasons(plan)
+    changed = (after(plan).read(at.partition("::")[0]) or b"").decode()
+    (call,) = (part for part in changed.split("build_tree_kernel_efficient(") if "self.reads_mask" in part)
+    given = call.partition("fill_prefix_mask")[0].split()
+    assert "mask_mode," in given
+    assert "tree_mask_mode" not in " ".join(given)
+    assert make_plan(after(plan), masks).changes == ()
+
+
+# ---- an event, and a decision, that the fork has otherwise -------------------------------------------------------
+
+
+def test_a_wait_for_the_verify_by_a_local_comes_only_where_the_mirror_is_needed(release: Tree) -> None:
+    at = "srt/managers/schedule_batch.py::ScheduleBatch.maybe_wait_verify_done"
+    own = "verify_done = $input.verify_done\nverify_done.synchronize()"
+    fork = rewritten(release, Edit(at=at, find="$input.verify_done.synchronize()", code=own))
+    plan = make_plan(fork, MIRROR)
+    assert reasons(plan) == {"26128": ""}
+    changed = (after(plan).read(at.partition("::")[0]) or b"").decode()
+    assert "patchkit_api.await_event(verify_done, on_host=self.needs_cpu_seq_lens)" in changed
+    assert make_plan(after(plan), MIRROR).changes == ()
+
+
+def test_a_backend_that_decides_in_its_constructor_keeps_its_own_way(release: Tree) -> None:
+    init = f"{FLASH}.__init__"
+    decides = "self.needs_cpu_seq_lens = not $runner.device_lens and not $runner.is_block_draft"
+    size = "self.page_size = $runner.page_size"
+    fork = rewritten(release, Edit(at=init, find=size, code=f"{size}\n{decides}"))
+    plan = make_plan(fork, PATCHES)
+    assert [status.patch.id for status in plan.patches if status.state is State.CONFLICT] == [], reasons(plan)
+    status = status_of(plan, "31364")
+    assert status.state is State.NOT_APPLICABLE
+    assert status.reason == "the backend decides in its constructor whether it reads the mirror"
+
+
+# ---- forms from before the first supported release ---------------------------------------------------------------
+
+DRAFT_EXTEND_GRAPH = (
+    "srt/speculative/eagle_draft_extend_cuda_graph_runner.py::EAGLEDraftExtendCudaGraphRunner"
+)
+FORMER = {
+    "28465": Edit(
+        at=f"{DRAFT_EXTEND_GRAPH}.replay",
+        find="if $counts.num_correct_drafts is not None:\n    ...",
+        code="if $counts.accept_length is not None:\n"
+        "    self.buffers.accept_length[:raw_bs].copy_($counts.accept_length)",
+    ),
+    "28782": Edit(
+        at=f"{DRAFT_EXTEND_GRAPH}.__init__",
+        find="self.speculative_num_steps = $args.speculative_num_steps if $steps is None else $steps",
+        code="self.speculative_num_steps = $args.speculative_num_steps",
+    ),
+    "pk-fa3-verify-schedule": Edit(
+        at=f"{FLASH}.forward_extend",
+        find="$result = $attend(..., q=$rows, page_table=$table, out=$out)",
+        code="$result = $attend(q=$rows, page_table=$table)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMER)
+def test_a_site_as_it_was_before_the_first_supported_release_is_said_to_be_that(
+    release: Tree, name: str
+) -> None:
+    plan = make_plan(rewritten(release, FORMER[name]), PATCHES)
+    status = status_of(plan, name)
+    assert status.state is State.NOT_APPLICABLE, status.reason
+    assert "trees before 0.5.11" in status.reason

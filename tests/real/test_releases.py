@@ -753,6 +753,15 @@ def test_a_fork_of_an_old_release_is_too_old_although_its_sites_are_there(
     assert fingerprints(tree.package) == before
 
 
+def test_a_fork_of_an_old_release_that_took_one_later_change_is_too_old(
+    releases: Releases, tmp_path: Path
+) -> None:
+    tree = numbered(releases.copy(REFERENCE, tmp_path), "0.5.9", later=False)
+    for file in LATER:
+        plan = make_plan(OverlayTree(tree, {file: b""}), PATCHES)
+        assert {status.reason for status in plan.patches} == {too_old("0.5.9")}
+
+
 def test_a_fork_of_an_old_release_that_no_version_tells_is_too_old_by_its_files(
     releases: Releases, tmp_path: Path
 ) -> None:
