@@ -104,7 +104,7 @@ def _checked(
     if patch not in patches.ids and patch in recorded(tree):
         raise UsageError(
             f"{patch} left no conflict {edit!r} in {tree.package}",
-            advice=f"patchkit status {tree.root} lists the conflicts",
+            advice=f"patchkit status {tree.argument} lists the conflicts",
         )
     named = patches.get(patch)
     _require_edit(named, edit)
@@ -181,7 +181,7 @@ def _resolve_ported(tree: ReadTree, file: str, patch: str, edit: str) -> Resolve
         raise ConflictError(
             f"the conflict of {patch} {edit} and the code around it are not in the file",
             where=file,
-            advice=f"there is nothing to record; patchkit status {tree.root} lists the conflicts",
+            advice=f"there is nothing to record; patchkit status {tree.argument} lists the conflicts",
         )
     return ResolveResult(recorded=True, remembered=False, ported=True)
 
@@ -261,7 +261,7 @@ def _status_of(
     if not found:
         raise ConflictError(
             f"{patch} {edit} does not apply to this tree: {status.reason or 'the edit is for another shape'}",
-            advice=f"patchkit status {tree.root} shows the state of {patch}",
+            advice=f"patchkit status {tree.argument} shows the state of {patch}",
         )
     return next((each for each in found if not _is_in_place(each)), found[0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ def refs(repository: Path, patterns: Sequence[str]) -> tuple[Ref, ...]:
             more = "; ".join(left_out(repository, [pattern]))
             raise UsageError(
                 f"{repository}: --refs {pattern} matches nothing",
-                advice=more or f"git -C {repository} for-each-ref lists its refs",
+                advice=more or f"git -C {shlex.quote(str(repository))} for-each-ref lists its refs",
             )
         found |= {name: ref for name, ref in named.items() if name not in found}
     return tuple(found.values())

@@ -106,7 +106,7 @@ def _is_of_move(store: Store) -> bool:
 
 
 def _again(tree: CheckoutTree) -> str:
-    return f"then run patchkit apply --continue {tree.root} again"
+    return f"then run patchkit apply --continue {tree.argument} again"
 
 
 def _require_no_lock(tree: CheckoutTree, top: Path) -> None:

@@ -289,7 +289,7 @@ def _move(tree: CheckoutTree, there: Linked, last: str, why: str) -> None:
     elif done.returncode not in (0, 2):
         raise UnfinishedError(
             f"git was interrupted while it moved {top} ({said(done)})",
-            advice=f"run patchkit apply --continue {tree.root}, which restores its files",
+            advice=f"run patchkit apply --continue {tree.argument}, which restores its files",
         )
     if done.returncode != 0 and asked(top, "rev-parse", "HEAD") != base:
         raise _has_moved(top)

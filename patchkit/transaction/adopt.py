@@ -82,12 +82,14 @@ def adopt(
         except UnfinishedError:
             raise
         except BaseException:
-            half = f"the ledger is partly written; run patchkit apply --continue {tree.root}"
+            half = f"the ledger is partly written; run patchkit apply --continue {tree.argument}"
             with refusing(tree, half, UnfinishedError):
                 store.unstage()
                 store.end()
             raise
-    advice = f"everything is committed; run patchkit apply --continue {tree.root}, which writes the ledger"
+    advice = (
+        f"everything is committed; run patchkit apply --continue {tree.argument}, which writes the ledger"
+    )
     with refusing(tree, advice, UnfinishedError):
         store.publish()
         store.end()

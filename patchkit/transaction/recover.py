@@ -49,7 +49,7 @@ def recover(tree: CheckoutTree, *, back: bool = False) -> Recovery:
                 if back and all(swap.states()[0] is FileState.AFTER for swap in write.swaps):
                     raise TreeError(
                         f"all files of the write to {tree.package} are already written",
-                        advice=f"patchkit apply --continue {tree.root}, then patchkit revert",
+                        advice=f"patchkit apply --continue {tree.argument}, then patchkit revert",
                     )
                 _require_undoable(store, write)
                 _undo(write)
@@ -112,6 +112,4 @@ def _undo(write: Write) -> None:
 
 
 def _advice(write: Write) -> str:
-    return (
-        f"the write is still interrupted; fix the cause and run patchkit apply --continue {write.tree.root}"
-    )
+    return f"the write is still interrupted; fix the cause and run patchkit apply --continue {write.tree.argument}"

@@ -206,7 +206,7 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
                 return file
     raise ConflictError(
         f"{tree.package} has no conflict markers of {patch} {edit}",
-        advice=f"patchkit status {tree.root} lists the conflicts",
+        advice=f"patchkit status {tree.argument} lists the conflicts",
     )
 
 

@@ -40,7 +40,7 @@ def require_settled(tree: CheckoutTree) -> None:
     if Store(tree.package).pending:
         raise TreeError(
             f"a write to {tree.package} is running or was interrupted",
-            advice=f"if no other patchkit is running, run patchkit apply --continue {tree.root}",
+            advice=f"if no other patchkit is running, run patchkit apply --continue {tree.argument}",
         )
 
 
@@ -316,7 +316,7 @@ def write_all(
 
 def clean_up(write: Write) -> None:
     """Delete the old contents beside the files, and the journal. Raise UnfinishedError if the system refuses."""
-    advice = f"all files are written; run patchkit apply --continue {write.tree.root}"
+    advice = f"all files are written; run patchkit apply --continue {write.tree.argument}"
     with refusing(write.tree, advice, UnfinishedError):
         for swap in write.swaps:
             swap.settle()
@@ -326,7 +326,7 @@ def clean_up(write: Write) -> None:
 
 def _roll_back(write: Write, begun: Sequence[Swap], before: Ledger) -> None:
     store = write.store
-    advice = f"the write is interrupted; run patchkit apply --continue {write.tree.root}"
+    advice = f"the write is interrupted; run patchkit apply --continue {write.tree.argument}"
     with refusing(write.tree, advice, UnfinishedError):
         for swap in reversed(begun):
             swap.undo()

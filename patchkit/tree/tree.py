@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import posixpath
+import shlex
 import stat
 import sys
 from contextlib import contextmanager
@@ -71,6 +72,11 @@ class CheckoutTree:
     def package_label(self) -> str:
         """The package folder's path."""
         return str(self.package)
+
+    @property
+    def argument(self) -> str:
+        """The tree as an argument of a command in a shell."""
+        return shlex.quote(str(self.root))
 
     @cached_property
     def version(self) -> str | None:
@@ -220,7 +226,8 @@ def open_tree(path: Path) -> CheckoutTree:
     if _is_bare(top):
         raise TreeError(
             f"{path} is a bare repository, which has no files",
-            advice=f"run patchkit matrix {path} --refs HEAD to read its objects, or name a checkout or worktree of it",
+            advice=f"run patchkit matrix {shlex.quote(str(path))} --refs HEAD to read its objects, or name a checkout "
+            "or worktree of it",
         )
     raise TreeError(
         f"{path} is not an sglang tree: it has neither python/sglang nor sglang",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -910,3 +912,16 @@ def test_a_word_taken_by_hand_is_shared_as_a_way_that_can_be_checked(
     assert (told["state"], told["reason"]) == ("applied", "")
     run("revert", tmp_path / "clone", "--patches", tmp_path / "shared")
     assert git(tmp_path / "clone", "status", "--short") == ""
+
+
+def test_a_command_in_a_refusal_runs_as_it_is_printed(checkout: CheckoutTree, tmp_path: Path) -> None:
+    tree = open_tree(checkout.root.rename(tmp_path / "our fork"))
+    marked(tree)
+    said = run("verify", tree.root, code=4).stderr
+    leave = re.search(r"; patchkit (resolve .*) leaves the edit out", said)
+    back = re.search(r"; patchkit (revert .*) reverts all patches", said)
+    assert leave is not None
+    assert back is not None
+    run(*shlex.split(leave[1]))
+    run(*shlex.split(back[1]))
+    assert git(tree.root, "status", "--porcelain") == ""
