@@ -262,7 +262,7 @@ def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: 
 
     In a tree with none of the patch's shapes, ``closely`` evaluates the edits of the closest shape, so that the
     conflicting ones are named. ``certain`` does so too, and makes those edits of a conflicting patch whose sites are
-    unambiguous.
+    unambiguous. So does a comment of the patch in the tree: its edits there were made for that shape.
     """
     unmet = next((fact for fact in patch.applies_when if not space.holds(fact)), None)
     if unmet is not None:
@@ -273,8 +273,9 @@ def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: 
     evaluation = _Evaluation(space, patch, pristine, has_landed)
     shapes = _shapes(space, patch)
     is_shapeless = bool(patch.any_shape_of) and not shapes & set(patch.any_shape_of)
+    is_there = is_shapeless and evaluation.is_signed
     if is_shapeless:
-        shapes |= evaluation.assumed if closely or certain else frozenset()
+        shapes |= evaluation.assumed if closely or certain or is_there else frozenset()
         if not shapes & set(patch.any_shape_of):
             return evaluation.without_a_shape(is_close=bool(evaluation.assumed) and not (closely or certain))
     statuses = []
@@ -284,9 +285,10 @@ def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: 
         if certain and status.state is State.CONFLICT and not spec.kind.makes_file:
             _bring_imports(space, spec, status.file)
     is_stuck = any(status.state is State.CONFLICT for status in statuses)
-    if (is_stuck and not certain) or (is_shapeless and not is_stuck):
+    is_guess = is_shapeless and not is_there and not is_stuck
+    if (is_stuck and not certain) or is_guess:
         space.edited = before
-    if is_shapeless and not is_stuck:
+    if is_guess:
         return evaluation.without_a_shape()
     if not statuses and has_landed:
         reason = "the tree has upstream's change in part, and this patch makes none of the rest"
@@ -315,6 +317,12 @@ class _Evaluation:
         """The closest shape for a tree that has none of the patch's."""
         return _assumed(self.pristine, self.patch)
 
+    @property
+    def is_signed(self) -> bool:
+        """Whether a file that the patch may change has a comment of it."""
+        files = {file for edit in self.patch.edits for file in edit.files}
+        return _is_signed(self.pristine, files, marker(self.patch).encode())
+
     def without_a_shape(self, *, is_close: bool = False) -> PatchStatus:
         """Return the conflict status for a tree that has none of the patch's shapes."""
         reason = _shapeless(self.pristine, self.patch, is_close=is_close)
@@ -322,9 +330,7 @@ class _Evaluation:
 
     def edits(self, shapes: frozenset[str]) -> list[Edit]:
         """Return the edits for a tree with these shapes, each with its file."""
-        files = {file for edit in self.patch.edits for file in edit.files}
-        sign = marker(self.patch).encode()
-        is_upstreams = self.has_landed and not _is_signed(self.pristine, files, sign)
+        is_upstreams = self.has_landed and not self.is_signed
         counting = [
             spec
             for spec in self.patch.edits

@@ -78,6 +78,35 @@ def test_a_conflict_is_finished_on_one_branch_and_taken_on_the_next(
     assert without_ledger(fingerprints(one)) == without_ledger(before)
 
 
+def test_a_conflict_at_the_site_that_tells_the_trees_shape_is_finished_by_hand(
+    releases: Releases, tmp_path: Path
+) -> None:
+    root = releases.copy(REFERENCE, tmp_path / "fork").root
+    (path,) = root.rglob(FILE)
+    text = path.read_text()
+    sites = (COPY, "batch.seq_lens_sum = batch.seq_lens_cpu.sum().item()")
+    lines = [line for line in text.splitlines(keepends=True) if line.strip() in sites]
+    assert len(lines) == 2
+    own = f"{lines[0].removesuffix(lines[0].lstrip())}self.take_lengths(batch)\n"
+    path.write_text(text.replace("".join(lines), own))
+    before = fingerprints(root)
+    run("apply", root, "26128", "--only", code=3)
+    left = answer("apply", root, "26128", "--only", "--markers", code=1)["markers"]
+    assert {each["file"] for each in left} == {FILE}
+    while "<<<<<<<" in (marked := path.read_text()):
+        head, _, rest = marked.partition("<<<<<<<")
+        indent = own.removesuffix(own.lstrip())
+        done = f"if batch.needs_cpu_seq_lens:\n{indent}    self.take_lengths(batch)\n"
+        tail = rest.partition(">>>>>>>")[2].partition("\n")[2]
+        path.write_text(head.rstrip(" ") + indent + done + tail)
+    for each in left:
+        answer("resolve", root, "26128", each["edit"], "--accept")
+    assert states_in(answer("status", root))["26128"] == "applied"
+    assert answer("apply", root, "26128", "--only")["changed_files"] == []
+    run("revert", root)
+    assert without_ledger(fingerprints(root)) == without_ledger(before)
+
+
 RUNNER = "srt/speculative/eagle_draft_cuda_graph_runner.py"
 TOPK = "forward_batch.spec_info.topk_p"
 FOUND = f"draft is not in place: expected `$batch.spec_info.topk_p`, found `{TOPK}.clamp(0, 1)`"
