@@ -109,6 +109,7 @@ def with_bonus(drafts: torch.Tensor) -> torch.Tensor:
         room.lens, head, made.tokens, drafts, made.bonus, made.lens_after, made.last, made.wide_tokens
     )
     setattr(made.accepted, _OUTCOME, outcome)
+    setattr(made.bonus, _OUTCOME, made.wide_bonus)
     stride = made.tokens.shape[0] // drafts.shape[0]
     stream = current_stream(drafts.device)
     extend = _Extend(stream, stride, made.prefixes, made.extends, made.starts, made.extended, made.positions)
@@ -131,6 +132,12 @@ def chain_bonus_tokens(accept_lens: torch.Tensor) -> torch.Tensor | None:
     """Return the bonus tokens (int32, [requests]) of a verified chain, else None. Source: pk-verify-outputs."""
     outcome = _outcome(accept_lens)
     return None if outcome is None else outcome.bonus
+
+
+def bonus_as(bonus: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return bonus tokens, integer, [requests], as ``dtype``; a verified chain's are there in both widths."""
+    wide: torch.Tensor | None = getattr(bonus, _OUTCOME, None)
+    return wide if wide is not None and wide.dtype == dtype else bonus.to(dtype)
 
 
 def correct_drafts(accept_lens: torch.Tensor) -> torch.Tensor:
@@ -205,5 +212,6 @@ def copy_outputs(result: StepResult) -> bool:
     if accepted is None or outcome is None or outcome.tokens is not result.next_token_ids:
         return False
     head = outcome.head.to("cpu", non_blocking=True)
-    result.next_token_ids, result.accept_lens = head.split((outcome.tokens.shape[0], accepted.shape[0]))
+    sizes = (outcome.tokens.shape[0], accepted.shape[0])
+    result.next_token_ids, result.accept_lens = head.split_with_sizes(sizes)
     return True
