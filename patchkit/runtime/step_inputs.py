@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from ..backends.step_slots import slots_ahead
-from .streams import current_stream
+from .streams import here
 from .switches import disabled
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class _Found(NamedTuple):
 
 
 class _Filled(NamedTuple):
-    stream: torch.Stream
+    stream: object
     input_ids: torch.Tensor
     positions: torch.Tensor
 
@@ -80,7 +80,7 @@ def verify_slots(batch: StepBatch, tokens: int) -> torch.Tensor | None:
 def mark_filled(batch: StepInput) -> None:
     """Note that a graph's inputs were filled from ``batch`` on the current stream. Source: pk-step-inputs."""
     if not disabled("pk-step-inputs"):
-        filled = _Filled(current_stream(batch.input_ids.device), batch.input_ids, batch.positions)
+        filled = _Filled(here(batch.input_ids.device), batch.input_ids, batch.positions)
         setattr(batch, _FILLED, filled)
 
 
@@ -94,4 +94,4 @@ def is_filled(batch: StepInput) -> bool:
         return False
     tokens, positions = batch.input_ids, batch.positions
     same = filled.input_ids is tokens and filled.positions is positions
-    return same and filled.stream == current_stream(tokens.device)
+    return same and filled.stream == here(tokens.device)

@@ -8,7 +8,7 @@ import torch
 
 from ..backends.chain import room_for, verify_chains
 from ..backends.step_buffers import Drafted, Verified
-from .streams import current_stream
+from .streams import here
 from .switches import disabled
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class _Outcome(NamedTuple):
 class _Extend(NamedTuple):
     """The inputs of a draft-extend of the verified tokens; stored on these tokens, for use on the verify's stream."""
 
-    stream: torch.Stream
+    stream: object
     stride: int
     prefixes: torch.Tensor
     extends: torch.Tensor
@@ -111,8 +111,7 @@ def with_bonus(drafts: torch.Tensor) -> torch.Tensor:
     setattr(made.accepted, _OUTCOME, outcome)
     setattr(made.bonus, _OUTCOME, made.wide_bonus)
     stride = made.tokens.shape[0] // drafts.shape[0]
-    stream = current_stream(drafts.device)
-    extend = _Extend(stream, stride, made.prefixes, made.extends, made.starts, made.extended, made.positions)
+    extend = _Extend(here(drafts.device), stride, made.prefixes, made.extends, made.starts, made.extended, made.positions)
     for tokens in (made.tokens, made.wide_tokens):
         setattr(tokens, _OUTCOME, extend)
     return made.accepted
@@ -165,7 +164,7 @@ def _extend_of(tokens: torch.Tensor, requests: int, stride: int) -> _Extend | No
     if extend is None or (extend.stride, extend.prefixes.shape[0]) != (stride, requests):
         return None
     # A plan stream may not be behind the verify.
-    return extend if extend.stream == current_stream(tokens.device) else None
+    return extend if extend.stream == here(tokens.device) else None
 
 
 def chain_extend_lens(
@@ -179,6 +178,15 @@ def chain_extend_lens(
     if extend is not None:
         return extend.extends, extend.prefixes
     return torch.full((lens.shape[0],), stride, dtype=torch.int32, device=lens.device), lens.to(torch.int32)
+
+
+def chain_prefix_lens(tokens: torch.Tensor, extended: torch.Tensor, stride: int) -> torch.Tensor:
+    """Return the lengths, integer, [requests], before a draft-extend of ``tokens``: ``extended`` less ``stride``.
+
+    Source: pk-verify-outputs.
+    """
+    extend = _extend_of(tokens, extended.shape[0], stride)
+    return extended - stride if extend is None else extend.prefixes
 
 
 def chain_extended_lens(tokens: torch.Tensor, lens: torch.Tensor, stride: int) -> torch.Tensor:
