@@ -111,7 +111,9 @@ def with_bonus(drafts: torch.Tensor) -> torch.Tensor:
     setattr(made.accepted, _OUTCOME, outcome)
     setattr(made.bonus, _OUTCOME, made.wide_bonus)
     stride = made.tokens.shape[0] // drafts.shape[0]
-    extend = _Extend(here(drafts.device), stride, made.prefixes, made.extends, made.starts, made.extended, made.positions)
+    extend = _Extend(
+        here(drafts.device), stride, made.prefixes, made.extends, made.starts, made.extended, made.positions
+    )
     for tokens in (made.tokens, made.wide_tokens):
         setattr(tokens, _OUTCOME, extend)
     return made.accepted
