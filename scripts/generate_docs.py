@@ -1018,26 +1018,38 @@ def releases_rated() -> str:
 
 
 def launches_lowest() -> str:
-    """Return each server's lowest step time over the runs of fewer launches, by tree, and its ratio to unpatched."""
+    """Return each server's lowest step time over its last day's runs of fewer launches, and ratios to unpatched."""
     lowest: dict[tuple[str, str, int], dict[str, float]] = {}
-    for name, run in _of_releases():
-        if name.startswith("fewer-launches-"):
-            versions = {tree["name"]: tree["version"] for tree in run["trees"]}
-            for result in run["results"]:
-                server = (versions[result["tree"]], result["scenario"], result["batch"])
-                times = lowest.setdefault(server, {})
-                tree = result["tree"].rpartition("/")[2]
-                if result["step"]:
-                    times[tree] = min(result["step"]["lowest"], times.get(tree, float("inf")))
+    pairs: dict[tuple[str, str, int], dict[str, Any]] = {}
+    days: dict[tuple[str, str, int], str] = {}
+    runs = [(name, run) for name, run in _of_releases() if name.startswith("fewer-launches-")]
+    for _, run in sorted(runs, key=lambda each: each[1]["date"]):
+        versions = {tree["name"]: tree["version"] for tree in run["trees"]}
+        for result in run["results"]:
+            server = (versions[result["tree"]], result["scenario"], result["batch"])
+            if not result["step"]:
+                continue
+            if days.get(server) != run["date"][:10]:
+                days[server], lowest[server] = run["date"][:10], {}
+                pairs.pop(server, None)
+            tree = result["tree"].rpartition("/")[2]
+            times = lowest[server]
+            times[tree] = min(result["step"]["lowest"], times.get(tree, float("inf")))
+            if (
+                tree == "fewer-launches"
+                and result["ratio"]["count"] > pairs.get(server, {"count": 0})["count"]
+            ):
+                pairs[server] = result["ratio"]
     rows = [
         [
-            *(release, scenario, str(batch), f"{times['unpatched']:.3f}"),
+            *(server[0], server[1], str(server[2]), f"{times['unpatched']:.3f}"),
             *(f"{times[tree] / times['unpatched']:.3f}" for tree in ("patched", "fewer-launches")),
+            _spread(pairs[server]),
         ]
-        for (release, scenario, batch), times in sorted(lowest.items())
+        for server, times in sorted(lowest.items())
         if "fewer-launches" in times
     ]
-    head = "release|scenario|batch|unpatched, ms per step|patched|fewer-launches"
+    head = "release|scenario|batch|unpatched, ms per step|patched|fewer-launches|its pairs"
     return _table(head.split("|"), rows)
 
 

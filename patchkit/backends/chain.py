@@ -11,11 +11,11 @@ def room_for(requests: int, tokens: int, device: torch.device) -> VerifyBuffers:
     """Return uninitialised buffers for the outcome of a batch."""
     every = requests * tokens
     narrow = torch.empty(2 * every + 6 * requests, dtype=torch.int32, device=device)
-    wide = torch.empty(2 * every + 3 * requests, dtype=torch.int64, device=device)
-    some = narrow.split((every, requests, every, *[requests] * 5))
-    return VerifyBuffers._make(
-        (narrow, *some, wide, *wide.split((requests, requests, every, requests, every)))
-    )
+    wide = torch.empty(2 * every + 4 * requests, dtype=torch.int64, device=device)
+    # Half the time of `split`, which is written in Python.
+    some = narrow.split_with_sizes((every, requests, every, *[requests] * 5))
+    others = wide.split_with_sizes((requests, requests, every, requests, requests, every))
+    return VerifyBuffers._make((narrow, *some, wide, *others))
 
 
 def verify_chains(drafted: DraftedChains, verified: VerifyBuffers) -> None:
@@ -45,6 +45,7 @@ def verify_chains_by_torch(drafted: DraftedChains, verified: VerifyBuffers) -> N
     verified.lens_after.copy_(lens + drafts + 1)
     verified.last.copy_(last)
     verified.wide_tokens.copy_(chosen)
+    verified.wide_bonus.copy_(verified.bonus)
     verified.prefixes.copy_(lens)
     verified.extends.fill_(tokens)
     verified.starts.copy_(places[:, 0])

@@ -55,8 +55,10 @@ def _verify(  # type: ignore[no-untyped-def]  # noqa: PLR0917
     tl.store(wide + request, before + accepted)
     tl.store(wide + requests + request, (request * TOKENS + accepted - 1).to(tl.int64))
     tl.store(wide + 2 * requests + place, token, mask=live)
-    tl.store(wide + 2 * requests + every + request, before + TOKENS)
-    tl.store(wide + 3 * requests + every + place, before + at, mask=live)
+    rest = wide + 2 * requests + every
+    tl.store(rest + request, bonus)
+    tl.store(rest + requests + request, before + TOKENS)
+    tl.store(rest + 2 * requests + place, before + at, mask=live)
 
 
 def verify_chains_by_kernel(drafted: DraftedChains, verified: VerifyBuffers) -> None:

@@ -28,7 +28,7 @@ class VerifyBuffers(NamedTuple):
     ``accepted`` [requests], their number with the bonus; ``places`` [requests x tokens], their positions in the
     batch, then -1; ``drafts`` [requests], their number without the bonus; ``bonus`` [requests], the bonus tokens.
     ``wide`` (int64): ``lens_after`` [requests]; ``last`` [requests], the position of each bonus token;
-    ``wide_tokens``, the tokens again.
+    ``wide_tokens`` and ``wide_bonus``, the tokens again.
 
     For a draft-extend of all tokens follow: in ``narrow`` ``prefixes``, the lengths before, ``extends``, the tokens
     per request, and ``starts``, its first position, [requests] each; in ``wide`` ``extended`` [requests], the
@@ -48,6 +48,7 @@ class VerifyBuffers(NamedTuple):
     lens_after: torch.Tensor
     last: torch.Tensor
     wide_tokens: torch.Tensor
+    wide_bonus: torch.Tensor
     extended: torch.Tensor
     positions: torch.Tensor
 

@@ -18,7 +18,7 @@ def slots_ahead(
     requests = lens.shape[0]
     sizes = (requests * steps, requests * tokens, requests)
     buffer = torch.empty(sum(sizes), dtype=torch.int64, device=lens.device)
-    ahead = AheadSlots(buffer, *buffer.split(sizes))
+    ahead = AheadSlots(buffer, *buffer.split_with_sizes(sizes))
     if lens.is_cuda:
         from .step_slots_kernel import look_up_by_kernel
 

@@ -8,6 +8,7 @@ import torch
 
 from .streams import current_stream, order_behind
 from .switches import disabled
+from .verify_outputs import bonus_as
 
 if TYPE_CHECKING:
     from .shapes import FutureMap, LensMap, Located
@@ -17,8 +18,9 @@ _CLASS = "FutureMap"
 _READER = "resolve_mixed_spec_tails"
 _KEPT, _KEPT_LENS = "patchkit_kept_results", "patchkit_kept_lens"
 _ROWS = "_buf"
-# The rows of output tokens are also used by plain decoding, and are wider than a draft's bonus tokens.
-_NAMES = {"output_tokens": "bonus_tokens"}
+# The rows of tokens, and the result that goes there. They are made for a prefill's or a plain decoding's tokens, and
+# may be wider than a verify's.
+_NAMES = {name: name for name in ("bonus_tokens", "verified_id")} | {"output_tokens": "bonus_tokens"}
 
 
 class _Lens(NamedTuple):
@@ -94,9 +96,10 @@ def kept_results(future_map: FutureMap, results: object, rows: torch.Tensor) -> 
         store_kept_results(future_map)
         return False
     setattr(future_map, _KEPT, None)
-    tokens: torch.Tensor | None = getattr(future_map, "output_tokens_buf", None)
-    if tokens is not None:
-        results.bonus_tokens = results.bonus_tokens.to(tokens.dtype)  # type: ignore[attr-defined]
+    for name, field in _NAMES.items():
+        rows_of_tokens: torch.Tensor | None = getattr(future_map, f"{name}{_ROWS}", None)
+        if rows_of_tokens is not None:
+            setattr(results, field, bonus_as(getattr(results, field), rows_of_tokens.dtype))
     return True
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .shapes import Event, PlanStream
 
 
@@ -25,6 +27,15 @@ def lens_to_device(lens: torch.Tensor, device: torch.device | str) -> torch.Tens
     on the host while the GPU was busy.
     """
     return lens.to(device=device, non_blocking=True)
+
+
+# Returns the current stream's handle, without an object made for it, as Triton asks before every launch.
+_handle: Callable[[int | None], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+
+
+def here(device: torch.device) -> object:
+    """Return what identifies the stream of ``device`` that operations are queued on now, among its streams."""
+    return _handle(device.index) if _handle and device.type == "cuda" else current_stream(device)
 
 
 def current_stream(device: torch.device) -> torch.Stream:

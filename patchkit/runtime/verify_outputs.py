@@ -8,7 +8,7 @@ import torch
 
 from ..backends.chain import room_for, verify_chains
 from ..backends.step_buffers import DraftedChains, VerifyBuffers
-from .streams import current_stream
+from .streams import here
 from .switches import disabled
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class _Outcome(NamedTuple):
 class _Extend(NamedTuple):
     """The inputs of a draft-extend of the verified tokens; stored on these tokens, for use on the verify's stream."""
 
-    stream: torch.Stream
+    stream: object
     stride: int
     prefixes: torch.Tensor
     extends: torch.Tensor
@@ -109,9 +109,11 @@ def with_bonus(drafts: torch.Tensor) -> torch.Tensor:
         room.lens, head, made.tokens, drafts, made.bonus, made.lens_after, made.last, made.wide_tokens
     )
     setattr(made.accepted, _OUTCOME, outcome)
+    setattr(made.bonus, _OUTCOME, made.wide_bonus)
     stride = made.tokens.shape[0] // drafts.shape[0]
-    stream = current_stream(drafts.device)
-    extend = _Extend(stream, stride, made.prefixes, made.extends, made.starts, made.extended, made.positions)
+    extend = _Extend(
+        here(drafts.device), stride, made.prefixes, made.extends, made.starts, made.extended, made.positions
+    )
     for tokens in (made.tokens, made.wide_tokens):
         setattr(tokens, _OUTCOME, extend)
     return made.accepted
@@ -131,6 +133,12 @@ def chain_bonus_tokens(accept_lens: torch.Tensor) -> torch.Tensor | None:
     """Return the bonus tokens (int32, [requests]) of a verified chain, else None. Source: pk-verify-outputs."""
     outcome = _outcome(accept_lens)
     return None if outcome is None else outcome.bonus
+
+
+def bonus_as(bonus: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return bonus tokens, integer, [requests], as ``dtype``; a verified chain's are there in both widths."""
+    wide: torch.Tensor | None = getattr(bonus, _OUTCOME, None)
+    return wide if wide is not None and wide.dtype == dtype else bonus.to(dtype)
 
 
 def correct_drafts(accept_lens: torch.Tensor) -> torch.Tensor:
@@ -158,7 +166,7 @@ def _extend_of(tokens: torch.Tensor, requests: int, stride: int) -> _Extend | No
     if extend is None or (extend.stride, extend.prefixes.shape[0]) != (stride, requests):
         return None
     # A plan stream may not be behind the verify.
-    return extend if extend.stream == current_stream(tokens.device) else None
+    return extend if extend.stream == here(tokens.device) else None
 
 
 def chain_extend_lens(
@@ -172,6 +180,15 @@ def chain_extend_lens(
     if extend is not None:
         return extend.extends, extend.prefixes
     return torch.full((lens.shape[0],), stride, dtype=torch.int32, device=lens.device), lens.to(torch.int32)
+
+
+def chain_prefix_lens(tokens: torch.Tensor, extended: torch.Tensor, stride: int) -> torch.Tensor:
+    """Return the lengths, integer, [requests], before a draft-extend of ``tokens``: ``extended`` less ``stride``.
+
+    Source: pk-verify-outputs.
+    """
+    extend = _extend_of(tokens, extended.shape[0], stride)
+    return extended - stride if extend is None else extend.prefixes
 
 
 def chain_extended_lens(tokens: torch.Tensor, lens: torch.Tensor, stride: int) -> torch.Tensor:
@@ -205,5 +222,6 @@ def copy_outputs(result: StepResult) -> bool:
     if accepted is None or outcome is None or outcome.tokens is not result.next_token_ids:
         return False
     head = outcome.head.to("cpu", non_blocking=True)
-    result.next_token_ids, result.accept_lens = head.split((outcome.tokens.shape[0], accepted.shape[0]))
+    sizes = (outcome.tokens.shape[0], accepted.shape[0])
+    result.next_token_ids, result.accept_lens = head.split_with_sizes(sizes)
     return True

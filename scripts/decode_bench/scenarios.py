@@ -496,6 +496,7 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         _edge("decode-server-grammar", _DECODE_SERVER, grammar=True),
         _arriving("arriving", {}),
         _arriving("fa3-arriving", _FA3),
+        _arriving("deepseek-mla-arriving", {}, "deepseek-mla"),
         _arriving("fa3-deepseek-mla-arriving", _FA3, "deepseek-mla"),
         _arriving("fa3-deepseek-mla-arriving-deterministic", {**_FA3, **_DETERMINISTIC}, "deepseek-mla"),
         _arriving("qwen3-next-arriving", {}, "qwen3-next"),

@@ -43,6 +43,7 @@ def walked(given: DraftedChains) -> dict[str, list[int]]:
         found["places"] += [row * tokens + at if at <= right else -1 for at in range(tokens)]
         found["drafts"].append(right)
         found["bonus"].append(int(given.targets[row, right]))
+        found["wide_bonus"].append(int(given.targets[row, right]))
         found["lens_after"].append(int(given.lens[row]) + right + 1)
         found["last"].append(row * tokens + right)
         found["prefixes"].append(int(given.lens[row]))

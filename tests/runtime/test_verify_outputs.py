@@ -12,6 +12,7 @@ from patchkit.runtime.api_1 import (
     chain_extend_lens,
     chain_extended_lens,
     chain_positions,
+    chain_prefix_lens,
     copy_outputs,
     correct_drafts,
     last_accepted,
@@ -61,6 +62,10 @@ def test_a_draft_extend_of_the_tokens_knows_its_lengths(wide: bool) -> None:
     assert (extends.dtype, extends.tolist()) == (torch.int32, [3, 3])
     assert (prefixes.dtype, prefixes.tolist()) == (torch.int32, [10, 20])
     assert chain_extended_lens(written, lens, 3).tolist() == [13, 23]
+    before = chain_prefix_lens(written, torch.tensor([13, 23]), 3)
+    assert (before.dtype, before.tolist()) == (torch.int32, [10, 20])
+    assert chain_prefix_lens(written, torch.tensor([12, 22]), 2).tolist() == [10, 20]
+    assert chain_prefix_lens(written.clone(), torch.tensor([13, 23]), 3).tolist() == [10, 20]
     counted = chain_positions(forward(written))
     assert counted is not None
     assert [value.tolist() for value in counted] == [[10, 11, 12, 20, 21, 22], [0, 3]]

@@ -130,7 +130,8 @@ class _Worker:
             topk_p=numbers[:, None] / 8,
             topk_index=numbers[:, None] + 100,
             hidden_states=numbers[:, None] + torch.arange(HIDDEN) / 4,
-            **{_TOKENS: numbers.int() + 200},
+            # A greedy prefill leaves them as argmax has them, in 64 bits.
+            **{_TOKENS: (numbers if owner.prefill else numbers.int()) + 200},
         )
         self.stream.results = [
             results.topk_p,
