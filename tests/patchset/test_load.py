@@ -364,6 +364,10 @@ FIND = "'x.break_()'"
         (edit_of("rewrite", find='"a()\\n...\\nb()"', code=CODE), "key `find`: `code` would lose"),
         (edit_of("rewrite", find="'f($x, ...)'", code="'g($x)'"), "key `find`: `code` would lose"),
         (edit_of("rewrite", find="'f($x)'", code="'g($x)'", target='"y"'), "key `target`: `find` has no $y"),
+        (
+            edit_of("rewrite", find="'f($x)'", code="'g($x)'", target='"x"', context="['h($x)']"),
+            "key `target`: `context` binds $x, so `find` has no place of its own for it",
+        ),
         (edit_of("insert-before", find="'f($x)'", code="'g($x)'", target='"x"'), "unknown key `target`"),
         (
             edit_of("insert-after", variants="[{ find = 'f($x)', code = 'g($x)', target = 'x' }]"),

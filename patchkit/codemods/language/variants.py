@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -77,6 +78,11 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
                 texts.patterns("code", pair.code)
                 if target and f"${target}" not in text:
                     raise ValueError(f"key `target`: `find` has no ${target} to replace")
+                if target and any(re.search(rf"\${target}\b", each) for each in self.context):
+                    raise ValueError(
+                        f"key `target`: `context` binds ${target}, so `find` has no place of its own for it; use "
+                        "another name there"
+                    )
                 if place == "replace" and not target and "$$found" not in pair.code and find.passes_over:
                     raise ValueError(
                         "key `find`: `code` would lose what `...` passes over; name it `$$name` or `$name`"
