@@ -473,6 +473,16 @@ def test_a_site_that_is_gone_is_a_conflict_that_says_what_was_expected(fork: For
         (status,) = [status for status in plan.patches if status.patch.id == name]
         here = [edit for edit in status.edits if edit.file == file and edit.site == site]
         stuck = [edit.reason for edit in here if edit.state is State.CONFLICT]
+        # One that edits what a required patch writes conflicts with that, which names the site.
+        of = {each.patch.id: each for each in plan.patches}
+        status = next(
+            (of[other] for other in status.patch.requires if f"requires {other}," in status.reason), status
+        )
+        stuck += [
+            edit.reason
+            for edit in status.edits
+            if (edit.file, edit.site, edit.state) == (file, site, State.CONFLICT) and edit.reason not in stuck
+        ]
         # What tells the shape of a tree may be what is gone.
         said = stuck or [status.reason] * status.reason.startswith(
             ("needs a tree with", "expected a known form")

@@ -710,11 +710,6 @@ FORMER = {
         find="self.speculative_num_steps = $args.speculative_num_steps if $steps is None else $steps",
         code="self.speculative_num_steps = $args.speculative_num_steps",
     ),
-    "pk-fa3-verify-schedule": Edit(
-        at=f"{FLASH}.forward_extend",
-        find="$result = $attend(..., q=$rows, page_table=$table, out=$out)",
-        code="$result = $attend(q=$rows, page_table=$table)",
-    ),
 }
 
 
