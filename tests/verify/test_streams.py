@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from typing import TYPE_CHECKING
 
 import pytest
 from support.releases import HAVING, REFERENCE, Releases, after
 
+from patchkit.codemods.kinds.class_attribute import ClassAttribute
+from patchkit.codemods.kinds.method import Method
 from patchkit.patchset import load
 from patchkit.plan.build import make_plan
 from patchkit.tree.index import Program
@@ -124,3 +127,18 @@ def test_every_block_of_a_release_waits_once_it_is_patched(
     assert len(named(speculative(tree))) == unordered
     plan = make_plan(tree, (load.patches().get("pk-overlap-hook"),))
     assert named(speculative(after(plan))) == []
+
+
+def freeing() -> list[str]:
+    """Return the patches that let a backend run without the mirror, but for the one whose own decision keeps it."""
+    flag = re.compile(r"(def )?needs_cpu_seq_lens\b.*(= False|->)")
+    codes = {
+        patch.id: [edit.kind.code for edit in patch.edits if isinstance(edit.kind, (ClassAttribute, Method))]
+        for patch in load.patches()
+    }
+    return sorted(name for name, of in codes.items() if name != "26128" and any(map(flag.search, of)))
+
+
+@pytest.mark.parametrize("name", freeing())
+def test_a_patch_that_frees_a_backend_brings_the_order_that_the_mirror_gave(name: str) -> None:
+    assert "pk-overlap-hook" in [patch.id for patch in load.patches().select([name])]
