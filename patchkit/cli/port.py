@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from patchkit.commands.port import PortedChange, PortResult
+    from patchkit.porting.edits import Edit
     from patchkit.porting.land import LandedFile
-    from patchkit.porting.merge import Edit
 
 _SAID = {
     "landed": ("[green]+[/]", "applied"),

@@ -15,10 +15,10 @@ from patchkit.findings.number import counted
 from patchkit.patchset.patch import Patch
 from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
 from patchkit.porting.dependencies import dependencies_of
+from patchkit.porting.edits import Outcome
 from patchkit.porting.findings import findings_of
 from patchkit.porting.follow import Trees
 from patchkit.porting.land import NOT_MADE, land
-from patchkit.porting.merge import Outcome
 from patchkit.series.port import committed
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.ledger import PORTED

@@ -36,7 +36,7 @@ class Region:
     def text(self) -> str:
         """The tree's text of the region, without indentation."""
         if self.end is None:
-            return tokens.shifted(self.inside.head, self.inside.indent, "")
+            return self.inside.bare_head
         return "".join(each.plain for each in self.inside.parts[self.start : self.end])
 
 
@@ -58,20 +58,20 @@ class Block:
         if found.strip():
             blank = found[: len(found) - len(_bare(found))]
             found, was, wanted = map(_bare, (found, was, wanted))
-        said = f"{self.name} edit-{self.numbers[0]}"
+        label = f"{self.name} edit-{self.numbers[0]}"
         return "".join(
             (
                 blank,
-                f"<<<<<<< found (patchkit {said})\n",
+                f"<<<<<<< found (patchkit {label})\n",
                 _ended(found),
                 f"||||||| expected\n{tokens.shifted(was, '', indent)}",
                 f"=======\n{tokens.shifted(wanted, '', indent)}",
-                f">>>>>>> wanted (patchkit {said}, port)\n",
+                f">>>>>>> wanted (patchkit {label}, port)\n",
             )
         )
 
 
-def enclosed(name: str, conflicts: Iterable[tuple[Region, int, str, str]]) -> Blocks:
+def blocks_of(name: str, conflicts: Iterable[tuple[Region, int, str, str]]) -> Blocks:
     """Return the blocks of conflicts, each its region, its edit's number, what was expected and what is wanted.
 
     Conflicts of which one encloses a part of another are one block.
@@ -94,7 +94,7 @@ def enclosed(name: str, conflicts: Iterable[tuple[Region, int, str, str]]) -> Bl
     return found
 
 
-def said(text: str, blocks: Blocks) -> frozenset[int]:
+def marked_numbers(text: str, blocks: Blocks) -> frozenset[int]:
     """Return the numbers of the edits whose conflicts are marked in a text."""
     known = (block for row in blocks.values() for block in row if block is not None)
     return frozenset(
