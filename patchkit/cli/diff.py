@@ -75,10 +75,10 @@ def _print(tree: CheckoutTree, planned: Plan, conflicts: tuple[Conflict, ...], *
         click.echo(text, nl=False)
     # stdout must stay valid input for git apply.
     for conflict in conflicts:
-        click.echo(plain(_told(conflict)), err=True)
+        click.echo(plain(_conflict_text(conflict)), err=True)
 
 
-def _told(conflict: Conflict) -> str:
+def _conflict_text(conflict: Conflict) -> str:
     """Return a conflict as ``status`` prints it, with the code that was found, that was expected, and that is new."""
     from patchkit.findings.printable import printable
 

@@ -111,6 +111,6 @@ def _answer(surveyed: Surveyed, patches: PatchSet, style: str, out: Console) -> 
 
         today = datetime.now(timezone.utc).date().isoformat()
         titles = dict.fromkeys(matrix.patches, "") | {patch.id: patch.title for patch in patches}
-        diffs, conflicts = surveyed.told(DIFFS), surveyed.told(CONFLICTS)
+        diffs, conflicts = surveyed.results(DIFFS), surveyed.results(CONFLICTS)
         written = page.document(matrix, titles, diffs, conflicts, today)
     out.file.write(f"{written}\n")

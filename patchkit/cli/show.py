@@ -92,7 +92,7 @@ def _show(patch: Patch, places: Sequence[Run] | None) -> None:
     if places:
         say("\n[bold]Ran on a GPU:[/]")
         for release in dict.fromkeys(run.release for run in places):
-            say(f"  {escaped(_told(release, [run for run in places if run.release == release]))}")
+            say(f"  {escaped(_runs_text(release, [run for run in places if run.release == release]))}")
     elif places is not None:
         say("\nNever run on a GPU.")
 
@@ -102,7 +102,7 @@ def _affected(affects: Affects) -> str:
     return "; ".join(filter(None, (affects.concerns, servers)))
 
 
-def _told(release: str, runs: Sequence[Run]) -> str:
+def _runs_text(release: str, runs: Sequence[Run]) -> str:
     """Return where a patch ran on one release: model families, backends, GPUs, and the latest date."""
     backends: dict[tuple[str, bool], list[str]] = {}
     for run in runs:

@@ -14,7 +14,7 @@ from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.plan import vendor
 from patchkit.plan.planner import Planner
 from patchkit.plan.refusal import PlanConflictError, describe_conflicts
-from patchkit.series.asking import asked, quietly, said
+from patchkit.series.asking import asked, error_line, quietly
 from patchkit.series.commit import Commit, commits, require_committable
 from patchkit.series.worktree import linked
 from patchkit.transaction import adopt
@@ -168,7 +168,7 @@ def _result(there: Linked, ours: _Unpatched, theirs: _Unpatched, bases: Sequence
         raise UnmergedError(tuple(unmerged))
     if done.returncode != 0:
         raise TreeError(
-            f"git merge failed ({said(done)}), so nothing was changed", advice="fix that and try again"
+            f"git merge failed ({error_line(done)}), so nothing was changed", advice="fix that and try again"
         )
     tree = asked(there.top, "write-tree")
     there.become("HEAD")

@@ -31,7 +31,7 @@ def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Re
     if the code before a patch is unknown or a person's changes cannot be told from the patch's.
     """
     planner = Planner(tree, patches)
-    meant = frozenset(_meant(tree, patches, planner, ids))
+    meant = frozenset(_selected(tree, patches, planner, ids))
     return reverting.revert(tree, meant if ids else None, planner)
 
 
@@ -50,7 +50,7 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
     stuck = refusal.patches if isinstance(refusal, StuckError) else ()
     done: list[Reverted] = []
     gone: set[str] = set()
-    meant = _meant(tree, patches, planner, ids)
+    meant = _selected(tree, patches, planner, ids)
     ahead = [name for name in reversed(there) if not ids or name in meant]
     while True:
         left: dict[str, str] = {}
@@ -75,7 +75,9 @@ def committed_ports(tree: CheckoutTree, patches: PatchSet) -> tuple[str, ...]:
     return reverting.ports_left(tree, Planner(tree, patches))
 
 
-def _meant(tree: CheckoutTree, patches: PatchSet, planner: Planner, names: Sequence[str]) -> tuple[str, ...]:
+def _selected(
+    tree: CheckoutTree, patches: PatchSet, planner: Planner, names: Sequence[str]
+) -> tuple[str, ...]:
     groups = [name for name in names if name not in patches.ids and name in patches]
     if not groups:
         return tuple(names)

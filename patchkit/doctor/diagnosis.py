@@ -14,7 +14,7 @@ from patchkit.doctor.examined import TOP_K, ExaminedServer
 from patchkit.doctor.fixes import Fix  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.keepers import Keeper, mirror_keepers
 from patchkit.doctor.models import named, unless_usual
-from patchkit.doctor.options import meant
+from patchkit.doctor.options import spelling_hint
 from patchkit.doctor.optouts import decides, opts_out, writes_at
 from patchkit.doctor.registry import algorithms, makers
 from patchkit.doctor.remedies import Trials
@@ -188,7 +188,7 @@ def _misspelt(program: Program, launch: Launch, why: str) -> str:
     for name, names in known.items():
         value = launch.given.get(name)
         if isinstance(value, str) and not {value, value.upper()} & {*names} and value in why:
-            return meant(value, names)
+            return spelling_hint(value, names)
     return ""
 
 

@@ -59,7 +59,7 @@ class _Option:
             return value
         known = [*map(str, self.choices)]
         why = f"argument {self}: invalid choice: {value!r} (choose from {', '.join(known)})"
-        why += meant(text, known)
+        why += spelling_hint(text, known)
         raise _RefusedError(why, self.where, text)
 
     def __str__(self) -> str:
@@ -319,7 +319,7 @@ class Arguments:
         )
 
 
-def meant(value: str, known: Iterable[str]) -> str:
+def spelling_hint(value: str, known: Iterable[str]) -> str:
     """Return a hint that names the known value that is spelled most like this one; empty if none is similar."""
     close = difflib.get_close_matches(value, [*known], n=1)
     return f"; did you mean {close[0]}?" if close else ""

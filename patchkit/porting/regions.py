@@ -82,13 +82,13 @@ def blocks_of(name: str, conflicts: Iterable[tuple[Region, int, str, str]]) -> B
         if region.end is None:
             known = blocks[0]
             mine = Block(name, (number,), 0, 0, (was,), (wanted,))
-            blocks[0] = mine if known is None else _both(known, mine)
+            blocks[0] = mine if known is None else _united(known, mine)
             continue
         mine = Block(name, (number,), region.start, region.end, (was,), (wanted,))
         last = blocks[-1] if len(blocks) > 1 else None
         # What is missing twice at one place is two conflicts.
         if last is not None and mine.start < last.end:
-            blocks[-1] = _both(last, mine)
+            blocks[-1] = _united(last, mine)
         else:
             blocks.append(mine)
     return found
@@ -110,7 +110,7 @@ def _order(conflict: tuple[Region, int, str, str]) -> tuple[int, int, int]:
     return region.start, -(region.end or 0), number
 
 
-def _both(one: Block, other: Block) -> Block:
+def _united(one: Block, other: Block) -> Block:
     numbers = (*one.numbers, *other.numbers)
     return Block(
         one.name,

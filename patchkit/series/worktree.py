@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
-from patchkit.series.asking import OWN_FILES, asked, quietly, said
+from patchkit.series.asking import OWN_FILES, asked, error_line, quietly
 from patchkit.series.stopped import undo
 from patchkit.transaction import adopt
 from patchkit.transaction.store import Store
@@ -117,7 +117,7 @@ class Linked:
                         return self.head
                     arguments = ("commit", "--quiet", "--amend", "--no-edit")
                 elif now == before:
-                    raise RefusedCommitError(f"git refused the commit ({said(done)})")
+                    raise RefusedCommitError(f"git refused the commit ({error_line(done)})")
         finally:
             if self.tree.package.is_dir():  # Otherwise a hook removed it, and an error is being raised.
                 adopt.note_rewritten(self.tree, left)
@@ -200,7 +200,7 @@ def _temporary(tree: CheckoutTree, expected: str) -> Iterator[Linked]:
         made = quietly(top, "worktree", "add", "--quiet", "--detach", str(place), head, settings=environment)
         if made.returncode != 0:
             raise TreeError(
-                f"git worktree add failed in {place} ({said(made)})",
+                f"git worktree add failed in {place} ({error_line(made)})",
                 advice="nothing was changed; fix the cause, or set TMPDIR to a folder with space for a checkout",
             )
         # A file can differ from its commit right after checkout, by its line ends: no hook has rewritten it.
@@ -276,7 +276,7 @@ def _move(tree: CheckoutTree, there: Linked, last: str, why: str) -> None:
     tried = quietly(top, *OWN_FILES, "read-tree", "-n", "-m", "-u", base, last, settings=settings)
     if tried.returncode != 0:
         raise TreeError(
-            f"the commits cannot be checked out in {top} ({said(tried)})",
+            f"the commits cannot be checked out in {top} ({error_line(tried)})",
             advice="nothing was changed; commit or stash what is in the way, then try again",
         )
     _require_unedited(top, base, last)
@@ -288,14 +288,14 @@ def _move(tree: CheckoutTree, there: Linked, last: str, why: str) -> None:
         undo(tree, top, (base, last))
     elif done.returncode not in (0, 2):
         raise UnfinishedError(
-            f"git was interrupted while it moved {top} ({said(done)})",
+            f"git was interrupted while it moved {top} ({error_line(done)})",
             advice=f"run patchkit apply --continue {tree.argument}, which restores its files",
         )
     if done.returncode != 0 and asked(top, "rev-parse", "HEAD") != base:
         raise _has_moved(top)
     if done.returncode != 0:
         raise TreeError(
-            f"{top} could not be moved ({said(done)})",
+            f"{top} could not be moved ({error_line(done)})",
             advice="nothing was changed; fix the cause and try again",
         )
 

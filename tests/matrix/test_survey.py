@@ -253,9 +253,9 @@ def test_a_task_is_asked_of_each_state_that_concerns_it_and_remembered(fork: Che
     one, two = (row.state for row in surveyed(fork).rows)
     for _ in range(2):
         found = described(fork)
-        assert set(found.told(DIFFS)) == {one}
-        assert set(found.told(CONFLICTS)) == {two}
-        assert any("needs_host = False" in diff.text for diff in found.told(DIFFS)[one])
+        assert set(found.results(DIFFS)) == {one}
+        assert set(found.results(CONFLICTS)) == {two}
+        assert any("needs_host = False" in diff.text for diff in found.results(DIFFS)[one])
         assert not found.failures(DIFFS)
 
 
