@@ -1158,7 +1158,7 @@ def ran_by_patch() -> str:
     return _table(["patch", *gpu_runs.RELEASES], rows)
 
 
-def _known() -> runs.Known:
+def _known() -> runs.KnownRuns:
     return gpu_runs.known(gpu_runs.outcomes(BENCHMARKS), load.patches().ids)
 
 

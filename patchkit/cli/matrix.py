@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from patchkit.matrix.survey import Surveyed
+    from patchkit.matrix.survey import SurveyResult
     from patchkit.matrix.tasks import Task
     from patchkit.patchset.select import PatchSet
 
@@ -93,7 +93,7 @@ def command(
         context.exit(1)
 
 
-def _answer(surveyed: Surveyed, patches: PatchSet, style: str, out: Console) -> None:
+def _answer(surveyed: SurveyResult, patches: PatchSet, style: str, out: Console) -> None:
     from patchkit.cli import console
     from patchkit.matrix.formats import table, text
 

@@ -59,7 +59,7 @@ class _Learnt(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Surveyed:
+class SurveyResult:
     """The matrix, and each task's results by the state of the files or by package."""
 
     matrix: Matrix
@@ -91,7 +91,7 @@ def survey(
     tasks: Sequence[Task[Any]] = (),
     jobs: int | None = None,
     watch: Watch | None = None,
-) -> Surveyed:
+) -> SurveyResult:
     """Return a row for each ref, and the results of ``tasks``.
 
     A ref without an sglang tree, or with a file that cannot be read, gets an error in place of its cells. Nothing is
@@ -141,7 +141,7 @@ class _Survey:
         self._definitions = Definitions(self._known.get, self._fresh.__setitem__)
         self._decisions = _decisions(memory, patches)
 
-    def run(self, refs: Sequence[Ref], tasks: Sequence[Task[Any]], started: float) -> Surveyed:
+    def run(self, refs: Sequence[Ref], tasks: Sequence[Task[Any]], started: float) -> SurveyResult:
         homes = {ref.commit: attempted(partial(self._open, ref.commit)) for ref in refs}
         examined = self._examine()
         results = {task.name: self._results_of(task) for task in tasks}
@@ -150,7 +150,7 @@ class _Survey:
         states = len({answer.state for answer in self._answers.values()})
         seconds = round(time.perf_counter() - started, 3)
         matrix = Matrix(str(self._git.path), self._patches.ids, rows, states, examined, seconds)
-        return Surveyed(matrix, results)
+        return SurveyResult(matrix, results)
 
     def _open(self, commit: str) -> str:
         """Return the tree id of a commit's package."""

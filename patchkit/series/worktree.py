@@ -62,7 +62,7 @@ class RefusedCommitError(PatchkitError):
 
 
 @dataclass(frozen=True)
-class Linked:
+class LinkedWorktree:
     """A linked worktree at a commit of a checkout: its tree, its top folder, and the settings for git in it.
 
     ``base`` and ``branch`` are the checkout's HEAD when the worktree was made.
@@ -125,7 +125,7 @@ class Linked:
 
 
 @contextmanager
-def linked(tree: CheckoutTree, why: str, head: str = "") -> Iterator[Linked]:
+def linked(tree: CheckoutTree, why: str, head: str = "") -> Iterator[LinkedWorktree]:
     """Yield a linked worktree at the commit of ``tree``, and move ``tree`` to its commits at the end.
 
     If the body raises, if ``tree`` is not at the commit ``head`` (empty: any), or if it cannot be moved (TreeError),
@@ -176,7 +176,7 @@ def _has_repository(folder: Path) -> bool:
 
 
 @contextmanager
-def _temporary(tree: CheckoutTree, expected: str) -> Iterator[Linked]:
+def _temporary(tree: CheckoutTree, expected: str) -> Iterator[LinkedWorktree]:
     top = Path(asked(tree.package, "rev-parse", "--show-toplevel"))
     head, branch = asked(tree.package, "rev-parse", "--verify", "HEAD^{commit}"), _branch(tree)
     if expected not in ("", head):
@@ -210,7 +210,7 @@ def _temporary(tree: CheckoutTree, expected: str) -> Iterator[Linked]:
         package = place / tree.package.relative_to(top)
         root = place / tree.root.relative_to(top) if tree.root.is_relative_to(top) else package.parent
         settings = (*_NO_MAINTENANCE, *_FLUSHED, *_hooks(top, place))
-        yield Linked(CheckoutTree(root, package), place, settings, head, branch)
+        yield LinkedWorktree(CheckoutTree(root, package), place, settings, head, branch)
 
 
 @contextmanager
@@ -259,7 +259,7 @@ def _branch(tree: CheckoutTree) -> str:
     return os.fsdecode(git(tree.root, "symbolic-ref", "--quiet", "HEAD").stdout).strip()
 
 
-def _move(tree: CheckoutTree, there: Linked, last: str, why: str) -> None:
+def _move(tree: CheckoutTree, there: LinkedWorktree, last: str, why: str) -> None:
     """Move the branch, index and files of ``tree`` to a commit, or raise TreeError with nothing changed.
 
     Raise UnfinishedError if git is killed or its disk fails in between.

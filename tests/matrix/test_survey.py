@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from patchkit.matrix.answer import Matrix
-    from patchkit.matrix.survey import Surveyed
+    from patchkit.matrix.survey import SurveyResult
     from patchkit.tree.tree import CheckoutTree
 
 pytestmark = pytest.mark.usefixtures("patch_folder")
@@ -244,7 +244,7 @@ def test_verifying_applies_and_verifies_a_copy(fork: CheckoutTree) -> None:
     assert {cell.state for cell in row.patches} == {"pending"}, "the ref itself is as it was"
 
 
-def described(fork: CheckoutTree) -> Surveyed:
+def described(fork: CheckoutTree) -> SurveyResult:
     return api.matrix(fork.root, ("refs/heads/release/*",), load.patches(), tasks=[DIFFS, CONFLICTS], jobs=1)
 
 

@@ -18,7 +18,7 @@ from patchkit.doctor.evaluation.values import (
     Instance,
     Lambda,
     Member,
-    Nested,
+    NestedFunction,
     RaisedError,
     ReturnedValue,
     Unknown,
@@ -70,7 +70,7 @@ class Evaluator(Expressions):
             return Instance(called, {}, (tuple(args), named))
         if isinstance(called, Lambda):
             return self._eval(called.node.body, called.frame)
-        if isinstance(called, Nested):
+        if isinstance(called, NestedFunction):
             return self._run(called, args, named)
         if isinstance(called, Bound):
             known = self._known.get(called.function.name)
@@ -207,13 +207,13 @@ class Evaluator(Expressions):
 
     def _run(
         self,
-        run: Function | Nested,
+        run: Function | NestedFunction,
         args: Sequence[Any],
         named: Mapping[str, Any],
         wanted: frozenset[str] | None = None,
         itself: str = "",
     ) -> Any:
-        function, within = (run.function, run.frame.names) if isinstance(run, Nested) else (run, {})
+        function, within = (run.function, run.frame.names) if isinstance(run, NestedFunction) else (run, {})
         if self._depth > _DEPTH:
             return Unknown(f"{function.qualname}()")
         names = {**within, **self._bound(function, args, named)}
@@ -311,7 +311,9 @@ class Evaluator(Expressions):
         elif isinstance(statement, ast.Try):
             return self._try(statement, frame)
         elif isinstance(statement, ast.FunctionDef):
-            frame.names[statement.name] = Nested(Function(frame.module, statement, frame.owner), frame)
+            frame.names[statement.name] = NestedFunction(
+                Function(frame.module, statement, frame.owner), frame
+            )
         return None
 
     def _raised(self, statement: ast.Raise, frame: Frame) -> RaisedError:

@@ -71,7 +71,7 @@ class Lambda:
 
 
 @dataclass(frozen=True, repr=False)
-class Nested:
+class NestedFunction:
     """A nested function, with the frame of the function that defines it."""
 
     function: Function
