@@ -154,12 +154,16 @@ def style_of(style: str, *, as_json: bool) -> str:
 
 
 def loaded_patches(
-    folders: Sequence[Path], words: Sequence[str | None] = (), *, installed: bool = False
+    folders: Sequence[Path],
+    words: Sequence[str | None] = (),
+    *,
+    installed: bool = False,
+    cached: bool = False,
 ) -> PatchSet:
     """Return the patches of a command: built-in patches, those in ``folders``, and those of the fork's configuration.
 
     The fork is the tree among ``words``, or the tree that contains the current folder. Without a tree, the command
-    itself raises the error when it opens it.
+    itself raises the error when it opens it. ``cached`` is for commands that write nothing.
     """
     from patchkit.patchset import load
 
@@ -168,8 +172,8 @@ def loaded_patches(
     ]
     for each in (Target(None, True),) if installed else (*trees, Target(None, False)):
         with suppress(TreeError):
-            return load.patches(folders, each.opened().fork)
-    return load.patches(folders)
+            return load.patches(folders, each.opened().fork, cached=cached)
+    return load.patches(folders, cached=cached)
 
 
 def with_recorded(patches: PatchSet, words: Sequence[str], *, installed: bool = False) -> PatchSet:

@@ -28,7 +28,7 @@ def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> Non
     from patchkit.cli.answers.patches import Listed, Show
     from patchkit.patchset import runs
 
-    patches = options.loaded_patches(folders)
+    patches = options.loaded_patches(folders, cached=True)
     tail = options.Target(None, False, folders).tail
     if patch is None or patch.startswith("@"):
         listed = tuple(patches) if patch is None else patches.group(patch)
