@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path], as_json: bool) -> None:
     """Print what apply would change, as a unified diff.
 
-    Without PATCH, these are the changes of every default patch that fits; a group does not include its opt-in patches.
+    Without PATCH, prints the changes of every default patch that fits; a group does not include its opt-in patches.
     Conflicts, and patches that are left out because of them, are printed on stderr.
     """
     from patchkit.cli import console

@@ -93,9 +93,9 @@ def command(
 ) -> None:
     """Port a commit or a diff to a tree that has diverged.
 
-    Each edit is applied, was already applied, or cannot be applied; where the code around it differs, the difference is
-    shown. If an edit cannot be applied, nothing is written and the exit code is 3. Exit code 1 if the change may mean
-    something else in that tree.
+    Shows for each edit whether it was applied, was already there or cannot be applied, and the difference where the
+    code around it differs. If an edit cannot be applied, nothing is written and the exit code is 3. Exit code 1 if the
+    change may behave differently in that tree.
     """
     from patchkit.cli import console
     from patchkit.commands.port import PortConflictError, Source, port, port_matrix

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 @click.argument("patch", required=False)
 @options.options(options.folders, options.as_json)
 def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> None:
-    """List the patches, or show what one changes, why, and its risk.
+    """List the patches, or show what one changes, why, and at what risk.
 
-    PATCH can be a group, such as @speed, whose patches are listed.
+    PATCH can also be a group, such as @speed; its patches are listed.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.patches import Listed, Show
