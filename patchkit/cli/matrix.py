@@ -35,9 +35,7 @@ FORMATS = ("text", "json", "csv", "html")
     "and the option may be repeated.",
 )
 @options.styled(FORMATS)
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the result to FILE."
-)
+@options.output
 @click.option(
     "--verify", is_flag=True, help="Also apply the patches to a temporary copy of each ref and verify it."
 )

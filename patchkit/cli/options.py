@@ -124,6 +124,19 @@ baseline = click.option(
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Fail only on findings that are not in FILE, the saved output of `patchkit audit --json`.",
 )
+output = click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the result to FILE."
+)
+only = click.option("--only", is_flag=True, help="Leave out the patches that harden a PATCH.")
+allow_dirty = click.option(
+    "--allow-dirty", is_flag=True, help="Also change files that have uncommitted changes."
+)
+
+
+def output_folder(text: str, *, required: bool = False) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds ``--output DIR`` with this help text."""
+    kind: click.Path[Path] = click.Path(file_okay=False, path_type=Path)
+    return click.option("-o", "--output", "folder", required=required, metavar="DIR", type=kind, help=text)
 
 
 def everything(text: str) -> Callable[[_Command], _Command]:

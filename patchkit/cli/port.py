@@ -64,15 +64,8 @@ _SAID = {
         is_flag=True,
         help="Write conflict markers for edits that conflict, stop there in a RANGE, and exit 1.",
     ),
-    click.option("--allow-dirty", is_flag=True, help="Also change files that have uncommitted changes."),
-    click.option(
-        "-o",
-        "--output",
-        "folder",
-        metavar="DIR",
-        type=click.Path(file_okay=False, path_type=Path),
-        help="Also write the change to DIR, as a patch for the tree.",
-    ),
+    options.allow_dirty,
+    options.output_folder("Also write the change to DIR, as a patch for the tree."),
     options.as_json,
 )
 @click.pass_context
