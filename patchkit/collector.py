@@ -24,10 +24,10 @@ _bound = _ENOUGH
 # With as many again for the next tree, less than 500 MB.
 _ENOUGH_KEPT = 3_000_000
 _NOTHING: Any = object()
-_caches: list[Kept[Hashable, object]] = []
+_caches: list[RecentCache[Hashable, object]] = []
 
 
-class Kept(Generic[_Source, _Made]):
+class RecentCache(Generic[_Source, _Made]):
     """A cache of what was made from at least the last ``fewest`` sources, and from at most twice as many.
 
     What was not used between two times at which it ages is forgotten.
@@ -63,10 +63,10 @@ class Kept(Generic[_Source, _Made]):
 
 
 def kept(fewest: int) -> Callable[[Callable[_Given, _Made]], Callable[_Given, _Made]]:
-    """Cache the results of a function of syntax trees in a ``Kept``, until ``forget_much`` clears it."""
+    """Cache the results of a function of syntax trees in a ``RecentCache``, until ``forget_much`` clears it."""
 
     def decorated(function: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
-        cache: Kept[Hashable, _Made] = Kept(fewest)
+        cache: RecentCache[Hashable, _Made] = RecentCache(fewest)
 
         @wraps(function)
         def asked(*given: _Given.args, **named: _Given.kwargs) -> _Made:

@@ -223,17 +223,6 @@ def text_tools() -> str:
     )
 
 
-def text_tools_in_brief() -> str:
-    """Return the comparison in one sentence."""
-    said = _text_tools()
-    correct = {each["tool"]: each["correct"] for each in said["tools"]}
-    return (
-        f"On {len(said['trees'])} drifted trees patchkit applies {correct['patchkit']} of {said['files']} changed "
-        f"files and `git am -3` {correct['git am -3']} correctly, measured against patchkit's own result; "
-        "[docs/drift.md](docs/drift.md) describes the check."
-    )
-
-
 def _ported() -> dict[str, Any]:
     said: dict[str, Any] = json.loads((BENCHMARKS / "port.json").read_text(encoding="utf-8"))
     return said
@@ -592,18 +581,6 @@ def gained() -> str:
         for backend, small, large in gains()
     ]
     return _table(["attention backend", "what changes", "8 layers", "32 layers"], rows)
-
-
-def gained_in_brief() -> str:
-    """Return the lowest and the highest ratio by number of layers, in one sentence."""
-    rows = gains()
-    large = [ratio for *_, ratios in rows for ratio in ratios.values()]
-    small = [ratios[batch] for _, ratios, _ in rows for batch in (1, 8) if batch in ratios]
-    spans = [f"{min(ratios):.2f} to {max(ratios):.2f}" for ratios in (large, small)]
-    return (
-        f"On one H200, a decode step of the patched release {RELEASE} takes {spans[0]} of the unpatched time with 32 "
-        f"layers and {spans[1]} with 8 layers, at batch 1 and 8, depending on the attention backend."
-    )
 
 
 def gained_elsewhere() -> str:
@@ -1053,7 +1030,27 @@ def launches_lowest() -> str:
     return _table(head.split("|"), rows)
 
 
-def rated_in_brief() -> str:
+def in_brief() -> str:
+    """Return what a decode step and a server gain, and the comparison with text tools, with the plot of the gains."""
+    return "\n".join(
+        [f"- {each}" for each in (_gained_in_brief(), _rated_in_brief(), _text_tools_in_brief())]
+        + ["", plot("gains", "docs/benchmarks")]
+    )
+
+
+def _gained_in_brief() -> str:
+    """Return the lowest and the highest ratio by number of layers, in one sentence."""
+    rows = gains()
+    large = [ratio for *_, ratios in rows for ratio in ratios.values()]
+    small = [ratios[batch] for _, ratios, _ in rows for batch in (1, 8) if batch in ratios]
+    spans = [f"{min(ratios):.2f} to {max(ratios):.2f}" for ratios in (large, small)]
+    return (
+        f"A decode step of the patched release {RELEASE} takes {spans[0]} of the unpatched time with 32 layers and "
+        f"{spans[1]} with 8 layers, depending on the attention backend: one H200, batch 1 and 8."
+    )
+
+
+def _rated_in_brief() -> str:
     """Return what a server on FlashAttention-3 with default patches gains in output tokens per second."""
     rated = {
         result["tree"].rpartition("/")[2]: result
@@ -1063,8 +1060,19 @@ def rated_in_brief() -> str:
     before, after = (rated[tree]["rate"]["median"] for tree in ("unpatched", "patched"))
     gain = rated["patched"]["rate_ratio"]["median"]
     return (
-        "With 1 to 32 concurrent requests that arrive while others run, on FlashAttention-3 at 8 layers: "
-        f"{after:,.0f} output tokens per second, unpatched {before:,.0f} ({gain:.2f} times), identical tokens."
+        f"A server on FlashAttention-3 with 8 layers generates {after:,.0f} output tokens per second, unpatched "
+        f"{before:,.0f} ({gain:.2f} times), with 1 to 32 concurrent requests that arrive while others run."
+    )
+
+
+def _text_tools_in_brief() -> str:
+    """Return the comparison in one sentence."""
+    said = _text_tools()
+    correct = {each["tool"]: each["correct"] for each in said["tools"]}
+    return (
+        f"On {len(said['trees'])} drifted trees patchkit changes {correct['patchkit']} of {said['files']} files "
+        f"correctly, and `git am -3` {correct['git am -3']}, measured against patchkit's own result: "
+        "[docs/drift.md](docs/drift.md) describes the check."
     )
 
 
@@ -1158,7 +1166,7 @@ def ran_by_patch() -> str:
     return _table(["patch", *gpu_runs.RELEASES], rows)
 
 
-def _known() -> runs.Known:
+def _known() -> runs.KnownRuns:
     return gpu_runs.known(gpu_runs.outcomes(BENCHMARKS), load.patches().ids)
 
 

@@ -18,7 +18,7 @@ import msgspec
 
 from patchkit.errors import UsageError
 from patchkit.patchset import load
-from patchkit.patchset.runs import Known, Run
+from patchkit.patchset.runs import KnownRuns, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -276,7 +276,7 @@ def ratios(found: Iterable[Outcome]) -> dict[int, float]:
     return {batch: round(timed[batch].ratio or 0, 3) for batch in sorted(timed)}
 
 
-def known(found: Sequence[Outcome], patches: Sequence[str]) -> Known:
+def known(found: Sequence[Outcome], patches: Sequence[str]) -> KnownRuns:
     """Return the runs of each patch: the latest at each place, with runs in which it was reached first."""
     runs: dict[tuple[Place, bool, str], list[Outcome]] = {}
     last: dict[tuple[str, Place], tuple[bool, str]] = {}
@@ -287,7 +287,7 @@ def known(found: Sequence[Outcome], patches: Sequence[str]) -> Known:
             for patch in outcome.reached:
                 key = patch, outcome.place
                 last[key] = max(last.get(key, (False, "")), (proves, outcome.date))
-    return Known(
+    return KnownRuns(
         patches=tuple(patches),
         runs=tuple(
             Run(
@@ -311,7 +311,7 @@ def order(release: str) -> int:
     return RELEASES.index(release) if release in RELEASES else len(RELEASES)
 
 
-def written(runs: Known) -> str:
+def written(runs: KnownRuns) -> str:
     """Return the text of ``runs.json``, one line per run."""
     lines = [msgspec.json.encode(run).decode() for run in runs.runs]
     head = f'"format": {runs.format},\n"patches": {json.dumps(runs.patches)},\n"runs": ['

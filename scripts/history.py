@@ -138,7 +138,7 @@ def main() -> int:
             watch=lambda what, done, of: progress.update(task, description=what, completed=done, total=of),
         )
     matrix = surveyed.matrix
-    planned = surveyed.told(FAULTS) | {
+    planned = surveyed.results(FAULTS) | {
         state: (reason,) for state, reason in surveyed.failures(FAULTS).items()
     }
     by_name = {row.ref: row for row in matrix.rows}

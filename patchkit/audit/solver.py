@@ -6,7 +6,7 @@ import ast
 import time
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from patchkit.audit import facts
 from patchkit.audit.entries import Entries
@@ -21,7 +21,7 @@ from patchkit.tree.index import class_of_annotation, last_name, root
 from patchkit.tree.nodes import statements, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from patchkit.audit.interpreter.context import Call, Fields, Summary
     from patchkit.audit.interpreter.values import Environment
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from patchkit.audit.runners import AuditedProgram
     from patchkit.tree.index import Class, Function
 
+_Place = TypeVar("_Place")
 _MAX_DEPTH = 40
 _MAX_TARGETS = 6
 _MAX_RUNS = 8
@@ -195,20 +196,8 @@ class Solver:
 
     @staticmethod
     def _widen(context: Context, entry: dict[str, Value], entry_fields: Fields) -> bool:
-        changed = False
-        for name, value in entry.items():
-            known = context.entry.get(name)
-            wider = join(known, value) if known is not None else value
-            if wider != known:
-                context.entry[name] = wider
-                changed = True
-        for place, value in entry_fields.items():
-            held = context.entry_fields.get(place)
-            wider = join(held, value) if held is not None else value
-            if wider != held:
-                context.entry_fields[place] = wider
-                changed = True
-        return changed
+        widened = [_widen_each(context.entry, entry), _widen_each(context.entry_fields, entry_fields)]
+        return any(widened)
 
     def method_targets(
         self,
@@ -486,6 +475,17 @@ class Solver:
         if name in self.forced_false:
             return False
         return True if name in self.forced_true else None
+
+
+def _widen_each(known: dict[_Place, Value], more: Mapping[_Place, Value]) -> bool:
+    """Join values into those that are known of the same places; return whether one of these changed."""
+    changed = False
+    for place, value in more.items():
+        wider = join(known[place], value) if place in known else value
+        if wider != known.get(place):
+            known[place] = wider
+            changed = True
+    return changed
 
 
 def _filled(entry_fields: dict[tuple[str, str], Value]) -> Known:

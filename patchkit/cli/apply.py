@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     click.option(
         "--resolved", is_flag=True, help="Use your earlier resolutions for conflicts with the same code."
     ),
-    click.option("--only", is_flag=True, help="Leave out the patches that harden a PATCH."),
-    click.option("--allow-dirty", is_flag=True, help="Also change files that have uncommitted changes."),
+    options.only,
+    options.allow_dirty,
     click.option(
         "--runtime",
         type=click.Choice(["import", "vendored"]),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path], as_json: bool) -> None:
     """Print what apply would change, as a unified diff.
 
-    Without PATCH, these are the changes of every default patch that fits; a group does not include its opt-in patches.
+    Without PATCH, prints the changes of every default patch that fits; a group does not include its opt-in patches.
     Conflicts, and patches that are left out because of them, are printed on stderr.
     """
     from patchkit.cli import console
@@ -75,10 +75,10 @@ def _print(tree: CheckoutTree, planned: Plan, conflicts: tuple[Conflict, ...], *
         click.echo(text, nl=False)
     # stdout must stay valid input for git apply.
     for conflict in conflicts:
-        click.echo(plain(_told(conflict)), err=True)
+        click.echo(plain(_conflict_text(conflict)), err=True)
 
 
-def _told(conflict: Conflict) -> str:
+def _conflict_text(conflict: Conflict) -> str:
     """Return a conflict as ``status`` prints it, with the code that was found, that was expected, and that is new."""
     from patchkit.findings.printable import printable
 

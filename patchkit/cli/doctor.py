@@ -49,7 +49,7 @@ def command(
     from patchkit.cli import console
     from patchkit.cli.answers.doctor import Doctor
     from patchkit.commands.doctor import doctor
-    from patchkit.doctor.options import split_command
+    from patchkit.doctor.command_line import split_command
 
     named = bool(words) and not words[0].startswith("-") and Path(words[0]).is_dir()
     split_command(words[named:])  # A TREE that does not exist is an error, even outside of every tree.

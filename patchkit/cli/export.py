@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,21 +10,14 @@ from patchkit.cli import options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 
 @click.command("export")
 @options.options(
     options.tree_and_patches,
-    click.option(
-        "-o",
-        "--output",
-        "folder",
-        required=True,
-        metavar="DIR",
-        type=click.Path(file_okay=False, path_type=Path),
-        help="Write the series to DIR, which is created if needed.",
-    ),
-    click.option("--only", is_flag=True, help="Leave out the patches that harden a PATCH."),
+    options.output_folder("Write the series to DIR, which is created if needed.", required=True),
+    options.only,
     options.folders,
     options.as_json,
 )

@@ -95,7 +95,7 @@ def _refusing(ctx: click.Context) -> Iterator[None]:
         what, meant, hint = error.format_message().partition(" Did you mean ")
         # Errors of click's parser have no context of their own.
         words = (error.ctx.command_path,) if error.ctx else (ctx.command_path, ctx.invoked_subcommand)
-        advice = f"did you mean {hint} " if meant else _meant(error)
+        advice = f"did you mean {hint} " if meant else _spelling_hint(error)
         advice += f"{' '.join(filter(None, words))} --help"
         _refuse(what[:1].lower() + what[1:], advice=advice)
         ctx.exit(error.exit_code)
@@ -104,7 +104,7 @@ def _refusing(ctx: click.Context) -> Iterator[None]:
         ctx.exit(error.exit_code)
 
 
-def _meant(error: click.UsageError) -> str:
+def _spelling_hint(error: click.UsageError) -> str:
     """Return a hint for a misspelt value of an option with choices, as click gives for names of options."""
     kind = error.param.type if isinstance(error, click.BadParameter) and error.param is not None else None
     if not isinstance(kind, click.Choice):

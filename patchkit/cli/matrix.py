@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from patchkit.matrix.survey import Surveyed
+    from patchkit.matrix.survey import SurveyResult
     from patchkit.matrix.tasks import Task
     from patchkit.patchset.select import PatchSet
 
@@ -35,9 +35,7 @@ FORMATS = ("text", "json", "csv", "html")
     "and the option may be repeated.",
 )
 @options.styled(FORMATS)
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the result to FILE."
-)
+@options.output
 @click.option(
     "--verify", is_flag=True, help="Also apply the patches to a temporary copy of each ref and verify it."
 )
@@ -93,7 +91,7 @@ def command(
         context.exit(1)
 
 
-def _answer(surveyed: Surveyed, patches: PatchSet, style: str, out: Console) -> None:
+def _answer(surveyed: SurveyResult, patches: PatchSet, style: str, out: Console) -> None:
     from patchkit.cli import console
     from patchkit.matrix.formats import table, text
 
@@ -111,6 +109,6 @@ def _answer(surveyed: Surveyed, patches: PatchSet, style: str, out: Console) -> 
 
         today = datetime.now(timezone.utc).date().isoformat()
         titles = dict.fromkeys(matrix.patches, "") | {patch.id: patch.title for patch in patches}
-        diffs, conflicts = surveyed.told(DIFFS), surveyed.told(CONFLICTS)
+        diffs, conflicts = surveyed.results(DIFFS), surveyed.results(CONFLICTS)
         written = page.document(matrix, titles, diffs, conflicts, today)
     out.file.write(f"{written}\n")

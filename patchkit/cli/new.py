@@ -37,14 +37,7 @@ from patchkit.tree.limits import read_named
         help="A diff to apply first that is not part of the patch; may be repeated.",
     ),
     click.option("--on", "tree", metavar="TREE", help="The tree that the change was made on."),
-    click.option(
-        "-o",
-        "--output",
-        "folder",
-        metavar="DIR",
-        type=click.Path(file_okay=False, path_type=Path),
-        help="Write the draft to DIR (default: ./PATCH-ID).",
-    ),
+    options.output_folder("Write the draft to DIR (default: ./PATCH-ID)."),
     options.as_json,
 )
 def command(

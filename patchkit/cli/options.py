@@ -124,6 +124,19 @@ baseline = click.option(
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Fail only on findings that are not in FILE, the saved output of `patchkit audit --json`.",
 )
+output = click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the result to FILE."
+)
+only = click.option("--only", is_flag=True, help="Leave out the patches that harden a PATCH.")
+allow_dirty = click.option(
+    "--allow-dirty", is_flag=True, help="Also change files that have uncommitted changes."
+)
+
+
+def output_folder(text: str, *, required: bool = False) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds ``--output DIR`` with this help text."""
+    kind: click.Path[Path] = click.Path(file_okay=False, path_type=Path)
+    return click.option("-o", "--output", "folder", required=required, metavar="DIR", type=kind, help=text)
 
 
 def everything(text: str) -> Callable[[_Command], _Command]:
@@ -154,12 +167,16 @@ def style_of(style: str, *, as_json: bool) -> str:
 
 
 def loaded_patches(
-    folders: Sequence[Path], words: Sequence[str | None] = (), *, installed: bool = False
+    folders: Sequence[Path],
+    words: Sequence[str | None] = (),
+    *,
+    installed: bool = False,
+    cached: bool = False,
 ) -> PatchSet:
     """Return the patches of a command: built-in patches, those in ``folders``, and those of the fork's configuration.
 
     The fork is the tree among ``words``, or the tree that contains the current folder. Without a tree, the command
-    itself raises the error when it opens it.
+    itself raises the error when it opens it. ``cached`` is for commands that write nothing.
     """
     from patchkit.patchset import load
 
@@ -168,8 +185,8 @@ def loaded_patches(
     ]
     for each in (Target(None, True),) if installed else (*trees, Target(None, False)):
         with suppress(TreeError):
-            return load.patches(folders, each.opened().fork)
-    return load.patches(folders)
+            return load.patches(folders, each.opened().fork, cached=cached)
+    return load.patches(folders, cached=cached)
 
 
 def with_recorded(patches: PatchSet, words: Sequence[str], *, installed: bool = False) -> PatchSet:

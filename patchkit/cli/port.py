@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from patchkit.commands.port import PortedChange, PortResult
+    from patchkit.porting.edits import Edit
     from patchkit.porting.land import LandedFile
-    from patchkit.porting.merge import Edit
 
 _SAID = {
     "landed": ("[green]+[/]", "applied"),
@@ -64,15 +64,8 @@ _SAID = {
         is_flag=True,
         help="Write conflict markers for edits that conflict, stop there in a RANGE, and exit 1.",
     ),
-    click.option("--allow-dirty", is_flag=True, help="Also change files that have uncommitted changes."),
-    click.option(
-        "-o",
-        "--output",
-        "folder",
-        metavar="DIR",
-        type=click.Path(file_okay=False, path_type=Path),
-        help="Also write the change to DIR, as a patch for the tree.",
-    ),
+    options.allow_dirty,
+    options.output_folder("Also write the change to DIR, as a patch for the tree."),
     options.as_json,
 )
 @click.pass_context
@@ -93,9 +86,9 @@ def command(
 ) -> None:
     """Port a commit or a diff to a tree that has diverged.
 
-    Each edit is applied, was already applied, or cannot be applied; where the code around it differs, the difference is
-    shown. If an edit cannot be applied, nothing is written and the exit code is 3. Exit code 1 if the change may mean
-    something else in that tree.
+    Shows for each edit whether it was applied, was already there or cannot be applied, and the difference where the
+    code around it differs. If an edit cannot be applied, nothing is written and the exit code is 3. Exit code 1 if the
+    change may behave differently in that tree.
     """
     from patchkit.cli import console
     from patchkit.commands.port import PortConflictError, Source, port, port_matrix

@@ -46,8 +46,8 @@ def command(
 ) -> None:
     """Check how a move to REF affects each patch, or merge REF.
 
-    For each patch, shows whether upstream has it on REF, it applies there, or it conflicts. Exit code 1 if one
-    conflicts. TREE is changed only with --merge.
+    Shows for each patch whether REF has it from upstream, and if not, whether it applies there or conflicts. Exit code
+    1 if one conflicts. TREE is changed only with --merge.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.rebase import Rebase

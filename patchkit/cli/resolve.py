@@ -53,8 +53,8 @@ def command(
     """Record an edit that you made by hand where a patch conflicted.
 
     PATCH and EDIT are the names that the conflict and its markers show. Code that you wrote in place of the markers of
-    apply --markers is remembered; apply --resolved uses it again where the same code conflicts. revert removes the
-    edit with its patch.
+    apply --markers is stored; apply --resolved uses it again where the same code conflicts. revert removes the edit
+    with its patch.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.resolve import Resolve

@@ -41,8 +41,8 @@ def command(
 ) -> None:
     """Revert patches in TREE, and keep your own later changes.
 
-    Without PATCH, every patch is reverted, but a port that was committed is reverted only by its name. A group includes
-    its opt-in patches that are applied.
+    Without PATCH, every patch is reverted, except a port that was committed, which must be named. A group includes its
+    opt-in patches that are applied.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.revert import Revert

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 @click.argument("patch", required=False)
 @options.options(options.folders, options.as_json)
 def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> None:
-    """List the patches, or show what one changes, why, and its risk.
+    """List the patches, or show what one changes, why, and at what risk.
 
-    PATCH can be a group, such as @speed, whose patches are listed.
+    PATCH can also be a group, such as @speed; its patches are listed.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.patches import Listed, Show
     from patchkit.patchset import runs
 
-    patches = options.loaded_patches(folders)
+    patches = options.loaded_patches(folders, cached=True)
     tail = options.Target(None, False, folders).tail
     if patch is None or patch.startswith("@"):
         listed = tuple(patches) if patch is None else patches.group(patch)
@@ -92,7 +92,7 @@ def _show(patch: Patch, places: Sequence[Run] | None) -> None:
     if places:
         say("\n[bold]Ran on a GPU:[/]")
         for release in dict.fromkeys(run.release for run in places):
-            say(f"  {escaped(_told(release, [run for run in places if run.release == release]))}")
+            say(f"  {escaped(_runs_text(release, [run for run in places if run.release == release]))}")
     elif places is not None:
         say("\nNever run on a GPU.")
 
@@ -102,7 +102,7 @@ def _affected(affects: Affects) -> str:
     return "; ".join(filter(None, (affects.concerns, servers)))
 
 
-def _told(release: str, runs: Sequence[Run]) -> str:
+def _runs_text(release: str, runs: Sequence[Run]) -> str:
     """Return where a patch ran on one release: model families, backends, GPUs, and the latest date."""
     backends: dict[tuple[str, bool], list[str]] = {}
     for run in runs:

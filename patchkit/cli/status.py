@@ -56,7 +56,7 @@ def command(
     from patchkit.plan.status import State
 
     target = options.Target(tree, installed, folders)
-    patches = options.loaded_patches(folders, [tree], installed=installed)
+    patches = options.loaded_patches(folders, [tree], installed=installed, cached=True)
     opened = target.open()
     if style == "ledger":
         _say_ledger(opened, patches, as_json=as_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +12,7 @@ from patchkit.findings import formats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from patchkit.tree.tree import CheckoutTree
     from patchkit.verify.result import Verdict
@@ -23,9 +23,7 @@ FORMATS = ("text", "json", *formats.names(), "html")
 @click.command("verify")
 @options.options(options.tree, options.installed)
 @options.styled(FORMATS)
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the result to FILE."
-)
+@options.output
 @click.option(
     "--level",
     type=click.Choice(["code", "import"]),

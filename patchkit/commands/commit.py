@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from patchkit.patchset.select import PatchSet
-    from patchkit.series.commit import Committed, Prepared
+    from patchkit.series.commit import CommitResult, PreparedCommit
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -28,7 +28,7 @@ def commit(
     only: bool = False,
     keep_going: bool = False,
     runtime: str = "",
-) -> Committed:
+) -> CommitResult:
     """Apply patches as ``apply`` does, with one commit for each patch on the current branch.
 
     Branch, index, files and ledger are changed only after all commits have been made. Raise TreeError if the files have
@@ -36,7 +36,7 @@ def commit(
     """
     asked, runtime = patches.asked(ids), runtime or patches.settings.runtime
 
-    def prepared(read: CheckoutTree) -> Prepared:
+    def prepared(read: CheckoutTree) -> PreparedCommit:
         planner = Planner(read, patches, runtime)
         planned = fitting(lambda without: planner.plan(ids, only=only, without=without))
         if not keep_going:

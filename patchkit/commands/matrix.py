@@ -9,7 +9,7 @@ import msgspec
 from patchkit.errors import TreeError, UsageError
 from patchkit.matrix.answer import Matrix, Row
 from patchkit.matrix.refs import left_out, refs
-from patchkit.matrix.survey import Surveyed, survey
+from patchkit.matrix.survey import SurveyResult, survey
 from patchkit.patchset import configuration
 from patchkit.tree.fork import GitFork
 from patchkit.tree.git import GitRepository
@@ -35,7 +35,7 @@ def matrix(
     tasks: Sequence[Task[Any]] = (),
     jobs: int | None = None,
     watch: Callable[[str, int, int], None] | None = None,
-) -> Surveyed:
+) -> SurveyResult:
     """Return each patch's state on each ref of ``repository`` that matches ``patterns``, without a checkout.
 
     ``patches_of`` loads the patches of a ref that has a configuration; other refs use ``patches``. ``tasks`` are
@@ -44,7 +44,7 @@ def matrix(
     ``repository`` is not a repository.
     """
     named = refs(repository, patterns)
-    wanted = _Wanted(patches, patches_of)
+    wanted = _PatchSets(patches, patches_of)
     with GitRepository(repository) as git:
         sets = {ref: wanted.of(git, ref) for ref in named}
     parts = []
@@ -57,10 +57,10 @@ def matrix(
     }
     rows = refused | {row.ref: row for row in together.matrix.rows}
     whole = msgspec.structs.replace(together.matrix, rows=tuple(rows[ref.name] for ref in named))
-    return Surveyed(whole, together.answers, left_out(repository, patterns))
+    return SurveyResult(whole, together.answers, left_out(repository, patterns))
 
 
-class _Wanted:
+class _PatchSets:
     """The patch sets of refs; refs with the same configuration share one."""
 
     def __init__(self, patches: PatchSet, patches_of: PatchesOf | None) -> None:
@@ -90,7 +90,7 @@ class _Wanted:
             return str(error)
 
 
-def _together(repository: Path, patches: PatchSet, parts: Sequence[Surveyed]) -> Surveyed:
+def _together(repository: Path, patches: PatchSet, parts: Sequence[SurveyResult]) -> SurveyResult:
     """Merge surveys of refs with different patch sets."""
     rows: list[Row] = []
     told: dict[str, dict[str, Any]] = {}
@@ -111,4 +111,4 @@ def _together(repository: Path, patches: PatchSet, parts: Sequence[Surveyed]) ->
         sum(part.matrix.examined for part in parts),
         round(sum(part.matrix.seconds for part in parts), 3),
     )
-    return Surveyed(matrix, told)
+    return SurveyResult(matrix, told)

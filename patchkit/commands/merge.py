@@ -14,7 +14,7 @@ from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.plan import vendor
 from patchkit.plan.planner import Planner
 from patchkit.plan.refusal import PlanConflictError, describe_conflicts
-from patchkit.series.asking import asked, quietly, said
+from patchkit.series.asking import asked, error_line, quietly
 from patchkit.series.commit import Commit, commits, require_committable
 from patchkit.series.worktree import linked
 from patchkit.transaction import adopt
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import Plan
-    from patchkit.series.worktree import Linked
+    from patchkit.series.worktree import LinkedWorktree
     from patchkit.tree.tree import CheckoutTree
 
 _TAKEN_BACK = "Take patchkit's patches back for a merge"
@@ -110,7 +110,7 @@ def _clean_head(tree: CheckoutTree) -> str:
 
 
 @dataclass(frozen=True)
-class _Unpatched:
+class _UnpatchedCommit:
     """A commit's tree without patches, the patches that were reverted for it, and their ``runtime`` option."""
 
     tree: str
@@ -118,21 +118,21 @@ class _Unpatched:
     runtime: str
 
 
-def _unpatched(tree: CheckoutTree, there: Linked, commit: str, patches: PatchSet) -> _Unpatched:
+def _unpatched(tree: CheckoutTree, there: LinkedWorktree, commit: str, patches: PatchSet) -> _UnpatchedCommit:
     """Revert the patches of a commit. Raise ConflictError if that is not possible."""
     there.switch(commit)
     adopt.copy(tree, there.tree)
     runtime = "vendored" if vendor.is_vendored(there.tree) else "import"
     if not in_code(there.tree, Planner(there.tree, patches)):
-        return _Unpatched(asked(there.top, "rev-parse", "HEAD^{tree}"), (), runtime)
+        return _UnpatchedCommit(asked(there.top, "rev-parse", "HEAD^{tree}"), (), runtime)
     reverted = revert(there.tree, patches)
     there.add(reverted.files)
     written = asked(there.top, "write-tree")
     there.become("HEAD")
-    return _Unpatched(written, reverted.patches, runtime)
+    return _UnpatchedCommit(written, reverted.patches, runtime)
 
 
-def _planned(there: Linked, patches: PatchSet, had: Sequence[str], runtime: str, ref: str) -> Plan:
+def _planned(there: LinkedWorktree, patches: PatchSet, had: Sequence[str], runtime: str, ref: str) -> Plan:
     """Return the plan of the patches for the merge's result. Raise PlanConflictError if one conflicts."""
     planner = Planner(there.tree, patches, runtime)
     planned = planner.plan(had, only=True)
@@ -146,7 +146,7 @@ def _planned(there: Linked, patches: PatchSet, had: Sequence[str], runtime: str,
     return planner.together(planned, origin(there.tree, planner))
 
 
-def _bases(there: Linked, ref: str, other: str) -> list[str]:
+def _bases(there: LinkedWorktree, ref: str, other: str) -> list[str]:
     found = git(there.top, "merge-base", "--all", there.base, other).stdout.decode().split()
     if not found:
         raise TreeError(
@@ -156,7 +156,9 @@ def _bases(there: Linked, ref: str, other: str) -> list[str]:
     return found
 
 
-def _result(there: Linked, ours: _Unpatched, theirs: _Unpatched, bases: Sequence[_Unpatched]) -> str:
+def _result(
+    there: LinkedWorktree, ours: _UnpatchedCommit, theirs: _UnpatchedCommit, bases: Sequence[_UnpatchedCommit]
+) -> str:
     """Return the tree of the merge, which git makes of commits with the unpatched trees."""
     below = [word for base in bases for word in ("-p", _commit(there, base))]
     there.switch(_commit(there, ours, *below))
@@ -168,19 +170,19 @@ def _result(there: Linked, ours: _Unpatched, theirs: _Unpatched, bases: Sequence
         raise UnmergedError(tuple(unmerged))
     if done.returncode != 0:
         raise TreeError(
-            f"git merge failed ({said(done)}), so nothing was changed", advice="fix that and try again"
+            f"git merge failed ({error_line(done)}), so nothing was changed", advice="fix that and try again"
         )
     tree = asked(there.top, "write-tree")
     there.become("HEAD")
     return tree
 
 
-def _commit(there: Linked, unpatched: _Unpatched, *below: str) -> str:
+def _commit(there: LinkedWorktree, unpatched: _UnpatchedCommit, *below: str) -> str:
     made = git(there.top, "commit-tree", unpatched.tree, *below, "-m", _TAKEN_BACK, named=True)
     return made.stdout.decode().strip()
 
 
-def _conclude(there: Linked, ref: str, other: str, result: str) -> None:
+def _conclude(there: LinkedWorktree, ref: str, other: str, result: str) -> None:
     """Commit the result as a merge of ``other``, as if its conflicts had been resolved by hand."""
     quietly(there.top, "merge", "--quiet", "--no-commit", "--no-ff", "--strategy=ours", other)
     there.become(result)

@@ -15,10 +15,10 @@ from patchkit.findings.number import counted
 from patchkit.patchset.patch import Patch
 from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
 from patchkit.porting.dependencies import dependencies_of
+from patchkit.porting.edits import Outcome
 from patchkit.porting.findings import findings_of
 from patchkit.porting.follow import Trees
 from patchkit.porting.land import NOT_MADE, land
-from patchkit.porting.merge import Outcome
 from patchkit.series.port import committed
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.ledger import PORTED
@@ -184,11 +184,11 @@ def port(
     be changed. The change is also written to ``folder``, as a patch for this tree.
     """
 
-    def prepared(read: ReadTree) -> _Prepared:
+    def prepared(read: ReadTree) -> _PreparedPort:
         if folder is not None and (folder / "patch.toml").exists():
             raise UsageError(f"{folder / 'patch.toml'} already exists", advice="name another folder with -o")
         changes = source.changes()
-        made = _Made(read, markers=markers)
+        made = _PortedTree(read, markers=markers)
         steps: list[_Step] = []
         for change in _watched(changes, watch):
             # Of a range each change is one step, of a change alone each file.
@@ -206,7 +206,7 @@ def port(
         plan = made.plan(steps)
         if dry_run and not committing:
             Transaction(read, PORTED, allow_dirty=allow_dirty).check(plan)
-        return _Prepared(read, steps, plan, ported)
+        return _PreparedPort(read, steps, plan, ported)
 
     read, steps, plan, ported = whole(onto, prepared)
     if committing:
@@ -229,7 +229,7 @@ def port_matrix(source: Source, refs: Sequence[str], *, watch: Watch | None = No
         if watch is not None:
             watch(f"porting to {ref}", at, len(refs))
         try:
-            made = _Made(source.tree(ref), markers=False)
+            made = _PortedTree(source.tree(ref), markers=False)
             steps = [made.step(change) for change in changes]
             found.append(PortResult(ref, tuple(step.ported for step in steps), made.changed))
         except TreeError as error:
@@ -267,7 +267,7 @@ class _Step:
     plan: Plan
 
 
-class _Prepared(NamedTuple):
+class _PreparedPort(NamedTuple):
     """What is to be written: the steps, their plan together and their outcome, from the tree as it was ``read``."""
 
     read: ReadTree
@@ -276,7 +276,7 @@ class _Prepared(NamedTuple):
     ported: PortResult
 
 
-class _Made:
+class _PortedTree:
     """A tree to which changes are made one after the other."""
 
     def __init__(self, onto: Tree, *, markers: bool) -> None:

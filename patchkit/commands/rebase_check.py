@@ -44,7 +44,7 @@ def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move,
             said.patch.id,
             before[said.patch.id].state.value,
             said.state.value,
-            _said(before[said.patch.id].state, said.state),
+            _prospect(before[said.patch.id].state, said.state),
             said.reason,
             said.patch.default or before[said.patch.id].state in IN_TREE,
         )
@@ -52,7 +52,7 @@ def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move,
     )
 
 
-def _said(now: State, then: State) -> str:
+def _prospect(now: State, then: State) -> str:
     words = {
         State.UPSTREAM: "upstream has it there",
         State.APPLIED: "already committed there",

@@ -62,7 +62,7 @@ def resolve(
     (unless ``accept`` is set), or if patchkit made the edit.
     """
 
-    def checked(read: ReadTree) -> ResolveResult | _Checked | tuple[ReadTree, str]:
+    def checked(read: ReadTree) -> ResolveResult | _CheckedEdit | tuple[ReadTree, str]:
         is_ported = not _is_loaded(patches, patch, edit)
         file = resolving.conflict_of(read, patch, edit) if is_ported else None
         if file is None:
@@ -73,7 +73,7 @@ def resolve(
     found = settled(tree, checked)
     if isinstance(found, ResolveResult):
         return found
-    if not isinstance(found, _Checked):
+    if not isinstance(found, _CheckedEdit):
         return _resolve_ported(*found, patch, edit)
     missing = found.check is None
     made = resolving.record_by_hand(found.read, found.patch, found.status, found.check, found.note)
@@ -85,7 +85,7 @@ def resolve(
     return ResolveResult(recorded=True, remembered=remembered, accepted=missing)
 
 
-class _Checked(NamedTuple):
+class _CheckedEdit(NamedTuple):
     """An edit that can be recorded in the tree as it was ``read``; ``check`` is None if it is accepted unchecked."""
 
     read: ReadTree
@@ -97,7 +97,7 @@ class _Checked(NamedTuple):
 
 def _checked(
     tree: ReadTree, patches: PatchSet, patch: str, edit: str, *, accept: bool
-) -> ResolveResult | _Checked:
+) -> ResolveResult | _CheckedEdit:
     """Return what is to be recorded for an edit of a loaded patch, or that there is nothing to record."""
     if (patch, edit) in resolving.by_hand(tree):
         return ResolveResult(recorded=False, remembered=False)
@@ -151,7 +151,7 @@ def _checked(
         )
     line = at_site(OverlayTree(tree, before), named, status).line
     note = resolving.Note(note_of(patch, edit, ACCEPTED if missing else BY_HAND), line)
-    return _Checked(tree, named, status, check, note)
+    return _CheckedEdit(tree, named, status, check, note)
 
 
 def _is_loaded(patches: PatchSet, patch: str, edit: str) -> bool:

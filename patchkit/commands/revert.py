@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from patchkit.errors import ConflictError, UsageError
 from patchkit.plan.planner import Planner
 from patchkit.transaction import revert as reverting
-from patchkit.transaction.revert import Reverted
+from patchkit.transaction.revert import RevertResult
 from patchkit.transaction.unwind import StuckError
 
 if TYPE_CHECKING:
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 class PartialRevert(NamedTuple):
     """What was reverted, and the reason for each patch that was left."""
 
-    reverted: Reverted
+    reverted: RevertResult
     left: Mapping[str, str]
 
 
-def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Reverted:
+def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> RevertResult:
     """Revert ``ids`` (default: all patches in the code), keeping changes that a person made since.
 
     A group denotes those of its patches that patchkit applied to the code. Raise ConflictError, with nothing written,
     if the code before a patch is unknown or a person's changes cannot be told from the patch's.
     """
     planner = Planner(tree, patches)
-    meant = frozenset(_meant(tree, patches, planner, ids))
+    meant = frozenset(_selected(tree, patches, planner, ids))
     return reverting.revert(tree, meant if ids else None, planner)
 
 
@@ -48,9 +48,9 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
         if not there:
             raise
     stuck = refusal.patches if isinstance(refusal, StuckError) else ()
-    done: list[Reverted] = []
+    done: list[RevertResult] = []
     gone: set[str] = set()
-    meant = _meant(tree, patches, planner, ids)
+    meant = _selected(tree, patches, planner, ids)
     ahead = [name for name in reversed(there) if not ids or name in meant]
     while True:
         left: dict[str, str] = {}
@@ -67,7 +67,7 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
             break
         ahead = list(left)
     files = dict.fromkeys(file for each in done for file in each.files)
-    return PartialRevert(Reverted(tuple(name for name in there if name in gone), tuple(files)), left)
+    return PartialRevert(RevertResult(tuple(name for name in there if name in gone), tuple(files)), left)
 
 
 def committed_ports(tree: CheckoutTree, patches: PatchSet) -> tuple[str, ...]:
@@ -75,7 +75,9 @@ def committed_ports(tree: CheckoutTree, patches: PatchSet) -> tuple[str, ...]:
     return reverting.ports_left(tree, Planner(tree, patches))
 
 
-def _meant(tree: CheckoutTree, patches: PatchSet, planner: Planner, names: Sequence[str]) -> tuple[str, ...]:
+def _selected(
+    tree: CheckoutTree, patches: PatchSet, planner: Planner, names: Sequence[str]
+) -> tuple[str, ...]:
     groups = [name for name in names if name not in patches.ids and name in patches]
     if not groups:
         return tuple(names)

@@ -13,7 +13,7 @@ from patchkit.plan.status import State
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from patchkit.doctor.server import Outcome
+    from patchkit.doctor.outcome import Outcome
     from patchkit.plan.status import PatchStatus
 
 DERIVED = {

@@ -5,81 +5,32 @@ from __future__ import annotations
 import ast
 import difflib
 import functools
-import itertools
 import re
-import shlex
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import yaml
 
+from patchkit.doctor.command_line import config_options, environment, split_command, without_config
 from patchkit.doctor.declared import declared
+from patchkit.doctor.launch import Launch, Refusal, Value
 from patchkit.errors import UsageError
 from patchkit.tree.index import Class, Index, last_name
-from patchkit.tree.limits import MAX_SETTINGS_BYTES, read_named
 from patchkit.tree.nodes import walk
 from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from patchkit.tree.index import Module
     from patchkit.tree.tree import Tree
 
-# Commands that run a container; the server's own command follows in the same line.
-_CONTAINERS = frozenset({"docker", "podman", "nerdctl", "apptainer", "singularity"})
-_LAUNCHER = re.compile(r"launch_server|sglang serve ")
-# A shell's redirection, pipe or separator: the server's options end there.
-_SHELL = re.compile(r"[0-9]?>|[|&;]")
 _FLAGS = {"store_true": True, "store_false": False, "BooleanOptionalAction": True}
 _ANNOTATED = frozenset({"A", "Annotated"})
 _WRAPPERS = frozenset({"Optional", "Union", "List", "list"})
 _SEVERAL = frozenset({"List", "list", "Sequence", "Tuple", "tuple"})
 _PLAIN_ACTIONS = frozenset({*_FLAGS, "store", "store_const"})
-
-Value = str | bool | int | float | None
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """The error with which a tree's server ends instead of starting, and the file and line that raise it.
-
-    ``filled`` is False if the message contains values that are not known before the start.
-    """
-
-    why: str
-    where: str
-    filled: bool = True
-
-
-@dataclass(frozen=True)
-class Launch:
-    """A server's ``given`` settings, the tree's defaults for the others, and its environment.
-
-    ``refused`` is the error of the command line's parser, which the server reports before any other.
-    """
-
-    given: Mapping[str, Value]
-    defaults: Mapping[str, Value]
-    environment: Mapping[str, str]
-    refused: Refusal | None = None
-
-    def get(self, name: str) -> Value:
-        """Return a setting by its name in ``ServerArgs``, None if the tree has no such setting."""
-        return self.given[name] if name in self.given else self.defaults.get(name)
-
-    def with_settings(self, settings: Mapping[str, Value]) -> Launch:
-        """Return the same launch with other settings; those that the tree lacks are ignored."""
-        known = {name: value for name, value in settings.items() if name in self.defaults}
-        return Launch({**self.given, **known}, self.defaults, self.environment)
-
-    def without(self, name: str) -> Launch:
-        """Return the same launch with the default of one setting."""
-        given = {each: value for each, value in self.given.items() if each != name}
-        return Launch(given, self.defaults, self.environment)
 
 
 @dataclass(frozen=True)
@@ -108,7 +59,7 @@ class _Option:
             return value
         known = [*map(str, self.choices)]
         why = f"argument {self}: invalid choice: {value!r} (choose from {', '.join(known)})"
-        why += meant(text, known)
+        why += spelling_hint(text, known)
         raise _RefusedError(why, self.where, text)
 
     def __str__(self) -> str:
@@ -286,14 +237,14 @@ class Arguments:
         have, for a word that is neither an option nor the value of one, and for a ``--config`` that cannot be read.
         """
         before, options = split_command(words)
-        environment = dict(_environment(before))
+        variables = dict(environment(before))
         given = dict(self._decoded(settings)) if settings else {}
-        options, config = _without_config(options)
+        options, config = without_config(options)
         refused: list[Refusal] = []
         if config is not None:
-            given |= dict(self._given(_of_config(config), refused, f"--config {config}: "))
+            given |= dict(self._given(config_options(config), refused, f"--config {config}: "))
         given |= dict(self._given(options, refused))
-        return Launch(given, self.defaults, environment, refused[0] if refused else None)
+        return Launch(given, self.defaults, variables, refused[0] if refused else None)
 
     def _named_option(self, name: str) -> _Option | None:
         """Return an option by its name or by an unambiguous prefix, as argparse does."""
@@ -368,7 +319,7 @@ class Arguments:
         )
 
 
-def meant(value: str, known: Iterable[str]) -> str:
+def spelling_hint(value: str, known: Iterable[str]) -> str:
     """Return a hint that names the known value that is spelled most like this one; empty if none is similar."""
     close = difflib.get_close_matches(value, [*known], n=1)
     return f"; did you mean {close[0]}?" if close else ""
@@ -455,121 +406,3 @@ def _plain(text: str) -> Value:
 
 
 _TYPES: dict[str, Callable[[str], Value]] = {"": _plain, "float": float, "int": int, "str": str}
-
-
-def split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the words in front of a server's options, and the options. Raise UsageError for a command of no server."""
-    split = _shell(words[0]) if len(words) == 1 else [word for word in words if word.strip()]
-    inner = next((word for word in split if " " in word and _LAUNCHER.search(word)), None)
-    if inner is not None:
-        # An argument of a shell: bash -c "python -m sglang.launch_server …".
-        before, options = split_command([inner])
-        return [*split[: split.index(inner)], *before], options
-    split = list(itertools.takewhile(lambda word: _SHELL.match(word) is None, _after_chains(split)))
-    for place, word in enumerate(split):
-        if word.endswith(("sglang.launch_server", "launch_server.py")):
-            return split[:place], split[place + 1 :]
-        if word == "serve" and place and split[place - 1].rpartition("/")[2] == "sglang":
-            is_model = split[place + 1 : place + 2] and not split[place + 1].startswith("-")
-            return split[:place], split[place + 2 if is_model else place + 1 :]
-    if any(word in _CONTAINERS for word in split):
-        raise UsageError(
-            f"{split[0]}: no server is started in this command",
-            advice="include its `python3 -m sglang.launch_server …` or `sglang serve …`",
-        )
-    first = next((place for place, word in enumerate(split) if word.startswith("-")), len(split))
-    for word in split[:first]:
-        if word != "env" and not any(_environment([word])):
-            raise UsageError(
-                f"{word}: neither a folder, a server option nor a launch command",
-                advice="name a TREE that exists, or type `python -m sglang.launch_server …` or `sglang serve …`",
-            )
-    return split[:first], split[first:]
-
-
-def _after_chains(words: Sequence[str]) -> list[str]:
-    """Return the words without each ``&&`` and ``;`` in front of the server's command."""
-    started = next((place for place, word in enumerate(words) if _LAUNCHER.search(f"{word} ")), 0)
-    return [
-        word.rstrip(";") if place < started else word
-        for place, word in enumerate(words)
-        if place >= started or word not in ("&&", ";")
-    ]
-
-
-def _shell(command: str) -> list[str]:
-    try:
-        return shlex.split(command.replace("\\\r\n", " ").replace("\\\n", " "))
-    except ValueError as error:
-        raise UsageError(f"{command}: {error}", advice="give the command as it is typed in a shell") from None
-
-
-def _environment(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the variables that a command sets, as ``NAME=value`` or with a container's ``-e`` or ``--env``."""
-    for word in words:
-        name, equals, value = re.sub("^(?:--env=|-e=?)", "", word).partition("=")
-        if equals and name.isidentifier():
-            yield name, value
-
-
-def _without_config(options: Sequence[str]) -> tuple[list[str], Path | None]:
-    """Return the options without ``--config FILE``, and the file."""
-    rest: list[str] = []
-    found: list[str] = []
-    words = iter(options)
-    for word in words:
-        if word == "--config":
-            file = next(words, "")
-            if not file or file.startswith("--"):
-                raise UsageError("--config: a value is missing", advice="type --config FILE.yaml")
-            found.append(file)
-        elif word.startswith("--config="):
-            found.append(word.removeprefix("--config="))
-        else:
-            rest.append(word)
-    if len(found) > 1:
-        raise UsageError(
-            f"--config: given {len(found)} times", advice="a server takes one: leave out the others"
-        )
-    return rest, Path(found[0]) if found else None
-
-
-def _of_config(path: Path) -> list[str]:
-    """Return the options in a server's configuration file, as words of a command line."""
-    if path.suffix.lower() not in (".yaml", ".yml"):
-        raise UsageError(
-            f"--config {path}: sglang takes a file that ends in .yaml or .yml", advice="rename it"
-        )
-    if not path.is_file():
-        raise UsageError(f"--config {path}: no such file", advice="name a copy that this machine can read")
-    content = read_named(path)
-    if len(content) > MAX_SETTINGS_BYTES:
-        raise UsageError(
-            f"--config {path}: more than {MAX_SETTINGS_BYTES // 2**10} KiB, too long for a server's options",
-            advice="name the server's own file",
-        )
-    try:
-        said = yaml.safe_load(content)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        why = " ".join(str(error).split()) if isinstance(error, yaml.YAMLError) else type(error).__name__
-        raise UsageError(f"--config {path}: not valid YAML ({why})", advice="fix it and try again") from None
-    if not isinstance(said, (dict, type(None))) or not all(isinstance(name, str) for name in said or ()):
-        raise UsageError(
-            f"--config {path}: not a mapping of options", advice="write `name: value`, one option per line"
-        )
-    return [word for name, value in (said or {}).items() for word in _as_typed(path, name, value)]
-
-
-def _as_typed(path: Path, name: str, value: object) -> list[str]:
-    """Return an option of a configuration file as words of a command line."""
-    if value is None:
-        raise UsageError(
-            f"--config {path}: {name} has no value", advice=f"write `{name}: VALUE` or remove the line"
-        )
-    # Nested values belong to no setting that matters here, and aliases can make them very large.
-    plain = [
-        str(each).lower() if isinstance(each, bool) else str(each)
-        for each in (value if isinstance(value, list) else [value])
-        if not isinstance(each, (list, dict, set))
-    ]
-    return [f"--{name}={plain[0]}", *plain[1:]] if plain else []

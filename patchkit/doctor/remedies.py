@@ -18,8 +18,8 @@ from patchkit.tree.tree import OverlayTree
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from patchkit.doctor.options import Launch
-    from patchkit.doctor.server import Outcome
+    from patchkit.doctor.launch import Launch
+    from patchkit.doctor.outcome import Outcome
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.index import Module
     from patchkit.tree.tree import CheckoutTree

@@ -267,13 +267,13 @@ def _parts(text: str, asked: DiffOptions) -> Iterator[_Part]:
             part.hunks.append(hunk)
             continue
         elif part is not None and not part.hunks:
-            _told(part, line)
+            _read_header_line(part, line)
         at += 1
     if part is not None:
         yield part
 
 
-def _told(part: _Part, line: str) -> None:
+def _read_header_line(part: _Part, line: str) -> None:
     """Read a line between a file's name and its first hunk."""
     if line.startswith("new file mode "):
         part.old = None

@@ -31,11 +31,11 @@ def text(patch: Patch, edits: Mapping[str, EditDraft], before: Mapping[str, str]
     """Return the ``examples.toml`` of a drafted patch; empty if no edit can be shown alone."""
     lines: list[str] = []
     for example in _examples(patch, edits, before):
-        lines += ["[[example]]", *(f"{key} = {toml(value)}" for key, value in _said(example)), ""]
+        lines += ["[[example]]", *(f"{key} = {toml(value)}" for key, value in _entries(example)), ""]
     return "\n".join(lines)
 
 
-def _said(example: PatchExample) -> Iterator[tuple[str, str]]:
+def _entries(example: PatchExample) -> Iterator[tuple[str, str]]:
     for key in ("shows", "file", "edit", "before", "after"):
         yield key, str(getattr(example, key)).strip("\n")
 

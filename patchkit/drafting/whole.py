@@ -223,7 +223,7 @@ class _Result:
         return None if self.content is None or self.reason else self.content.decode().replace(newline, "\n")
 
 
-def _told(edit: EditDraft) -> str:
+def _identity(edit: EditDraft) -> str:
     return repr((edit.kind, edit.at, sorted(edit.keys.items())))
 
 
@@ -266,7 +266,7 @@ class _Trial:
 
     def _kind(self, edit: EditDraft) -> Kind | None:
         """Return an edit's kind; None if it does not load or was rejected before."""
-        if _told(edit) in self.refused:
+        if _identity(edit) in self.refused:
             return None
         key = id(edit)
         if key not in self._kinds:
@@ -318,7 +318,7 @@ class _Trial:
         the names that one statement imports does not.
         """
         if not self.run(edits).is_as(self._change.after):
-            self.refused.update(_told(edit) for edit in edits if edit.kind == "import")
+            self.refused.update(_identity(edit) for edit in edits if edit.kind == "import")
 
     def refusal(self, edits: Sequence[EditDraft], result: _Result) -> str:
         """Return why edits that make the change cannot be used: one is not recognised afterwards, or not needed."""
@@ -337,7 +337,7 @@ class _Trial:
     def _refuse(self, edits: Sequence[EditDraft], result: _Result, wanted: Container[State]) -> bool:
         """Return whether an edit is in none of the wanted states, and reject such edits from now on."""
         others = [
-            _told(edit) for edit, state in zip(edits, result.states, strict=False) if state not in wanted
+            _identity(edit) for edit, state in zip(edits, result.states, strict=False) if state not in wanted
         ]
         self.refused.update(others)
         return bool(others)

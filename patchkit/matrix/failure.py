@@ -11,7 +11,7 @@ from patchkit.errors import PatchkitError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_Told = TypeVar("_Told")
+_Result = TypeVar("_Result")
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -20,7 +20,7 @@ class Failure(msgspec.Struct, frozen=True):
     reason: str
 
 
-def attempted(work: Callable[[], _Told]) -> _Told | Failure:
+def attempted(work: Callable[[], _Result]) -> _Result | Failure:
     """Return the result of ``work``, or a Failure. UsageError is raised, since it is about a patch and not the ref."""
     try:
         return work()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from patchkit.matrix.refs import Ref
-    from patchkit.matrix.tasks import Task, Told
+    from patchkit.matrix.tasks import Result, Task
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
 
@@ -59,7 +59,7 @@ class _Learnt(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Surveyed:
+class SurveyResult:
     """The matrix, and each task's results by the state of the files or by package."""
 
     matrix: Matrix
@@ -68,14 +68,18 @@ class Surveyed:
     notes: tuple[str, ...] = ()
     """Sentences about refs that patterns leave out."""
 
-    def told(self, task: Task[Told]) -> dict[str, Told]:
+    def results(self, task: Task[Result]) -> dict[str, Result]:
         """Return a task's results, without failures."""
-        return {name: said for name, said in self.answers[task.name].items() if not isinstance(said, Failure)}
+        return {
+            name: found for name, found in self.answers[task.name].items() if not isinstance(found, Failure)
+        }
 
-    def failures(self, task: Task[Told]) -> dict[str, str]:
+    def failures(self, task: Task[Result]) -> dict[str, str]:
         """Return the reasons of a task's failures."""
         return {
-            name: said.reason for name, said in self.answers[task.name].items() if isinstance(said, Failure)
+            name: found.reason
+            for name, found in self.answers[task.name].items()
+            if isinstance(found, Failure)
         }
 
 
@@ -87,7 +91,7 @@ def survey(
     tasks: Sequence[Task[Any]] = (),
     jobs: int | None = None,
     watch: Watch | None = None,
-) -> Surveyed:
+) -> SurveyResult:
     """Return a row for each ref, and the results of ``tasks``.
 
     A ref without an sglang tree, or with a file that cannot be read, gets an error in place of its cells. Nothing is
@@ -137,16 +141,16 @@ class _Survey:
         self._definitions = Definitions(self._known.get, self._fresh.__setitem__)
         self._decisions = _decisions(memory, patches)
 
-    def run(self, refs: Sequence[Ref], tasks: Sequence[Task[Any]], started: float) -> Surveyed:
+    def run(self, refs: Sequence[Ref], tasks: Sequence[Task[Any]], started: float) -> SurveyResult:
         homes = {ref.commit: attempted(partial(self._open, ref.commit)) for ref in refs}
         examined = self._examine()
-        told = {task.name: self._told(task) for task in tasks}
+        results = {task.name: self._results_of(task) for task in tasks}
         self._memory.keep(_NAMES, self._fresh, shared=True)
-        rows = tuple(self._row(ref, homes[ref.commit], told.get(VERIFY.name, {})) for ref in refs)
+        rows = tuple(self._row(ref, homes[ref.commit], results.get(VERIFY.name, {})) for ref in refs)
         states = len({answer.state for answer in self._answers.values()})
         seconds = round(time.perf_counter() - started, 3)
         matrix = Matrix(str(self._git.path), self._patches.ids, rows, states, examined, seconds)
-        return Surveyed(matrix, told)
+        return SurveyResult(matrix, results)
 
     def _open(self, commit: str) -> str:
         """Return the tree id of a commit's package."""
@@ -206,7 +210,9 @@ class _Survey:
     def _edits(self) -> tuple[RecalledResult, ...]:
         """Return the results for edits and facts of earlier runs and this one."""
         return tuple(
-            each for told in self._memory.recall(_EDITS, tuple[RecalledResult, ...]).values() for each in told
+            each
+            for results in self._memory.recall(_EDITS, tuple[RecalledResult, ...]).values()
+            for each in results
         )
 
     def _blobs(self, package: str) -> tuple[str | None, ...]:
@@ -233,7 +239,7 @@ class _Survey:
                 self._answers[package] = found
         return left
 
-    def _told(self, task: Task[Any]) -> dict[str, Any]:
+    def _results_of(self, task: Task[Any]) -> dict[str, Any]:
         """Return a task's result, or its failure, for each package or state that it is run on."""
         asked = {
             package if task.by_package else answer.state: self._packages[package].ref
@@ -241,15 +247,15 @@ class _Survey:
             if task.concerns(answer)
         }
         known = self._memory.recall(task.name, task.kind)
-        told: dict[str, Any] = {name: known[name] for name in asked if name in known}
+        results: dict[str, Any] = {name: known[name] for name in asked if name in known}
         todo = [(name, commit) for name, commit in asked.items() if name not in known]
-        work = _Telling(self._git.path, tuple(self._patches), task)
+        work = _Execution(self._git.path, tuple(self._patches), task)
         for done, (name, outcome) in enumerate(spread(work, todo, self._jobs), 1):
             self._watch(task.doing, done, len(todo))
-            told[name] = outcome
+            results[name] = outcome
             if not isinstance(outcome, Failure):
                 self._memory.keep(task.name, {name: outcome})
-        return told
+        return results
 
 
 @dataclass
@@ -267,16 +273,16 @@ class _Reading:
 
 
 @dataclass
-class _Telling(_Reading):
+class _Execution(_Reading):
     """Run a task on a commit."""
 
     task: Task[Any]
 
     def __call__(self, commit: str, news: Sequence[object]) -> Any:
         del news  # Tasks do not share results.
-        told = attempted(lambda: self.task.work(self.tree(commit), self.patches))
+        result = attempted(lambda: self.task.work(self.tree(commit), self.patches))
         collector.forget_much()
-        return told
+        return result
 
 
 @dataclass
@@ -293,8 +299,8 @@ class _Examination(_Reading):
 
     def __call__(self, commit: str, news: Sequence[tuple[RecalledResult, ...]]) -> _Learnt | Failure:
         recollection = self._recollection = self._recollection or Recollection(self.edits)
-        for told in news:
-            for each in told:
+        for results in news:
+            for each in results:
                 recollection.learn(each)
         learnt = attempted(lambda: self._learnt(self.tree(commit), recollection))
         collector.forget_much()

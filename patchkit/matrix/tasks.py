@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from patchkit.patchset.patch import Patch
     from patchkit.tree.git import GitTree
 
-Told = TypeVar("Told")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Task(Generic[Told]):
+class Task(Generic[Result]):
     """A function that a survey runs on each state of the files in which a patch is in one of ``states`` (empty: any).
 
     ``work`` runs in a separate process and returns a ``kind``, which is cached under ``name``; ``doing`` labels the
@@ -30,8 +30,8 @@ class Task(Generic[Told]):
 
     name: str
     doing: str
-    kind: type[Told]
-    work: Callable[[GitTree, Sequence[Patch]], Told]
+    kind: type[Result]
+    work: Callable[[GitTree, Sequence[Patch]], Result]
     states: frozenset[str] = frozenset()
     by_package: bool = False
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from patchkit import cache
 from patchkit.errors import UsageError
 from patchkit.patchset import configuration
 from patchkit.patchset.header import PatchHeader, patch_of, require_free
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 BUILT_IN = Path(__file__).parents[1] / "patches"
 if not BUILT_IN.is_dir():  # A source checkout keeps them beside the package; the wheel carries them inside.
     BUILT_IN = Path(__file__).parents[2] / "patches"
+
+_AREA = "patches"
+# Their files differ by version of patchkit alone.
+_KEPT = 4
 
 
 class _Late:
@@ -92,6 +97,25 @@ def _table(data: bytes) -> Raw:
     return tomllib.loads(data.decode("utf-8"))
 
 
+class _Tables(msgspec.Struct, frozen=True):
+    """A cache entry: what files contain, and the key under which it was cached."""
+
+    key: str
+    tables: tuple[dict[str, Any], ...]
+
+
+def _tables(files: Sequence[tuple[Path, bytes]], *, cached: bool) -> Sequence[Raw]:
+    """Return the content of patch files, which must not be modified."""
+    key = cache.key({path.parent.name: data for path, data in files}, ()) if cached else ""
+    known = cache.load(_AREA, key, _Tables) if cached else None
+    if known is not None and known.key == key and len(known.tables) == len(files):
+        return known.tables
+    tables = tuple(_raw(path, partial(bytes, data))[0] for path, data in files)
+    if cached:
+        cache.save(_AREA, key, _Tables(key, tables), kept=_KEPT)
+    return tables
+
+
 def read(raw: Raw, path: Path) -> Patch:
     """Return the patch that a table defines. Raise UsageError, with file, key and reason, if it is malformed."""
     from patchkit.patchset import whole
@@ -138,20 +162,23 @@ def _ordered(patches: dict[str, Patch], paths: dict[str, Path]) -> list[Patch]:
     return list(done.values())
 
 
-def patches(folders: Sequence[Path] = (), fork: Fork | None = None) -> PatchSet:
+def patches(folders: Sequence[Path] = (), fork: Fork | None = None, *, cached: bool = False) -> PatchSet:
     """Load the built-in patches and those in ``folders`` (each a patch folder or a folder of patch folders).
 
     The configuration of a ``fork`` adds the fork's own patches, except those that ``folders`` has too, and sets the
     default patches. A file with ``extends`` extends that patch. Raise UsageError, with file, key and reason, for a
     malformed patch; for a malformed edit of a built-in patch, only when an edit's kind is first used.
+
+    ``cached`` takes the content of the built-in files from the user's cache, which saves most of the time of a command
+    that only answers. What is written to a tree is made from the files themselves.
     """
     digest = hashlib.sha256()
     built_in: dict[str, tuple[Raw, Path]] = {}
     loaded: dict[str, Patch] = {}
     paths: dict[str, Path] = {}
     late = _Late(built_in)
-    for path in files_in(BUILT_IN):
-        raw, data = _raw(path)
+    files = [(path, read_named(path)) for path in files_in(BUILT_IN)]
+    for (path, data), raw in zip(files, _tables(files, cached=cached), strict=True):
         digest.update(data)
         patch = _built_in(raw, path, late)
         require_free(patch.id, path, paths)

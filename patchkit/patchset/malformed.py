@@ -45,12 +45,12 @@ def fault_of(error: msgspec.ValidationError, form: Any, table: str = "") -> Faul
     why, place = (at["why"], at["place"] or "") if at else (str(error), "")
     steps = _STEP.findall(place)
     if at and at["name"]:
-        return _at([table, *steps], f"a name in it {_said(why, None)}")
+        return _at([table, *steps], f"a name in it {_explanation(why, None)}")
     if found := _UNKNOWN.fullmatch(why):
         return _unknown(found[1], sorted(_keys(_inside(form, steps))), [table, *steps])
     if found := _MISSING.fullmatch(why):
         return _at([table, *steps, found[1]], "missing")
-    return _at([table, *steps], _said(why, _inside(form, steps)))
+    return _at([table, *steps], _explanation(why, _inside(form, steps)))
 
 
 def _unknown(key: str, keys: list[str], steps: list[str]) -> Fault:
@@ -74,7 +74,7 @@ def _path(steps: list[str]) -> str:
     return "".join(step if step[0] == "[" else f".{step}" for step in named).removeprefix(".")
 
 
-def _said(why: str, kind: Any) -> str:
+def _explanation(why: str, kind: Any) -> str:
     if _EMPTY.fullmatch(why):
         return "empty"
     if found := _VALUE.fullmatch(why):

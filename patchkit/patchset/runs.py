@@ -35,7 +35,7 @@ class Run(msgspec.Struct, frozen=True):
     patches: tuple[str, ...]
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownRuns(msgspec.Struct, frozen=True):
     """The runs, and the ids of the patches that they cover; nothing is known of any other patch."""
 
     format: Literal[1] = 1
@@ -56,12 +56,12 @@ class Known(msgspec.Struct, frozen=True):
         return any(run.identical and run.release == release for run in places)
 
 
-def read() -> Known:
+def read() -> KnownRuns:
     """Return the recorded runs, empty if the file is missing or damaged."""
     try:
-        return msgspec.json.decode((load.BUILT_IN / NAME).read_bytes(), type=Known)
+        return msgspec.json.decode((load.BUILT_IN / NAME).read_bytes(), type=KnownRuns)
     except (OSError, ValueError, RecursionError):  # msgspec's errors are ValueErrors.
-        return Known()
+        return KnownRuns()
 
 
 def release_of(version: str | None) -> str | None:

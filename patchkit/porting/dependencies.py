@@ -51,7 +51,7 @@ class Definition(NamedTuple):
         return f"`{self.name}` of {self.owner}" if self.owner else f"`{self.name}`"
 
 
-class _Lacking(NamedTuple):
+class _MissingDefinition(NamedTuple):
     """A definition that is not there: its file, and the position of a parameter, -1 if it has none."""
 
     definition: Definition
@@ -154,7 +154,7 @@ class _Uses:
             if word.search(content):
                 yield from self._in(file, content, removed, range(content.count(b"\n") + 2))
 
-    def _missing(self, sources: Sources) -> Iterator[_Lacking]:
+    def _missing(self, sources: Sources) -> Iterator[_MissingDefinition]:
         """Yield what the edits that were not made would have defined."""
         onto = {each.file: each.onto for each in self._landing.files if not each.is_whole}
         for file, (before, after) in sources.items():
@@ -168,7 +168,7 @@ class _Uses:
                     continue  # The function is new as well.
                 is_new = each not in known and (each.owner or each.kind == "name" or each.name not in names)
                 if is_new and not self._is_there(each):
-                    yield _Lacking(each, onto[file], position, is_removed=False)
+                    yield _MissingDefinition(each, onto[file], position, is_removed=False)
 
     def _is_there(self, wanted: Definition) -> bool:
         """Return whether the port's files define it; a class or function may have another name in this tree."""
@@ -179,7 +179,7 @@ class _Uses:
             (each.kind, each.name) == (wanted.kind, wanted.name) for each in self._there
         )
 
-    def _removed(self) -> Iterator[_Lacking]:
+    def _removed(self) -> Iterator[_MissingDefinition]:
         """Yield what a file of the tree defined and no longer does."""
         for file, content in self._landing.contents.items():
             now = _definitions(file, content)
@@ -187,17 +187,17 @@ class _Uses:
                 continue
             for each in _definitions(file, self._tree.read(file)).keys() - now.keys():
                 if each.kind == "name" or (each.owner and each not in self._there):
-                    yield _Lacking(each, file, -1, is_removed=True)
+                    yield _MissingDefinition(each, file, -1, is_removed=True)
 
     def _in(
-        self, file: str, content: bytes, lacking: Sequence[_Lacking], lines: Container[int]
+        self, file: str, content: bytes, lacking: Sequence[_MissingDefinition], lines: Container[int]
     ) -> Iterator[Finding]:
         """Yield the uses in lines of a file."""
         try:
             tree = index_module(file, content).tree
         except (SyntaxError, ValueError, RecursionError):
             return
-        wanted: dict[str, list[_Lacking]] = {}
+        wanted: dict[str, list[_MissingDefinition]] = {}
         for each in lacking:
             key = each.definition.owner if each.definition.kind == "parameter" else each.definition.name
             wanted.setdefault(key, []).append(each)
@@ -222,7 +222,11 @@ class _Uses:
                         yield _finding(each, file, node, function)
 
     def _is_of(
-        self, lacking: _Lacking, node: ast.Attribute, owner: str, modules: Mapping[str, tuple[str, ...]]
+        self,
+        lacking: _MissingDefinition,
+        node: ast.Attribute,
+        owner: str,
+        modules: Mapping[str, tuple[str, ...]],
     ) -> bool:
         """Return whether an attribute may be what is lacking."""
         definition = lacking.definition
@@ -236,7 +240,7 @@ class _Uses:
             return is_named and not anyone_sets(self._sources, definition.name)
         return is_named or (receiver != "self" and not anyone_sets(self._sources, definition.name))
 
-    def _passes(self, lacking: _Lacking, node: ast.Call, lines: Container[int]) -> bool:
+    def _passes(self, lacking: _MissingDefinition, node: ast.Call, lines: Container[int]) -> bool:
         """Return whether a call passes the parameter, by name in one of the lines, or by position."""
         definition, position = lacking.definition, lacking.position
         named = any(each.arg == definition.name and each.lineno in lines for each in node.keywords)
@@ -254,7 +258,7 @@ class _Uses:
 
 
 def _finding(
-    lacking: _Lacking, file: str, node: ast.ImportFrom | ast.Attribute | ast.Call, function: str
+    lacking: _MissingDefinition, file: str, node: ast.ImportFrom | ast.Attribute | ast.Call, function: str
 ) -> Finding:
     definition = lacking.definition
     if lacking.is_removed:

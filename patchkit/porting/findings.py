@@ -49,12 +49,12 @@ def findings_of(tree: Tree, contents: Mapping[str, bytes | None], in_place: InPl
     by_check = [(check, check(after).findings) for check in _CHECKS]
     before = _subject(tree, sources, stood, in_place, new) if any(there for _, there in by_check) else None
     earlier = Counter(
-        _said(each) for check, there in by_check if there and before for each in check(before).findings
+        _identity(each) for check, there in by_check if there and before for each in check(before).findings
     )
     found: list[Finding] = []
     for each in (each for _, there in by_check for each in there):
-        if earlier[_said(each)] > 0:
-            earlier[_said(each)] -= 1
+        if earlier[_identity(each)] > 0:
+            earlier[_identity(each)] -= 1
         else:
             found.append(each)
     return (*_undefined(tree, contents, files), *found)
@@ -70,7 +70,7 @@ def _undefined(tree: Tree, contents: Mapping[str, bytes | None], files: Sequence
     ]
 
 
-def _said(finding: Finding) -> tuple[str, ...]:
+def _identity(finding: Finding) -> tuple[str, ...]:
     # A file may have another name by now.
     return (finding.rule, finding.function, finding.expression, finding.message)
 

@@ -7,9 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from patchkit import collector
-from patchkit.porting import lines, tokens
+from patchkit.porting import lines
+from patchkit.porting.comments import loses_comments
+from patchkit.porting.correspondence import Correspondence
+from patchkit.porting.edits import Edit, EditLog, Outcome
 from patchkit.porting.follow import LIKE, alike, decoded, encoded, outlined
-from patchkit.porting.merge import Edit, EqualPairs, Merge, Outcome, imported
+from patchkit.porting.imports import imported
+from patchkit.porting.merge import Merge
 from patchkit.porting.outline import Item, NoOutlineError, outline
 from patchkit.porting.surroundings import reported
 from patchkit.porting.tokens import shifted, words
@@ -18,8 +22,8 @@ from patchkit.tree.index import index_module
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from patchkit.porting.edits import Key
     from patchkit.porting.follow import Trees
-    from patchkit.porting.merge import Key
 
     Sources = Mapping[str, tuple[bytes | None, bytes | None]]
     """The files of a change, before and after it; None stands for no file."""
@@ -114,7 +118,7 @@ class Outlines:
     def __init__(self) -> None:
         self._found: dict[bytes, Item] = {}
         self._valid: dict[tuple[str, bytes], bool] = {}
-        self.same = EqualPairs()
+        self.correspondence = Correspondence()
 
     def of(self, file: str, content: bytes) -> Item:
         """Return a text as items; NoOutlineError or UnicodeDecodeError if it is not Python."""
@@ -137,7 +141,7 @@ class _Landing:
         self._moves = dict(moves)
         self._known = known
         self._contents: dict[str, bytes | None] = {}
-        self._merging = Merge(lambda _item: None, refused, known.same)
+        self._merging = Merge(lambda _item: None, EditLog(refused), known.correspondence)
         self._name = name
         self._marked: dict[str, bytes | None] = {}
         self._roots: dict[str, Item] = {}
@@ -204,12 +208,12 @@ class _Landing:
         function = edit.place.function if edit.place is not None else None
         if function is None:
             return True
-        text = shifted(self._merging.render(function), function.indent, "")
+        text = shifted(self._merging.output.render(function), function.indent, "")
         return _is_valid(function.site, text.encode())
 
     def _write(self, name: str) -> None:
         before = self._trees.onto.read(name) or b""
-        text, target = self._merging.render(self._roots[name]), self._target(name)
+        text, target = self._merging.output.render(self._roots[name]), self._target(name)
         if text != decoded(before) or target != name:
             self._put(name, encoded(text, before))
 
@@ -316,7 +320,7 @@ class _Landing:
             self._take(found, before, ours)
         elif ours == after:
             self._keep(found, ours)
-        elif ours == before and not self._merging.refused:
+        elif ours == before and not self._merging.log.refused:
             self._put(there, after)
             found.edits.append(Edit("", Outcome.LANDED))
         else:
@@ -381,10 +385,10 @@ class _Landing:
 
     def _made(self, found: LandedFile, make: Callable[[], None]) -> None:
         """Make edits, and record them for a file."""
-        first = len(self._merging.edits)
+        first = len(self._merging.log.edits)
         self._merging.elsewhere = lambda item: self._elsewhere(found, item)
         make()
-        found.edits += self._merging.edits[first:]
+        found.edits += self._merging.log.edits[first:]
         found.notes += sorted(self._merging.followed)
         self._merging.followed.clear()
 
@@ -441,4 +445,4 @@ def _same(one: bytes, other: bytes) -> bool:
 
 
 def _has_own_comments(ours: bytes, before: bytes) -> bool:
-    return ours != before and tokens.loses_comments(decoded(ours), decoded(before), "")
+    return ours != before and loses_comments(decoded(ours), decoded(before), "")

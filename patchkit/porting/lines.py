@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from patchkit.porting.merge import Edit, Outcome
+from patchkit.porting.edits import Edit, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,6 +21,7 @@ _FUNCTIONS = frozenset({"FunctionDef", "AsyncFunctionDef"})
 _IMPORTS = frozenset({"Import", "ImportFrom"})
 _EXITS = frozenset({"Return", "Raise", "Continue", "Break"})
 MODULE = "module"
+STEP = "    "
 
 
 class NoOutlineError(ValueError):
@@ -68,6 +69,11 @@ class Item:
         """The item's own text without indentation."""
         return shifted(self.own, self.indent, "")
 
+    @property
+    def bare_head(self) -> str:
+        """The header without indentation."""
+        return shifted(self.head, self.indent, "")
+
     @cached_property
     def code(self) -> str:
         """The item's meaning, without layout and comments."""
@@ -93,6 +99,27 @@ class Item:
         return own[: len(own) - len(own.lstrip(" \t"))]
 
     @property
+    def inner_indent(self) -> str:
+        """The indentation of its parts, also if it has none yet."""
+        if self.parts:
+            return self.parts[0].indent
+        return self.indent + STEP if self.above is not None else ""
+
+    @property
+    def documentation(self) -> str:
+        """The text, without white space, of a statement that is only a string; else an empty string."""
+        node = self.nodes[0] if len(self.nodes) == 1 else None
+        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        value = node.value.value if is_text else None  # type: ignore[union-attr]
+        return " ".join(value.split()) if isinstance(value, str) else ""
+
+    @property
+    def docstring(self) -> Item | None:
+        """The docstring of a definition or a file."""
+        is_documented = self.parts and (self.is_scope or self.is_function) and self.parts[0].documentation
+        return self.parts[0] if is_documented else None
+
+    @property
     def is_definition(self) -> bool:
         """Whether it is a class or a function."""
         return self.kind in _FUNCTIONS or self.kind == "ClassDef"
@@ -116,6 +143,12 @@ class Item:
     def is_scope(self) -> bool:
         """Whether the order of its parts hardly matters: a class or a file."""
         return self.kind in {"ClassDef", MODULE}
+
+    @property
+    def is_unique(self) -> bool:
+        """Whether its name identifies it in its scope: a definition, or an assignment of a class or file."""
+        is_value = self.kind in {"Assign", "AnnAssign"} and self.name.isidentifier()
+        return self.is_definition or (is_value and self.above is not None and self.above.is_scope)
 
     @property
     def site(self) -> str:

@@ -187,24 +187,3 @@ def _ratio(one: Sequence[str], other: Sequence[str], least: float) -> float:
 def alike(one: Item, other: Item) -> float:
     """Return the share of equal lines of two items, in order."""
     return _ratio(one.bare.splitlines(), other.bare.splitlines(), _SAME_TARGET)
-
-
-def renames(pairs: Mapping[Item, Item], base: Item, ours: Item) -> dict[str, str]:
-    """Return the names of ``base`` that are renamed in ``ours``: every occurrence has the other name.
-
-    The evidence are paired statements that differ in nothing else.
-    """
-    votes: dict[str, Counter[str]] = {}
-    here, there = set(base.words), set(ours.words)
-    for one, other in pairs.items():
-        if one.code == other.code:
-            continue
-        left, right = words(one.head), words(other.head)
-        if len(left) != len(right):
-            continue
-        differing = {(a, b) for a, b in zip(left, right, strict=True) if a != b}
-        if len(differing) == 1 and all(a.isidentifier() and b.isidentifier() for a, b in differing):
-            ((old, new),) = differing
-            if old not in there and new not in here:
-                votes.setdefault(old, Counter())[new] += 1
-    return {old: next(iter(new)) for old, new in votes.items() if len(new) == 1}

@@ -36,7 +36,7 @@ class Region:
     def text(self) -> str:
         """The tree's text of the region, without indentation."""
         if self.end is None:
-            return tokens.shifted(self.inside.head, self.inside.indent, "")
+            return self.inside.bare_head
         return "".join(each.plain for each in self.inside.parts[self.start : self.end])
 
 
@@ -58,20 +58,20 @@ class Block:
         if found.strip():
             blank = found[: len(found) - len(_bare(found))]
             found, was, wanted = map(_bare, (found, was, wanted))
-        said = f"{self.name} edit-{self.numbers[0]}"
+        label = f"{self.name} edit-{self.numbers[0]}"
         return "".join(
             (
                 blank,
-                f"<<<<<<< found (patchkit {said})\n",
+                f"<<<<<<< found (patchkit {label})\n",
                 _ended(found),
                 f"||||||| expected\n{tokens.shifted(was, '', indent)}",
                 f"=======\n{tokens.shifted(wanted, '', indent)}",
-                f">>>>>>> wanted (patchkit {said}, port)\n",
+                f">>>>>>> wanted (patchkit {label}, port)\n",
             )
         )
 
 
-def enclosed(name: str, conflicts: Iterable[tuple[Region, int, str, str]]) -> Blocks:
+def blocks_of(name: str, conflicts: Iterable[tuple[Region, int, str, str]]) -> Blocks:
     """Return the blocks of conflicts, each its region, its edit's number, what was expected and what is wanted.
 
     Conflicts of which one encloses a part of another are one block.
@@ -82,19 +82,19 @@ def enclosed(name: str, conflicts: Iterable[tuple[Region, int, str, str]]) -> Bl
         if region.end is None:
             known = blocks[0]
             mine = Block(name, (number,), 0, 0, (was,), (wanted,))
-            blocks[0] = mine if known is None else _both(known, mine)
+            blocks[0] = mine if known is None else _united(known, mine)
             continue
         mine = Block(name, (number,), region.start, region.end, (was,), (wanted,))
         last = blocks[-1] if len(blocks) > 1 else None
         # What is missing twice at one place is two conflicts.
         if last is not None and mine.start < last.end:
-            blocks[-1] = _both(last, mine)
+            blocks[-1] = _united(last, mine)
         else:
             blocks.append(mine)
     return found
 
 
-def said(text: str, blocks: Blocks) -> frozenset[int]:
+def marked_numbers(text: str, blocks: Blocks) -> frozenset[int]:
     """Return the numbers of the edits whose conflicts are marked in a text."""
     known = (block for row in blocks.values() for block in row if block is not None)
     return frozenset(
@@ -110,7 +110,7 @@ def _order(conflict: tuple[Region, int, str, str]) -> tuple[int, int, int]:
     return region.start, -(region.end or 0), number
 
 
-def _both(one: Block, other: Block) -> Block:
+def _united(one: Block, other: Block) -> Block:
     numbers = (*one.numbers, *other.numbers)
     return Block(
         one.name,

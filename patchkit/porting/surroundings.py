@@ -9,13 +9,13 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from patchkit.porting.merge import Outcome
+from patchkit.porting.edits import Outcome
 from patchkit.porting.tokens import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchkit.porting.merge import Edit
+    from patchkit.porting.edits import Edit
     from patchkit.porting.outline import Item
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from ..backends.step_slots import slots_ahead
-from .streams import here
+from .streams import current_handle
 from .switches import disabled
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def draft_slots(
     if lens.device.type not in {"cpu", "cuda"} or not req_to_token.is_contiguous():
         return None
     ahead = slots_ahead(lens.contiguous(), rows.contiguous(), req_to_token, steps, tokens)
-    found = _Found(here(lens.device), rows, tokens, ahead.verified, ahead.positions)
+    found = _Found(current_handle(lens.device), rows, tokens, ahead.verified, ahead.positions)
     setattr(lens, _AHEAD, found)
     return ahead.drafted
 
@@ -77,13 +77,13 @@ def verify_slots(batch: StepBatch, tokens: int) -> torch.Tensor | None:
         return None
     delattr(batch.seq_lens, _AHEAD)
     known = found.rows is batch.req_pool_indices and found.tokens == tokens
-    return found.verified if known and found.stream == here(found.rows.device) else None
+    return found.verified if known and found.stream == current_handle(found.rows.device) else None
 
 
 def mark_filled(batch: StepInput) -> None:
     """Note that a graph's inputs were filled from ``batch`` on the current stream. Source: pk-step-inputs."""
     if not disabled("pk-step-inputs"):
-        filled = _Filled(here(batch.input_ids.device), batch.input_ids, batch.positions)
+        filled = _Filled(current_handle(batch.input_ids.device), batch.input_ids, batch.positions)
         setattr(batch, _FILLED, filled)
 
 
@@ -97,4 +97,4 @@ def is_filled(batch: StepInput) -> bool:
         return False
     tokens, positions = batch.input_ids, batch.positions
     same = filled.input_ids is tokens and filled.positions is positions
-    return same and filled.stream == here(tokens.device)
+    return same and filled.stream == current_handle(tokens.device)

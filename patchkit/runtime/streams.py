@@ -33,7 +33,7 @@ def lens_to_device(lens: torch.Tensor, device: torch.device | str) -> torch.Tens
 _handle: Callable[[int | None], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 
-def here(device: torch.device) -> object:
+def current_handle(device: torch.device) -> object:
     """Return what identifies the stream of ``device`` that operations are queued on now, among its streams."""
     return _handle(device.index) if _handle and device.type == "cuda" else current_stream(device)
 
@@ -46,8 +46,9 @@ def current_stream(device: torch.device) -> torch.Stream:
 
 def order_behind(stream: torch.Stream, device: torch.device) -> None:
     """Make the current stream of ``device`` wait for what is queued on ``stream``, if that is another one."""
-    current: Any = current_stream(device)
-    if current != stream:
+    handle: object = getattr(stream, "cuda_stream", stream) if _handle else stream
+    if current_handle(device) != handle:
+        current: Any = current_stream(device)
         current.wait_stream(stream)
 
 

@@ -8,7 +8,7 @@ import torch
 
 from ..backends.chain import room_for, verify_chains
 from ..backends.step_buffers import DraftedChains, VerifyBuffers
-from .streams import here
+from .streams import current_handle
 from .switches import disabled
 
 if TYPE_CHECKING:
@@ -112,7 +112,13 @@ def with_bonus(drafts: torch.Tensor) -> torch.Tensor:
     setattr(made.bonus, _OUTCOME, made.wide_bonus)
     stride = made.tokens.shape[0] // drafts.shape[0]
     extend = _Extend(
-        here(drafts.device), stride, made.prefixes, made.extends, made.starts, made.extended, made.positions
+        current_handle(drafts.device),
+        stride,
+        made.prefixes,
+        made.extends,
+        made.starts,
+        made.extended,
+        made.positions,
     )
     for tokens in (made.tokens, made.wide_tokens):
         setattr(tokens, _OUTCOME, extend)
@@ -166,7 +172,7 @@ def _extend_of(tokens: torch.Tensor, requests: int, stride: int) -> _Extend | No
     if extend is None or (extend.stride, extend.prefixes.shape[0]) != (stride, requests):
         return None
     # A plan stream may not be behind the verify.
-    return extend if extend.stream == here(tokens.device) else None
+    return extend if extend.stream == current_handle(tokens.device) else None
 
 
 def chain_extend_lens(

@@ -23,7 +23,8 @@ def asked(folder: Path, *arguments: str) -> str:
     if done.returncode != 0:
         command = next(word for word in arguments if not word.startswith("-") and "=" not in word)
         raise TreeError(
-            f"git {command} failed in {folder} ({said(done)})", advice="nothing was changed; fix the cause"
+            f"git {command} failed in {folder} ({error_line(done)})",
+            advice="nothing was changed; fix the cause",
         )
     return os.fsdecode(done.stdout).strip()
 
@@ -36,7 +37,7 @@ def quietly(
     return git(folder, *_NO_HOOKS, *arguments, settings=environment, personal=True, apart=apart)
 
 
-def said(done: CompletedProcess[bytes]) -> str:
+def error_line(done: CompletedProcess[bytes]) -> str:
     """Return the line of the output in which git, or a hook, reports the error."""
     lines = [line.strip() for line in (done.stderr or done.stdout).decode(errors="replace").splitlines()]
     failed = (line for line in lines if any(word in line.lower() for word in ("fail", "error", "fatal")))

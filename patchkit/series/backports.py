@@ -54,7 +54,7 @@ def backports(statuses: Iterable[PatchStatus], verified: str) -> tuple[Backport,
                 patch.upstream,
                 patch.upstream_commit,
                 tuple(sorted(set(there))),
-                _how(status, theirs),
+                _origin(status, theirs),
                 theirs,
                 verified,
                 _removal(patch, status.state),
@@ -64,7 +64,7 @@ def backports(statuses: Iterable[PatchStatus], verified: str) -> tuple[Backport,
     return tuple(rows)
 
 
-def _how(status: PatchStatus, by_hand: tuple[str, ...]) -> str:
+def _origin(status: PatchStatus, by_hand: tuple[str, ...]) -> str:
     if status.state is State.PARTIAL:
         return f"in part: {status.reason}"
     if status.state is State.UPSTREAM:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus, Plan
-    from patchkit.series.worktree import Linked
+    from patchkit.series.worktree import LinkedWorktree
     from patchkit.tree.tree import CheckoutTree
 
 # Files in git's folder during an operation, and the operation.
@@ -46,7 +46,7 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class Committed:
+class CommitResult:
     """The result of applying the plan, and its commits, oldest first."""
 
     applied: ApplyResult
@@ -54,7 +54,7 @@ class Committed:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedCommit:
     """A plan that can be committed, what it comes to, and the commit that it was made for."""
 
     plan: Plan
@@ -62,7 +62,7 @@ class Prepared:
     head: str
 
 
-def prepare(tree: CheckoutTree, plan: Plan, patches: PatchSet) -> Prepared:
+def prepare(tree: CheckoutTree, plan: Plan, patches: PatchSet) -> PreparedCommit:
     """Return a plan for ``commit``.
 
     Raise TreeError if git does not track the package, a file that the plan changes has uncommitted changes, or another
@@ -72,10 +72,10 @@ def prepare(tree: CheckoutTree, plan: Plan, patches: PatchSet) -> Prepared:
     require_committable(tree)
     head = asked(tree.root, "rev-parse", "HEAD")
     require_committed(tree, plan)
-    return Prepared(plan, applied, head)
+    return PreparedCommit(plan, applied, head)
 
 
-def commit(tree: CheckoutTree, prepared: Prepared, patches: PatchSet, runtime: str) -> Committed:
+def commit(tree: CheckoutTree, prepared: PreparedCommit, patches: PatchSet, runtime: str) -> CommitResult:
     """Write a plan patch by patch and commit each; ``runtime`` is that of ``Planner``.
 
     A patch whose edits are all made by another one is recorded, without a commit. Hooks run, and the author is
@@ -83,12 +83,12 @@ def commit(tree: CheckoutTree, prepared: Prepared, patches: PatchSet, runtime: s
     In both cases nothing has changed.
     """
     if not prepared.plan.made:
-        return Committed(prepared.applied, ())
+        return CommitResult(prepared.applied, ())
     with linked(tree, "patchkit apply --commit", prepared.head) as there:
-        return Committed(prepared.applied, commits(there, prepared.plan, patches, runtime))
+        return CommitResult(prepared.applied, commits(there, prepared.plan, patches, runtime))
 
 
-def commits(there: Linked, plan: Plan, patches: PatchSet, runtime: str) -> tuple[Commit, ...]:
+def commits(there: LinkedWorktree, plan: Plan, patches: PatchSet, runtime: str) -> tuple[Commit, ...]:
     """Commit the plan's patches in a linked worktree, each alone, or together if a hook rejects one alone."""
     made: list[Commit] = []
     left = list(plan.made)
@@ -138,7 +138,7 @@ def _groups(left: Sequence[PatchStatus]) -> Iterator[list[PatchStatus]]:
         yield together + rest
 
 
-def _write(there: Linked, planner: Planner, name: str, digest: str, *, again: bool) -> set[str]:
+def _write(there: LinkedWorktree, planner: Planner, name: str, digest: str, *, again: bool) -> set[str]:
     """Write one patch to the linked worktree and return the changed files. Raise ConflictError if it conflicts."""
     # The plan depends on the patches committed before.
     planned = planner.together(planner.plan((name,), only=True), origin(there.tree, planner))

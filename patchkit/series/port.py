@@ -58,14 +58,14 @@ def committed(tree: CheckoutTree, whole: Plan, steps: Sequence[tuple[Origin, Pla
             files = sorted({change.file for change in plan.changes})
             there.add(files)
             changed = {change.file: (change.before, change.after) for change in plan.changes}
-            author, date, message = _told(origin, trailer(origin.facts.id, changed))
+            author, date, message = _authorship(origin, trailer(origin.facts.id, changed))
             who = [f"--author={author}", f"--date={date}"] if author else []
             words = ("commit", "--quiet", "--cleanup=whitespace", *who, "--message", message)
             made.append(there.accepted(*words))
     return tuple(made)
 
 
-def _told(origin: Origin, named: str) -> tuple[str, str, str]:
+def _authorship(origin: Origin, named: str) -> tuple[str, str, str]:
     """Return author, date and message of a change.
 
     The message ends with the trailer ``named`` and where the change came from, as ``git cherry-pick -x`` says it.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from patchkit.errors import TreeError, UnfinishedError
-from patchkit.series.asking import OWN_FILES, asked, quietly, said
+from patchkit.series.asking import OWN_FILES, asked, error_line, quietly
 from patchkit.transaction.folder import Folder
 from patchkit.transaction.recover import Recovery
 from patchkit.transaction.store import Store
@@ -70,7 +70,7 @@ def put_back(tree: CheckoutTree) -> Recovery | None:
             return None
         _require_no_lock(tree, top)
         left_out = _left_out(top)
-        stands = _stands(top, journal.move, left_out)
+        stands = _contents(top, journal.move, left_out)
         for file, found in stands.items():
             if found is _Content.OTHER:
                 raise TreeError(
@@ -91,7 +91,7 @@ def undo(tree: CheckoutTree, top: Path, commits: tuple[str, str]) -> None:
 
     The index and the branch are as they were. Raise UnfinishedError if the system refuses.
     """
-    stands = _stands(top, commits, _left_out(top))
+    stands = _contents(top, commits, _left_out(top))
     with refusing(tree, f"fix the cause, {_again(tree)}", UnfinishedError), Folder.open(top) as opened:
         for file, found in stands.items():
             if found is not _Content.OTHER and not file.is_old:
@@ -129,7 +129,7 @@ def _left_out(top: Path) -> frozenset[str]:
     return frozenset(name for flag, _, name in (line.partition(" ") for line in listed) if flag in ("S", "s"))
 
 
-def _stands(top: Path, commits: tuple[str, str], left_out: frozenset[str]) -> dict[_File, _Content]:
+def _contents(top: Path, commits: tuple[str, str], left_out: frozenset[str]) -> dict[_File, _Content]:
     """Return what each file that differs between the commits contains, except those in ``left_out``."""
     return {
         file: _state_of(top, file, commits) for file in _files(top, *commits) if file.name not in left_out
@@ -197,7 +197,8 @@ def _index(tree: CheckoutTree, top: Path, command: Sequence[str], words: Sequenc
         done = quietly(top, *OWN_FILES, *command, *words[start : start + _BATCH])
         if done.returncode:
             raise UnfinishedError(
-                f"git {command[0]} failed in {top} ({said(done)})", advice=f"fix the cause, {_again(tree)}"
+                f"git {command[0]} failed in {top} ({error_line(done)})",
+                advice=f"fix the cause, {_again(tree)}",
             )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
-from patchkit.series.asking import OWN_FILES, asked, quietly, said
+from patchkit.series.asking import OWN_FILES, asked, error_line, quietly
 from patchkit.series.stopped import undo
 from patchkit.transaction import adopt
 from patchkit.transaction.store import Store
@@ -62,7 +62,7 @@ class RefusedCommitError(PatchkitError):
 
 
 @dataclass(frozen=True)
-class Linked:
+class LinkedWorktree:
     """A linked worktree at a commit of a checkout: its tree, its top folder, and the settings for git in it.
 
     ``base`` and ``branch`` are the checkout's HEAD when the worktree was made.
@@ -117,7 +117,7 @@ class Linked:
                         return self.head
                     arguments = ("commit", "--quiet", "--amend", "--no-edit")
                 elif now == before:
-                    raise RefusedCommitError(f"git refused the commit ({said(done)})")
+                    raise RefusedCommitError(f"git refused the commit ({error_line(done)})")
         finally:
             if self.tree.package.is_dir():  # Otherwise a hook removed it, and an error is being raised.
                 adopt.note_rewritten(self.tree, left)
@@ -125,7 +125,7 @@ class Linked:
 
 
 @contextmanager
-def linked(tree: CheckoutTree, why: str, head: str = "") -> Iterator[Linked]:
+def linked(tree: CheckoutTree, why: str, head: str = "") -> Iterator[LinkedWorktree]:
     """Yield a linked worktree at the commit of ``tree``, and move ``tree`` to its commits at the end.
 
     If the body raises, if ``tree`` is not at the commit ``head`` (empty: any), or if it cannot be moved (TreeError),
@@ -176,7 +176,7 @@ def _has_repository(folder: Path) -> bool:
 
 
 @contextmanager
-def _temporary(tree: CheckoutTree, expected: str) -> Iterator[Linked]:
+def _temporary(tree: CheckoutTree, expected: str) -> Iterator[LinkedWorktree]:
     top = Path(asked(tree.package, "rev-parse", "--show-toplevel"))
     head, branch = asked(tree.package, "rev-parse", "--verify", "HEAD^{commit}"), _branch(tree)
     if expected not in ("", head):
@@ -200,7 +200,7 @@ def _temporary(tree: CheckoutTree, expected: str) -> Iterator[Linked]:
         made = quietly(top, "worktree", "add", "--quiet", "--detach", str(place), head, settings=environment)
         if made.returncode != 0:
             raise TreeError(
-                f"git worktree add failed in {place} ({said(made)})",
+                f"git worktree add failed in {place} ({error_line(made)})",
                 advice="nothing was changed; fix the cause, or set TMPDIR to a folder with space for a checkout",
             )
         # A file can differ from its commit right after checkout, by its line ends: no hook has rewritten it.
@@ -210,7 +210,7 @@ def _temporary(tree: CheckoutTree, expected: str) -> Iterator[Linked]:
         package = place / tree.package.relative_to(top)
         root = place / tree.root.relative_to(top) if tree.root.is_relative_to(top) else package.parent
         settings = (*_NO_MAINTENANCE, *_FLUSHED, *_hooks(top, place))
-        yield Linked(CheckoutTree(root, package), place, settings, head, branch)
+        yield LinkedWorktree(CheckoutTree(root, package), place, settings, head, branch)
 
 
 @contextmanager
@@ -259,7 +259,7 @@ def _branch(tree: CheckoutTree) -> str:
     return os.fsdecode(git(tree.root, "symbolic-ref", "--quiet", "HEAD").stdout).strip()
 
 
-def _move(tree: CheckoutTree, there: Linked, last: str, why: str) -> None:
+def _move(tree: CheckoutTree, there: LinkedWorktree, last: str, why: str) -> None:
     """Move the branch, index and files of ``tree`` to a commit, or raise TreeError with nothing changed.
 
     Raise UnfinishedError if git is killed or its disk fails in between.
@@ -276,7 +276,7 @@ def _move(tree: CheckoutTree, there: Linked, last: str, why: str) -> None:
     tried = quietly(top, *OWN_FILES, "read-tree", "-n", "-m", "-u", base, last, settings=settings)
     if tried.returncode != 0:
         raise TreeError(
-            f"the commits cannot be checked out in {top} ({said(tried)})",
+            f"the commits cannot be checked out in {top} ({error_line(tried)})",
             advice="nothing was changed; commit or stash what is in the way, then try again",
         )
     _require_unedited(top, base, last)
@@ -288,14 +288,14 @@ def _move(tree: CheckoutTree, there: Linked, last: str, why: str) -> None:
         undo(tree, top, (base, last))
     elif done.returncode not in (0, 2):
         raise UnfinishedError(
-            f"git was interrupted while it moved {top} ({said(done)})",
+            f"git was interrupted while it moved {top} ({error_line(done)})",
             advice=f"run patchkit apply --continue {tree.argument}, which restores its files",
         )
     if done.returncode != 0 and asked(top, "rev-parse", "HEAD") != base:
         raise _has_moved(top)
     if done.returncode != 0:
         raise TreeError(
-            f"{top} could not be moved ({said(done)})",
+            f"{top} could not be moved ({error_line(done)})",
             advice="nothing was changed; fix the cause and try again",
         )
 

@@ -74,7 +74,7 @@ class _Hunk(NamedTuple):
     lines: tuple[bytes, ...]
 
 
-class _Finished(NamedTuple):
+class _ResolvedRecord(NamedTuple):
     """The record after a conflict is resolved, the file's content in its layer, and the person's edit."""
 
     record: Record
@@ -234,7 +234,7 @@ def _noted(patch: Patch, edit: EditStatus, *, mine: bool) -> AppliedPatch:
     )
 
 
-def _lookup(store: Store, ledger: Ledger, held: Record, edit: _Edit) -> tuple[Record, _Finished] | None:
+def _lookup(store: Store, ledger: Ledger, held: Record, edit: _Edit) -> tuple[Record, _ResolvedRecord] | None:
     """Return the record in which apply wrote an edit's conflict markers, and the result of resolving it."""
     found = _finished(store, held, edit)
     if found is not None:
@@ -247,7 +247,7 @@ def _lookup(store: Store, ledger: Ledger, held: Record, edit: _Edit) -> tuple[Re
     return None
 
 
-def _finished(store: Store, record: Record, edit: _Edit) -> _Finished | None:
+def _finished(store: Store, record: Record, edit: _Edit) -> _ResolvedRecord | None:
     """Return the result of resolving an edit's conflict in a record, or None if the record does not have it."""
     file, later = edit.status.file, edit.stands
     for level in reversed(range(len(record.layers))):
@@ -260,11 +260,11 @@ def _finished(store: Store, record: Record, edit: _Edit) -> _Finished | None:
         )
         if block is not None:
             content, made = _made(marked, block, later, original, edit)
-            return _Finished(_with_edit(record, level, edit, content), content, made)
+            return _ResolvedRecord(_with_edit(record, level, edit, content), content, made)
         if edit.patch in known.patches and _holds(edit, marked) and not _holds(edit, original):
             # The edit was recorded with another conflict.
             made = ManualEdit(original, b"", b"", 1, is_whole=False)
-            return _Finished(_with_edit(record, level, edit, marked), marked, made)
+            return _ResolvedRecord(_with_edit(record, level, edit, marked), marked, made)
         later = original
     return None
 

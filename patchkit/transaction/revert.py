@@ -31,7 +31,7 @@ Planned: TypeAlias = "tuple[Account, frozenset[str], RevertPlan]"
 
 
 @dataclass(frozen=True)
-class Reverted:
+class RevertResult:
     """The patches that were reverted, and the files that changed."""
 
     patches: tuple[str, ...]
@@ -75,7 +75,7 @@ def in_code(tree: CheckoutTree, planner: Planner) -> tuple[str, ...]:
     return _ordered(Origins(tree, planner).in_code, planner)
 
 
-def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner) -> Reverted:
+def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner) -> RevertResult:
     """Revert ``patches`` (None: all in the tree) and the patches that harden only these.
 
     A file that was not edited since gets its original bytes; in an edited one the edits stay. Patches that are not
@@ -90,17 +90,17 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
     # A refusal must not create the ledger's folder, so the first plan is made without the lock.
     read, known, planned = settled(tree, prepared)
     if planned is None:
-        return Reverted((), ())
+        return RevertResult((), ())
     with locked(tree) as store:
         ledger = store.read()
         if ledger != known or not read.is_unchanged:
             planned = _planned(tree, Origins(tree, planner), patches, planner)
         if planned is None:
-            return Reverted((), ())
+            return RevertResult((), ())
         account, gone, unwound = planned
         changed = {file: change for file, change in unwound.changes.items() if change[0] != change[1]}
         if account.is_of_ports and not changed:
-            return Reverted((), ())
+            return RevertResult((), ())
         held = current_record(ledger, tree.read, store.get) or Record()
         write_all(
             tree,
@@ -116,7 +116,7 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
             kept=unwound.kept,
             emptied=unwound.emptied,
         )
-    return Reverted(_ordered(gone, planner), tuple(sorted(changed)))
+    return RevertResult(_ordered(gone, planner), tuple(sorted(changed)))
 
 
 def _ordered(ids: frozenset[str], planner: Planner) -> tuple[str, ...]:

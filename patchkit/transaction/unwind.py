@@ -140,7 +140,7 @@ def unwind(
 
 
 @dataclass(frozen=True)
-class _Left:
+class _Remainder:
     """What a record is without some of its patches, and each file as it ``was`` with them and ``will`` be without.
 
     A file in ``ported`` has lost a change that no patch makes again.
@@ -153,7 +153,9 @@ class _Left:
     ported: frozenset[str]
 
 
-def _left(record: Record, gone: frozenset[str], content: Callable[[str], bytes], replayer: Replayer) -> _Left:
+def _left(
+    record: Record, gone: frozenset[str], content: Callable[[str], bytes], replayer: Replayer
+) -> _Remainder:
     """Take the patches in ``gone`` out of a record, layer by layer from the lowest."""
 
     def kept_as(digest: str | None) -> bytes | None:
@@ -190,7 +192,7 @@ def _left(record: Record, gone: frozenset[str], content: Callable[[str], bytes],
         kept |= {digest_or_none(text): text for text in texts if text is not None}
         if files:
             layers.append(layer.with_files(files))
-    return _Left(Record(tuple(layers)), tuple(kept.values()), was, will, frozenset(ported))
+    return _Remainder(Record(tuple(layers)), tuple(kept.values()), was, will, frozenset(ported))
 
 
 def _one_by_one(

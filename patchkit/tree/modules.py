@@ -28,8 +28,8 @@ _Source = TypeVar("_Source", bound="Hashable")
 _Made = TypeVar("_Made")
 
 
-_PARSED: collector.Kept[bytes, cst.Module] = collector.Kept(128)
-_REDUCED: collector.Kept[tuple[bytes, Interest | None], ReducedSource] = collector.Kept(512)
+_PARSED: collector.RecentCache[bytes, cst.Module] = collector.RecentCache(128)
+_REDUCED: collector.RecentCache[tuple[bytes, Interest | None], ReducedSource] = collector.RecentCache(512)
 _DEFINITION = re.compile(rb"\n(?:class|(?:async )?def) ([^\s(:\[\\]+)")
 # Looks ahead, since the name after the last word of a comment, "class", may be the next line's "def".
 _NAMED = re.compile(rb"(?:class|def)\s+(?=([^\s(:\[\\]+))")

@@ -1,4 +1,4 @@
-"""Faster replacements for `ast.walk` that skip nodes without content."""
+"""Facts of syntax nodes: faster replacements for `ast.walk` that skip nodes without content, and names."""
 
 from __future__ import annotations
 
@@ -45,3 +45,8 @@ def statements(node: ast.mod | ast.stmt) -> list[ast.stmt]:
             if name in _BLOCKS:
                 found += getattr(each, name)
     return [each for each in found[1:] if isinstance(each, ast.stmt)]
+
+
+def is_named(node: ast.expr, name: str) -> bool:
+    """Return whether an expression is this name."""
+    return isinstance(node, ast.Name) and node.id == name

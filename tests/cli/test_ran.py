@@ -39,7 +39,7 @@ def ran(patch_folder: Path) -> Path:
         run("0.5.13", "Llama", "fa3", "t-stop"),
     )
     file = patch_folder / runs.NAME
-    file.write_bytes(msgspec.json.encode(runs.Known(1, ("t-flag", "t-stop", "t-guard"), found)))
+    file.write_bytes(msgspec.json.encode(runs.KnownRuns(1, ("t-flag", "t-stop", "t-guard"), found)))
     return file
 
 
@@ -76,7 +76,7 @@ def test_status_does_not_name_a_patch_that_apply_would_not_apply(
     tree: CheckoutTree, patch_folder: Path, ran: Path
 ) -> None:
     add_patch(patch_folder, "t-risky", attribute(ABRUPT, "Worker", "risky = 1"), default="false")
-    known = msgspec.json.decode(ran.read_bytes(), type=runs.Known)
+    known = msgspec.json.decode(ran.read_bytes(), type=runs.KnownRuns)
     ran.write_bytes(msgspec.json.encode(msgspec.structs.replace(known, patches=(*known.patches, "t-risky"))))
     assert f"{NEVER}t-guard, t-stop{HINT}\n" in said("status", tree.root)
     assert f"{NEVER}t-risky{HINT}\n" in said("apply", tree.root, "t-risky")
@@ -119,7 +119,7 @@ def test_without_the_file_it_is_unknown(tree: CheckoutTree, ran: Path) -> None:
 
 def test_a_newer_file_counts_at_once(tree: CheckoutTree, ran: Path) -> None:
     assert told("status", tree.root)["t-flag"] is True
-    ran.write_bytes(msgspec.json.encode(runs.Known(1, ("t-flag", "t-stop", "t-guard"), ())))
+    ran.write_bytes(msgspec.json.encode(runs.KnownRuns(1, ("t-flag", "t-stop", "t-guard"), ())))
     assert told("status", tree.root)["t-flag"] is False
 
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.driven.trees import DEFAULT, as_released, with_patches
 
-from patchkit.doctor.options import Arguments, Launch
+from patchkit.doctor.evaluation.memory import Memory
+from patchkit.doctor.launch import Launch
+from patchkit.doctor.options import Arguments
 from patchkit.doctor.server import outcomes
 from patchkit.tree.index import Program, read_sources
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
     from support.releases import Releases
 
-    from patchkit.doctor.server import Outcome
+    from patchkit.doctor.outcome import Outcome
 
 ALONE = [
     [],
@@ -109,7 +111,7 @@ def test_doctor_says_of_each_server_what_the_trees_own_decision_returns(
     arguments = Arguments(tree)
     asked = list(servers(tree, seed=len(version) + patched))
     executed = driven.ask("servers.decisions", asked, ALONE)
-    memory: dict[Any, Any] = {}
+    memory = Memory()
     wrong: list[str] = []
     why: collections.Counter[str] = collections.Counter()
     decided = refused = 0

@@ -12,8 +12,10 @@ from support.toys import add_patch, write_package
 
 from patchkit.cli import main
 from patchkit.doctor import fixes
+from patchkit.doctor.evaluation.memory import Memory
 from patchkit.doctor.options import Arguments
-from patchkit.doctor.server import Outcome, outcomes, without_speculation
+from patchkit.doctor.outcome import Outcome
+from patchkit.doctor.server import outcomes, without_speculation
 from patchkit.patchset import condition, load
 from patchkit.plan.status import PatchStatus, State
 from patchkit.tree.index import Program, read_sources
@@ -149,7 +151,7 @@ def test_fixes_of_a_release_are_named_for_the_servers_that_need_them(releases: R
     program, arguments = Program(read_sources(tree)), Arguments(tree)
     known = {"25980", "26800", "27338", "27360", "27998", "28496", "31738"}
     statuses = [PatchStatus(patch, State.PENDING, (), "") for patch in PATCHES if patch.id in known]
-    memory: dict[Any, Any] = {}
+    memory = Memory()
     for words, expected in {
         f"--attention-backend triton {CHAIN}": V2,
         f"--attention-backend triton {CHAIN} --chunked-prefill-size -1": V2 - {"26800"},
@@ -176,7 +178,7 @@ def named_for(releases: Releases, version: str, words: str, known: set[str]) -> 
     program, arguments = Program(read_sources(tree)), Arguments(tree)
     statuses = [PatchStatus(patch, State.PENDING, (), "") for patch in load.patches() if patch.id in known]
     assert {status.patch.id for status in statuses} == known
-    found = outcomes(program, arguments.launch(words.split()), {})
+    found = outcomes(program, arguments.launch(words.split()))
     return {fix.patch for fix in fixes.needed(found, statuses)}
 
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.driven.trees import DEFAULT, as_released, with_patches
 
-from patchkit.doctor.options import Arguments, Launch
+from patchkit.doctor.evaluation.memory import Memory
+from patchkit.doctor.launch import Launch
+from patchkit.doctor.options import Arguments
 from patchkit.doctor.server import outcomes
 from patchkit.tree.index import Program, read_sources
 
@@ -74,7 +76,7 @@ def test_doctor_refuses_what_the_tree_refuses_as_it_starts(
     defaults = Arguments(tree).defaults
     asked = list(servers(tree, seed=len(version) + patched))
     executed = driven.ask("servers.refusals", asked)
-    memory: dict[Any, Any] = {}
+    memory = Memory()
     wrong: list[str] = []
     told: set[str] = set()
     for (given, environment), places in zip(asked, executed, strict=True):

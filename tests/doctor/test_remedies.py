@@ -16,7 +16,7 @@ from patchkit.tree.index import read_sources
 if TYPE_CHECKING:
     from support.releases import Releases
 
-    from patchkit.doctor.server import Outcome
+    from patchkit.doctor.outcome import Outcome
 
 DRAFTS = "--speculative-num-steps 3 --speculative-eagle-topk 1 --speculative-num-draft-tokens 4"
 

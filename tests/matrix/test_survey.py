@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from patchkit.matrix.answer import Matrix
-    from patchkit.matrix.survey import Surveyed
+    from patchkit.matrix.survey import SurveyResult
     from patchkit.tree.tree import CheckoutTree
 
 pytestmark = pytest.mark.usefixtures("patch_folder")
@@ -244,7 +244,7 @@ def test_verifying_applies_and_verifies_a_copy(fork: CheckoutTree) -> None:
     assert {cell.state for cell in row.patches} == {"pending"}, "the ref itself is as it was"
 
 
-def described(fork: CheckoutTree) -> Surveyed:
+def described(fork: CheckoutTree) -> SurveyResult:
     return api.matrix(fork.root, ("refs/heads/release/*",), load.patches(), tasks=[DIFFS, CONFLICTS], jobs=1)
 
 
@@ -253,9 +253,9 @@ def test_a_task_is_asked_of_each_state_that_concerns_it_and_remembered(fork: Che
     one, two = (row.state for row in surveyed(fork).rows)
     for _ in range(2):
         found = described(fork)
-        assert set(found.told(DIFFS)) == {one}
-        assert set(found.told(CONFLICTS)) == {two}
-        assert any("needs_host = False" in diff.text for diff in found.told(DIFFS)[one])
+        assert set(found.results(DIFFS)) == {one}
+        assert set(found.results(CONFLICTS)) == {two}
+        assert any("needs_host = False" in diff.text for diff in found.results(DIFFS)[one])
         assert not found.failures(DIFFS)
 
 

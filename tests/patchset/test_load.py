@@ -638,3 +638,39 @@ def test_finds_of_a_list_share_the_code(built_in: Path, tmp_path: Path) -> None:
 def test_schema_describes_every_kind() -> None:
     described = json.dumps(schema.json_schema())
     assert all(f'"{kind}"' in described for kind in KINDS)
+
+
+def loaded(*, cached: bool) -> dict[str, bool]:
+    return {patch.id: patch.default for patch in load.patches(cached=cached)}
+
+
+def test_files_in_the_cache_are_those_of_the_folder(built_in: Path) -> None:
+    first = loaded(cached=True)
+    assert first == loaded(cached=True) == loaded(cached=False)
+    add_patch(built_in, "d-rug", SHELF, default="true")
+    assert loaded(cached=True) == {**first, "d-rug": True}
+    add_patch(built_in, "e-door", SHELF)
+    assert loaded(cached=True) == loaded(cached=False)
+
+
+@pytest.mark.parametrize(
+    "poison", [b"", b"{", b"[]", b'{"key": "KEY", "tables": []}', b'{"key": "", "tables": TABLES}']
+)
+def test_a_damaged_cache_entry_of_patches_counts_for_nothing(
+    built_in: Path, own_cache: Path, poison: bytes
+) -> None:
+    first = loaded(cached=True)
+    (entry,) = (own_cache / "patches").iterdir()
+    tables = json.dumps(json.loads(entry.read_bytes())["tables"]).encode()
+    entry.write_bytes(
+        poison.replace(b"KEY", entry.stem.encode()).replace(b"TABLES", tables.replace(b"lamp", b"lump"))
+    )
+    assert loaded(cached=True) == first
+
+
+def test_what_is_written_to_a_tree_is_not_made_from_the_cache(built_in: Path, own_cache: Path) -> None:
+    loaded(cached=True)
+    (entry,) = (own_cache / "patches").iterdir()
+    entry.write_bytes(entry.read_bytes().replace(b"wide = 1", b"wide = 2"))
+    (edit,) = load.patches().get("b-desk").edits
+    assert "wide = 1" in str(edit.kind)

@@ -28,7 +28,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def two(file: Path) -> Path:
     """One patch ran on one release, of another the tokens differed, and a third never ran."""
     found = (a_run("0.5.13", "a"), a_run("0.5.13", "b", identical=False))
-    file.write_bytes(msgspec.json.encode(runs.Known(1, ("a", "b", "c"), found)))
+    file.write_bytes(msgspec.json.encode(runs.KnownRuns(1, ("a", "b", "c"), found)))
     return file
 
 
@@ -108,4 +108,4 @@ def test_of_a_missing_or_damaged_file_nothing_is_known(file: Path, content: byte
 
 def test_a_folder_in_the_place_of_the_file_is_as_good_as_none(file: Path) -> None:
     file.mkdir()
-    assert runs.read() == runs.Known()
+    assert runs.read() == runs.KnownRuns()

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from patchkit.porting.merge import Merge, Outcome
+from patchkit.porting.edits import EditLog, Outcome
+from patchkit.porting.merge import Merge
 from patchkit.porting.outline import Item, NoOutlineError, outline
 
 LIBRARY = """
@@ -59,7 +60,7 @@ def nowhere(_: Item) -> None:
 def ported(base: str, theirs: str, ours: str) -> tuple[str, list[tuple[str, str]]]:
     whole, merge = outline(ours), Merge(nowhere)
     merge.make(outline(base), outline(theirs), whole)
-    return merge.render(whole), [(edit.outcome.value, edit.site) for edit in merge.edits]
+    return merge.output.render(whole), [(edit.outcome.value, edit.site) for edit in merge.log.edits]
 
 
 def outcomes(base: str, theirs: str, ours: str) -> set[str]:
@@ -204,10 +205,10 @@ def test_strings_of_several_lines_keep_theirs_at_another_indent() -> None:
 def test_what_is_refused_is_not_made_and_its_neighbours_are() -> None:
     base, theirs, ours = outline(program()), outline(program(LIBRARY, SUITE[1], SUITE[9])), outline(program())
     comes = next(item for item in theirs.walk() if "tell(" in item.head)
-    merge = Merge(nowhere, {(comes, ""): "it is refused"})
+    merge = Merge(nowhere, EditLog({(comes, ""): "it is refused"}))
     merge.make(base, theirs, ours)
-    assert merge.render(ours) == program(LIBRARY, SUITE[9])
-    assert {(edit.outcome, edit.reason) for edit in merge.edits} == {
+    assert merge.output.render(ours) == program(LIBRARY, SUITE[9])
+    assert {(edit.outcome, edit.reason) for edit in merge.log.edits} == {
         (Outcome.UNMET, "it is refused"),
         (Outcome.LANDED, ""),
     }
@@ -254,8 +255,8 @@ def test_what_stands_beside_a_conflict_is_left_with_it() -> None:
         outline(program(LIBRARY, (DUE[0], "        due = other(1, 2, 3)\n        due = check(due)\n"))),
         whole,
     )
-    assert merge.render(whole) == ours
-    assert {edit.outcome for edit in merge.edits} == {Outcome.CONFLICT}
+    assert merge.output.render(whole) == ours
+    assert {edit.outcome for edit in merge.log.edits} == {Outcome.CONFLICT}
 
 
 def test_a_change_that_takes_another_back_is_there_on_the_tree_before() -> None:
@@ -285,8 +286,8 @@ def test_what_went_into_a_helper_is_a_conflict_that_names_it() -> None:
     theirs = program(LIBRARY, ("        note(book, due)\n", "        note(book, due, reader)\n"))
     merge, whole = Merge(nowhere), outline(ours)
     merge.make(outline(program()), outline(theirs), whole)
-    assert merge.render(whole) == ours
-    assert [edit.reason for edit in merge.edits] == [
+    assert merge.output.render(whole) == ours
+    assert [edit.reason for edit in merge.log.edits] == [
         "the changed statement is not in this tree: it is in Desk.tell"
     ]
 
@@ -305,8 +306,8 @@ def test_a_function_that_goes_and_is_nearly_the_same_there_goes_and_both_are_sho
     ours = program(LIBRARY, ("        note(book, due)\n", "        note(due, book)\n"))
     merge, whole = Merge(nowhere), outline(ours)
     merge.make(outline(source), outline(theirs), whole)
-    (edit,) = merge.edits
-    assert merge.render(whole) == theirs
+    (edit,) = merge.log.edits
+    assert merge.output.render(whole) == theirs
     assert (edit.outcome, "note(book, due)" in edit.was, "note(due, book)" in edit.stands) == (
         Outcome.CHANGED,
         True,

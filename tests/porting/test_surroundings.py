@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from patchkit.porting.merge import Edit, Merge, Outcome
+from patchkit.porting.edits import Edit, Outcome
+from patchkit.porting.merge import Merge
 from patchkit.porting.outline import outline
 from patchkit.porting.surroundings import reported
 
@@ -15,8 +16,8 @@ THEIRS = BASE.replace("    keep(book)\n", "    keep(book)\n    tell(due)\n")
 def ported(ours: str) -> list[Edit]:
     base, whole, merge = outline(BASE), outline(ours), Merge(lambda _: None)
     merge.make(base, outline(THEIRS), whole)
-    assert "tell(due)" in merge.render(whole)
-    return [reported(edit, base) for edit in merge.edits]
+    assert "tell(due)" in merge.output.render(whole)
+    return [reported(edit, base) for edit in merge.log.edits]
 
 
 SAID = {
@@ -65,7 +66,7 @@ NEW_FORM = f"{FORMS}\n\nclass Letter(Form, kw_only=True):\n    size = 5\n"
 def test_a_new_class_whose_base_class_is_declared_differently_is_said(ours: str, outcome: Outcome) -> None:
     base, whole, merge = outline(FORMS), outline(ours), Merge(lambda _: None)
     merge.make(base, outline(NEW_FORM), whole)
-    (edit,) = (reported(edit, base) for edit in merge.edits)
+    (edit,) = (reported(edit, base) for edit in merge.log.edits)
     assert edit.outcome is outcome
     assert ("this tree declares its base class Form differently" in edit.reason) is bool(edit.stands)
     assert bool(edit.stands) is (outcome is Outcome.CHANGED)
@@ -74,4 +75,4 @@ def test_a_new_class_whose_base_class_is_declared_differently_is_said(ours: str,
 def test_a_base_class_that_the_change_itself_declares_differently_is_not_said() -> None:
     base, whole, merge = outline(FORMS), outline(f"import os\n\n\n{FORMS}"), Merge(lambda _: None)
     merge.make(base, outline(NEW_FORM.replace("Form(Sheet)", "Form(Page)")), whole)
-    assert [reported(edit, base).outcome for edit in merge.edits] == [Outcome.LANDED] * 2
+    assert [reported(edit, base).outcome for edit in merge.log.edits] == [Outcome.LANDED] * 2

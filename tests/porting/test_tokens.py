@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from patchkit.porting.tokens import ClashError, is_part, merged, renamed, shifted
+from patchkit.porting.statements import merged
+from patchkit.porting.tokens import ClashError, is_part, renamed, shifted
 
 MERGED = {
     "a keyword beside one that is missing": ("f(a, b, c=1)", "f(a, b, c=1, d=2)", "f(a, b)", "f(a, b, d=2)"),

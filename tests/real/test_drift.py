@@ -31,10 +31,11 @@ from patchkit.plan.status import Plan, State
 from patchkit.tree.tree import CheckoutTree, OverlayTree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from patchkit.patchset.patch import Patch
+    from patchkit.plan.status import PatchStatus
 
 pytestmark = pytest.mark.usefixtures("_parsed_once")
 
@@ -444,17 +445,21 @@ def gone(_: list[ast.stmt]) -> list[ast.stmt]:
     return [ast.Pass()]
 
 
+def conflicting(statuses: Mapping[str, PatchStatus], name: str) -> PatchStatus:
+    """Return a patch's status, or that of the required patch which its reason names: that one names the site."""
+    status = statuses[name]
+    return next(
+        (statuses[other] for other in status.patch.requires if f"requires {other}," in status.reason), status
+    )
+
+
 @pytest.mark.parametrize("name", patch_by_patch(PATCHES))
 def test_a_site_that_is_there_twice_is_a_conflict(fork: Fork, name: str) -> None:
     faults = []
     for file, site in functions_with_sites(fork, name):
         plan = fork.plan_with_body(file, site, twice)
         of = {status.patch.id: status for status in plan.patches}
-        status = of[name]
-        # One that requires another which rewrites in the same function names that.
-        status = next(
-            (of[other] for other in status.patch.requires if f"requires {other}," in status.reason), status
-        )
+        status = conflicting(of, name)
         touched = {change.file for change in plan.changes if name in change.patches}
         words = (file, site, "places match")
         # One that edits what a required patch writes finds nothing there, if that one conflicts at the site.
@@ -470,14 +475,10 @@ def test_a_site_that_is_gone_is_a_conflict_that_says_what_was_expected(fork: For
     faults = []
     for file, site in functions_with_sites(fork, name):
         plan = fork.plan_with_body(file, site, gone)
-        (status,) = [status for status in plan.patches if status.patch.id == name]
-        here = [edit for edit in status.edits if edit.file == file and edit.site == site]
+        of = {status.patch.id: status for status in plan.patches}
+        here = [edit for edit in of[name].edits if edit.file == file and edit.site == site]
         stuck = [edit.reason for edit in here if edit.state is State.CONFLICT]
-        # One that edits what a required patch writes conflicts with that, which names the site.
-        of = {each.patch.id: each for each in plan.patches}
-        status = next(
-            (of[other] for other in status.patch.requires if f"requires {other}," in status.reason), status
-        )
+        status = conflicting(of, name)
         stuck += [
             edit.reason
             for edit in status.edits

@@ -64,7 +64,7 @@ def test_what_was_filled_for_a_batch_is_filled_for_the_same_tensors_alone() -> N
 def test_another_stream_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
     forward: Any = SimpleNamespace(input_ids=torch.tensor([1, 2]), positions=torch.tensor([3, 4]))
     streams = iter(["plan", "forward"])
-    monkeypatch.setattr("patchkit.runtime.step_inputs.here", lambda _: next(streams))
+    monkeypatch.setattr("patchkit.runtime.step_inputs.current_handle", lambda _: next(streams))
     mark_filled(forward)
     assert not is_filled(forward)
 

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 
-from patchkit.runtime.streams import await_event, lens_to_device, order_plan_stream
+from patchkit.runtime import streams
+from patchkit.runtime.streams import await_event, lens_to_device, order_behind, order_plan_stream
 
 
 class Event:
@@ -69,3 +70,23 @@ def test_the_plan_stream_waits_for_the_current_one() -> None:
 
 def test_a_server_without_a_plan_stream_orders_nothing() -> None:
     order_plan_stream(None)
+
+
+class CudaStream:
+    def __init__(self, handle: int) -> None:
+        self.cuda_stream = handle
+        self.waited_for: list[object] = []
+
+    def wait_stream(self, stream: object) -> None:
+        self.waited_for.append(stream)
+
+
+@pytest.mark.parametrize(("handle", "waits"), [(7, False), (8, True)])
+def test_a_stream_of_a_gpu_waits_for_another_but_not_for_itself(
+    monkeypatch: pytest.MonkeyPatch, handle: int, waits: bool
+) -> None:
+    current, known = CudaStream(7), CudaStream(handle)
+    monkeypatch.setattr(streams, "_handle", lambda index: current.cuda_stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: current)
+    order_behind(cast("torch.Stream", known), torch.device("cuda:0"))
+    assert current.waited_for == [known] * waits

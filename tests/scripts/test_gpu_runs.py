@@ -78,7 +78,7 @@ def timed(ratio: float) -> dict[str, float]:
     return {"lowest": ratio - 0.1, "median": ratio, "highest": ratio + 0.1}
 
 
-def known(folder: Path) -> runs.Known:
+def known(folder: Path) -> runs.KnownRuns:
     return gpu_runs.known(gpu_runs.outcomes(folder), IDS)
 
 

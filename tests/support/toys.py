@@ -22,7 +22,7 @@ from patchkit.plan.build import make_plan
 from patchkit.plan.planner import Planner
 from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
 from patchkit.transaction.apply import Transaction
-from patchkit.transaction.revert import Reverted, revert
+from patchkit.transaction.revert import RevertResult, revert
 from patchkit.tree.tree import CheckoutTree, open_tree
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def apply(tree: CheckoutTree, *patches: Patch, allow_dirty: bool = False) -> tup
     return Transaction(tree, "toys", allow_dirty=allow_dirty).commit(plan).files
 
 
-def take_back(tree: CheckoutTree, *patches: Patch) -> Reverted:
+def take_back(tree: CheckoutTree, *patches: Patch) -> RevertResult:
     return revert(tree, frozenset(patch.id for patch in patches) or None, at_hand(tree))
 
 

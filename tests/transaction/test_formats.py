@@ -32,7 +32,7 @@ from patchkit.errors import PatchkitError, TreeError
 from patchkit.transaction import formats
 from patchkit.transaction.ledger import Ledger
 from patchkit.transaction.recover import Recovery, recover
-from patchkit.transaction.revert import Reverted, recorded
+from patchkit.transaction.revert import RevertResult, recorded
 from patchkit.transaction.swap import digest_of
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def test_tree_of_version_0_1_is_reverted(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     patched_by_0_1(tree)
     assert recorded(tree) == ("copies", "depth", "guard", "stride")
-    assert take_back(tree) == Reverted(("copies", "depth", "guard", "stride"), tuple(sorted(APPLIED)))
+    assert take_back(tree) == RevertResult(("copies", "depth", "guard", "stride"), tuple(sorted(APPLIED)))
     assert everything(tree.root) == before
 
 

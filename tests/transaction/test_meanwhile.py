@@ -25,7 +25,7 @@ from patchkit.errors import PatchkitError, TreeError, UnfinishedError
 from patchkit.transaction import folder
 from patchkit.transaction.origins import Origins
 from patchkit.transaction.recover import recover
-from patchkit.transaction.revert import Reverted, recorded
+from patchkit.transaction.revert import RevertResult, recorded
 from patchkit.transaction.store import Store
 from patchkit.tree.tree import open_tree
 
@@ -219,7 +219,7 @@ def test_revert_of_what_another_patchkit_applies_and_reverts_meanwhile_finds_not
 
     before = everything(tree.root)
     monkeypatch.setattr(Origins, "signed", property(meanwhile))
-    assert take_back(tree) == Reverted((), ())
+    assert take_back(tree) == RevertResult((), ())
     assert steps == []
     assert everything(tree.root) == before
 

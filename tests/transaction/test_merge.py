@@ -35,7 +35,7 @@ from patchkit.errors import ConflictError
 from patchkit.plan.rehearse import MemoryTree
 from patchkit.transaction.ledger import AppliedFile, AppliedPatch, Record
 from patchkit.transaction.merge import merge
-from patchkit.transaction.revert import Reverted, recorded, revert
+from patchkit.transaction.revert import RevertResult, recorded, revert
 from patchkit.transaction.swap import digest_of
 from patchkit.transaction.unwind import unwind
 from patchkit.tree.limits import MAX_BYTES
@@ -51,7 +51,7 @@ MADE_DEPTH = b"# patchkit depth: toy\ndepth = 2\nheight = 3"
 def test_revert_gives_the_old_bytes_and_leaves_no_trace(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     apply(tree)
-    assert take_back(tree) == Reverted(tuple(patch.id for patch in TOYS), tuple(sorted(APPLIED)))
+    assert take_back(tree) == RevertResult(tuple(patch.id for patch in TOYS), tuple(sorted(APPLIED)))
     assert everything(tree.root) == before
 
 
@@ -90,20 +90,20 @@ def test_revert_after_several_applies_gives_the_first_bytes(tree: CheckoutTree) 
 
 def test_nothing_applied_is_nothing_to_revert(tree: CheckoutTree) -> None:
     before = everything(tree.root)
-    assert take_back(tree) == Reverted((), ())
+    assert take_back(tree) == RevertResult((), ())
     assert everything(tree.root) == before
 
 
 def test_patch_that_is_not_in_the_code_is_nothing_to_revert(tree: CheckoutTree) -> None:
     apply(tree, COPIES)
     before = everything(tree.root)
-    assert take_back(tree, DEPTH) == Reverted((), ())
+    assert take_back(tree, DEPTH) == RevertResult((), ())
     assert everything(tree.root) == before
 
 
 def test_one_patch_is_taken_out_of_several(tree: CheckoutTree) -> None:
     apply(tree)
-    assert take_back(tree, DEPTH) == Reverted(("depth",), (MIRROR, ABRUPT))
+    assert take_back(tree, DEPTH) == RevertResult(("depth",), (MIRROR, ABRUPT))
     assert tree.read(MIRROR) == APPLIED[MIRROR].replace(MADE_DEPTH, b"depth = 1")
     assert tree.read(ABRUPT) == SOURCES[ABRUPT]
     assert recorded(tree) == ("copies", "guard", "stride")
@@ -375,7 +375,7 @@ imports = ["from toolbox import api"]""",
 METHOD = b"    # patchkit signed: toy\n    def extra(self):\n        return api.total(self)\n"
 
 
-def signed_back(tree: CheckoutTree) -> Reverted:
+def signed_back(tree: CheckoutTree) -> RevertResult:
     return revert(tree, None, at_hand(tree, (SIGNED,)))
 
 

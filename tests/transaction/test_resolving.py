@@ -15,7 +15,7 @@ from patchkit.errors import ConflictError, TreeError
 from patchkit.patchset import load
 from patchkit.transaction.recover import recover
 from patchkit.transaction.resolve import by_hand
-from patchkit.transaction.revert import Reverted, recorded
+from patchkit.transaction.revert import RevertResult, recorded
 from patchkit.transaction.store import Store
 from patchkit.tree.tree import open_tree
 
@@ -191,7 +191,7 @@ def test_revert_that_keeps_going_leaves_what_is_in_the_file_of_a_half_finished_c
     done = api.revert_what_can_be(tree, patches)
     assert set(done.left) == {"t-copy", "t-flag", "t-guard"}
     assert "run patchkit resolve t-copy copy" in done.left["t-copy"]
-    assert done.reverted == Reverted(("t-stop",), (ABRUPT,))
+    assert done.reverted == RevertResult(("t-stop",), (ABRUPT,))
     resolve(tree, patches)
     api.revert(tree, patches)
     assert source(tree) == SOURCES

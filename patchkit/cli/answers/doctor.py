@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import asdict
 
 from patchkit.cli.answers.base import Answer, TreeAnswer
-from patchkit.doctor.diagnosis import Keeper, Refused, Touched  # noqa: TC001  # schemas are made of it
+from patchkit.doctor.diagnosis import Refused, Touched  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.fixes import Fix  # noqa: TC001  # schemas are made of it
+from patchkit.doctor.keepers import Keeper  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.worth import Worth  # noqa: TC001  # schemas are made of it
 
 if TYPE_CHECKING:

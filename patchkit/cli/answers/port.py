@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from patchkit.commands.port import PortedChange
     from patchkit.commands.port import PortResult as PortedTree
     from patchkit.findings.finding import Finding
+    from patchkit.porting.edits import Edit
     from patchkit.porting.land import LandedFile
-    from patchkit.porting.merge import Edit
 
 
 class PortedEdit(Answer, frozen=True, kw_only=True):

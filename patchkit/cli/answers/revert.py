@@ -9,7 +9,7 @@ from patchkit.cli.answers.base import Answer, Left, TreeAnswer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from patchkit.transaction.revert import Reverted
+    from patchkit.transaction.revert import RevertResult
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -27,7 +27,7 @@ class Revert(Answer, frozen=True, kw_only=True):
 
     @classmethod
     def of(
-        cls, tree: CheckoutTree, reverted: Reverted, left: Mapping[str, str], ports: tuple[str, ...]
+        cls, tree: CheckoutTree, reverted: RevertResult, left: Mapping[str, str], ports: tuple[str, ...]
     ) -> Revert:
         """Return the answer for reverted patches, for those that were left, with the reasons, and for ports."""
         return cls(

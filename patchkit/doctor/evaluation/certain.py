@@ -9,27 +9,27 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from patchkit.doctor.evaluate import (
+from patchkit.doctor.evaluation.evaluator import Evaluator
+from patchkit.doctor.evaluation.values import (
     STRANGE,
     Bound,
     Frame,
     Instance,
-    Machine,
     Member,
     RaisedError,
     ReturnedValue,
     Unknown,
-    is_named,
     is_plain,
+    label,
     message,
-    said,
 )
 from patchkit.tree.index import last_name
-from patchkit.tree.nodes import walk
+from patchkit.tree.nodes import is_named, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from patchkit.doctor.evaluation.memory import Memory
     from patchkit.tree.index import Class, Program
 
 _MISSING = object()
@@ -73,7 +73,7 @@ _SIGNS: dict[type[ast.cmpop], str] = {ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", a
 _UNEVALUATED = (*STRANGE, RaisedError, _UndecidedError)
 
 
-class CertainEvaluator(Machine):
+class CertainEvaluator(Evaluator):
     """Evaluates whole functions; ``decide`` answers a question, with None if the answer is unknown."""
 
     def __init__(
@@ -81,7 +81,7 @@ class CertainEvaluator(Machine):
         program: Program,
         known: Mapping[str, Callable[..., Any]],
         decide: Callable[[str], bool | None],
-        memory: dict[Any, Any],
+        memory: Memory,
         settings: Any,
     ) -> None:
         native: dict[str, Callable[..., Any]] = {
@@ -131,7 +131,7 @@ class CertainEvaluator(Machine):
                 f"{_SIGNS[op]!r} not supported between instances of {_kind(left)!r} and {_kind(right)!r}"
             )
         if not _tells(left, right):
-            return super()._compared(Unknown(said(left)), op, Unknown(said(right)))
+            return super()._compared(Unknown(label(left)), op, Unknown(label(right)))
         return super()._compared(left, op, right)
 
     def _condition(self, node: ast.expr, frame: Frame) -> bool | None:
@@ -214,7 +214,7 @@ class CertainEvaluator(Machine):
     ) -> Any:
         node = getattr(run, "function", run).node
         endless = self._doubts and self._running.count(node) >= _ROUNDS
-        if endless or self.remembered(("suspends", node), lambda: _suspends(node)):
+        if endless or self._memory.value(("suspends", node), lambda: _suspends(node)):
             return Unknown(f"{node.name}()")
         self._running.append(node)
         try:
@@ -311,7 +311,7 @@ class CertainEvaluator(Machine):
 
     def _for(self, statement: ast.For, frame: Frame) -> ReturnedValue | None:
         values = self._eval(statement.iter, frame)
-        leaves = self.remembered(("leaves", statement), lambda: _leaves(statement))
+        leaves = self._memory.value(("leaves", statement), lambda: _leaves(statement))
         try:
             each = None if leaves else self._values(values)
         except _UndecidedError:
@@ -382,7 +382,7 @@ class CertainEvaluator(Machine):
         except _UNEVALUATED:
             return _MISSING
 
-    def _setattr(self, _: Machine, owner: Any, name: Any, value: Any) -> None:
+    def _setattr(self, _: Evaluator, owner: Any, name: Any, value: Any) -> None:
         if isinstance(name, str):
             self._set(owner, name, value)
         elif owner is self._settings:
@@ -451,7 +451,7 @@ class CertainEvaluator(Machine):
             self._forget(self._named_in(frame.function.node if frame.function is not None else None))
         return True
 
-    def _declared_by(self, _: Machine, settings: Any, function: Any) -> None:
+    def _declared_by(self, _: Evaluator, settings: Any, function: Any) -> None:
         """Set the settings that a function returns by name."""
         declared = self.call(function, (settings,))
         if isinstance(declared, dict) and all(isinstance(name, str) for name in declared):

@@ -1,0 +1,141 @@
+"""The words of a launch command: those of the server's options, its environment, and its ``--config`` file."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from patchkit.errors import UsageError
+from patchkit.tree.limits import MAX_SETTINGS_BYTES, read_named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+# Commands that run a container; the server's own command follows in the same line.
+_CONTAINERS = frozenset({"docker", "podman", "nerdctl", "apptainer", "singularity"})
+_LAUNCHER = re.compile(r"launch_server|sglang serve ")
+# A shell's redirection, pipe or separator: the server's options end there.
+_SHELL = re.compile(r"[0-9]?>|[|&;]")
+
+
+def split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words in front of a server's options, and the options. Raise UsageError for a command of no server."""
+    split = _shell(words[0]) if len(words) == 1 else [word for word in words if word.strip()]
+    inner = next((word for word in split if " " in word and _LAUNCHER.search(word)), None)
+    if inner is not None:
+        # An argument of a shell: bash -c "python -m sglang.launch_server …".
+        before, options = split_command([inner])
+        return [*split[: split.index(inner)], *before], options
+    split = list(itertools.takewhile(lambda word: _SHELL.match(word) is None, _after_chains(split)))
+    for place, word in enumerate(split):
+        if word.endswith(("sglang.launch_server", "launch_server.py")):
+            return split[:place], split[place + 1 :]
+        if word == "serve" and place and split[place - 1].rpartition("/")[2] == "sglang":
+            is_model = split[place + 1 : place + 2] and not split[place + 1].startswith("-")
+            return split[:place], split[place + 2 if is_model else place + 1 :]
+    if any(word in _CONTAINERS for word in split):
+        raise UsageError(
+            f"{split[0]}: no server is started in this command",
+            advice="include its `python3 -m sglang.launch_server …` or `sglang serve …`",
+        )
+    first = next((place for place, word in enumerate(split) if word.startswith("-")), len(split))
+    for word in split[:first]:
+        if word != "env" and not any(environment([word])):
+            raise UsageError(
+                f"{word}: neither a folder, a server option nor a launch command",
+                advice="name a TREE that exists, or type `python -m sglang.launch_server …` or `sglang serve …`",
+            )
+    return split[:first], split[first:]
+
+
+def _after_chains(words: Sequence[str]) -> list[str]:
+    """Return the words without each ``&&`` and ``;`` in front of the server's command."""
+    started = next((place for place, word in enumerate(words) if _LAUNCHER.search(f"{word} ")), 0)
+    return [
+        word.rstrip(";") if place < started else word
+        for place, word in enumerate(words)
+        if place >= started or word not in ("&&", ";")
+    ]
+
+
+def _shell(command: str) -> list[str]:
+    try:
+        return shlex.split(command.replace("\\\r\n", " ").replace("\\\n", " "))
+    except ValueError as error:
+        raise UsageError(f"{command}: {error}", advice="give the command as it is typed in a shell") from None
+
+
+def environment(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the variables that a command sets, as ``NAME=value`` or with a container's ``-e`` or ``--env``."""
+    for word in words:
+        name, equals, value = re.sub("^(?:--env=|-e=?)", "", word).partition("=")
+        if equals and name.isidentifier():
+            yield name, value
+
+
+def without_config(options: Sequence[str]) -> tuple[list[str], Path | None]:
+    """Return the options without ``--config FILE``, and the file."""
+    rest: list[str] = []
+    found: list[str] = []
+    words = iter(options)
+    for word in words:
+        if word == "--config":
+            file = next(words, "")
+            if not file or file.startswith("--"):
+                raise UsageError("--config: a value is missing", advice="type --config FILE.yaml")
+            found.append(file)
+        elif word.startswith("--config="):
+            found.append(word.removeprefix("--config="))
+        else:
+            rest.append(word)
+    if len(found) > 1:
+        raise UsageError(
+            f"--config: given {len(found)} times", advice="a server takes one: leave out the others"
+        )
+    return rest, Path(found[0]) if found else None
+
+
+def config_options(path: Path) -> list[str]:
+    """Return the options in a server's configuration file, as words of a command line."""
+    if path.suffix.lower() not in (".yaml", ".yml"):
+        raise UsageError(
+            f"--config {path}: sglang takes a file that ends in .yaml or .yml", advice="rename it"
+        )
+    if not path.is_file():
+        raise UsageError(f"--config {path}: no such file", advice="name a copy that this machine can read")
+    content = read_named(path)
+    if len(content) > MAX_SETTINGS_BYTES:
+        raise UsageError(
+            f"--config {path}: more than {MAX_SETTINGS_BYTES // 2**10} KiB, too long for a server's options",
+            advice="name the server's own file",
+        )
+    try:
+        named = yaml.safe_load(content)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        why = " ".join(str(error).split()) if isinstance(error, yaml.YAMLError) else type(error).__name__
+        raise UsageError(f"--config {path}: not valid YAML ({why})", advice="fix it and try again") from None
+    if not isinstance(named, (dict, type(None))) or not all(isinstance(name, str) for name in named or ()):
+        raise UsageError(
+            f"--config {path}: not a mapping of options", advice="write `name: value`, one option per line"
+        )
+    return [word for name, value in (named or {}).items() for word in _as_typed(path, name, value)]
+
+
+def _as_typed(path: Path, name: str, value: object) -> list[str]:
+    """Return an option of a configuration file as words of a command line."""
+    if value is None:
+        raise UsageError(
+            f"--config {path}: {name} has no value", advice=f"write `{name}: VALUE` or remove the line"
+        )
+    # Nested values belong to no setting that matters here, and aliases can make them very large.
+    plain = [
+        str(each).lower() if isinstance(each, bool) else str(each)
+        for each in (value if isinstance(value, list) else [value])
+        if not isinstance(each, (list, dict, set))
+    ]
+    return [f"--{name}={plain[0]}", *plain[1:]] if plain else []

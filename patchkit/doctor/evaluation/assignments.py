@@ -1,0 +1,187 @@
+"""Find the statements, calls and functions that set given attributes of a function's first argument."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from patchkit.doctor.evaluation.values import Instance
+from patchkit.tree.index import Class, Function
+from patchkit.tree.nodes import is_named, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from patchkit.doctor.evaluation.memory import Memory
+    from patchkit.doctor.evaluation.values import Frame
+    from patchkit.tree.index import Module, Program
+
+
+class Assignments:
+    """The assignments of one tree's functions; the argument may be handed on to others, which are followed."""
+
+    def __init__(self, program: Program, memory: Memory) -> None:
+        self._program = program
+        self._memory = memory
+
+    def settling_statements(self, function: Function, frame: Frame) -> list[ast.stmt]:
+        """Return the statements on which the wanted attributes of the first argument depend."""
+        cls = getattr(frame.names.get(frame.itself), "cls", None)
+        found: list[ast.stmt] = self._memory.value(
+            ("slice", function, frame.itself, frame.wanted, cls), lambda: self._slice(function, frame)
+        )
+        return found
+
+    def _slice(self, function: Function, frame: Frame) -> list[ast.stmt]:
+        body = function.node.body
+        locals_needed: set[str] = set()
+        while True:
+            chosen = [one for one in body if self._is_needed(one, frame, locals_needed)]
+            read = {
+                node.id
+                for one in chosen
+                for node in walk(one)
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+            } - {frame.itself}
+            if read <= locals_needed:
+                return chosen
+            locals_needed |= read
+
+    def _is_needed(self, statement: ast.stmt, frame: Frame, locals_needed: set[str]) -> bool:
+        assert frame.wanted is not None
+        if isinstance(statement, ast.FunctionDef):
+            return statement.name in locals_needed
+        if isinstance(statement, ast.ClassDef):
+            return False
+        for node in walk(statement):
+            if (
+                isinstance(node, ast.Return)
+                or (
+                    isinstance(node, ast.Name)
+                    and isinstance(node.ctx, ast.Store)
+                    and node.id in locals_needed
+                )
+                or sets(node, frame.itself, frame.wanted)
+            ):
+                return True
+            if isinstance(node, ast.Call) and (
+                self.declares(node, frame.module, frame.itself, frame.wanted)
+                or any(
+                    self.assigns(target, frame.wanted, None, place)
+                    for target, place in self.receivers(
+                        node, frame.module, frame.owner, frame.itself, frame.names
+                    )
+                )
+            ):
+                return True
+        return False
+
+    def receivers(
+        self, node: ast.Call, module: Module, owner: Class | None, itself: str, names: Mapping[str, Any]
+    ) -> list[tuple[Function, str]]:
+        """Return the functions that may receive ``itself`` from a call, each with the parameter that receives it."""
+        func = node.func
+        handed = _place(node, itself)
+        if isinstance(func, ast.Attribute):
+            cls = getattr(names.get(itself), "cls", None) or owner
+            method = None
+            if is_named(func.value, itself):
+                method = self._program.method(cls, func.attr) if cls is not None else None
+                return [(method, first_parameter(method))] if method is not None else []
+            if isinstance(func.value, ast.Call) and getattr(func.value.func, "id", "") == "super":
+                method = self._program.method(cls, func.attr, owner) if cls is not None else None
+                return [(method, first_parameter(method))] if method is not None else []
+            if handed is None:
+                return []
+            # The class is known only when the call runs; until then any method of this name counts.
+            return self._methods_named(func.attr, handed)
+        if handed is None or not isinstance(func, ast.Name):
+            return []
+        called = self._program.resolve(module, func.id)
+        mine = [(called, _parameter(called, handed))] if isinstance(called, Function) else []
+        # Passed together with the function to call: hook(function, settings).
+        for arg in node.args:
+            if isinstance(arg, ast.Attribute):
+                mine += self._methods_named(arg.attr, 0)
+            passed = self._program.resolve(module, arg.id) if isinstance(arg, ast.Name) else None
+            mine += [(passed, first_parameter(passed))] if isinstance(passed, Function) else []
+        return [(function, place) for function, place in mine if place]
+
+    def declares(self, node: ast.Call, module: Module, itself: str, wanted: Iterable[str]) -> bool:
+        """Return whether a call declares the value of a wanted attribute by keyword."""
+        if not {word.arg for word in node.keywords}.isdisjoint(wanted) and _place(node, itself) == 0:
+            called = self._program.resolve(module, node.func.id) if isinstance(node.func, ast.Name) else None
+            return isinstance(called, Function) and called.node.args.kwarg is not None
+        return False
+
+    def _methods_named(self, name: str, handed: int | str) -> list[tuple[Function, str]]:
+        """Return every method of a name, each with its parameter for an argument."""
+
+        def found() -> list[Function]:
+            text = f"def {name}(".encode()
+            files = [file for file, source in self._program.sources.items() if text in source]
+            modules = [module for file in files if (module := self._program.module(file)) is not None]
+            classes = [cls for module in modules for cls in module.classes.values()]
+            return [cls.methods[name] for cls in classes if name in cls.methods]
+
+        methods: list[Function] = self._memory.value(("methods", name), found)
+        return [(method, place) for method in methods if (place := _parameter(method, handed, skip=1))]
+
+    def assigns(
+        self, function: Function, wanted: frozenset[str], cls: Class | None, itself: str = ""
+    ) -> bool:
+        """Return whether a function may set a wanted attribute of an argument, by default the first."""
+        itself = itself or first_parameter(function)
+        asked = function, wanted, cls, itself
+        if asked not in self._memory:
+            self._memory[asked] = False
+            names = {itself: Instance(cls)} if cls is not None else {}
+            self._memory[asked] = any(
+                sets(node, itself, wanted)
+                or (
+                    isinstance(node, ast.Call)
+                    and (
+                        self.declares(node, function.module, itself, wanted)
+                        or any(
+                            self.assigns(found, wanted, cls, place)
+                            for found, place in self.receivers(
+                                node, function.module, function.owner, itself, names
+                            )
+                        )
+                    )
+                )
+                for node in walk(function.node)
+            )
+        return bool(self._memory[asked])
+
+
+def sets(node: ast.AST, itself: str, wanted: Iterable[str]) -> bool:
+    """Return whether a node sets, or appends to, a wanted attribute."""
+    if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "append":
+        node = node.func.value  # type: ignore[attr-defined]
+    elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Store):
+        return False
+    return isinstance(node, ast.Attribute) and node.attr in wanted and is_named(node.value, itself)
+
+
+def first_parameter(function: Function) -> str:
+    """Return the name of the first parameter, an empty name if there is none."""
+    return function.node.args.args[0].arg if function.node.args.args else ""
+
+
+def _place(call: ast.Call, itself: str) -> int | str | None:
+    """Return the position or the keyword of ``itself`` among a call's arguments."""
+    for place, arg in enumerate(call.args):
+        if is_named(arg, itself):
+            return place
+    return next((word.arg for word in call.keywords if word.arg and is_named(word.value, itself)), None)
+
+
+def _parameter(function: Function, handed: int | str, skip: int = 0) -> str:
+    """Return the parameter that receives an argument, an empty name if none does."""
+    if isinstance(handed, str):
+        return handed
+    positional = [*function.node.args.posonlyargs, *function.node.args.args]
+    skip *= "staticmethod" not in function.decorators
+    return positional[handed + skip].arg if handed + skip < len(positional) else ""

@@ -1,0 +1,81 @@
+"""Python's built-in functions, for evaluated code: with a value that is not known, their result is not known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from patchkit.doctor.evaluation.values import Instance, Member, RaisedError, Unknown, is_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from patchkit.doctor.evaluation.evaluator import Evaluator
+
+
+def _getattr(evaluator: Evaluator, owner: Any, name: str, *default: Any) -> Any:
+    try:
+        return evaluator.attribute(owner, name)
+    except AttributeError:
+        if default:
+            return default[0]
+        raise RaisedError(f"no {name}") from None
+
+
+def _hasattr(evaluator: Evaluator, owner: Any, name: str) -> Any:
+    if isinstance(owner, Unknown):
+        return Unknown(f"hasattr({owner.name}, {name})")
+    try:
+        evaluator.attribute(owner, name)
+    except AttributeError:
+        return False
+    return True
+
+
+def _isinstance(evaluator: Evaluator, value: Any, classes: Any) -> Any:
+    asked = classes if isinstance(classes, tuple) else (classes,)
+    names = [getattr(each, "name", "") or getattr(each, "__name__", "") for each in asked]
+    if is_plain(value):
+        return not {cls.__name__ for cls in type(value).__mro__}.isdisjoint(names)
+    if isinstance(value, (Member, Instance)) and value.cls is not None:
+        return not evaluator.program.ancestors(value.cls).isdisjoint(names)
+    return Unknown(f"isinstance({getattr(value, 'name', '')}, {', '.join(names)})")
+
+
+def _range(_: Evaluator, *ends: Any) -> Any:
+    return range(*ends) if all(isinstance(end, int) for end in ends) else [Unknown("i")]
+
+
+def _next(_: Evaluator, values: Sequence[Any], *default: Any) -> Any:
+    return values[0] if values else default[0]
+
+
+def _either(evaluator: Evaluator, values: Any, ending: bool) -> Any:
+    if isinstance(values, Unknown):
+        return values
+    return next((ending for each in values if evaluator.truth(each) is ending), not ending)
+
+
+def _plain(make: Callable[..., Any]) -> Callable[..., Any]:
+    def made(_: Evaluator, *args: Any) -> Any:
+        if any(isinstance(arg, Unknown) for arg in args):
+            return Unknown(f"{make.__name__}({', '.join(getattr(arg, 'name', '') for arg in args)})")
+        return make(*args)
+
+    made.__name__ = make.__name__
+    return made
+
+
+BUILTINS: dict[str, Any] = {
+    "all": lambda evaluator, values: _either(evaluator, values, False),
+    "any": lambda evaluator, values: _either(evaluator, values, True),
+    "bool": lambda evaluator, value=False: evaluator.truth(value),
+    "getattr": _getattr,
+    "hasattr": _hasattr,
+    "isinstance": _isinstance,
+    "next": _next,
+    "object": lambda _: object(),
+    "range": _range,
+    "type": lambda _, value: getattr(value, "cls", None) or Unknown(f"type({getattr(value, 'name', '')})"),
+} | {
+    made.__name__: _plain(made) for made in (dict, frozenset, int, len, list, max, min, set, str, tuple, zip)
+}

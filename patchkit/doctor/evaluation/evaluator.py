@@ -1,0 +1,442 @@
+"""Evaluate functions of a tree from their sources, with the values that are known of a server.
+
+A value that no option determines is ``Unknown``; a condition on one is a question.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from typing import TYPE_CHECKING, Any
+
+from patchkit.doctor.evaluation.assignments import Assignments, first_parameter, sets
+from patchkit.doctor.evaluation.expressions import Expressions
+from patchkit.doctor.evaluation.values import (
+    STRANGE,
+    Bound,
+    Frame,
+    Instance,
+    Lambda,
+    Member,
+    NestedFunction,
+    RaisedError,
+    ReturnedValue,
+    Unknown,
+    is_plain,
+    label,
+    message,
+)
+from patchkit.tree.index import Class, Function, Module
+from patchkit.tree.nodes import is_named, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from patchkit.doctor.evaluation.memory import Memory
+    from patchkit.tree.index import Program
+
+_DEPTH = 40
+
+
+class Evaluator(Expressions):
+    """Evaluates functions of one tree; ``known`` replaces names that are not evaluated from the tree's sources."""
+
+    def __init__(
+        self,
+        program: Program,
+        known: Mapping[str, Callable[..., Any]],
+        ask: Callable[[str], bool],
+        memory: Memory,
+    ) -> None:
+        self.program = program
+        self._known = known
+        self._ask = ask
+        self._depth = 0
+        self._memory = memory
+        self._assignments = Assignments(program, memory)
+
+    # Values, calls and attributes.
+
+    def truth(self, value: Any) -> bool:
+        """Return whether a value counts as true."""
+        return self._ask(value.name) if isinstance(value, Unknown) else bool(value)
+
+    def call(self, called: Any, args: Sequence[Any] = (), named: Mapping[str, Any] | None = None) -> Any:
+        """Return the result of a call."""
+        named = named or {}
+        if isinstance(called, Unknown):
+            return Unknown(f"{called.name}()")
+        if isinstance(called, Class):
+            return Instance(called, {}, (tuple(args), named))
+        if isinstance(called, Lambda):
+            return self._eval(called.node.body, called.frame)
+        if isinstance(called, NestedFunction):
+            return self._run(called, args, named)
+        if isinstance(called, Bound):
+            known = self._known.get(called.function.name)
+            if known is not None and called.receiver is None:
+                answer = known(self, *args, **named)
+                if answer is not NotImplemented:
+                    return answer
+            received = args if called.receiver is None else (called.receiver, *args)
+            return self._run(called.function, received, named)
+        answer = called(self, *args, **named) if callable(called) else NotImplemented
+        return Unknown(f"{label(called)}()") if answer is NotImplemented else answer
+
+    def attribute(self, owner: Any, name: str) -> Any:
+        """Return an attribute. Raise AttributeError if there is none."""
+        if isinstance(owner, Unknown):
+            return Unknown(f"{owner.name}.{name}")
+        if isinstance(owner, Module):
+            return self._global(owner, name)
+        if isinstance(owner, Class):
+            return self._of_class(owner, name)
+        if isinstance(owner, Instance):
+            return self._of_instance(owner, name)
+        if isinstance(owner, Member):
+            return owner.name if name == "name" else self._method(owner.cls, name, owner)
+        if hasattr(owner, "attribute_of"):
+            return owner.attribute_of(self, name)
+        if isinstance(owner, (str, dict, list, set)) and name in _OF_PLAIN:
+            method = getattr(owner, name)
+            return lambda _, *args, **named: method(*args, **named)
+        if isinstance(owner, str) and name in ("format", "join"):
+            return functools.partial(_formatted, getattr(owner, name))
+        raise AttributeError(name)
+
+    def method_of(self, cls: Class | None, name: str, receiver: Any) -> Bound | None:
+        """Return a class's method for an object, or None."""
+        found = self.program.method(cls, name) if cls is not None else None
+        return Bound(found, receiver) if found is not None else None
+
+    def listed(self, value: Any) -> list[Any]:
+        """Return a value's items; those of an unknown value are one unknown item."""
+        return self._values(value)
+
+    def settle(self, function: Function, receiver: Any, wanted: frozenset[str]) -> None:
+        """Run the statements of a function that assign ``wanted`` attributes of its first argument.
+
+        Functions that receive the argument are followed, as are calls that declare values by keyword.
+        """
+        self._run(function, (receiver,), {}, wanted)
+
+    # Names and attributes.
+
+    def _of_class(self, cls: Class, name: str) -> Any:
+        if name in ("__name__", "__qualname__"):
+            return cls.name
+        if name == "__mro__":
+            return tuple(self.program.mro(cls))
+        for known in self.program.mro(cls):
+            if name in known.fields:
+                value = known.fields[name]
+                if self.program.is_enum(cls):
+                    return Member(cls, name)
+                if value is not None:
+                    return self._eval(value, Frame(known.module, known, {}, []))
+            if name in known.methods:
+                method = known.methods[name]
+                return Bound(method, cls if "classmethod" in method.decorators else None)
+        raise AttributeError(name)
+
+    def _of_instance(self, owner: Instance, name: str) -> Any:
+        if name == "__class__":
+            return owner.cls
+        if name in owner.attributes:
+            return owner.attributes[name]
+        if owner.cls is None:
+            return Unknown(f"{owner.name}.{name}")
+        method = self.program.method(owner.cls, name)
+        if method is not None and method.decorators & {"property", "cached_property"}:
+            return self._run(method, (owner,), {})
+        if self._in_init(owner, name):
+            return owner.attributes[name]
+        if method is not None:
+            return Bound(method, None if "staticmethod" in method.decorators else owner)
+        return self._of_class(owner.cls, name)
+
+    def _in_init(self, owner: Instance, name: str) -> bool:
+        """Run the statements of a constructor that set an attribute; return whether one did."""
+        init = self.program.method(owner.cls, "__init__") if owner.cls is not None else None
+        wanted = frozenset({name})
+        # A constructor that changes the attribute (``|=``) starts from the class's value.
+        if name in owner.being_set or init is None or not self._assignments.assigns(init, wanted, owner.cls):
+            return False
+        args, named = owner.made_with
+        owner.being_set.add(name)
+        try:
+            self._run(init, (owner, *args), named, wanted)
+        finally:
+            owner.being_set.discard(name)
+        return name in owner.attributes
+
+    def _method(self, cls: Class, name: str, receiver: Any) -> Any:
+        method = self.program.method(cls, name)
+        if method is None:
+            return self._of_class(cls, name)
+        if "property" in method.decorators:
+            return self._run(method, (receiver,), {})
+        return Bound(method, cls if "classmethod" in method.decorators else receiver)
+
+    def _name(self, name: str, frame: Frame) -> Any:
+        return frame.names[name] if name in frame.names else self._global(frame.module, name)
+
+    def _global(self, module: Module, name: str, depth: int = 5) -> Any:
+        if name in self._known:
+            return self._known[name]
+        if name in module.classes:
+            return module.classes[name]
+        if name in module.functions:
+            return Bound(module.functions[name])
+        value = self._memory.value(("constants", module), lambda: _constants(module)).get(name)
+        if value is not None:
+            return self._eval(value, Frame(module, None, {}, []))
+        found = self.program.resolve(module, name)
+        if isinstance(found, Function):
+            return Bound(found)
+        if found is not None:
+            return found
+        dotted, member = module.imports.get(name, ("", None))
+        file = self.program.file_of(dotted) if dotted and member else None
+        source = self.program.module(file) if file is not None else None
+        if source is not None and member is not None and depth:
+            return self._global(source, member, depth - 1)
+        return Unknown(name)
+
+    # Functions.
+
+    def _run(
+        self,
+        run: Function | NestedFunction,
+        args: Sequence[Any],
+        named: Mapping[str, Any],
+        wanted: frozenset[str] | None = None,
+        itself: str = "",
+    ) -> Any:
+        function, within = (run.function, run.frame.names) if isinstance(run, NestedFunction) else (run, {})
+        if self._depth > _DEPTH:
+            return Unknown(f"{function.qualname}()")
+        names = {**within, **self._bound(function, args, named)}
+        frame = Frame(
+            function.module, function.owner, names, [], itself or first_parameter(function), wanted, function
+        )
+        body = (
+            function.node.body if wanted is None else self._assignments.settling_statements(function, frame)
+        )
+        self._depth += 1
+        try:
+            returned = self._body(body, frame)
+        finally:
+            self._depth -= 1
+        if self._memory.value(("yields", function), lambda: _yields(function)):
+            return frame.yielded
+        return returned.value if returned is not None else None
+
+    def _bound(self, function: Function, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        said = function.node.args
+        positional = [arg.arg for arg in (*said.posonlyargs, *said.args)]
+        module = Frame(function.module, function.owner, {}, [])
+        names: dict[str, Any] = {}
+        for name, default in zip(reversed(positional), reversed(said.defaults), strict=False):
+            names[name] = self._eval(default, module)
+        for arg, value in zip(said.kwonlyargs, said.kw_defaults, strict=True):
+            if value is not None:
+                names[arg.arg] = self._eval(value, module)
+        names |= dict(zip(positional, args, strict=False))
+        names |= named
+        for name in (*positional, *(only.arg for only in said.kwonlyargs)):
+            names.setdefault(name, Unknown(name))
+        if said.vararg is not None:
+            names[said.vararg.arg] = tuple(args[len(positional) :])
+        if said.kwarg is not None:
+            taken = {*positional, *(only.arg for only in said.kwonlyargs)}
+            names[said.kwarg.arg] = {name: value for name, value in named.items() if name not in taken}
+        return names
+
+    # Statements.
+
+    def _body(self, body: Sequence[ast.stmt], frame: Frame) -> ReturnedValue | None:
+        return self._block(body, frame)
+
+    def _block(self, body: Sequence[ast.stmt], frame: Frame) -> ReturnedValue | None:
+        for statement in body:
+            try:
+                returned = self._statement(statement, frame)
+            except (*STRANGE, RaisedError):
+                # The statement needs a value that a skipped statement sets.
+                if frame.wanted is None:
+                    raise
+                self._leave_open(statement, frame)
+                continue
+            if returned is not None:
+                return returned
+        return None
+
+    def _leave_open(self, statement: ast.stmt, frame: Frame) -> None:
+        """Set the wanted attributes that a statement assigns to an unknown value."""
+        for name in frame.wanted or ():
+            if any(sets(node, frame.itself, (name,)) for node in walk(statement)):
+                target = ast.Attribute(ast.Name(frame.itself, ast.Load()), name, ast.Store())
+                self._assign(target, Unknown(name), frame)
+
+    def _statement(self, statement: ast.stmt, frame: Frame) -> ReturnedValue | None:
+        if isinstance(statement, ast.Return):
+            return ReturnedValue(self._eval(statement.value, frame) if statement.value is not None else None)
+        if isinstance(statement, ast.If):
+            return self._block(
+                statement.body if self.truth(self._eval(statement.test, frame)) else statement.orelse, frame
+            )
+        if isinstance(statement, ast.Raise):
+            if frame.wanted is None:
+                raise self._raised(statement, frame)
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            if statement.value is not None:
+                value = self._eval(statement.value, frame)
+                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+                for target in targets:
+                    self._assign(target, value, frame)
+        elif isinstance(statement, ast.AugAssign):
+            made = ast.BinOp(_loaded(statement.target), statement.op, statement.value)
+            self._assign(statement.target, self._eval(made, frame), frame)
+        elif isinstance(statement, ast.Expr):
+            self._eval(statement.value, frame)
+        elif isinstance(statement, ast.For):
+            for value in self._values(self._eval(statement.iter, frame)):
+                self._assign(statement.target, value, frame)
+                returned = self._block(statement.body, frame)
+                if returned is not None:
+                    return returned
+        elif isinstance(statement, ast.With):
+            return self._block(statement.body, frame)
+        elif isinstance(statement, ast.Try):
+            return self._try(statement, frame)
+        elif isinstance(statement, ast.FunctionDef):
+            frame.names[statement.name] = NestedFunction(
+                Function(frame.module, statement, frame.owner), frame
+            )
+        return None
+
+    def _raised(self, statement: ast.Raise, frame: Frame) -> RaisedError:
+        raised = statement.exc
+        kind, texts = raised, []
+        if isinstance(raised, ast.Call):
+            kind, texts = raised.func, [self._text(arg, frame) for arg in raised.args]
+        name = ast.unparse(kind) if kind is not None else ""
+        name = name if name.rpartition(".")[2][:1].isupper() else "an exception"  # Otherwise a variable.
+        why, filled = message(name, texts)
+        return RaisedError(why, f"{frame.module.file}:{statement.lineno}", filled)
+
+    def _try(self, statement: ast.Try, frame: Frame) -> ReturnedValue | None:
+        try:
+            return self._block(statement.body, frame)
+        except (RaisedError, KeyError, AttributeError):
+            for handler in statement.handlers:
+                return self._block(handler.body, frame)
+            raise
+
+    def _assign(self, target: ast.expr, value: Any, frame: Frame) -> None:
+        if isinstance(target, ast.Name):
+            frame.names[target.id] = value
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            plain = isinstance(value, (tuple, list)) and len(value) == len(target.elts)
+            for place, one in enumerate(target.elts):
+                name = f"{label(value)}[{place}]"
+                self._assign(one, value[place] if plain else Unknown(name), frame)
+        elif isinstance(target, ast.Attribute):
+            owner = self._eval(target.value, frame)
+            if isinstance(owner, Instance):
+                owner.attributes[target.attr] = value
+            elif hasattr(owner, "assign"):
+                owner.assign(target.attr, value)
+
+    # Calls.
+
+    def _eval_call(self, node: ast.Call, frame: Frame) -> Any:
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
+            inner = node.func.value.func
+            if isinstance(inner, ast.Name) and inner.id == "super":
+                return self._super(node, node.func.attr, frame)
+        if frame.wanted is not None and self._is_settled_by(node, frame):
+            return None
+        called = self._eval(node.func, frame)
+        args, named = self._given(node, frame)
+        return self.call(called, args, named)
+
+    def _is_settled_by(self, node: ast.Call, frame: Frame) -> bool:
+        """Run the functions behind a call that set a wanted attribute; return whether there are any."""
+        assert frame.wanted is not None
+        if self._assignments.declares(node, frame.module, frame.itself, frame.wanted):
+            for word in node.keywords:
+                if word.arg in frame.wanted:
+                    target = ast.Attribute(ast.Name(frame.itself, ast.Load()), word.arg, ast.Store())
+                    self._assign(target, self._eval(word.value, frame), frame)
+            return True
+        settling = [
+            (function, place)
+            for function, place in self._assignments.receivers(
+                node, frame.module, frame.owner, frame.itself, frame.names
+            )
+            if self._assignments.assigns(function, frame.wanted, None, place)
+        ]
+        if not settling:
+            return False
+        args, named = self._given(node, frame)
+        places = dict(settling)
+        if isinstance(node.func, ast.Attribute) and is_named(node.func.value, frame.itself):
+            runs = [(settling[0][0], (frame.names[frame.itself], *args), named)]
+        else:
+            called = self._eval(node.func, frame)
+            passed = [each for each in args if isinstance(each, Bound)]
+            runs = [
+                (each.function, given if each.receiver is None else (each.receiver, *given), words)
+                for each, given, words in (
+                    (called, args, named),
+                    *((each, (frame.names[frame.itself],), {}) for each in passed),
+                )
+                if isinstance(each, Bound) and each.function in places
+            ]
+        for function, received, words in runs:
+            self._run(function, received, words, frame.wanted, places[function])
+        return bool(runs)
+
+    def _super(self, node: ast.Call, name: str, frame: Frame) -> Any:
+        receiver = frame.names.get(frame.itself)
+        cls = getattr(receiver, "cls", None)
+        found = self.program.method(cls, name, frame.owner) if cls is not None else None
+        if found is None:
+            return None
+        args, named = self._given(node, frame)
+        return self._run(found, (receiver, *args), named, frame.wanted)
+
+
+_OF_PLAIN = frozenset(
+    {
+        *("append", "endswith", "get", "items", "keys", "lower", "removeprefix", "split", "startswith"),
+        *("strip", "upper", "values"),
+    }
+)
+
+
+def _formatted(method: Callable[..., str], _: Evaluator, *args: Any, **named: Any) -> Any:
+    known = all(map(is_plain, (*args, *named.values())))
+    return method(*args, **named) if known else Unknown(f"{method.__name__}()")
+
+
+def _constants(module: Module) -> dict[str, ast.expr]:
+    found: dict[str, ast.expr] = {}
+    for statement in module.tree.body:
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+            if isinstance(target, ast.Name):
+                found.setdefault(target.id, statement.value)
+    return found
+
+
+def _yields(function: Function) -> bool:
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walk(function.node))
+
+
+def _loaded(target: ast.expr) -> ast.expr:
+    loaded = ast.parse(ast.unparse(target), mode="eval").body
+    assert isinstance(loaded, ast.expr)
+    return loaded

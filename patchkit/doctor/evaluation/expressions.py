@@ -1,0 +1,217 @@
+"""Evaluate expressions of a tree's code with the values that are known; the value of any other is ``Unknown``."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from patchkit.doctor.evaluation.values import UNKNOWN_TEXT, Frame, Lambda, Unknown, is_plain, label
+from patchkit.patchset.condition import COMPARISONS
+from patchkit.tree.index import Class
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+_COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    **COMPARISONS,
+    ast.Is: lambda one, other: one is other or one == other,
+    ast.IsNot: lambda one, other: not (one is other or one == other),
+}
+_CALCULATED: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.BitOr: operator.or_,
+}
+_OPPOSITE = {ast.NotEq: ast.Eq, ast.NotIn: ast.In, ast.IsNot: ast.Is}
+_NAMED = {ast.Eq: "==", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.In: "in", ast.Is: "is"}
+
+
+class Expressions(ABC):
+    """The expressions of functions; what names, attributes and calls yield is up to the evaluator of functions."""
+
+    @abstractmethod
+    def truth(self, value: Any) -> bool:
+        """Return whether a value counts as true."""
+
+    @abstractmethod
+    def attribute(self, owner: Any, name: str) -> Any:
+        """Return an attribute. Raise AttributeError if there is none."""
+
+    @abstractmethod
+    def _name(self, name: str, frame: Frame) -> Any: ...
+
+    @abstractmethod
+    def _assign(self, target: ast.expr, value: Any, frame: Frame) -> None: ...
+
+    @abstractmethod
+    def _eval_call(self, node: ast.Call, frame: Frame) -> Any: ...
+
+    def _text(self, node: ast.expr, frame: Frame) -> str:
+        """Return the text of an expression, with ``UNKNOWN_TEXT`` for each part whose value is not known."""
+        if isinstance(node, ast.JoinedStr):
+            return "".join(self._text(part, frame) for part in node.values)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            return self._text(node.left, frame) + self._text(node.right, frame)
+        shown, form = node, ""
+        if isinstance(node, ast.FormattedValue):
+            shown = node.value
+            form = self._text(node.format_spec, frame) if node.format_spec is not None else ""
+        value = self._eval(shown, frame)
+        if not is_plain(value):
+            return UNKNOWN_TEXT
+        if isinstance(node, ast.FormattedValue) and node.conversion == ord("r"):
+            value = repr(value)
+        try:
+            return format(value, form)
+        except (TypeError, ValueError):
+            return UNKNOWN_TEXT
+
+    def _eval_joinedstr(self, node: ast.JoinedStr, frame: Frame) -> Any:
+        text = self._text(node, frame)
+        return Unknown(ast.unparse(node)) if UNKNOWN_TEXT in text else text
+
+    def _eval(self, node: ast.expr, frame: Frame) -> Any:
+        evaluate = getattr(self, f"_eval_{type(node).__name__.lower()}", None)
+        return evaluate(node, frame) if evaluate is not None else Unknown(ast.unparse(node))
+
+    def _eval_constant(self, node: ast.Constant, _: Frame) -> Any:
+        return node.value
+
+    def _eval_name(self, node: ast.Name, frame: Frame) -> Any:
+        return self._name(node.id, frame)
+
+    def _eval_attribute(self, node: ast.Attribute, frame: Frame) -> Any:
+        return self.attribute(self._eval(node.value, frame), node.attr)
+
+    def _eval_boolop(self, node: ast.BoolOp, frame: Frame) -> Any:
+        value: Any = None
+        for each in node.values:
+            value = self._eval(each, frame)
+            if each is not node.values[-1] and self.truth(value) is isinstance(node.op, ast.Or):
+                break
+        return value
+
+    def _eval_unaryop(self, node: ast.UnaryOp, frame: Frame) -> Any:
+        value = self._eval(node.operand, frame)
+        if isinstance(node.op, ast.Not):
+            return not self.truth(value)
+        return -value if isinstance(node.op, ast.USub) and isinstance(value, (int, float)) else value
+
+    def _eval_compare(self, node: ast.Compare, frame: Frame) -> Any:
+        left = self._eval(node.left, frame)
+        for op, right_node in zip(node.ops, node.comparators, strict=True):
+            right = self._eval(right_node, frame)
+            held = self._compared(left, type(op), right)
+            if isinstance(held, Unknown) and len(node.ops) == 1:
+                return held
+            if not self.truth(held):
+                return False
+            left = right
+        return True
+
+    def _compared(self, left: Any, op: type[ast.cmpop], right: Any) -> Any:
+        if op in _OPPOSITE:
+            return not self.truth(self._compared(left, _OPPOSITE[op], right))
+        if op is ast.In and not isinstance(left, Unknown) and isinstance(right, (tuple, list, set, dict)):
+            return left in right
+        if isinstance(left, Unknown) or isinstance(right, Unknown):
+            return Unknown(f"{label(left)} {_NAMED[op]} {label(right)}")
+        try:
+            return _COMPARED[op](left, right)
+        except TypeError:
+            return Unknown(f"{label(left)} {_NAMED[op]} {label(right)}")
+
+    def _eval_binop(self, node: ast.BinOp, frame: Frame) -> Any:
+        left, right = self._eval(node.left, frame), self._eval(node.right, frame)
+        if isinstance(node.op, ast.BitOr) and (isinstance(left, bool) or isinstance(right, bool)):
+            return self.truth(left) or self.truth(right)
+        try:
+            return _CALCULATED[type(node.op)](left, right)
+        except (KeyError, TypeError):
+            return Unknown(ast.unparse(node))
+
+    def _eval_ifexp(self, node: ast.IfExp, frame: Frame) -> Any:
+        return self._eval(node.body if self.truth(self._eval(node.test, frame)) else node.orelse, frame)
+
+    def _eval_namedexpr(self, node: ast.NamedExpr, frame: Frame) -> Any:
+        value = self._eval(node.value, frame)
+        self._assign(node.target, value, frame)
+        return value
+
+    def _eval_lambda(self, node: ast.Lambda, frame: Frame) -> Any:
+        return Lambda(node, frame)
+
+    def _eval_starred(self, node: ast.Starred, frame: Frame) -> Any:
+        return self._eval(node.value, frame)
+
+    def _eval_tuple(self, node: ast.Tuple | ast.List | ast.Set, frame: Frame) -> tuple[Any, ...]:
+        found: list[Any] = []
+        for each in node.elts:
+            value = self._eval(each, frame)
+            found += self._values(value) if isinstance(each, ast.Starred) else [value]
+        return tuple(found)
+
+    def _eval_list(self, node: ast.List, frame: Frame) -> list[Any]:
+        return list(self._eval_tuple(node, frame))
+
+    _eval_set = _eval_tuple
+
+    def _eval_dict(self, node: ast.Dict, frame: Frame) -> dict[Any, Any]:
+        return {
+            self._eval(key, frame): self._eval(value, frame)
+            for key, value in zip(node.keys, node.values, strict=True)
+            if key is not None
+        }
+
+    def _eval_subscript(self, node: ast.Subscript, frame: Frame) -> Any:
+        owner, index = self._eval(node.value, frame), self._eval(node.slice, frame)
+        if isinstance(owner, Class) and isinstance(index, str):
+            if index not in owner.fields:
+                raise KeyError(index)
+            return self.attribute(owner, index)
+        if isinstance(owner, (tuple, list, dict, str)) and not isinstance(index, Unknown):
+            return owner[index]
+        return Unknown(f"{label(owner)}[{label(index)}]")
+
+    def _eval_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, frame: Frame) -> list[Any]:
+        inner = Frame(frame.module, frame.owner, dict(frame.names), [], frame.itself)
+        return list(self._comprehended(node, node.generators, inner))
+
+    _eval_generatorexp = _eval_setcomp = _eval_listcomp
+
+    def _comprehended(
+        self,
+        node: ast.ListComp | ast.GeneratorExp | ast.SetComp,
+        generators: Sequence[ast.comprehension],
+        frame: Frame,
+    ) -> Iterator[Any]:
+        if not generators:
+            yield self._eval(node.elt, frame)
+            return
+        first, *others = generators
+        for value in self._values(self._eval(first.iter, frame)):
+            self._assign(first.target, value, frame)
+            if all(self.truth(self._eval(test, frame)) for test in first.ifs):
+                yield from self._comprehended(node, others, frame)
+
+    def _eval_yield(self, node: ast.Yield, frame: Frame) -> None:
+        frame.yielded.append(self._eval(node.value, frame) if node.value is not None else None)
+
+    def _eval_yieldfrom(self, node: ast.YieldFrom, frame: Frame) -> None:
+        frame.yielded += self._values(self._eval(node.value, frame))
+
+    def _given(self, node: ast.Call, frame: Frame) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        args = self._eval_tuple(ast.Tuple(node.args, ast.Load()), frame)
+        return args, {word.arg: self._eval(word.value, frame) for word in node.keywords if word.arg}
+
+    def _values(self, value: Any) -> list[Any]:
+        if isinstance(value, Unknown):
+            return [Unknown(f"{value.name}[i]")]
+        try:
+            return list(value)
+        except TypeError:
+            return []

@@ -1,0 +1,128 @@
+"""The values that an evaluation of a tree's code works with: objects of the tree, and what is not known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Mapping, Sequence
+
+    from patchkit.tree.index import Class, Function, Module
+
+UNKNOWN_TEXT = "…"
+"""The placeholder in a message for a value that is not known."""
+STRANGE = (AttributeError, KeyError, IndexError, TypeError, ValueError)
+
+
+class RaisedError(Exception):
+    """The evaluated code raises, so the server does not start; ``where`` is the file and line.
+
+    ``filled`` is False if the message contains values that are not known.
+    """
+
+    def __init__(self, why: str, where: str = "", filled: bool = True) -> None:
+        super().__init__(why)
+        self.where = where
+        self.filled = filled
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A value that is not known; ``name`` is the expression that yields it."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of an enum."""
+
+    cls: Class
+    name: str
+
+
+@dataclass(eq=False)
+class Instance:
+    """An object of one of the tree's classes, or of none: the constructor's arguments, and the known attributes."""
+
+    cls: Class | None
+    attributes: dict[str, Any] = field(default_factory=dict)
+    made_with: tuple[tuple[Any, ...], Mapping[str, Any]] = ((), {})
+    name: str = ""
+    being_set: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A function of the tree and, for a method, its object."""
+
+    function: Function
+    receiver: Any = None
+
+
+@dataclass(frozen=True, repr=False)
+class Lambda:
+    """A lambda, with the frame of the function that contains it."""
+
+    node: ast.Lambda
+    frame: Frame
+
+
+@dataclass(frozen=True, repr=False)
+class NestedFunction:
+    """A nested function, with the frame of the function that defines it."""
+
+    function: Function
+    frame: Frame
+
+
+@dataclass(eq=False)
+class Frame:
+    """The evaluation of a function.
+
+    ``doubts`` counts the undecided conditions around the current statement, and ``returns`` has the values that may
+    have been returned under these; only ``CertainEvaluator`` uses them.
+    """
+
+    module: Module
+    owner: Class | None
+    names: dict[str, Any]
+    yielded: list[Any]
+    itself: str = ""
+    wanted: frozenset[str] | None = None
+    function: Function | None = None
+    doubts: int = 0
+    returns: list[Any] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class ReturnedValue:
+    """The value with which a block returns."""
+
+    value: Any
+
+
+def message(kind: str, texts: Sequence[str]) -> tuple[str, bool]:
+    """Return the message of an exception, and whether all of it is known."""
+    text = " ".join(texts)
+    filled = UNKNOWN_TEXT not in text
+    return (f"{kind}: {text}" if text.replace(UNKNOWN_TEXT, "").strip() else kind), filled
+
+
+def is_plain(value: Any) -> bool:
+    """Return whether a value is a text, a number, None, or a collection of these."""
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(map(is_plain, value))
+    return isinstance(value, (str, int, float, type(None)))
+
+
+def label(value: Any) -> str:
+    """Return the name of a value in a question."""
+    if isinstance(value, Unknown):
+        return value.name
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(label, value))}]"
+    plain = isinstance(value, (str, int, float, type(None)))
+    return getattr(value, "name", "") or (repr(value) if plain else type(value).__name__)

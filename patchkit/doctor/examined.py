@@ -1,0 +1,66 @@
+"""A launch on a tree, examined: its outcomes, also with one branch, and the reach of the mirror in the tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from patchkit.audit.reach import Reach
+from patchkit.doctor.server import outcomes
+from patchkit.doctor.words import option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from patchkit.audit.runners import AuditedProgram
+    from patchkit.doctor.evaluation.memory import Memory
+    from patchkit.doctor.launch import Launch
+    from patchkit.doctor.outcome import Outcome
+
+    Found = list[tuple[dict[str, bool], Outcome]]
+
+TOP_K = "speculative_eagle_topk"
+
+
+@dataclass(frozen=True)
+class ExaminedServer:
+    """A launch on a tree: its outcomes, and those with one branch if it may have several."""
+
+    program: AuditedProgram
+    launch: Launch
+    memory: Memory
+
+    @cached_property
+    def found(self) -> Found:
+        """The outcomes, by what is assumed of the model."""
+        return outcomes(self.program, self.launch, self.memory)
+
+    @cached_property
+    def reach(self) -> Reach:
+        """Where the mirror is read in the tree."""
+        return Reach(self.program)
+
+    @cached_property
+    def _single(self) -> tuple[Found, str]:
+        """The outcomes with one branch, and the options for it; both are empty if the launch has one branch."""
+        if self.launch.get(TOP_K) == 1 or TOP_K not in self.launch.defaults:
+            return [], ""
+        settings = {TOP_K: 1}
+        if self.launch.get("speculative_num_steps") is None:
+            # sglang takes all three of them or none.
+            settings |= {"speculative_num_steps": 3, "speculative_num_draft_tokens": 4}
+        known = {name: value for name, value in settings.items() if name in self.launch.defaults}
+        said = " ".join(f"{option(name)} {value}" for name, value in known.items())
+        return outcomes(self.program, self.launch.with_settings(known), self.memory), said
+
+    def freed_by_one_branch(self, keeps: Callable[[Outcome], bool]) -> tuple[str, ...]:
+        """Return the options for one branch if ``keeps`` no longer holds with them for some kind of model."""
+        single, said = self._single
+        changed = any(
+            keeps(outcome) and not keeps(other)
+            for answers, outcome in self.found
+            for others, other in single
+            if all(others.get(fact, so) is so for fact, so in answers.items())
+        )
+        return (said,) if changed else ()

@@ -1,0 +1,139 @@
+"""What keeps a server's CPU mirror, why, and which options and patches free it."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from patchkit.doctor.components import PLAN_STREAM
+from patchkit.doctor.models import named, unless_usual
+from patchkit.doctor.optouts import decides
+from patchkit.doctor.words import listed, option
+from patchkit.tree import mirror
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from patchkit.doctor.examined import ExaminedServer, Found
+    from patchkit.doctor.outcome import Outcome
+    from patchkit.doctor.remedies import Trials
+    from patchkit.plan.status import PatchStatus
+
+_V2 = "SGLANG_ENABLE_SPEC_V2"
+
+
+class Keeper(msgspec.Struct, frozen=True):
+    """What keeps the mirror, why, and each remedy: options, or ``patch ID…`` with a remark in brackets.
+
+    ``where`` are the models with which it does, empty if that is the same for all.
+    """
+
+    who: str
+    why: str
+    remedies: tuple[str, ...] = ()
+    where: str = ""
+
+
+def mirror_keepers(
+    server: ExaminedServer, statuses: Sequence[PatchStatus], trials: Trials | None = None
+) -> Iterator[Keeper]:
+    """Yield what keeps the mirror for any kind of model, each once; no patch is named without ``trials``."""
+    found, launch = server.found, server.launch
+    kept = [outcome for _, outcome in found if outcome.kept]
+    if not kept:
+        return
+    if not all(outcome.decided or not outcome.overlap for outcome in kept) or not server.reach.has_flag:
+        yield _undecided(statuses)
+    for name in dict.fromkeys(name for outcome in kept for name in outcome.forced):
+        yield _forced(name, server, trials)
+    if not all(outcome.overlap for outcome in kept):
+        yield _without_overlap(server)
+    if any(outcome.unnamed for outcome in kept):
+        stream = launch.environment.get(PLAN_STREAM, "0").lower() in ("1", "true")
+        why = "the plan stream reads lengths that are ordered only by the wait for the mirror"
+        if stream:
+            yield Keeper(PLAN_STREAM, why, (f"start without {PLAN_STREAM}",))
+        else:
+            yield Keeper("the draft worker", "it does not name the backends that it runs")
+    # Without the overlap schedule the backends do not matter.
+    asked = [
+        (answers, outcome)
+        for answers, outcome in found
+        if outcome.kept and (outcome.decided or outcome.overlap)
+    ]
+    yield from _of_backends(server, asked, trials)
+
+
+def _without_overlap(server: ExaminedServer) -> Keeper:
+    launch = server.launch
+    why = "no step starts before the results of the last one are on the host"
+    algorithm = str(launch.get("speculative_algorithm"))
+    if launch.get("disable_overlap_schedule"):
+        return Keeper("--disable-overlap-schedule", why, ("leave out --disable-overlap-schedule",))
+    single = server.freed_by_one_branch(lambda outcome: not outcome.overlap)
+    if single:
+        lacking = [answers for answers, outcome in server.found if not outcome.overlap]
+        return Keeper("speculative decoding v1", why, single, unless_usual(lacking))
+    if launch.environment.get(_V2, "1").lower() in ("0", "false"):
+        return Keeper("speculative decoding v1", why, (f"start without {_V2}",))
+    return Keeper(f"{algorithm.upper()}, which runs without the overlap schedule", why)
+
+
+def _undecided(statuses: Sequence[PatchStatus]) -> Keeper:
+    deciding = [status.patch for status in statuses if decides(status.patch)]
+    first = next((patch for patch in deciding if not patch.requires), None)
+    remedies = (f"patch {first.id}",) if first is not None else ()
+    return Keeper("this tree", f"it has no {mirror.FLAG}, so every server keeps the mirror", remedies)
+
+
+def _forced(name: str, server: ExaminedServer, trials: Trials | None) -> Keeper:
+    if name == "speculative_algorithm":
+        algorithm = str(server.launch.get(name)).upper()
+        return Keeper(algorithm, f"the decision keeps the mirror with --speculative-algorithm {algorithm}")
+    if not name:
+        return Keeper("the decision", "it keeps the mirror whatever the backends need")
+    if not name.startswith("disable_"):
+        on = "the decision keeps the mirror where this is on"
+        return Keeper(option(name), on, (f"leave out {option(name)}",))
+    feature = name.removeprefix("disable_").replace("_", " ")
+    candidates = trials.deciding() if trials is not None else ()
+    models = [answers for answers, outcome in server.found if name in outcome.forced]
+    remedies = _patches(trials, candidates, models, lambda outcome: name in outcome.forced)
+    why = f"the decision keeps the mirror unless {option(name)} is given"
+    return Keeper(feature, why, (option(name), *remedies))
+
+
+def _patches(
+    trials: Trials | None,
+    candidates: Sequence[str],
+    models: Sequence[dict[str, bool]],
+    keeps: Callable[[Outcome], bool],
+) -> Iterator[str]:
+    """Yield the sets of patches that free the mirror, with the models for which each of them does not."""
+    for remedy in trials.freeing(candidates, models, keeps) if trials is not None else ():
+        unless = f" (not {named(remedy.kept)})" if remedy.kept else ""
+        yield f"patch {' '.join(remedy.patches)}{unless}"
+
+
+def _of_backends(server: ExaminedServer, found: Found, trials: Trials | None) -> Iterator[Keeper]:
+    asked: dict[str, list[tuple[dict[str, bool], str]]] = {}
+    for answers, outcome in found:
+        for one in outcome.roles:
+            if one.reads:
+                asked.setdefault(one.cls or one.name, []).append((answers, one.role))
+    for cls, played in asked.items():
+        models = [answers for answers, _ in played]
+        known = server.program.classes_named(cls)
+        files = {each.module.file for one in known for each in server.program.mro(one)}
+        keeps = functools.partial(_is_read, cls)
+        candidates = trials.opting_out(files) if trials is not None else ()
+        remedies = (*_patches(trials, candidates, models, keeps), *server.freed_by_one_branch(keeps))
+        roles = list(dict.fromkeys(role for _, role in played))
+        why = f"it runs {listed(roles)} and needs the mirror"
+        yield Keeper(cls, why, remedies, unless_usual(models))
+
+
+def _is_read(cls: str, outcome: Outcome) -> bool:
+    return any(one.reads and (one.cls or one.name) == cls for one in outcome.roles)

@@ -1,0 +1,40 @@
+"""What becomes of a server on a tree: whether it starts and keeps the mirror, and the backends that it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchkit.doctor.launch import Refusal
+
+
+@dataclass(frozen=True)
+class Role:
+    """A backend that a server's forwards use: its role, its name, and its class."""
+
+    role: str
+    name: str
+    cls: str
+    reads: bool
+
+
+@dataclass
+class Outcome:
+    """The diagnosis of a server with one kind of model; ``refused`` is the error with which it ends.
+
+    ``answer`` is the value of the tree's own decision, None if the tree has none. ``settled`` are the settings after
+    the start, ``condition.UNKNOWN`` for a value that is not known before it.
+    """
+
+    kept: bool
+    overlap: bool = True
+    decided: bool = True
+    forced: tuple[str, ...] = ()
+    roles: tuple[Role, ...] = ()
+    unnamed: bool = False
+    refused: Refusal | None = None
+    answer: bool | None = None
+    settled: Mapping[str, Any] = field(default_factory=dict)
