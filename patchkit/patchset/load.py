@@ -76,7 +76,8 @@ class _LateChange:
         return self.late.converted[self.patch][self.number].imports
 
 
-def _raw(path: Path, read: Callable[[], bytes] | None = None) -> tuple[Raw, bytes]:
+def parsed(path: Path, read: Callable[[], bytes] | None = None) -> tuple[Raw, bytes]:
+    """Return a TOML file's table and bytes. Raise UsageError, with file and reason, if it cannot be read or parsed."""
     try:
         data = read_named(path) if read is None else read()
         return _table(data), data
@@ -151,14 +152,14 @@ def patches(folders: Sequence[Path] = (), fork: Fork | None = None) -> PatchSet:
     paths: dict[str, Path] = {}
     late = _Late(built_in)
     for path in files_in(BUILT_IN):
-        raw, data = _raw(path)
+        raw, data = parsed(path)
         digest.update(data)
         patch = _built_in(raw, path, late)
         require_free(patch.id, path, paths)
         built_in[patch.id], loaded[patch.id], paths[patch.id] = (raw, path), patch, path
     own = []
     for path in (path for folder in folders for path in files_in(folder)):
-        raw, data = _raw(path)
+        raw, data = parsed(path)
         digest.update(data)
         own.append((raw, path))
     known = configuration.read(fork) if fork is not None else None
@@ -182,7 +183,7 @@ def _configured(known: ConfigurationFile, own: Sequence[tuple[Raw, Path]]) -> It
     taken = {raw.get("id") for raw, _ in own} - {None}
     for name in dict.fromkeys(file for folder in known.content.patches for file in known.folder(folder)):
         path = Path(known.fork.label(name))
-        raw, _ = _raw(path, partial(known.fork.read, name))
+        raw, _ = parsed(path, partial(known.fork.read, name))
         if raw.get("id") not in taken and all(raw != other for other, _ in own):
             yield raw, path
 
@@ -205,5 +206,5 @@ def files_in(folder: Path) -> list[Path]:
 
 def named_in(path: Path) -> str:
     """Return the id of the patch that a patch file defines or extends."""
-    raw, _ = _raw(path)
+    raw, _ = parsed(path)
     return str(raw.get("id", raw.get("extends", "")))

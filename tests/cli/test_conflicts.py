@@ -75,6 +75,11 @@ def test_diff_shows_the_site_as_found_as_expected_and_the_edit(checkout: Checkou
     assert result.stdout == "", "what git apply reads has no conflict in it"
 
 
+def test_a_form_feed_above_moves_no_line_of_a_reason(checkout: CheckoutTree) -> None:
+    edit(checkout, MIRROR, b"class Mirror", b"# one\x0ctwo\nclass Mirror")
+    assert state(checkout)["reason"].endswith("the nearest line is `return self.copies` (line 6)")
+
+
 def test_json_has_the_lines(checkout: CheckoutTree) -> None:
     answer = asked("diff", checkout.root, "t-copy", code=3)
     msgspec.convert(answer, schemas.ANSWERS["diff"])
