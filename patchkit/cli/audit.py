@@ -115,4 +115,4 @@ def _opt_outs(tree: CheckoutTree) -> tuple[OptOut, ...]:
 
 
 def _lines(tree: CheckoutTree, file: str) -> list[str]:
-    return (tree.read(file) or b"").decode("utf-8", "replace").splitlines()
+    return [line.decode("utf-8", "replace") for line in (tree.read(file) or b"").splitlines()]

@@ -54,7 +54,7 @@ def _way(patch: Patch | None, resolution: Resolution) -> TargetVariant:
     if not found:
         raise ValueError("the code that was found is not known")
     sign = f"# {marker(patch)}"
-    lines = (line for line in resolution.text.splitlines() if not line.strip().startswith(sign))
+    lines = (line for line in resolution.text.split("\n") if not line.strip().startswith(sign))
     code = textwrap.dedent("\n".join(lines)).strip("\n")
     if "$" in found or "$" in code:
         raise ValueError("the code contains $, which a pattern cannot match")

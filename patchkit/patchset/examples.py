@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from patchkit.errors import UsageError
+from patchkit.patchset.load import parsed
 from patchkit.patchset.malformed import fault_of
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,15 +43,9 @@ def examples_in(folder: Path) -> tuple[PatchExample, ...]:
     path = folder / FILE
     if not path.is_file():
         return ()
+    raw, _ = parsed(path)
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
         return msgspec.convert(raw, ExamplesFile).example
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"not TOML ({error})", where=path, advice="fix it and try again") from None
     except msgspec.ValidationError as error:
         fault = fault_of(error, ExamplesFile)
         raise UsageError(fault.what, where=path, advice=fault.advice) from None
-    except OSError as error:
-        raise UsageError(
-            f"cannot be read ({error.strerror})", where=path, advice="make it readable and try again"
-        ) from None

@@ -81,7 +81,8 @@ class _LateChange:
         return self.late.converted[self.patch][self.number].imports
 
 
-def _raw(path: Path, read: Callable[[], bytes] | None = None) -> tuple[Raw, bytes]:
+def parsed(path: Path, read: Callable[[], bytes] | None = None) -> tuple[Raw, bytes]:
+    """Return a TOML file's table and bytes. Raise UsageError, with file and reason, if it cannot be read or parsed."""
     try:
         data = read_named(path) if read is None else read()
         return _table(data), data
@@ -110,7 +111,7 @@ def _tables(files: Sequence[tuple[Path, bytes]], *, cached: bool) -> Sequence[Ra
     known = cache.load(_AREA, key, _Tables) if cached else None
     if known is not None and known.key == key and len(known.tables) == len(files):
         return known.tables
-    tables = tuple(_raw(path, partial(bytes, data))[0] for path, data in files)
+    tables = tuple(parsed(path, partial(bytes, data))[0] for path, data in files)
     if cached:
         cache.save(_AREA, key, _Tables(key, tables), kept=_KEPT)
     return tables
@@ -185,7 +186,7 @@ def patches(folders: Sequence[Path] = (), fork: Fork | None = None, *, cached: b
         built_in[patch.id], loaded[patch.id], paths[patch.id] = (raw, path), patch, path
     own = []
     for path in (path for folder in folders for path in files_in(folder)):
-        raw, data = _raw(path)
+        raw, data = parsed(path)
         digest.update(data)
         own.append((raw, path))
     known = configuration.read(fork) if fork is not None else None
@@ -209,7 +210,7 @@ def _configured(known: ConfigurationFile, own: Sequence[tuple[Raw, Path]]) -> It
     taken = {raw.get("id") for raw, _ in own} - {None}
     for name in dict.fromkeys(file for folder in known.content.patches for file in known.folder(folder)):
         path = Path(known.fork.label(name))
-        raw, _ = _raw(path, partial(known.fork.read, name))
+        raw, _ = parsed(path, partial(known.fork.read, name))
         if raw.get("id") not in taken and all(raw != other for other, _ in own):
             yield raw, path
 
@@ -232,5 +233,5 @@ def files_in(folder: Path) -> list[Path]:
 
 def named_in(path: Path) -> str:
     """Return the id of the patch that a patch file defines or extends."""
-    raw, _ = _raw(path)
+    raw, _ = parsed(path)
     return str(raw.get("id", raw.get("extends", "")))

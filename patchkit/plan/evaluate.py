@@ -172,8 +172,12 @@ _NEAREST = re.compile(r"the nearest line is `(.+)`$")
 def _with_line(space: Workspace, file: str, reason: str) -> str:
     """Return a reason with the line number of the nearest line that it quotes, if the file has it once."""
     nearest = _NEAREST.search(reason)
-    lines = (space.modules.source(file) or b"").decode(errors="replace").splitlines() if nearest else []
-    at = [number for number, line in enumerate(lines, 1) if nearest and line.strip() == nearest[1]]
+    lines = (space.modules.source(file) or b"").splitlines() if nearest else []
+    at = [
+        number
+        for number, line in enumerate(lines, 1)
+        if nearest and line.decode(errors="replace").strip() == nearest[1]
+    ]
     return f"{reason} (line {at[0]})" if len(at) == 1 else reason
 
 

@@ -74,7 +74,7 @@ def with_markers(plan: Plan) -> Plan:
 def _marked(text: bytes, conflicts: Sequence[Conflict]) -> bytes:
     lines = text.splitlines(keepends=True)
     newline = newline_of(text)
-    encoding = tokenize.detect_encoding(io.BytesIO(text).readline)[0]
+    encoding = encoding_of(text)
     if lines and not lines[-1].endswith((b"\n", b"\r")):
         lines[-1] += newline
     # From last to first, so that earlier line numbers stay valid.
@@ -107,6 +107,11 @@ def _marked(text: bytes, conflicts: Sequence[Conflict]) -> bytes:
 
 def _line(text: str, newline: bytes) -> list[bytes]:
     return [text.encode() + newline]
+
+
+def encoding_of(text: bytes) -> str:
+    """Return the encoding of the lines of a source; a byte order mark is only before the first."""
+    return tokenize.detect_encoding(io.BytesIO(text).readline)[0].removesuffix("-sig")
 
 
 def newline_of(text: bytes) -> bytes:

@@ -16,7 +16,7 @@ import msgspec
 
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.scope import resolve
-from patchkit.plan.markers import indent_of, newline_of
+from patchkit.plan.markers import encoding_of, indent_of, newline_of
 from patchkit.plan.status import ACCEPTED, BY_HAND, FileChange, Plan, State, note_of
 
 if TYPE_CHECKING:
@@ -56,14 +56,20 @@ def resolution(
 ) -> tuple[str, Resolution] | None:
     """Return a person's resolution of a conflict in ``source`` with its key, or None.
 
-    A ``note`` is put above it as a comment. Unchanged code is no resolution: the person edited another place.
+    A ``note`` is put above it as a comment. Unchanged code is no resolution: the person edited another place. Nor is
+    code that is not in the source's encoding.
     """
     name = _name(conflict, source)
+    encoding = encoding_of(source)
+    try:
+        # `bytes.splitlines` splits where Python's tokenizer does; `str.splitlines` splits at more characters.
+        lines = [line.decode(encoding) for line in text.splitlines()]
+    except UnicodeDecodeError:
+        return None
     if name and conflict.found.strip():
-        name = name if _meaning(conflict.found) != _meaning(text.decode(errors="surrogateescape")) else ""
+        name = name if _meaning(conflict.found) != _meaning("\n".join(lines)) else ""
     if not name:
         return None
-    lines = text.decode(errors="surrogateescape").splitlines()
     indent = indent_of(next((line for line in lines if line.strip()), "").encode()).decode()
     lines = [f"{indent}{note}", *lines] if note else lines
     return name, Resolution(conflict.patch, conflict.edit, indent, "\n".join(lines), conflict.found)
@@ -141,16 +147,18 @@ def _recall(conflict: Conflict, source: bytes, text: bytes, known: Known) -> byt
     lines = text.splitlines(keepends=True)
     start, end = conflict.line - 1, conflict.end - 1
     indent = indent_of(lines[start]).decode() if start < len(lines) else found.indent
-    code = found.text
+    code = found.text.split("\n") if found.text else []
     if indent != found.indent:
         # Reindenting would change multi-line strings.
-        if '"""' in code or "'''" in code:
+        if '"""' in found.text or "'''" in found.text:
             return None
-        code = textwrap.indent(textwrap.dedent(code), indent)
-    note = "" if ACCEPTED in code else f"{indent}{note_of(conflict.patch, conflict.edit, BY_HAND)}\n"
-    written = [
-        line.encode(errors="surrogateescape") + newline_of(source) for line in f"{note}{code}".splitlines()
-    ]
+        code = [f"{indent}{line}" if line else "" for line in textwrap.dedent(found.text).split("\n")]
+    if ACCEPTED not in found.text:
+        code.insert(0, f"{indent}{note_of(conflict.patch, conflict.edit, BY_HAND)}")
+    try:
+        written = [line.encode(encoding_of(source)) + newline_of(source) for line in code]
+    except UnicodeEncodeError:
+        return None
     result = b"".join([*lines[:start], *written, *lines[end:]])
     return result if _is_python(result) or not _is_python(text) else None
 

@@ -134,10 +134,10 @@ def shifted(text: str, old: str, new: str) -> str:
     if old == new:
         return text
     inside = _inside_strings(text) if '"""' in text or "'''" in text else frozenset()
-    lines = text.splitlines(keepends=True)
-    return "".join(
+    # `str.splitlines` would also split inside a string, at a form feed.
+    return "\n".join(
         new + line[len(old) :] if at not in inside and line.strip() and line.startswith(old) else line
-        for at, line in enumerate(lines)
+        for at, line in enumerate(text.split("\n"))
     )
 
 

@@ -6,10 +6,9 @@ As with ``git rerere``, all branches and worktrees of a repository share them.
 from __future__ import annotations
 
 import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import platformdirs
@@ -17,7 +16,9 @@ import platformdirs
 from patchkit import cache
 from patchkit.errors import TreeError
 from patchkit.plan.resolutions import Resolution
+from patchkit.transaction.folder import Folder
 from patchkit.tree.git import git
+from patchkit.tree.limits import NoFileError, TooLongError, read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,26 +30,39 @@ _FORMER = "resolutions"
 """The folder of the cache in which an earlier version stored them."""
 
 
+class _Place(NamedTuple):
+    """A folder of resolutions: the folders ``names`` below ``root``. Links below ``root`` are not followed to write."""
+
+    root: Path
+    names: tuple[str, ...]
+
+    @property
+    def path(self) -> Path:
+        """The folder's path."""
+        return self.root.joinpath(*self.names)
+
+
 class ResolutionStore:
     """The resolutions recorded for a tree, one file per conflict."""
 
     def __init__(self, tree: CheckoutTree) -> None:
-        users = Path(platformdirs.user_data_dir("patchkit")) / _FOLDER
+        users = _Place(Path(platformdirs.user_data_dir("patchkit")), (_FOLDER,))
         shared = _common_folder(tree.root)
-        self._places = (users,) if shared is None else (shared / "patchkit" / _FOLDER, users)
+        self._places = (users,) if shared is None else (_Place(shared, ("patchkit", _FOLDER)), users)
         _move(cache.folder(_FORMER), users)
 
     def get(self, name: str) -> Resolution | None:
         """Return the resolution stored under a name; None if there is none or it is damaged."""
-        return next((found for place in self._places if (found := _read(place / f"{name}.json"))), None)
+        found = (_read(place.path / f"{name}.json") for place in self._places)
+        return next(filter(None, found), None)
 
     def put(self, name: str, resolution: Resolution) -> bool:
         """Store a resolution; return False if that fails."""
-        return _write(self._places[0] / f"{name}.json", msgspec.json.encode(resolution))
+        return _write(self._places[0], f"{name}.json", msgspec.json.encode(resolution))
 
     def __iter__(self) -> Iterator[Resolution]:
         """Yield every resolution, one per name."""
-        files = {path.name: path for place in reversed(self._places) for path in place.glob("*.json")}
+        files = {path.name: path for place in reversed(self._places) for path in place.path.glob("*.json")}
         yield from (found for _, path in sorted(files.items()) if (found := _read(path)))
 
 
@@ -63,32 +77,42 @@ def _common_folder(root: Path) -> Path | None:
 
 def _read(path: Path) -> Resolution | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Resolution)
-    except (OSError, ValueError, RecursionError):  # msgspec's errors are ValueErrors.
+        return msgspec.json.decode(read_whole(path), type=Resolution)
+    except (
+        OSError,
+        NoFileError,
+        TooLongError,
+        ValueError,
+        RecursionError,
+    ):  # msgspec's errors are ValueErrors.
         return None
 
 
-def _write(path: Path, content: bytes) -> bool:
-    begun: Path | None = None
+def _write(place: _Place, name: str, content: bytes) -> bool:
+    begun = f"{name}.{os.getpid()}.tmp"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
-            begun = Path(file.name)
-            file.write(content)
-        begun.replace(path)
+        place.root.mkdir(parents=True, exist_ok=True)
+        with Folder.open(place.root.resolve()) as root:
+            for depth, each in enumerate(place.names):
+                with root.reach(place.names[:depth]) as above:
+                    above.make(each)
+            with root.reach(place.names) as folder:
+                folder.remove(begun)
+                folder.create(begun, content)
+                try:
+                    folder.rename(begun, name)
+                finally:
+                    folder.remove(begun)
     except OSError:
-        if begun is not None:
-            with suppress(OSError):
-                begun.unlink(missing_ok=True)
         return False
     return True
 
 
-def _move(former: Path, users: Path) -> None:
+def _move(former: Path, users: _Place) -> None:
     """Move what an earlier version stored in the cache; files that cannot be moved stay."""
     with suppress(OSError):
         for path in sorted(former.glob("*.json")):
-            if (users / path.name).exists() or _write(users / path.name, path.read_bytes()):
+            if (users.path / path.name).exists() or _write(users, path.name, path.read_bytes()):
                 path.unlink()
         if former.is_dir():
             former.rmdir()

@@ -169,7 +169,8 @@ class Module:
     @cached_property
     def lines(self) -> list[str]:
         """The source lines without line endings."""
-        return self.text.decode("utf-8", "replace").splitlines()
+        # `str.splitlines` splits at more characters than Python, such as a form feed.
+        return [line.decode("utf-8", "replace") for line in self.text.splitlines()]
 
     def defines_once(self, name: str) -> bool:
         """Return whether exactly one class of that name is at the top level."""

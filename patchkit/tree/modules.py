@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import re
+import warnings
 import weakref
 from contextlib import contextmanager
 from functools import cached_property
@@ -56,6 +58,19 @@ def _defined_in(source: bytes) -> frozenset[bytes]:
 def _named_in(source: bytes) -> frozenset[bytes]:
     """Return a superset of the names of a file's classes and functions."""
     return frozenset(_NAMED.findall(source))
+
+
+def _invalid_line(source: bytes) -> int | None:
+    """Return the line at which Python stops parsing; libcst often names a later one. None if Python names none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(source)
+    except SyntaxError as error:
+        return error.lineno
+    except (ValueError, RecursionError, MemoryError):
+        return None
+    return None
 
 
 class Modules:
@@ -137,8 +152,9 @@ class Modules:
             with _unvalidated():
                 module = cst.parse_module(source)
         except cst.ParserSyntaxError as error:
+            line = _invalid_line(source) or error.raw_line
             raise TreeError(
-                "not valid Python", where=f"{file}:{error.raw_line}", advice="fix the file and try again"
+                "not valid Python", where=f"{file}:{line}", advice="fix the file and try again"
             ) from None
         except (UnicodeDecodeError, LookupError, SyntaxError):
             raise TreeError(

@@ -38,6 +38,13 @@ def test_a_comment_without_a_reason_suppresses_nothing_and_is_noted(comment: str
     assert any("needs a reason" in note for note in report.notes)
 
 
+def test_a_form_feed_above_hides_neither_a_finding_nor_a_comment_that_suppresses() -> None:
+    (finding,) = audit(program(f"# one\x0ctwo\n{READ}\n")).findings
+    assert finding.line == 3
+    report = audit(program(f"# one\x0ctwo\n{READ}  # patchkit: mirror-present (prefill only)\n"))
+    assert (len(report.findings), len(report.suppressed)) == (0, 1)
+
+
 def test_another_comment_suppresses_nothing() -> None:
     assert len(audit(program(f"{READ}  # the mirror is present here\n")).findings) == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,11 @@ def test_diff_shows_the_site_as_found_as_expected_and_the_edit(checkout: Checkou
     }.items():
         assert f"  {name}:\n    {code}\n" in result.stderr
     assert result.stdout == "", "what git apply reads has no conflict in it"
+
+
+def test_a_form_feed_above_moves_no_line_of_a_reason(checkout: CheckoutTree) -> None:
+    edit(checkout, MIRROR, b"class Mirror", b"# one\x0ctwo\nclass Mirror")
+    assert state(checkout)["reason"].endswith("the nearest line is `return self.copies` (line 6)")
 
 
 def test_json_has_the_lines(checkout: CheckoutTree) -> None:
@@ -925,3 +931,96 @@ def test_a_command_in_a_refusal_runs_as_it_is_printed(checkout: CheckoutTree, tm
     run(*shlex.split(leave[1]))
     run(*shlex.split(back[1]))
     assert git(tree.root, "status", "--porcelain") == ""
+
+
+LATIN = b"# -*- coding: latin-1 -*-\n"
+OWN_TEXT = {
+    "a separator of lines": "# pasted\u2028        self.copies = None".encode(),
+    "a form feed": b"# pasted\x0c        self.copies = None",
+    "a separator in a string": "self.name = 'a\u2028b'".encode(),
+}
+
+
+@pytest.mark.parametrize("deeper", [False, True], ids=["as deep", "deeper"])
+@pytest.mark.parametrize("text", OWN_TEXT.values(), ids=OWN_TEXT)
+def test_a_resolution_is_written_with_the_lines_that_a_person_typed(
+    checkout: CheckoutTree, tmp_path: Path, text: bytes, deeper: bool
+) -> None:
+    other = sibling(checkout, tmp_path)
+    marked(checkout, "t-copy")
+    finish(checkout, b"        %s\n%s" % (text, DONE))
+    run("resolve", checkout.root, "t-copy", "copy")
+    if deeper:
+        edit(other, MIRROR, b"        return", b"            return")
+        git(other.root, "commit", "-qam", "Deeper")
+    run("apply", other.root, "t-copy", "--resolved")
+    assert text in (other.package / MIRROR).read_bytes()
+
+
+def test_a_resolution_of_a_file_in_another_encoding_is_written_in_the_encoding_of_each(
+    checkout: CheckoutTree, tmp_path: Path
+) -> None:
+    other = sibling(checkout, tmp_path)
+    path = checkout.package / MIRROR
+    path.write_bytes(LATIN + path.read_bytes())
+    git(checkout.root, "commit", "-qam", "Latin")
+    marked(checkout, "t-copy")
+    finish(checkout, DONE.replace(b"\n", b"  # caf\xe9\n"))
+    assert asked("resolve", checkout.root, "t-copy", "copy")["remembered"]
+    run("revert", checkout.root)
+    run("apply", checkout.root, "t-copy", "--resolved")
+    assert b"# caf\xe9\n" in path.read_bytes()
+    run("apply", other.root, "t-copy", "--resolved")
+    assert "# caf\u00e9\n".encode() in (other.package / MIRROR).read_bytes()
+
+
+def test_a_resolution_is_not_written_to_a_file_whose_encoding_lacks_its_characters(
+    checkout: CheckoutTree, tmp_path: Path
+) -> None:
+    other = sibling(checkout, tmp_path)
+    path = other.package / MIRROR
+    path.write_bytes(LATIN + path.read_bytes())
+    git(other.root, "commit", "-qam", "Latin")
+    marked(checkout, "t-copy")
+    finish(checkout, DONE.replace(b"\n", "  # \u20ac\n".encode()))
+    run("resolve", checkout.root, "t-copy", "copy")
+    before = path.read_bytes()
+    run("apply", other.root, "t-copy", "--resolved", code=3)
+    assert path.read_bytes() == before
+
+
+def test_markers_of_a_file_with_a_byte_order_mark_have_none(checkout: CheckoutTree) -> None:
+    path = checkout.package / MIRROR
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    git(checkout.root, "commit", "-qam", "With a mark")
+    marked(checkout, "t-copy")
+    assert path.read_bytes().count(b"\xef\xbb\xbf") == 1
+
+
+@pytest.mark.parametrize("planted", ["a pipe", "a huge file"])
+def test_a_repository_in_which_a_resolution_is_no_file_to_read_has_none(
+    checkout: CheckoutTree, planted: str
+) -> None:
+    resolved(checkout)
+    run("revert", checkout.root)
+    (kept,) = (checkout.root / ".git" / "patchkit" / "resolutions").iterdir()
+    kept.unlink()
+    if planted == "a pipe":
+        os.mkfifo(kept)
+    else:
+        kept.touch()
+        os.truncate(kept, 2**40)
+    assert "--resolved" not in run("apply", checkout.root, "t-copy", code=3).stderr
+    run("resolve", checkout.root, "--export", "shared", code=2)
+
+
+def test_a_link_in_the_repository_leads_no_resolution_out_of_it(
+    checkout: CheckoutTree, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (checkout.root / ".git" / "patchkit").symlink_to(outside)
+    marked(checkout, "t-copy")
+    finish(checkout, DONE)
+    assert not asked("resolve", checkout.root, "t-copy", "copy")["remembered"]
+    assert not list(outside.iterdir())

@@ -102,6 +102,8 @@ def test_folder_of_patches_is_checked_whole(folder: Path) -> None:
     [
         ("[[example]]\n", "error: example[0]: key `shows`: missing"),
         ("[[", "error: not TOML"),
+        pytest.param(f"a = {'1' * 5000}", "error: not TOML", id="a number of 5000 digits"),
+        pytest.param(f"a = {'[' * 5000}", "error: tables or lists nest too deep", id="5000 brackets"),
         ("[[example]]\nshow = 1\n", "error: example[0]: unknown key `show`"),
     ],
 )

@@ -95,3 +95,10 @@ def test_a_docstring_moves_and_another_string_does_not() -> None:
     moved = shifted(text, "", "  ")
     assert '  def f():\n      """Say.\n\n      More.\n' in moved
     assert 'g("""\n    as it is\n""")' in moved
+
+
+@pytest.mark.parametrize("mark", ["\x0c", "\u2028"])
+def test_a_string_with_a_separator_of_lines_keeps_its_words_at_another_depth(mark: str) -> None:
+    assert shifted(f"    name = 'a{mark}    b'\n", "    ", "") == f"name = 'a{mark}    b'\n"
+    long = f'    # {mark}\n    name = f(\n        """a\n    b""")\n'
+    assert shifted(long, "    ", "").endswith('"""a\n    b""")\n')
