@@ -39,6 +39,8 @@ class Request:
     aborted: int = 0
     # Tokens after which the request's grammar ends it; 0: no grammar.
     grammar: int = 0
+    # Sampling parameters that change the scores of tokens.
+    penalties: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -236,6 +238,31 @@ def _edges(name: str, grammar: bool = False) -> list[Request]:
     return [
         replace(request, grammar=draw.number(5, 60) if number % 2 else 0)
         for number, request in enumerate(requests)
+    ]
+
+
+# Every step of the first half of a request counts its tokens, and keeps it from ending.
+_PENALTIES: Mapping[str, float] = {"min_new_tokens": 256, "frequency_penalty": 0.5}
+
+
+def _penalised(batch: int) -> Scenario:
+    """Return the straight scenario, with penalties."""
+    plain = _straight(batch)
+    requests = [replace(request, penalties=_PENALTIES) for request in plain.requests]
+    return replace(plain, name="penalties-straight", requests=requests)
+
+
+def _some_penalised(name: str) -> list[Request]:
+    """Return the mixture, in which requests with one penalty, with several and with none run side by side."""
+    kinds: Sequence[Mapping[str, float]] = (
+        {},
+        {"min_new_tokens": 24},
+        {"frequency_penalty": 0.5, "presence_penalty": 0.25},
+        {"min_new_tokens": 16, "frequency_penalty": -0.5},
+    )
+    return [
+        replace(request, penalties=kinds[number % len(kinds)])
+        for number, request in enumerate(_mixture(name))
     ]
 
 
@@ -451,6 +478,8 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         *(_edge(f"page-{size}", {"page_size": size}) for size in (16, 64)),
         _edge("grammar", {}, grammar=True),
         _edge("fp8-kv", {"kv_cache_dtype": "fp8_e4m3"}),
+        *map(_penalised, batches),
+        Scenario("penalties", _some_penalised("penalties")),
         _edge("deterministic", _DETERMINISTIC),
         _edge("hybrid-edges", _TRTLLM_MHA),
         _edge("fa3-edges", _FA3),

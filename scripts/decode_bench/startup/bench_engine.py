@@ -90,7 +90,7 @@ def generate(engine: Any, command: dict[str, Any], run: int, record: str, mode: 
 def sampling(request: dict[str, Any]) -> dict[str, Any]:
     """Return a request's sampling parameters; a grammar's regular expression is the number of tokens that it allows."""
     grammar = {"regex": str(request["grammar"])} if request["grammar"] else {}
-    return {"temperature": 0, "max_new_tokens": request["new_tokens"], **grammar}
+    return {"temperature": 0, "max_new_tokens": request["new_tokens"], **grammar, **request["penalties"]}
 
 
 def output(reply: dict[str, Any]) -> dict[str, Any]:
