@@ -241,14 +241,13 @@ def _edges(name: str, grammar: bool = False) -> list[Request]:
     ]
 
 
-# Every step of the first half of a request counts its tokens, and keeps it from ending.
-_PENALTIES: Mapping[str, float] = {"min_new_tokens": 256, "frequency_penalty": 0.5}
-
-
 def _penalised(batch: int) -> Scenario:
-    """Return the straight scenario, with penalties."""
+    """Return the straight scenario with penalties, of which one keeps requests from ending early."""
     plain = _straight(batch)
-    requests = [replace(request, penalties=_PENALTIES) for request in plain.requests]
+    requests = [
+        replace(request, penalties={"min_new_tokens": request.new_tokens, "frequency_penalty": 0.5})
+        for request in plain.requests
+    ]
     return replace(plain, name="penalties-straight", requests=requests)
 
 

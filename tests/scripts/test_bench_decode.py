@@ -935,7 +935,7 @@ def test_a_request_is_sent_with_its_penalties() -> None:
     assert bench_engine.sampling(request) == {
         "temperature": 0,
         "max_new_tokens": 512,
-        "min_new_tokens": 256,
+        "min_new_tokens": 512,
         "frequency_penalty": 0.5,
     }
 
