@@ -34,13 +34,13 @@ class Request:
 
     prompt: tuple[int, ...]
     new_tokens: int
+    # Sampling parameters that change the scores of tokens.
+    penalties: Mapping[str, float] = field(default_factory=dict)
     enters: int = 0
     # 0: never.
     aborted: int = 0
     # Tokens after which the request's grammar ends it; 0: no grammar.
     grammar: int = 0
-    # Sampling parameters that change the scores of tokens.
-    penalties: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -929,15 +929,22 @@ def test_a_penalty_of_end_tokens_finds_them_in_requests_without_a_tokenizer() ->
     assert [request.tokenizer for request in requests] == [None, None, own]
 
 
-def test_a_request_is_sent_with_its_penalties() -> None:
+def test_a_request_is_sent_with_its_penalties(monkeypatch: pytest.MonkeyPatch) -> None:
     (chosen,) = (each for each in scenarios.scenarios([1]) if each.name == "penalties-straight")
-    (request,) = (asdict(each) for each in chosen.requests)
-    assert bench_engine.sampling(request) == {
-        "temperature": 0,
-        "max_new_tokens": 512,
-        "min_new_tokens": 512,
-        "frequency_penalty": 0.5,
-    }
+    sent: list[dict[str, Any]] = []
+
+    def answer(**given: Any) -> list[Any]:
+        sent.extend(given["sampling_params"])
+        return []
+
+    flushed = SimpleNamespace(success=True)
+    engine = SimpleNamespace(flush_cache=lambda: flushed, generate=answer)
+    monkeypatch.setattr(bench_engine, "read_launches", lambda *_: [bench_probe.Launch(0, 0, True, 1)])
+    command = {"requests": [asdict(each) for each in chosen.requests], "profile": None, "pause": 0}
+    bench_engine.generate(engine, command | {"logprobs": False}, 0, "record", None)
+    assert sent == [
+        {"temperature": 0, "max_new_tokens": 512, "min_new_tokens": 512, "frequency_penalty": 0.5}
+    ]
 
 
 def test_no_request_has_to_be_longer_than_it_may_be() -> None:

@@ -67,7 +67,7 @@ def generate(engine: Any, command: dict[str, Any], run: int, record: str, mode: 
         input_ids=[request["prompt"] for request in requests],
         # The end token is not ignored: for a request that ignores it, sglang reserves the whole cache that it may
         # need, and would never retract one.
-        sampling_params=[sampling(request) for request in requests],
+        sampling_params=[sampling(request) | request["penalties"] for request in requests],
         rid=[
             str(Ticket(run, index, len(requests), request["enters"], request["aborted"], command["pause"]))
             for index, request in enumerate(requests)
@@ -90,7 +90,7 @@ def generate(engine: Any, command: dict[str, Any], run: int, record: str, mode: 
 def sampling(request: dict[str, Any]) -> dict[str, Any]:
     """Return a request's sampling parameters; a grammar's regular expression is the number of tokens that it allows."""
     grammar = {"regex": str(request["grammar"])} if request["grammar"] else {}
-    return {"temperature": 0, "max_new_tokens": request["new_tokens"], **grammar, **request["penalties"]}
+    return {"temperature": 0, "max_new_tokens": request["new_tokens"], **grammar}
 
 
 def output(reply: dict[str, Any]) -> dict[str, Any]:
