@@ -34,6 +34,8 @@ class Request:
 
     prompt: tuple[int, ...]
     new_tokens: int
+    # Sampling parameters that change the scores of tokens.
+    penalties: Mapping[str, float] = field(default_factory=dict)
     enters: int = 0
     # 0: never.
     aborted: int = 0
@@ -236,6 +238,30 @@ def _edges(name: str, grammar: bool = False) -> list[Request]:
     return [
         replace(request, grammar=draw.number(5, 60) if number % 2 else 0)
         for number, request in enumerate(requests)
+    ]
+
+
+def _penalised(batch: int) -> Scenario:
+    """Return the straight scenario with penalties, of which one keeps requests from ending early."""
+    plain = _straight(batch)
+    requests = [
+        replace(request, penalties={"min_new_tokens": request.new_tokens, "frequency_penalty": 0.5})
+        for request in plain.requests
+    ]
+    return replace(plain, name="penalties-straight", requests=requests)
+
+
+def _some_penalised(name: str) -> list[Request]:
+    """Return the mixture, in which requests with one penalty, with several and with none run side by side."""
+    kinds: Sequence[Mapping[str, float]] = (
+        {},
+        {"min_new_tokens": 24},
+        {"frequency_penalty": 0.5, "presence_penalty": 0.25},
+        {"min_new_tokens": 16, "frequency_penalty": -0.5},
+    )
+    return [
+        replace(request, penalties=kinds[number % len(kinds)])
+        for number, request in enumerate(_mixture(name))
     ]
 
 
@@ -451,6 +477,8 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         *(_edge(f"page-{size}", {"page_size": size}) for size in (16, 64)),
         _edge("grammar", {}, grammar=True),
         _edge("fp8-kv", {"kv_cache_dtype": "fp8_e4m3"}),
+        *map(_penalised, batches),
+        Scenario("penalties", _some_penalised("penalties")),
         _edge("deterministic", _DETERMINISTIC),
         _edge("hybrid-edges", _TRTLLM_MHA),
         _edge("fa3-edges", _FA3),

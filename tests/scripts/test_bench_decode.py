@@ -10,7 +10,7 @@ import random
 import subprocess
 import sys
 import textwrap
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -31,6 +31,8 @@ SCRIPTS = Path(__file__).parents[2] / "scripts"
 sys.path[:0] = [str(SCRIPTS), str(SCRIPTS / "decode_bench" / "startup")]
 
 import bench_decode  # noqa: E402
+import bench_end_tokens  # noqa: E402
+import bench_engine  # noqa: E402
 import bench_grammar  # noqa: E402
 import bench_kernels  # noqa: E402
 import bench_options  # noqa: E402
@@ -896,6 +898,59 @@ def test_a_grammar_allows_even_tokens_and_ends_after_as_many_as_it_has(
     grammar.rollback(1)
     assert not grammar.is_terminated()
     assert not grammar.copy().is_terminated()
+
+
+# --- penalties
+
+
+def test_a_penalty_of_end_tokens_finds_them_in_requests_without_a_tokenizer() -> None:
+    asked: list[tuple[int, set[int]]] = []
+
+    class Penalty:
+        def __init__(self, requests: list[Any]) -> None:
+            self.orchestrator = SimpleNamespace(reqs=lambda: requests)
+
+        def _prepare(self) -> None:
+            for request in self.orchestrator.reqs():
+                tokenizer = request.tokenizer
+                asked.append((tokenizer.eos_token_id, tokenizer.additional_stop_token_ids))
+
+    module = ModuleType("min_new_tokens")
+    module.BatchedMinNewTokensPenalizer = Penalty  # type: ignore[attr-defined]
+    bench_end_tokens.instrument(module)
+    own = SimpleNamespace(eos_token_id=9, additional_stop_token_ids={4})
+    requests = [
+        SimpleNamespace(tokenizer=None, eos_token_ids={7, 2}),
+        SimpleNamespace(tokenizer=None, eos_token_ids=None),
+        SimpleNamespace(tokenizer=own, eos_token_ids={7}),
+    ]
+    Penalty(requests)._prepare()
+    assert asked == [(2, {2, 7}), (0, set()), (9, {4})]
+    assert [request.tokenizer for request in requests] == [None, None, own]
+
+
+def test_a_request_is_sent_with_its_penalties(monkeypatch: pytest.MonkeyPatch) -> None:
+    (chosen,) = (each for each in scenarios.scenarios([1]) if each.name == "penalties-straight")
+    sent: list[dict[str, Any]] = []
+
+    def answer(**given: Any) -> list[Any]:
+        sent.extend(given["sampling_params"])
+        return []
+
+    flushed = SimpleNamespace(success=True)
+    engine = SimpleNamespace(flush_cache=lambda: flushed, generate=answer)
+    monkeypatch.setattr(bench_engine, "read_launches", lambda *_: [bench_probe.Launch(0, 0, True, 1)])
+    command = {"requests": [asdict(each) for each in chosen.requests], "profile": None, "pause": 0}
+    bench_engine.generate(engine, command | {"logprobs": False}, 0, "record", None)
+    assert sent == [
+        {"temperature": 0, "max_new_tokens": 512, "min_new_tokens": 512, "frequency_penalty": 0.5}
+    ]
+
+
+def test_no_request_has_to_be_longer_than_it_may_be() -> None:
+    for scenario in scenarios.scenarios([1, 8]):
+        for request in scenario.requests:
+            assert request.penalties.get("min_new_tokens", 0) <= request.new_tokens
 
 
 # --- trees and faults

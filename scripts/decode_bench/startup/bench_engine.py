@@ -67,7 +67,7 @@ def generate(engine: Any, command: dict[str, Any], run: int, record: str, mode: 
         input_ids=[request["prompt"] for request in requests],
         # The end token is not ignored: for a request that ignores it, sglang reserves the whole cache that it may
         # need, and would never retract one.
-        sampling_params=[sampling(request) for request in requests],
+        sampling_params=[sampling(request) | request["penalties"] for request in requests],
         rid=[
             str(Ticket(run, index, len(requests), request["enters"], request["aborted"], command["pause"]))
             for index, request in enumerate(requests)

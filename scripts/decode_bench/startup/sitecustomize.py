@@ -6,6 +6,7 @@ Python imports this module by its name in each process, also in the scheduler th
 import os
 from pathlib import Path
 
+import bench_end_tokens
 import bench_grammar
 import bench_kernels
 import bench_probe
@@ -19,5 +20,6 @@ if record := os.environ.get(bench_probe.RECORD):
     bench_probe.install(record)
     bench_reach.install(Path(os.environ[bench_reach.PACKAGE]), os.environ[bench_reach.REACHED])
 bench_probe.on_import(bench_kernels.ATTENTION, bench_kernels.instrument)
+bench_probe.on_import(bench_end_tokens.PENALTY, bench_end_tokens.instrument)
 if os.environ.get(bench_grammar.GRAMMAR):
     bench_probe.on_import(bench_grammar.MANAGER, bench_grammar.instrument)

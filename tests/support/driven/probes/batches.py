@@ -45,11 +45,14 @@ def make_batch(events: Events, name: str, described: dict[str, Any]) -> Schedule
         for at in range(count)
     ]
     rows = [described.get("first_row", 0) + at for at in range(count)]
-    spec_info = EagleDraftInput(
-        topk_p=on_device([[0.5]] * count, torch.float32),
-        topk_index=on_device([[row] for row in rows]),
-        bonus_tokens=on_device(rows),
-    )
+    drafts = {
+        "topk_p": on_device([[0.5]] * count, torch.float32),
+        "topk_index": on_device([[row] for row in rows]),
+        # Its name in 0.5.11, and since.
+        "verified_id": on_device(rows),
+        "bonus_tokens": on_device(rows),
+    }
+    spec_info = EagleDraftInput(**{name: value for name, value in drafts.items() if name in INPUT_FIELDS})
     if described.get("futures"):
         indices = on_device(rows)
         future = getattr(overlap_utils, "FutureIndices", None)

@@ -113,7 +113,8 @@ class PretendedCuda(TorchFunctionMode):
 
 
 def _is_cuda(value: Any) -> bool:
-    return isinstance(value, (str, torch.device)) and torch.device(value).type == "cuda"
+    # Not every string is a device.
+    return isinstance(value, (str, torch.device)) and str(value).partition(":")[0] == "cuda"
 
 
 class Events:
