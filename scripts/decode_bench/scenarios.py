@@ -19,6 +19,7 @@ ROOM = 40960
 # Clock cycles, about a millisecond: longer than the host takes to prepare a step, so that every missing wait
 # has an effect.
 PAUSE = 2_000_000
+_TEMPERATURE = 0.8
 
 # Replaced by the folder of the target's checkpoint in a server's options.
 TARGET = "the target's checkpoint"
@@ -41,6 +42,8 @@ class Request:
     aborted: int = 0
     # Tokens after which the request's grammar ends it; 0: no grammar.
     grammar: int = 0
+    # 0: the likeliest token, else the random numbers of a run are the same in every tree.
+    temperature: float = 0
 
 
 @dataclass(frozen=True)
@@ -389,6 +392,16 @@ def _of_model(model: str, batches: Sequence[int], on: str = "", **options: Optio
     ]
 
 
+def _sampled(batch: int | None = None) -> Scenario:
+    """Return requests that are sampled without a top-k or a top-p: the straight ones, or a mixture with greedy ones."""
+    scenario = _straight(batch) if batch else Scenario("sampled", _mixture("sampled"))
+    requests = [
+        request if batch is None and number % 3 == 0 else replace(request, temperature=_TEMPERATURE)
+        for number, request in enumerate(scenario.requests)
+    ]
+    return replace(scenario, name="sampled-straight" if batch else "sampled", requests=requests)
+
+
 def _straight_on(name: str, options: Mapping[str, Option], batches: Sequence[int]) -> list[Scenario]:
     """Return the straight scenario on another server, once per batch size."""
     return [replace(_straight(batch), name=name, server=Server(options)) for batch in batches]
@@ -407,6 +420,8 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
     """Return every scenario, the straight ones once per batch size."""
     return [
         *map(_straight, batches),
+        *map(_sampled, batches),
+        _sampled(),
         _staggered(),
         _late(),
         _abort(),

@@ -572,6 +572,26 @@ def test_of_the_ranks_that_launch_a_batch_one_says_when(
     ] * written
 
 
+def test_every_run_draws_the_same_random_numbers(tmp_path: Path) -> None:
+    class Scheduler:
+        def __init__(self) -> None:
+            self.model_worker = SimpleNamespace(forward_batch_generation=lambda batch: None)
+
+        def process_input_requests(self, messages: Any) -> None: ...
+
+        def run_batch(self, batch: Any) -> list[float]:
+            return torch.rand(3).tolist()
+
+    bench_probe.instrument(Scheduler, str(tmp_path / "launches"))
+    scheduler, drawn = Scheduler(), []
+    batch = SimpleNamespace(reqs=[], forward_mode=SimpleNamespace(is_decode=lambda: True))
+    for run in range(2):
+        scheduler.process_input_requests([message(ticket) for ticket in tickets(0, run=run)])
+        drawn.append([scheduler.run_batch(batch) for _ in range(2)])
+    assert drawn[0] == drawn[1]
+    assert drawn[0][0] != drawn[0][1]
+
+
 def test_a_request_enters_at_its_decode_step_whatever_prefills_run() -> None:
     gate, (first, late) = bench_probe.Gate(), tickets(0, 2)
     assert admitted(gate, message(first), message(late)) == [str(first)]
@@ -646,6 +666,16 @@ def test_a_timed_batch_fills_at_once_and_stays_full() -> None:
         assert {(request.enters, request.aborted, request.new_tokens) for request in scenario.requests} == {
             (0, 0, 512)
         }
+
+
+def test_only_the_sampled_scenarios_have_a_temperature() -> None:
+    chosen = scenarios.scenarios([1, 8])
+    warm = [s for s in chosen if any(request.temperature for request in s.requests)]
+    assert [s.label for s in warm] == ["sampled-straight 1", "sampled-straight 8", "sampled"]
+    assert all(request.temperature for s in warm[:2] for request in s.requests)
+    assert not all(request.temperature for request in warm[2].requests)
+    (straight,) = (s for s in chosen if s.label == "straight 8")
+    assert [request.prompt for request in warm[1].requests] == [r.prompt for r in straight.requests]
 
 
 def test_a_server_without_speculation_and_one_that_drafts_for_itself_are_settings_like_any_other() -> None:

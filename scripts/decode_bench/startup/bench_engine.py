@@ -48,7 +48,7 @@ def addresses(mode: str | None, count: int) -> dict[str, Any]:
 
 
 def generate(engine: Any, command: dict[str, Any], run: int, record: str, mode: str | None) -> dict[str, Any]:
-    """Run the requests of one command with greedy sampling, and return outputs and launches.
+    """Run the requests of one command, and return outputs and launches.
 
     ``mode``: sglang's ``disaggregation_mode``, if the server has one.
     """
@@ -90,7 +90,7 @@ def generate(engine: Any, command: dict[str, Any], run: int, record: str, mode: 
 def sampling(request: dict[str, Any]) -> dict[str, Any]:
     """Return a request's sampling parameters; a grammar's regular expression is the number of tokens that it allows."""
     grammar = {"regex": str(request["grammar"])} if request["grammar"] else {}
-    return {"temperature": 0, "max_new_tokens": request["new_tokens"], **grammar}
+    return {"temperature": request["temperature"], "max_new_tokens": request["new_tokens"], **grammar}
 
 
 def output(reply: dict[str, Any]) -> dict[str, Any]:

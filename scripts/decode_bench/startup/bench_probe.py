@@ -1,10 +1,11 @@
 """Make a scheduler run the same batches in every tree, and record when each decode step is launched.
 
-An engine's own interface lacks two things:
+An engine's own interface lacks three things:
 
 * Requests enter, and are aborted, at a decode step that their id contains, not when they happen to arrive. Batches, and
   with them the rounding of every matrix product, are then the same in every tree and in every repeat, so that a
   differing token is a defect and not noise.
+* The random numbers of a run are the same in every tree and in every repeat.
 * The launch time of every batch is recorded without waiting: one small write of a few microseconds.
 
 A run may also request a pause on the GPU before each forward pass, which widens every race between the scheduler's
@@ -161,6 +162,7 @@ def instrument(scheduler: Any, record: str) -> None:
 
     shares = int(os.environ.get(SHARES, "1"))
     gate = Gate(shares)
+    seeded = gate.run
     file = os.open(record, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     admit, launch = scheduler.process_input_requests, scheduler.run_batch
 
@@ -191,6 +193,10 @@ def instrument(scheduler: Any, record: str) -> None:
 
     @functools.wraps(launch)
     def run_batch(self: Any, batch: Any, *arguments: Any, **options: Any) -> Any:
+        nonlocal seeded
+        if seeded != gate.run:
+            seeded = gate.run
+            torch.manual_seed(0)
         decode = bool(batch.forward_mode.is_decode())
         # Every rank launches each batch; only one records it.
         if not torch.distributed.is_initialized() or torch.distributed.get_rank() == 0:
