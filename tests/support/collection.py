@@ -112,7 +112,7 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]
 
 UNREPRESENTED = pytest.StashKey[list[str]]()
 """The functions of a run all of whose tests are sweeps; there should be none."""
-_ENOUGH = 3_000_000
+_ENOUGH = 8_000_000
 """Allocated memory blocks, about 300 MB, after which syntax trees that were not used for a while are released."""
 _bound = sys.maxsize
 
