@@ -17,7 +17,7 @@ from patchkit.porting.imports import import_place, imported, joined
 from patchkit.porting.output import Output
 from patchkit.porting.pairing import alike
 from patchkit.porting.regions import Region, blocks_of, marked_numbers
-from patchkit.porting.row import Row, displaced, is_incidental, moved_items
+from patchkit.porting.row import Row, displaced, is_incidental, moved_items, noted_place
 from patchkit.porting.statements import merged_header, merged_statement
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ class Merge:
             self.log.note(theirs, Outcome.ALREADY)
             return
         if ours is None or ours.parts:
-            reason = f"the moved statement is not in this tree{_moved_to(base, row.ours)}"
+            reason = f"the moved statement is not in this tree{noted_place(base, row.ours)}"
             self.log.leave(base.site, reason, ("", theirs.plain), row.at(theirs))
             return
         slot = row.slot([theirs])
@@ -313,7 +313,7 @@ class Merge:
         elif base.is_import and self._add_names(row, base, theirs):
             pass
         else:
-            reason = f"the changed statement is not in this tree{_moved_to(base, row.ours)}"
+            reason = f"the changed statement is not in this tree{noted_place(base, row.ours)}"
             self.log.leave(base.site, reason, (base.plain, theirs.plain), row.at(theirs))
 
     def _change_elsewhere(self, base: Item, theirs: Item) -> None:
@@ -389,7 +389,7 @@ class Merge:
             is_incidental(one) for one, each in zip(gap.gone, there, strict=True) if each is None
         ):
             gone = next(one for one, each in zip(gap.gone, there, strict=True) if each is None)
-            where = _moved_to(gone, row.ours)
+            where = noted_place(gone, row.ours)
             self._leave_gap(row, gap, f"part of the replaced code is not in this tree{where}")
             return
         if not found:
@@ -502,12 +502,3 @@ class Merge:
 def _same_shape(*items: Item) -> bool:
     kinds = {item.kind for item in items}
     return len(kinds) == 1 or kinds <= {"if", "elif"} or kinds <= {"FunctionDef", "AsyncFunctionDef"}
-
-
-def _moved_to(base: Item, ours: Item) -> str:
-    """Return a note on the other function of the file that contains a statement; empty if none does."""
-    if len(base.words) < 4:
-        return ""
-    root = ours.around[0] if ours.around else ours
-    sites = [each.site for each in root.walk() if each.kind == base.kind and each.code == base.code]
-    return f": it is in {sites[0]}" if len(sites) == 1 and sites[0] != ours.site else ""

@@ -259,3 +259,12 @@ def displaced(base: Item, ours: Item) -> Item | None:
     there = [each for each in function.walk() if each.kind == base.kind and each.code == base.code]
     here = [each for each in was.walk() if each.kind == base.kind and each.code == base.code]
     return there[0] if len(there) == len(here) == 1 else None
+
+
+def noted_place(base: Item, ours: Item) -> str:
+    """Return a note on the other function of the file that contains a statement; empty if none does."""
+    if len(base.words) < 4:
+        return ""
+    root = ours.around[0] if ours.around else ours
+    sites = [each.site for each in root.walk() if each.kind == base.kind and each.code == base.code]
+    return f": it is in {sites[0]}" if len(sites) == 1 and sites[0] != ours.site else ""
