@@ -28,6 +28,9 @@ VERIFY = "TARGET_VERIFY"
 NO_LISTS = "is unset in every verify"
 """The end of a step's text about such a list. The audit cannot tell whether its reader runs in a verify."""
 
+EXTEND_LENS = frozenset({"extend_seq_lens", "extend_prefix_lens"})
+"""The device tensors of a batch that extends a request's cache, a draft-extend's too, with the mirror and without."""
+
 BATCH_NAME = re.compile(r"(?:^|_)(?:batch|fb|mwb)$")
 """A parameter or variable with such a name holds a batch, unless there is better evidence."""
 

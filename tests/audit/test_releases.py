@@ -1,4 +1,4 @@
-"""Releases with every patch have no certain finding, and an upstream crash outside of the backends is found."""
+"""Releases with every patch have no finding that fails a check, and an upstream crash outside backends is found."""
 
 from __future__ import annotations
 
@@ -11,10 +11,20 @@ from patchkit.plan.build import make_plan
 from patchkit.tree.tree import OverlayTree
 
 
-@pytest.mark.parametrize("version", [HAVING[0], HAVING[-1], LATEST])
-def test_nothing_certain_is_left_in_a_patched_release(releases: Releases, version: str) -> None:
+@pytest.mark.parametrize(
+    ("version", "left"),
+    [
+        (HAVING[0], {Confidence.POSSIBLE}),
+        (HAVING[-1], {Confidence.POSSIBLE}),
+        # Upstream's own backends read more than the audit can follow there.
+        (LATEST, {Confidence.POSSIBLE, Confidence.LIKELY}),
+    ],
+)
+def test_every_patch_together_leaves_no_finding_that_fails_a_check(
+    releases: Releases, version: str, left: set[Confidence]
+) -> None:
     findings = audit(releases.patched(version)).findings
-    assert [str(found) for found in findings if found.confidence is Confidence.CERTAIN] == []
+    assert [str(found) for found in findings if found.confidence not in left] == []
 
 
 def test_lists_that_a_verify_hands_to_a_dequantising_pool_are_found(releases: Releases) -> None:

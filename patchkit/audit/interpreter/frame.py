@@ -130,6 +130,8 @@ class Frame:
             where = self.step(node or self.context.function.node, "")
             if name in mirror.TRACKED:
                 return questions.default_mirror(base.cls, name, step, where)
+            if name in facts.EXTEND_LENS and base.cls == "ForwardBatch" and "DRAFT" in step:
+                return Value(SOME)
             if name == "forward_mode" and base.cls in mirror.BATCH_CLASSES:
                 return Value(SOME, modes=frozenset({step}))
             if facts.MODE_NAME.match(name) and base.cls in mirror.BATCH_CLASSES:
