@@ -21,6 +21,11 @@ class Shard(NamedTuple):
     added_first: int
     added_end: int
 
+    @property
+    def added_row(self) -> int:
+        """The row of the first token that was added to the vocabulary."""
+        return self.end - self.first + self.padding
+
 
 def embed(shard: Shard, tokens: torch.Tensor) -> torch.Tensor:
     """Return the rows of ``tokens`` (int32 or int64, any shape), on a GPU in one launch. Any number is allowed."""
@@ -35,12 +40,7 @@ def embed_by_torch(shard: Shard, tokens: torch.Tensor) -> torch.Tensor:
     """Implement ``embed`` by torch operations."""
     base = (tokens >= shard.first) & (tokens < shard.end)
     added = (tokens >= shard.added_first) & (tokens < shard.added_end)
-    row = torch.where(base, tokens - shard.first, tokens - shard.added_first + added_row(shard))
+    row = torch.where(base, tokens - shard.first, tokens - shard.added_first + shard.added_row)
     known = base | added
     rows = torch.nn.functional.embedding(torch.where(known, row, 0).long(), shard.weight)
     return rows.masked_fill_(~known[..., None], 0)
-
-
-def added_row(shard: Shard) -> int:
-    """Return the row of the first token that was added to the vocabulary."""
-    return shard.end - shard.first + shard.padding
