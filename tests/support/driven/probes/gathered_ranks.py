@@ -32,10 +32,12 @@ def gathered(
         **dict.fromkeys(required, 0) | {"dp_size": len(rows) // attn_tp, "tp_size": attn_tp, "cp_size": 1}
     )
 
-    def gather(into: torch.Tensor, own: torch.Tensor, group: None) -> None:
-        width = own.shape[0]
+    def gather(
+        output_tensor: torch.Tensor, input_tensor: torch.Tensor, group: None = None, async_op: bool = False
+    ) -> None:
+        width = input_tensor.shape[0]
         with torch._C.DisableTorchFunctionSubclass():
-            into.view(-1, width).copy_(torch.tensor([row[:width] for row in rows]))
+            output_tensor.view(-1, width).copy_(torch.tensor([row[:width] for row in rows]))
 
     torch.distributed.all_gather_into_tensor = gather
     active = torch.tensor([int(rank != inactive) for rank in range(len(rows))])
