@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 if TYPE_CHECKING:
-    from .shard import Shard
+    from .step_buffers import Shard
 
 _BLOCK = 1024
 
