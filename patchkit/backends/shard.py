@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 
-
-class Shard(NamedTuple):
-    """A rank's rows of an embedding: those of its tokens, padding, and those of its tokens added to the vocabulary.
-
-    ``weight`` [rows, hidden] has adjacent elements in each row. Tokens from ``first`` to ``end`` have its first rows,
-    and tokens from ``added_first`` to ``added_end`` those after ``padding`` more.
-    """
-
-    weight: torch.Tensor
-    first: int
-    end: int
-    padding: int
-    added_first: int
-    added_end: int
+if TYPE_CHECKING:
+    from .step_buffers import Shard
 
 
 def embed(shard: Shard, tokens: torch.Tensor) -> torch.Tensor:
@@ -35,12 +23,7 @@ def embed_by_torch(shard: Shard, tokens: torch.Tensor) -> torch.Tensor:
     """Implement ``embed`` by torch operations."""
     base = (tokens >= shard.first) & (tokens < shard.end)
     added = (tokens >= shard.added_first) & (tokens < shard.added_end)
-    row = torch.where(base, tokens - shard.first, tokens - shard.added_first + added_row(shard))
+    row = torch.where(base, tokens - shard.first, tokens - shard.added_first + shard.added_row)
     known = base | added
     rows = torch.nn.functional.embedding(torch.where(known, row, 0).long(), shard.weight)
     return rows.masked_fill_(~known[..., None], 0)
-
-
-def added_row(shard: Shard) -> int:
-    """Return the row of the first token that was added to the vocabulary."""
-    return shard.end - shard.first + shard.padding

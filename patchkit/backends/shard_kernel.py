@@ -11,10 +11,8 @@ import torch
 import triton
 import triton.language as tl
 
-from .shard import added_row
-
 if TYPE_CHECKING:
-    from .shard import Shard
+    from .step_buffers import Shard
 
 _BLOCK = 1024
 
@@ -63,7 +61,7 @@ def embed_by_kernel(shard: Shard, tokens: torch.Tensor) -> torch.Tensor:
             shard.end,
             shard.added_first,
             shard.added_end,
-            added_row(shard),
+            shard.added_row,
             hidden,
             weight.stride(0),
             block,

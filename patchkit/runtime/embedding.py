@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ..backends.shard import Shard, embed
+from ..backends.shard import embed
+from ..backends.step_buffers import Shard
 from .switches import disabled
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchkit.backends.shard import Shard, embed
+from patchkit.backends.shard import embed
+from patchkit.backends.step_buffers import Shard
 
 # Of other ranks, of none, and what an arithmetic of 32 or 64 bits wraps around.
 _ODD = (-(1 << 63), -(1 << 31), -100, -1, 0, (1 << 31) - 1, (1 << 63) - 1)
