@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -47,7 +48,7 @@ def command(
     """Check how a move to REF affects each patch, or merge REF.
 
     Shows for each patch whether REF has it from upstream, and if not, whether it applies there or conflicts. Exit code
-    1 if one conflicts. TREE is changed only with --merge.
+    1 if a patch that TREE has or a default patch conflicts. TREE is changed only with --merge.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.rebase import Rebase
@@ -70,7 +71,10 @@ def command(
         console.emit(Rebase.of(opened, ref, moves, merged))
     elif merged is None:
         console.say_next(
-            (f"rebase{target.tail} --onto {ref} --merge", "merges it and applies the patches again")
+            (
+                f"rebase{target.tail} --onto {shlex.quote(ref)} --merge",
+                "merges it and applies the patches again",
+            )
         )
     elif merged.is_new:
         console.say(f"\nMerged {escaped(ref)} at {merged.merged[:9]}; {len(merged.commits)} patches applied.")

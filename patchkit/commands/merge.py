@@ -6,6 +6,7 @@ separate commit, before the merge, and applied again after it.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -82,7 +83,8 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> BranchMerge:
             raise ConflictError(
                 f"{ref} conflicts with this branch even without patches, in {', '.join(error.files)}, so nothing was "
                 "changed",
-                advice=f"patchkit revert, commit that, git merge {ref}, resolve it, then patchkit apply --commit",
+                advice=f"patchkit revert, commit that, git merge {shlex.quote(ref)}, resolve it, then patchkit apply "
+                "--commit",
             ) from None
         except ConflictError as error:
             raise ConflictError(f"{ref}: {error.what}", where=error.where, advice=error.advice) from error

@@ -86,8 +86,8 @@ def _examine_first(
 def _examine_now(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Examination]:
     place = space.locate_new(spec) if spec.kind.makes_file else space.locate_first(spec.addresses)
     if isinstance(place, Examination):
-        status = EditStatus(spec.name, spec.files[0], spec.scopes[0], State.CONFLICT)
-        return status, place
+        nearest = space.nearest(spec.addresses)
+        return EditStatus(spec.name, nearest.files[0], nearest.scope, State.CONFLICT), place
     with recursing(place.file):
         examined = _examined(spec.kind, place.scope, f"{marker(patch)} {spec.why}")
         if spec.imports:

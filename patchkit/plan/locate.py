@@ -188,13 +188,20 @@ class Workspace:
         return file in self.edited
 
     def locate_first(self, addresses: Sequence[Address]) -> ScopeInFile | Examination:
-        """Return the scope at the first address that the tree has, or an examination with the reason."""
-        place = self.locate(addresses[0].files, addresses[0].scope)
-        for address in addresses[1:]:
-            if isinstance(place, ScopeInFile) or place.state is not SiteState.ABSENT:
-                break
+        """Return the scope at the first address that the tree has, or an examination with the reason.
+
+        If it has none, the reason is that of the ``nearest`` address.
+        """
+        for address in addresses:
             place = self.locate(address.files, address.scope)
-        return place
+            if isinstance(place, ScopeInFile) or place.state is not SiteState.ABSENT:
+                return place
+        nearest = self.nearest(addresses)
+        return self.locate(nearest.files, nearest.scope)
+
+    def nearest(self, addresses: Sequence[Address]) -> Address:
+        """Return the first address with a file that the tree has, otherwise the first one."""
+        return next((each for each in addresses if any(map(self._has, each.files))), addresses[0])
 
     def locate_new(self, edit: Edit) -> ScopeInFile | Examination:
         """Return the module scope of a file that an edit creates; an empty one if the file does not exist yet."""

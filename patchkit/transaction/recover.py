@@ -49,7 +49,8 @@ def recover(tree: CheckoutTree, *, back: bool = False) -> Recovery:
                 if back and all(swap.states()[0] is FileState.AFTER for swap in write.swaps):
                     raise TreeError(
                         f"all files of the write to {tree.package} are already written",
-                        advice=f"patchkit apply --continue {tree.argument}, then patchkit revert",
+                        advice=f"patchkit apply --continue {tree.argument}, then undo it: an apply with patchkit "
+                        "revert, a revert with patchkit apply",
                     )
                 _require_undoable(store, write)
                 _undo(write)

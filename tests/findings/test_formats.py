@@ -6,6 +6,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import msgspec
+import pytest
 from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonSchema as Sarif
 from rich.console import Console
 from support.audited import program
@@ -17,6 +18,7 @@ from patchkit.cli.answers.audit import Audit
 from patchkit.findings.answer import Section, SectionedReport
 from patchkit.findings.finding import Confidence, Finding
 from patchkit.findings.formats import github, junit, sarif
+from patchkit.findings.printable import printable
 from patchkit.findings.report import Report
 
 SOURCE = """\
@@ -162,3 +164,8 @@ def test_a_name_with_a_newline_starts_no_workflow_command() -> None:
 
 def test_what_fails_is_an_error_to_github_however_sure() -> None:
     assert github.document(hostile()).startswith("::error file=")
+
+
+@pytest.mark.parametrize("mark", ["\u061c", "\u200e", "\u200f", "\u202e", "\u2066"])
+def test_a_change_of_text_direction_is_spelled(mark: str) -> None:
+    assert printable(f"a{mark}b") == f"a\\u{ord(mark):04x}b"

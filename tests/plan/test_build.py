@@ -248,6 +248,16 @@ def test_scope_that_is_nowhere_is_a_conflict() -> None:
     assert found.reason == f"{SHELF}: Box: class-attribute: the tree has no Box in {SHELF}"
 
 
+@pytest.mark.parametrize(
+    "addresses",
+    [[f"{SHELF}::Box", "srt/hall.py::Crate"], ["srt/hall.py::Crate", f"{SHELF}::Box"]],
+    ids=["first", "second"],
+)
+def test_scope_that_is_nowhere_is_missed_in_the_file_that_is_there(addresses: list[str]) -> None:
+    found = status(library(), patch({**edit("class-attribute", "", code="a = 1"), "at": addresses}))
+    assert found.reason == f"{SHELF}: Box: class-attribute: the tree has no Box in {SHELF}"
+
+
 def test_optional_site_may_be_missing() -> None:
     optional = "no book is ever lost here"
     found = status(library(), patch(FLAG, {**LOST, "optional": optional}))

@@ -87,6 +87,12 @@ def test_the_command_exits_1_where_a_patch_conflicts(fork: CheckoutTree) -> None
     assert (ran.exit_code, ran.stderr.count("error: ")) == (4, 1)
 
 
+def test_ref_in_a_suggested_command_is_quoted_for_a_shell(fork: CheckoutTree) -> None:
+    git(fork.root, "branch", "a;b$(c)", "plain")
+    ran = CliRunner().invoke(main, ["rebase", str(fork.root), "--onto", "a;b$(c)"])
+    assert f"patchkit rebase {fork.root} --onto 'a;b$(c)' --merge merges it" in ran.stdout
+
+
 def test_git_alone_conflicts_where_merging_without_patches_does_not(fork: CheckoutTree) -> None:
     patched(fork, "release", "vendor")
     with pytest.raises(Exception, match="merge"):

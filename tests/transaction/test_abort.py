@@ -46,7 +46,7 @@ def test_a_write_killed_anywhere_is_taken_back_or_said_to_be_written(
         try:
             ends.add(recover(tree, back=True).action)
         except TreeError as error:
-            ends.add(str(error).partition(" of ")[0])
+            ends.add(str(error).rpartition(": ")[2])
             assert halfway == contents(tree) != before
             assert recover(tree).action == "finished"
         else:
@@ -54,7 +54,7 @@ def test_a_write_killed_anywhere_is_taken_back_or_said_to_be_written(
             assert act is take_back or everything(tree.package) == was
         assert recover(tree, back=True).action == "nothing"
         assert not list(tree.package.rglob(".*.patchkit"))
-    assert ends == {"rolled-back", "all files"}
+    assert ends == {"rolled-back", "an apply with patchkit revert, a revert with patchkit apply."}
 
 
 def fresh(folder: Path) -> CheckoutTree:
