@@ -126,10 +126,12 @@ def test_statements_of_an_expression_are_none() -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "class Shelf:\n  books = 2\n  def add(self):\n    # which\n    pass\n    # none\n  # last\n\n\nclass Reader: pass\n# end\n",
+        "class Shelf:\n  books = 2\n  def add(self):\n    # which\n    pass\n    # none\n  # last\n"
+        "\n\nclass Reader: pass\n# end\n",
         "class Shelf:\r\n\tif 1:\r\n\t\tpass\r\n\tbooks = 1\r\n",
         "class Shelf:\n  class Row:\n      class Book:\n        price = 1\n      # below\n  rows = 1\n",
-        "@kept\nclass Shelf(\n  Furniture\n):  # wooden\n\n    '''Holds\nbooks'''\n    title = '''\nEmma\n'''\nif 1:\n\tclass Row:\n\t\tx=1\n",
+        "@kept\nclass Shelf(\n  Furniture\n):  # wooden\n\n    '''Holds\nbooks'''\n"
+        "    title = '''\nEmma\n'''\nif 1:\n\tclass Row:\n\t\tx=1\n",
         "class Shelf:\n    books = 1; rows = 2",
         "# nothing\n",
         "books = 1",
