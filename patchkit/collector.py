@@ -92,10 +92,9 @@ def forget() -> None:
 
 
 def forget_unused() -> None:
-    """Clear the caches of what was not used since the last time, and collect garbage."""
+    """Clear the caches of what was not used since the last time. Syntax trees are freed with their last reference."""
     for cache in _caches:
         cache.age()
-    gc.collect()
 
 
 def _forget_if_much_has_come() -> None:

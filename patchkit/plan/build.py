@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from patchkit import collector
 from patchkit.codemods.language.layout import Style, lay_out
+from patchkit.codemods.language.syntax import source_of
 from patchkit.errors import ConflictError
 from patchkit.plan.evaluate import evaluate
 from patchkit.plan.interest import interest_of
@@ -188,7 +189,7 @@ def _written(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) ->
 
 @collector.kept(256)
 def _laid_out(read: cst.Module | None, module: cst.Module, style: Style, verbatim: frozenset[str]) -> bytes:
-    return (module if read is None else lay_out(read, module, style, verbatim)).bytes
+    return source_of(module if read is None else lay_out(read, module, style, verbatim))
 
 
 def _require_valid(change: FileChange) -> None:

@@ -112,9 +112,12 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]
 
 UNREPRESENTED = pytest.StashKey[list[str]]()
 """The functions of a run all of whose tests are sweeps; there should be none."""
-_ENOUGH = 8_000_000
-"""Allocated memory blocks, about 300 MB, after which syntax trees that were not used for a while are released."""
+_ENOUGH = 6_000_000
+"""Allocated memory blocks, about 600 MB, after which syntax trees that were not used for a while are released."""
+_SELDOM = 3
+"""Of so many times once, garbage is collected: that takes seconds, and frees only what refers to itself."""
 _bound = sys.maxsize
+_times = 0
 
 
 @pytest.hookimpl(trylast=True)
@@ -129,10 +132,13 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown() -> None:
-    """Release syntax trees that were not used for a while, and collect garbage, if tests have left many objects."""
-    global _bound  # noqa: PLW0603
+    """Release syntax trees that were not used for a while, if tests have left many objects; seldom collect garbage."""
+    global _bound, _times  # noqa: PLW0603
     if sys.getallocatedblocks() > _bound:
+        _times += 1
         collector.forget_unused()
+        if _times % _SELDOM == 0:
+            gc.collect()
         _bound = sys.getallocatedblocks() + _ENOUGH
 
 

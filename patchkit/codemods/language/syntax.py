@@ -6,7 +6,7 @@ import dataclasses
 import re
 import sys
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import libcst as cst
 
@@ -270,3 +270,39 @@ _EMPTY = cst.Module(body=())
 def code_of(node: cst.CSTNode) -> str:
     """Return a node's source text."""
     return _EMPTY.code_for_node(node)
+
+
+class _Written:
+    """Stands in a block for a statement whose source is known."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+
+    def _codegen(self, state: Any) -> None:
+        state.add_token(self._source)
+
+
+def source_of(module: cst.Module) -> bytes:
+    """Return ``module.bytes``; statements and methods that another module has too are not written out again."""
+    if not module.has_trailing_newline:
+        return module.bytes  # Without the last token, which must not be a whole statement.
+    style = module.default_indent, module.default_newline
+    body = [_Written(_top_level_code(statement, *style)) for statement in module.body]
+    return module.with_changes(body=body).bytes
+
+
+@collector.kept(1 << 13)
+def _top_level_code(statement: cst.CSTNode, indent: str, newline: str) -> str:
+    if type(statement) is cst.ClassDef and type(statement.body) is cst.IndentedBlock and statement.body.body:
+        block = statement.body
+        members = [_Written(_member_code(each, block.indent, indent, newline)) for each in block.body]
+        statement = statement.with_changes(body=block.with_changes(body=members))
+    return cst.Module((), default_indent=indent, default_newline=newline).code_for_node(statement)
+
+
+@collector.kept(1 << 13)
+def _member_code(member: cst.BaseStatement, own: str | None, indent: str, newline: str) -> str:
+    """Return the source of a statement in a block, which is indented by its ``own`` indent if it has one."""
+    block = cst.IndentedBlock([member], cst.TrailingWhitespace(newline=cst.Newline("\n")), own)
+    code = cst.Module((), default_indent=indent, default_newline=newline).code_for_node(block)
+    return code.removeprefix("\n")

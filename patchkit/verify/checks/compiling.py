@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
+from patchkit import collector
 from patchkit.findings.number import counted
 from patchkit.findings.rule import Rule
 from patchkit.plan.vendor import FOLDER
@@ -28,6 +29,7 @@ def check(subject: Subject) -> CheckOutcome:
     return CheckOutcome(counted(len(files), "file"), findings, obstacle=OBSTACLE if findings else "")
 
 
+@collector.kept(512)
 def _broken(file: str, source: bytes) -> Finding | None:
     try:
         with warnings.catch_warnings():

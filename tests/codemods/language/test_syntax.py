@@ -121,3 +121,28 @@ def test_body_on_the_line_of_its_header_is_a_block() -> None:
 
 def test_statements_of_an_expression_are_none() -> None:
     assert syntax.statements_of(cst.parse_expression("a + b")) is None
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "class Shelf:\n  books = 2\n  def add(self):\n    # which\n    pass\n    # none\n  # last\n"
+        "\n\nclass Reader: pass\n# end\n",
+        "class Shelf:\r\n\tif 1:\r\n\t\tpass\r\n\tbooks = 1\r\n",
+        "class Shelf:\n  class Row:\n      class Book:\n        price = 1\n      # below\n  rows = 1\n",
+        "@kept\nclass Shelf(\n  Furniture\n):  # wooden\n\n    '''Holds\nbooks'''\n"
+        "    title = '''\nEmma\n'''\nif 1:\n\tclass Row:\n\t\tx=1\n",
+        "class Shelf:\n    books = 1; rows = 2",
+        "# nothing\n",
+        "books = 1",
+        "\n",
+        "",
+    ],
+)
+def test_a_module_is_written_to_the_byte_also_after_another_with_the_same_statements(source: str) -> None:
+    module = cst.parse_module(source)
+    assert syntax.source_of(module) == source.encode()
+    wider = module.with_changes(body=[*module.body, *cst.parse_module("late = 1\n").body])
+    assert syntax.source_of(wider) == wider.bytes
+    other = module.with_changes(default_indent="   ", default_newline="\r\n")
+    assert syntax.source_of(other) == other.bytes

@@ -32,9 +32,10 @@ OPTIONAL = tuple(patch.id for patch in PATCHES if not patch.default)
 """Opt-in patches."""
 
 _WORKER = Path(__file__).with_name("worker.py")
-# To fork copies the table of 300 MB of pages, three quarters of what a small probe takes; that of huge pages is short.
+# To fork copies the table of 300 MB of pages, much of what a small probe takes; that of huge pages is short. Python's
+# own objects stay with its allocator, without which probes take a fifth longer.
 # A C library or a kernel that has none goes on as it did.
-_HUGE_PAGES = {"PYTHONMALLOC": "malloc", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+_HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 _SECONDS = 300
 _TAIL = 20
 _LINE = 64

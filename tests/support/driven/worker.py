@@ -12,11 +12,13 @@ next one.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import hashlib
 import importlib
 import importlib.util
 import io
+import itertools
 import marshal
 import os
 import pickle
@@ -41,6 +43,11 @@ _COMMON = (
     *("triton.compiler.code_generator", "triton.experimental.gluon"),
     *("torch.distributed.tensor", "torch._inductor.compile_fx", "torch.utils.cpp_extension"),
 )
+
+# Of Linux: the size of a huge page, and the advice to make such of what is there.
+_HUGE, _COLLAPSE = 1 << 21, 25
+# Requests after which a tree is expected to get as many again, which pays for that advice.
+_MANY = 100
 
 
 def _prepare() -> None:
@@ -152,13 +159,31 @@ def _answer_in_a_fork(probe: Callable[..., Any], requests: list[Any]) -> bytes:
     return written or _pickled(("died", os.waitstatus_to_exitcode(status)))
 
 
+def _gather() -> None:
+    """Put this process's memory into huge pages, whose table a fork copies in half of the time.
+
+    Where the kernel cannot, it stays as it is.
+    """
+    advise = ctypes.CDLL(None).madvise
+    advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        where, access, _, _, file, *_ = line.split()
+        if access == "rw-p" and file == "0":
+            start, end = (int(address, 16) for address in where.split("-"))
+            start, end = -(-start // _HUGE) * _HUGE, end // _HUGE * _HUGE
+            if start < end:
+                advise(start, end - start, _COLLAPSE)
+
+
 def _serve(connection: Connection) -> None:
     """Answer until the connection is closed."""
-    while True:
+    for count in itertools.count(1):
         try:
             name, requests = connection.recv()
         except EOFError:
             return
+        if count == _MANY:
+            _gather()
         try:
             answer = _answer_in_a_fork(_find(name), requests)
         except BaseException as error:
