@@ -93,6 +93,7 @@ def test_a_site_that_is_not_there_has_no_line(checkout: CheckoutTree) -> None:
     (checkout.package / MIRROR).unlink()
     (conflict,) = asked("diff", checkout.root, "t-guard", code=3)["conflicts"][-1:]
     assert (conflict["line"], conflict["found"], conflict["wanted"]) == (0, "", "guard = 1")
+    assert f"\n  --> {MIRROR}: Mirror\n" in run("diff", checkout.root, "t-guard", code=3).stderr
 
 
 def test_a_function_on_one_line_is_shown_where_it_stands(checkout: CheckoutTree) -> None:
