@@ -83,7 +83,8 @@ def _conflict_text(conflict: Conflict) -> str:
     from patchkit.findings.printable import printable
 
     edit = ": ".join(filter(None, (conflict.edit, conflict.why)))
-    where = ": ".join(filter(None, (conflict.file and f"{conflict.file}:{conflict.line}", conflict.site)))
+    place = f"{conflict.file}:{conflict.line}" if conflict.line else conflict.file
+    where = ": ".join(filter(None, (place, conflict.site)))
     head = [
         printable(f"{conflict.patch}  {edit}"),
         printable(f"  --> {where}") if where else "",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +85,10 @@ class _Commands(click.Group):
             return super().invoke(ctx)
 
 
+# click names one option in a sentence of its own, and several in parentheses, in words that differ by version.
+_NEAR = re.compile(r" \(?(?:Did you mean|Possible options:) ?(?:one of: )?(?P<names>[^?)]+)\??\)?$")
+
+
 @contextmanager
 def _refusing(ctx: click.Context) -> Iterator[None]:
     """Print errors, including click's own, on stderr in one format, and exit with their exit codes."""
@@ -92,10 +97,12 @@ def _refusing(ctx: click.Context) -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        what, meant, hint = error.format_message().partition(" Did you mean ")
+        said = error.format_message()
+        near = _NEAR.search(said)
+        what = said[: near.start()] if near else said
         # Errors of click's parser have no context of their own.
         words = (error.ctx.command_path,) if error.ctx else (ctx.command_path, ctx.invoked_subcommand)
-        advice = f"did you mean {hint} " if meant else _spelling_hint(error)
+        advice = f"did you mean {near['names']}? " if near else _spelling_hint(error)
         advice += f"{' '.join(filter(None, words))} --help"
         _refuse(what[:1].lower() + what[1:], advice=advice)
         ctx.exit(error.exit_code)

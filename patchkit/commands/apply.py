@@ -68,10 +68,10 @@ def apply(
             return _resolved(read, alone, certain=markers) if resolved else alone()
 
         planned = with_markers(made()) if markers else fitting(made)
-        is_open = planned.left and not resolved
-        known = _resolved_elsewhere(read, partial(planning, closely=True)) if is_open else 0
+        known = _resolved_elsewhere(read, partial(planning, closely=True)) if planned.left else 0
         if not keep_going:
-            offer = f"; --resolved uses your earlier resolutions of {known} of them" if known else ""
+            option = "--markers with --resolved" if resolved else "--resolved"
+            offer = f"; {option} uses your earlier resolutions of {known} of them" if known else ""
             require_fitting(
                 planned,
                 asked,
@@ -79,7 +79,7 @@ def apply(
             )
         if not markers:
             planned = planner.together(planned, origin(read, planner))
-        return read, planned, _newly_inheriting(planned), known
+        return read, planned, _newly_inheriting(planned), 0 if resolved else known
 
     def rehearsed(read: ReadTree) -> ApplyResult:
         _, planned, inheriting, known = prepared(read)

@@ -15,6 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
+from patchkit.tree.limits import MAX_READ_BYTES
 from patchkit.tree.names import is_unsafe
 
 if TYPE_CHECKING:
@@ -93,12 +94,18 @@ class Folder:
             return handle
 
     def read(self, name: str) -> bytes | None:
-        """Return the bytes of a regular file, None if it does not exist. Raise OSError if it is anything else."""
+        """Return the bytes of a regular file, None if it does not exist.
+
+        Raise OSError if it is anything else or has more than ``MAX_READ_BYTES``.
+        """
         try:
             handle = self.open_file(name)
         except FileNotFoundError:
             return None
         with _with_path(self.path / name), os.fdopen(handle, "rb") as stream:
+            # Reading a sparse file allocates its whole size.
+            if os.fstat(handle).st_size > MAX_READ_BYTES:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
             return stream.read()
 
     def create(self, name: str, content: bytes, like: os.stat_result | None = None) -> None:

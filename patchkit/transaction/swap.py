@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
+from patchkit.tree.limits import MAX_READ_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,8 +75,8 @@ class Swap:
 
     def _digest(self, name: str) -> str | None:
         known = self.folder.stat(name)
-        if known is not None and not stat.S_ISREG(known.st_mode):
-            return "not a file"
+        if known is not None and not (stat.S_ISREG(known.st_mode) and known.st_size <= MAX_READ_BYTES):
+            return "none that patchkit wrote"
         content = None if known is None else self.folder.read(name)
         return None if content is None else digest_of(content)
 

@@ -605,6 +605,11 @@ def test_help_loads_no_parser() -> None:
         (("--nothing",), "no such option '--nothing'", "patchkit --help"),
         (("status", "--nothing"), "no such option '--nothing'", "patchkit status --help"),
         (("rebase",), "missing option '--onto'", "patchkit rebase --help"),
+        (
+            ("new", "own", "--repo", "x"),
+            "no such option '--repo'",
+            "did you mean '--help', '--on'? patchkit new --help",
+        ),
         (("show", "t-flag", "t-stop"), "got unexpected extra argument (t-stop)", "patchkit show --help"),
     ],
     ids=lambda words: " ".join(words) if isinstance(words, tuple) else "",

@@ -93,6 +93,7 @@ def test_a_site_that_is_not_there_has_no_line(checkout: CheckoutTree) -> None:
     (checkout.package / MIRROR).unlink()
     (conflict,) = asked("diff", checkout.root, "t-guard", code=3)["conflicts"][-1:]
     assert (conflict["line"], conflict["found"], conflict["wanted"]) == (0, "", "guard = 1")
+    assert f"\n  --> {MIRROR}: Mirror\n" in run("diff", checkout.root, "t-guard", code=3).stderr
 
 
 def test_a_function_on_one_line_is_shown_where_it_stands(checkout: CheckoutTree) -> None:
@@ -403,6 +404,20 @@ def test_a_resolution_is_offered_where_the_same_code_stands_and_taken_when_asked
     assert state(other)["reason"] == "by hand: copy"
     run("revert", other.root)
     assert everything(other.root) == before
+
+
+def test_a_resolution_of_one_of_two_conflicts_is_offered_together_with_markers(
+    checkout: CheckoutTree, patch_folder: Path, tmp_path: Path
+) -> None:
+    resolved(checkout)
+    other = sibling(checkout, tmp_path)
+    depth = f'[edit.depth]\nkind = "rewrite"\nwhy = "w"\nat = "{MIRROR}"\nfind = "depth = 2"\ncode = "depth = 3"\n'
+    add_patch(patch_folder, "t-copy", attribute(MIRROR, "Mirror", "sure = True"), COPY, depth)
+    said = run("apply", other.root, "t-copy", "--resolved", code=3).stderr
+    assert "--markers with --resolved uses your earlier resolutions of 1 of them" in said
+    run("apply", other.root, "t-copy", "--resolved", "--markers", code=1)
+    text = (other.package / MIRROR).read_bytes()
+    assert (DONE in text, text.count(b"<<<<<<<")) == (True, 1)
 
 
 def test_lines_that_mean_what_was_found_are_no_resolution(checkout: CheckoutTree) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
@@ -88,13 +89,26 @@ def test_a_taking_back_that_is_killed_can_be_done_again_or_turned_round(tmp_path
     assert number > 10
 
 
-def test_a_file_that_was_edited_since_keeps_everything_as_it_is(tmp_path: Path, halfway: int) -> None:
+@pytest.mark.parametrize("size", [None, 2**40], ids=["edited", "huge"])
+def test_a_file_that_was_changed_since_keeps_everything_as_it_is(
+    tmp_path: Path, halfway: int, size: int | None
+) -> None:
     tree = fresh(tmp_path)
     assert killed(partial(apply, tree), halfway)
     file = next(file for file in APPLIED if contents(tree)[file] == APPLIED[file])
-    edit(tree, file, b"class", b"# mine\nclass")
-    before = contents(tree)
+    if size is None:
+        edit(tree, file, b"class", b"# mine\nclass")
+    else:
+        os.truncate(tree.package / file, size)
+
+    def stands() -> object:
+        others = {
+            each: (tree.package / each).read_bytes() for each in APPLIED if each != file or size is None
+        }
+        return others, os.stat(tree.package / file).st_size
+
+    before = stands()
     with pytest.raises(TreeError, match="was changed after the write was interrupted"):
         recover(tree, back=True)
-    assert contents(tree) == before
+    assert stands() == before
     assert Store(tree.package).pending

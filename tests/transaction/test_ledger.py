@@ -176,6 +176,16 @@ def test_damaged_content_is_refused_by_name(store: Store) -> None:
         store.get(digest)
 
 
+@pytest.mark.parametrize("name", ["ledger.json", "journal.json", "objects"])
+def test_a_huge_file_is_refused_without_reading_it(store: Store, name: str) -> None:
+    digest = store.put(b"x = 1\n")
+    path = store.where(digest) if name == "objects" else store.path / name
+    path.touch()
+    os.truncate(path, 2**40)
+    with pytest.raises(TreeError, match="cannot be read: File too large"):
+        store.get(digest) if name == "objects" else store.journal() if "journal" in name else store.read()
+
+
 def test_missing_content_of_a_record_is_refused_by_name(store: Store) -> None:
     store.stage(Ledger((applied(Record(), "one", x=(A, B)),)))
     store.publish()
