@@ -13,6 +13,7 @@ import atexit
 import functools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -994,39 +995,39 @@ def releases_rated() -> str:
     return _table(head.split("|"), rows)
 
 
+def _card(gpu: str) -> str:
+    """Return a GPU's name without its vendor and its memory."""
+    return re.sub(r" \d+GB\b.*", "", gpu.removeprefix("NVIDIA "))
+
+
 def launches_lowest() -> str:
-    """Return each server's lowest step time over its last day's runs of fewer launches, and ratios to unpatched."""
-    lowest: dict[tuple[str, str, int], dict[str, float]] = {}
-    pairs: dict[tuple[str, str, int], dict[str, Any]] = {}
-    days: dict[tuple[str, str, int], str] = {}
-    runs = [(name, run) for name, run in _of_releases() if name.startswith("fewer-launches-")]
-    for _, run in sorted(runs, key=lambda each: each[1]["date"]):
+    """Return step times of the last run of fewer launches by server and GPU: lowest over lowest, and the pairs."""
+    last: dict[tuple[str, str, int, str], dict[str, dict[str, Any]]] = {}
+    runs = [run for name, run in _of_releases() if name.startswith("fewer-launches-")]
+    for run in sorted(runs, key=lambda each: each["date"]):
         versions = {tree["name"]: tree["version"] for tree in run["trees"]}
+        gpu = _card(run["machine"]["gpu"])
+        fresh: dict[tuple[str, str, int, str], dict[str, dict[str, Any]]] = {}
         for result in run["results"]:
-            server = (versions[result["tree"]], result["scenario"], result["batch"])
-            if not result["step"]:
-                continue
-            if days.get(server) != run["date"][:10]:
-                days[server], lowest[server] = run["date"][:10], {}
-                pairs.pop(server, None)
-            tree = result["tree"].rpartition("/")[2]
-            times = lowest[server]
-            times[tree] = min(result["step"]["lowest"], times.get(tree, float("inf")))
-            if (
-                tree == "fewer-launches"
-                and result["ratio"]["count"] > pairs.get(server, {"count": 0})["count"]
-            ):
-                pairs[server] = result["ratio"]
+            if result["step"]:
+                server = (versions[result["tree"]], result["scenario"], result["batch"], gpu)
+                fresh.setdefault(server, {})[result["tree"].rpartition("/")[2]] = result
+        last |= {server: trees for server, trees in fresh.items() if "fewer-launches" in trees}
+
+    def ratios(trees: dict[str, dict[str, Any]], tree: str) -> list[str]:
+        if tree not in trees:
+            return ["", ""]
+        lowest = trees[tree]["step"]["lowest"] / trees["unpatched"]["step"]["lowest"]
+        return [f"{lowest:.3f}", _spread(trees[tree]["ratio"])]
+
     rows = [
         [
-            *(server[0], server[1], str(server[2]), f"{times['unpatched']:.3f}"),
-            *(f"{times[tree] / times['unpatched']:.3f}" for tree in ("patched", "fewer-launches")),
-            _spread(pairs[server]),
+            *(release, scenario, str(batch), gpu, f"{trees['unpatched']['step']['lowest']:.3f}"),
+            *(cell for tree in ("patched", "fewer-launches") for cell in ratios(trees, tree)),
         ]
-        for server, times in sorted(lowest.items())
-        if "fewer-launches" in times
+        for (release, scenario, batch, gpu), trees in sorted(last.items())
     ]
-    head = "release|scenario|batch|unpatched, ms per step|patched|fewer-launches|its pairs"
+    head = "release|scenario|batch|GPU|unpatched, ms per step|patched|its pairs|fewer-launches|its pairs"
     return _table(head.split("|"), rows)
 
 
@@ -1146,7 +1147,7 @@ def _came_out(found: _Found) -> str:
         tokens,
         *([timed] if ratios.keys() & {1, 8} else []),
         last.date[:10],
-        last.gpu.removeprefix("NVIDIA "),
+        _card(last.gpu),
     ]
     return ", ".join(parts)
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from .shapes import ExtendBatch, MirroredBatch, SizedBatch, VerifyBackend, VerifyBatch
 
+_WIDTH = "patchkit_row_length"
+
 
 def total_or_bound(total: int | None, count: int, max_context_len: int) -> int:
     """Return ``total`` tokens or, if it is None, the most that ``count`` requests can have.
@@ -110,12 +112,17 @@ def row_length(attn_backend: VerifyBackend) -> int:
     the wrapped backend that verifies or, for an unknown wrapper, of any object that it holds. Source:
     pk-mirror-guards.
     """
-    owner = verifier(attn_backend)
-    pools = [
-        getattr(each, "req_to_token", None) for each in (owner, *getattr(owner, "__dict__", {}).values())
-    ]
-    widths = [rows.shape[1] for rows in pools if isinstance(rows, torch.Tensor)]
-    return int(max(widths) if widths else owner.max_context_len)
+    known: int | None = getattr(attn_backend, _WIDTH, None)
+    if known is None:
+        owner = verifier(attn_backend)
+        pools = [
+            getattr(each, "req_to_token", None) for each in (owner, *getattr(owner, "__dict__", {}).values())
+        ]
+        widths = [rows.shape[1] for rows in pools if isinstance(rows, torch.Tensor)]
+        known = int(max(widths) if widths else owner.max_context_len)
+        # Needed twice in every step, and the pool is never exchanged.
+        setattr(attn_backend, _WIDTH, known)
+    return known
 
 
 def tree_mask_total(batch: VerifyBatch, attn_backend: VerifyBackend) -> int:

@@ -122,6 +122,23 @@ def test_what_has_a_pool_need_not_say_its_context() -> None:
     assert lengths.row_length(handing) == 12
 
 
+def test_the_width_of_a_row_is_looked_up_once_for_each_backend() -> None:
+    looked: list[str] = []
+
+    class Backend:
+        max_context_len = 8
+
+        @property
+        def req_to_token(self) -> torch.Tensor:
+            looked.append("pool")
+            return torch.zeros(3, 12)
+
+    one: Any = Backend()
+    other: Any = SimpleNamespace(max_context_len=8, req_to_token=torch.zeros(3, 16))
+    assert [lengths.row_length(backend) for backend in (one, other, one, other)] == [12, 16, 12, 16]
+    assert looked == ["pool"]
+
+
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("tokens", [None, TOKENS])
 def test_a_mask_whose_owner_does_not_say_its_context_is_handed_out_as_it_is(
