@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import io
 from typing import TYPE_CHECKING
 
 from patchkit.porting.edits import Edit, Outcome
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
 
 def merged(base: str, theirs: str, ours: str) -> tuple[str, list[Edit]]:
     """Return ``ours`` with the changes from ``base`` to ``theirs``, and the outcome of each change."""
-    b, t, o = (text.splitlines(keepends=True) for text in (base, theirs, ours))
+    # Iterating a stream splits at line feeds only, as git does.
+    b, t, o = (list(io.StringIO(text)) for text in (base, theirs, ours))
     to_ours = _pairs(b, o)
     found: list[Edit] = []
     changes: list[tuple[int, int, list[str]]] = []

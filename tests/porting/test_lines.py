@@ -34,3 +34,9 @@ def test_what_both_change_is_a_conflict() -> None:
 
 def test_lines_without_their_neighbours_are_a_conflict() -> None:
     assert outcomes(BASE.replace("two", "2"), "alpha\nbeta\n") == ("alpha\nbeta\n", ["conflict"])
+
+
+def test_a_form_feed_above_moves_no_line_that_a_conflict_names() -> None:
+    base = f"a\x0cb\u2028c\r\n{BASE}"
+    text, edits = merged(base, base.replace("two", "2"), base.replace("two", "II"))
+    assert (text, [edit.site for edit in edits]) == (base.replace("two", "II"), ["line 3"])
