@@ -292,7 +292,7 @@ def _require_own(record: Record, gone: frozenset[str], replayer: Replayer, stand
 def made_by_hand(patch: str, edit: str) -> StuckError:
     """Return the error for an edit that a person made and whose original is not known."""
     return StuckError(
-        f"{patch}: {edit} was made by hand, and no ledger (.patchkit) has the original code",
+        f"{edit} of {patch} was made by hand, and no ledger (.patchkit) has the original code",
         patch,
         advice="remove it and its comment by hand, for example with git, and revert again",
     )
@@ -351,7 +351,7 @@ def _require_undone(
         name, edit = still[0]
         known = made[name, edit]
         raise StuckError(
-            f"{name}: {edit} would still be in place: its code was copied or moved after apply",
+            f"{edit} of {name} would still be in place: its code was copied or moved after apply",
             name,
             where=f"{known.file}: {known.site or 'module'}",
             advice="remove that code and revert again",

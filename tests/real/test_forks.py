@@ -14,6 +14,7 @@ from support.sweeps import swept
 from patchkit.audit.engine import audit
 from patchkit.codemods.language.scope import resolve
 from patchkit.findings.finding import Confidence
+from patchkit.patchset import load
 from patchkit.plan.build import make_plan
 from patchkit.plan.conflict import conflicts
 from patchkit.plan.status import PatchStatus, Plan, State
@@ -721,3 +722,21 @@ def test_a_site_as_it_was_before_the_first_supported_release_is_said_to_be_that(
     status = status_of(plan, name)
     assert status.state is State.NOT_APPLICABLE, status.reason
     assert "trees before 0.5.11" in status.reason
+
+
+# ---- a backend that was renamed before its replays changed -------------------------------------------------------
+
+
+def test_sparse_attention_that_was_renamed_and_has_a_method_of_its_own_for_replays(release: Tree) -> None:
+    before = {file: release.read(file) or b"" for file in release.files(ATTENTION) if "/nsa" in file}
+    renamed = {
+        file.replace("nsa", "dsa"): text.replace(b"NativeSparse", b"DeepseekSparse").replace(b"nsa", b"dsa")
+        for file, text in before.items()
+    }
+    fork = OverlayTree(release, {**dict.fromkeys(before), **renamed})
+    needed = load.patches().select(["29413"])
+    plan = make_plan(fork, needed)
+    assert status_of(plan, "29413").state is State.PENDING, reasons(plan)
+    backend = (after(plan).read(f"{ATTENTION}/dsa_backend.py") or b"").decode()
+    assert "patchkit_api.sparse_extend_lens(" in backend
+    assert make_plan(after(plan), needed).changes == ()
