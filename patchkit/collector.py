@@ -21,6 +21,7 @@ _Made = TypeVar("_Made")
 # In allocated blocks: more than one verify of a large release leaves, one or two gigabytes.
 _ENOUGH = 12_000_000
 _bound = _ENOUGH
+_uncounted = 0
 # With as many again for the next tree, less than 500 MB.
 _ENOUGH_KEPT = 3_000_000
 _NOTHING: Any = object()
@@ -97,9 +98,17 @@ def forget_unused() -> None:
         cache.age()
 
 
-def _forget_if_much_has_come() -> None:
-    """Do the same if many blocks were allocated since the last time; a collection of old objects is rare otherwise."""
-    global _bound  # noqa: PLW0603
+def _forget_if_much_has_come(containers: int) -> None:
+    """Do the same if many blocks were allocated since the last time; a collection of old objects is rare otherwise.
+
+    ``containers`` is how many more there are after some work. Blocks are counted only after many, which takes a
+    millisecond.
+    """
+    global _bound, _uncounted  # noqa: PLW0603
+    _uncounted += max(0, containers)
+    if _uncounted < _ENOUGH // 100:
+        return
+    _uncounted = 0
     if sys.getallocatedblocks() > _bound:
         forget()
         _bound = sys.getallocatedblocks() + _ENOUGH
@@ -109,15 +118,17 @@ def _forget_if_much_has_come() -> None:
 def paused() -> Iterator[None]:
     """Turn the collector off, which would double the time of the work, and on again afterwards if it was on."""
     was_on = gc.isenabled()
+    before = gc.get_count()[0]
     gc.disable()
     try:
         yield
     finally:
         if was_on:
+            containers = gc.get_count()[0] - before
             # Frozen objects are counted one by one, so they are counted only if the collector would start immediately.
             if gc.get_count()[0] > gc.get_threshold()[0] and not gc.get_freeze_count():
                 # Move all objects to the oldest generation: a young collection would traverse all of them.
                 gc.freeze()
                 gc.unfreeze()
-            _forget_if_much_has_come()
+            _forget_if_much_has_come(containers)
             gc.enable()

@@ -112,8 +112,8 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]
 
 UNREPRESENTED = pytest.StashKey[list[str]]()
 """The functions of a run all of whose tests are sweeps; there should be none."""
-_ENOUGH = 6_000_000
-"""Allocated memory blocks, about 600 MB, after which syntax trees that were not used for a while are released."""
+_ENOUGH = 3_000_000
+"""New containers, about 600 MB, after which syntax trees that were not used for a while are released."""
 _SELDOM = 3
 """Of so many times once, garbage is collected: that takes seconds, and frees only what refers to itself."""
 _bound = sys.maxsize
@@ -127,19 +127,24 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(1 << 30)
-    _bound = sys.getallocatedblocks() + _ENOUGH
+    _bound = _containers() + _ENOUGH
+
+
+def _containers() -> int:
+    """Return how many more containers there are than after the last collection."""
+    return gc.get_count()[0]
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown() -> None:
     """Release syntax trees that were not used for a while, if tests have left many objects; seldom collect garbage."""
     global _bound, _times  # noqa: PLW0603
-    if sys.getallocatedblocks() > _bound:
+    if _containers() > _bound:
         _times += 1
         collector.forget_unused()
         if _times % _SELDOM == 0:
             gc.collect()
-        _bound = sys.getallocatedblocks() + _ENOUGH
+        _bound = _containers() + _ENOUGH
 
 
 @pytest.hookimpl(optionalhook=True)
