@@ -163,10 +163,10 @@ def test_revert_gives_the_old_bytes_and_modes_of_the_whole_tree(lacking: tuple[s
 
 
 def own_states(journey: Journey, state: str) -> dict[str, str]:
-    """Return what the later patches are in: upstream has two of them, and since 0.5.14 twelve more."""
+    """Return what the later patches are in: upstream has two of them, and since 0.5.14 fifteen more."""
     later: tuple[str, ...] = ("26397", "26424")
     if journey.tree.version == "0.5.14":
-        later += ("25980", "27846", "28039", "28464", "28465", "28496", "28559")
+        later += ("25980", "27846", "28039", "28076", "28397", "28464", "28465", "28496", "28500", "28559")
         later += ("28579", "28633", "28782", "28854", "pk-trtllm-mha-opt-out")
     return dict.fromkeys(OWN, state) | dict.fromkeys(later, "upstream")
 
