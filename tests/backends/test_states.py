@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.interpreted import interpreted
 
 from patchkit.backends.states import commit
 from patchkit.backends.step_buffers import AcceptedTokens, States
@@ -105,9 +101,4 @@ print("equal")
 
 
 def test_the_kernel_moves_what_a_walk_moves() -> None:
-    here = Path(__file__).parents[1]
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": f"{here}:{here.parent}"}
-    done = subprocess.run(
-        [sys.executable, "-c", _INTERPRETED], env=environment, capture_output=True, text=True, check=False
-    )
-    assert (done.stdout, done.returncode) == ("equal\n", 0), done.stderr
+    assert interpreted(_INTERPRETED) == "equal\n"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.interpreted import interpreted
 
 from patchkit.backends.step_slots import slots_ahead
 
@@ -69,9 +66,4 @@ print("equal")
 
 
 def test_the_kernel_finds_what_a_look_finds() -> None:
-    here = Path(__file__).parents[1]
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": f"{here}:{here.parent}"}
-    done = subprocess.run(
-        [sys.executable, "-c", _INTERPRETED], env=environment, capture_output=True, text=True, check=False
-    )
-    assert (done.stdout, done.returncode) == ("equal\n", 0), done.stderr
+    assert interpreted(_INTERPRETED) == "equal\n"

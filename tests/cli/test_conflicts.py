@@ -972,13 +972,19 @@ def test_a_resolution_is_written_with_the_lines_that_a_person_typed(
     assert text in (other.package / MIRROR).read_bytes()
 
 
+def in_latin(tree: CheckoutTree) -> Path:
+    """Commit a conflicting file that declares an encoding other than UTF-8, and return its path."""
+    path = tree.package / MIRROR
+    path.write_bytes(LATIN + path.read_bytes())
+    git(tree.root, "commit", "-qam", "Latin")
+    return path
+
+
 def test_a_resolution_of_a_file_in_another_encoding_is_written_in_the_encoding_of_each(
     checkout: CheckoutTree, tmp_path: Path
 ) -> None:
     other = sibling(checkout, tmp_path)
-    path = checkout.package / MIRROR
-    path.write_bytes(LATIN + path.read_bytes())
-    git(checkout.root, "commit", "-qam", "Latin")
+    path = in_latin(checkout)
     marked(checkout, "t-copy")
     finish(checkout, DONE.replace(b"\n", b"  # caf\xe9\n"))
     assert asked("resolve", checkout.root, "t-copy", "copy")["remembered"]
@@ -993,9 +999,7 @@ def test_a_resolution_is_not_written_to_a_file_whose_encoding_lacks_its_characte
     checkout: CheckoutTree, tmp_path: Path
 ) -> None:
     other = sibling(checkout, tmp_path)
-    path = other.package / MIRROR
-    path.write_bytes(LATIN + path.read_bytes())
-    git(other.root, "commit", "-qam", "Latin")
+    path = in_latin(other)
     marked(checkout, "t-copy")
     finish(checkout, DONE.replace(b"\n", "  # \u20ac\n".encode()))
     run("resolve", checkout.root, "t-copy", "copy")

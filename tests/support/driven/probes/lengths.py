@@ -57,7 +57,8 @@ def _request(request: Any, allocated: int, committed: int) -> None:
     request.decode_batch_idx = 0
 
 
-def _prepared(needed: bool, case: dict[str, Any], device: str) -> tuple[Any, Events, list[Any]]:
+def decode_batch(needed: bool, case: dict[str, Any], device: str) -> tuple[Any, Events, list[Any]]:
+    """Return the batch that ``case`` describes, its events, and a list that gets each allocation."""
     set_server(page_size=case["page_size"], speculative_num_steps=case["steps"])
     keep_mirror(needed)
     events = Events()
@@ -78,7 +79,7 @@ def decode_step(needed: bool, case: dict[str, Any], device: str = "cpu") -> dict
 
     ``case``: the batch before, its lengths after the verify, what is allocated for each request.
     """
-    batch, events, calls = _prepared(needed, case, device)
+    batch, events, calls = decode_batch(needed, case, device)
     DeviceTensor.reads.clear()
     advanced = on_device(case["advanced"])
     with PretendedCuda() if device == "cuda" else nullcontext() as cuda:

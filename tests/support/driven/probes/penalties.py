@@ -9,7 +9,7 @@ import torch
 from sglang.srt.mem_cache import common
 from sglang.srt.sampling.sampling_batch_info import SamplingBatchInfo
 
-from .lengths import _prepared, set_server
+from .lengths import decode_batch, set_server
 from .recorders import PretendedCuda, on_device, plain
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _batch(requests: list[dict[str, Any]]) -> Any:
     count = len(requests)
     described = {"lens": [8] * count, "mirror": False, "sum": False}
     case = {"batch": described, "kept": [[64, 8]] * count, "page_size": 1, "steps": 3}
-    batch, _, _ = _prepared(False, case, DEVICE)
+    batch, _, _ = decode_batch(False, case, DEVICE)
     for request, asked in zip(batch.reqs, requests, strict=True):
         request.sampling_params = SimpleNamespace(**_NEUTRAL | asked)
         request.tokenizer = SimpleNamespace(additional_stop_token_ids=None, eos_token_id=2)
