@@ -35,8 +35,8 @@ class Request:
 
     prompt: tuple[int, ...]
     new_tokens: int
-    # Sampling parameters that change the scores of tokens.
-    penalties: Mapping[str, float] = field(default_factory=dict)
+    # Sampling parameters that change the scores or probabilities of tokens.
+    penalties: Mapping[str, float | tuple[int, ...]] = field(default_factory=dict)
     enters: int = 0
     # 0: never.
     aborted: int = 0
@@ -224,6 +224,13 @@ def _arriving(name: str, options: Mapping[str, Option], model: str | None = None
     return Scenario(name, requests, Server({**options, **room}, {}, model), arriving=True)
 
 
+def _prefills() -> Scenario:
+    """Return requests of few tokens, so that a prefill follows nearly every step."""
+    draw = _Draw("prefills")
+    requests = [Request(draw.prompt(draw.number(16, 256)), draw.number(4, 12), enters=i) for i in range(384)]
+    return replace(_arriving("prefills", {}), requests=requests)
+
+
 def _edges(name: str, grammar: bool = False) -> list[Request]:
     """Requests that fill the largest graph, then exceed it, and end at or before the context limit.
 
@@ -255,12 +262,16 @@ def _penalised(batch: int) -> Scenario:
 
 
 def _some_penalised(name: str) -> list[Request]:
-    """Return the mixture, in which requests with one penalty, with several and with none run side by side."""
-    kinds: Sequence[Mapping[str, float]] = (
+    """Return the mixture, in which requests with one penalty, with several and with none run side by side.
+
+    Those with ``min_new_tokens`` end at so many tokens that most would end before it.
+    """
+    ends = tuple(range(0, VOCABULARY, 20))
+    kinds: Sequence[Mapping[str, float | tuple[int, ...]]] = (
         {},
-        {"min_new_tokens": 24},
+        {"min_new_tokens": 24, "stop_token_ids": ends},
         {"frequency_penalty": 0.5, "presence_penalty": 0.25},
-        {"min_new_tokens": 16, "frequency_penalty": -0.5},
+        {"min_new_tokens": 16, "frequency_penalty": -0.5, "stop_token_ids": ends},
     )
     return [
         replace(request, penalties=kinds[number % len(kinds)])
@@ -402,6 +413,16 @@ def _sampled(batch: int | None = None) -> Scenario:
     return replace(scenario, name="sampled-straight" if batch else "sampled", requests=requests)
 
 
+def _cut(name: str) -> list[Request]:
+    """Return the mixture, sampled: every second request leaves out the least likely tokens."""
+    return [
+        replace(
+            request, temperature=_TEMPERATURE, penalties={"top_k": 40, "top_p": 0.8} if number % 2 else {}
+        )
+        for number, request in enumerate(_mixture(name))
+    ]
+
+
 def _straight_on(name: str, options: Mapping[str, Option], batches: Sequence[int]) -> list[Scenario]:
     """Return the straight scenario on another server, once per batch size."""
     return [replace(_straight(batch), name=name, server=Server(options)) for batch in batches]
@@ -422,6 +443,7 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         *map(_straight, batches),
         *map(_sampled, batches),
         _sampled(),
+        Scenario("sampled-top-p", _cut("sampled-top-p")),
         _staggered(),
         _late(),
         _abort(),
@@ -483,6 +505,14 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
             Scenario(f"{name}dp-attention", _side_by_side(f"{name}dp-attention"), Server(_DP, _SHARED, model))
             for name, model in (("", None), ("deepseek-mla-", "deepseek-mla"))
         ),
+        *(
+            replace(
+                _straight(batch),
+                name="deepseek-mla-dp-no-overlap",
+                server=Server({**_DP, "disable_overlap_schedule": True}, _SHARED, "deepseek-mla"),
+            )
+            for batch in batches
+        ),
         Scenario(
             "deepseek-mla-tensor-parallel", _mixture("mla-tp"), Server({"tp_size": 2}, {}, "deepseek-mla")
         ),
@@ -494,6 +524,7 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         _edge("fp8-kv", {"kv_cache_dtype": "fp8_e4m3"}),
         *map(_penalised, batches),
         Scenario("penalties", _some_penalised("penalties")),
+        Scenario("penalties-delayed", _some_penalised("penalties-delayed"), pause=PAUSE),
         _edge("deterministic", _DETERMINISTIC),
         _edge("hybrid-edges", _TRTLLM_MHA),
         _edge("fa3-edges", _FA3),
@@ -538,6 +569,7 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         Scenario("decode-server", _mixture("decode-server"), Server(_DECODE_SERVER)),
         _edge("decode-server-grammar", _DECODE_SERVER, grammar=True),
         _arriving("arriving", {}),
+        _prefills(),
         _arriving("fa3-arriving", _FA3),
         _arriving("deepseek-mla-arriving", {}, "deepseek-mla"),
         _arriving("fa3-deepseek-mla-arriving", _FA3, "deepseek-mla"),

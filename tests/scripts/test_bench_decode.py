@@ -671,7 +671,12 @@ def test_a_timed_batch_fills_at_once_and_stays_full() -> None:
 def test_only_the_sampled_scenarios_have_a_temperature() -> None:
     chosen = scenarios.scenarios([1, 8])
     warm = [s for s in chosen if any(request.temperature for request in s.requests)]
-    assert [s.label for s in warm] == ["sampled-straight 1", "sampled-straight 8", "sampled"]
+    assert [s.label for s in warm] == [
+        "sampled-straight 1",
+        "sampled-straight 8",
+        "sampled",
+        "sampled-top-p",
+    ]
     assert all(request.temperature for s in warm[:2] for request in s.requests)
     assert not all(request.temperature for request in warm[2].requests)
     (straight,) = (s for s in chosen if s.label == "straight 8")
@@ -688,6 +693,7 @@ def test_a_server_without_speculation_and_one_that_drafts_for_itself_are_setting
         "tensor-parallel",
         "dp-attention",
         "deepseek-mla-dp-attention",
+        "deepseek-mla-dp-no-overlap",
         "deepseek-mla-tensor-parallel",
     ]
 
@@ -980,7 +986,9 @@ def test_a_request_is_sent_with_its_penalties(monkeypatch: pytest.MonkeyPatch) -
 def test_no_request_has_to_be_longer_than_it_may_be() -> None:
     for scenario in scenarios.scenarios([1, 8]):
         for request in scenario.requests:
-            assert request.penalties.get("min_new_tokens", 0) <= request.new_tokens
+            least = request.penalties.get("min_new_tokens", 0)
+            assert isinstance(least, (int, float))
+            assert least <= request.new_tokens
 
 
 # --- trees and faults
