@@ -1031,6 +1031,42 @@ def launches_lowest() -> str:
     return _table(head.split("|"), rows)
 
 
+# What each scenario of the runs with opt-in patches was to show.
+_OPTED = {
+    "penalties-straight": "28397, 28500",
+    "arriving": "28076",
+    "prefills": "28076",
+    "tensor-parallel": "30948",
+    "sampled-straight": "31294",
+    "deepseek-mla-dp-no-overlap": "34338",
+}
+
+
+def opt_ins_timed() -> str:
+    """Return times, or rates, without patches, with the default ones, and with the opt-in ones of the scenario."""
+    rows = []
+    for run in (run for name, run in _of_releases() if name.startswith("opted-")):
+        versions = {tree["name"]: tree["version"] for tree in run["trees"]}
+        results = [each for each in run["results"] if each["step"] or each["rate"]]
+        places = dict.fromkeys((versions[each["tree"]], each["scenario"], each["batch"]) for each in results)
+        for release, scenario, batch in places:
+            trees = {
+                each["tree"].rpartition("/")[2]: each
+                for each in results
+                if (versions[each["tree"]], each["scenario"], each["batch"]) == (release, scenario, batch)
+            }
+            three = [trees[name] for name in ("unpatched", "patched", "opted")]
+            timed = three[0]["step"] is not None
+            ratios = [_spread(each["ratio" if timed else "rate_ratio"]) for each in three[1:]]
+            median = three[0]["step" if timed else "rate"]["median"]
+            value = f"{median:.3f} ms" if timed else f"{median:.0f} tokens/s"
+            syncs = [f"{each['profile']['synchronisations']:.0f}" for each in three if each["profile"]]
+            place = [_OPTED[scenario], release, scenario, str(batch or "")]
+            rows.append([*place, value, *ratios, " / ".join(syncs)])
+    head = "patches|release|scenario|batch|unpatched|patched|with the opt-in patches|host syncs"
+    return _table(head.split("|"), sorted(rows))
+
+
 def in_brief() -> str:
     """Return what a decode step and a server gain, and the comparison with text tools, with the plot of the gains."""
     return "\n".join(

@@ -70,6 +70,8 @@ class Scenario(NamedTuple):
         return self.name if self.batch is None else f"{self.name} {self.batch}"
 
 
+# Scenarios whose ratio is not that of a usual step on one GPU.
+_OTHER_STEPS = ("penalties-straight", "sampled-straight", "tensor-parallel", "deepseek-mla-dp-no-overlap")
 # The highest pair's ratio over the lowest pair's, at most, of a steady run.
 _APART = 1.25
 
@@ -132,6 +134,7 @@ class _Result(msgspec.Struct):
     started: bool
     error: str | None
     identical: bool | None
+    reproducible: bool | None = None
     ratio: _Spread | None = None
     difference: _Difference | None = None
     family: str = "Llama"
@@ -251,6 +254,8 @@ def _ending(result: _Result, reference: _Result | None) -> tuple[str, str]:
         return NOT_COMPARED, "the unpatched release gave no tokens"
     if result.identical:
         return IDENTICAL, ""
+    if reference is not None and reference.reproducible is False:
+        return NOT_COMPARED, "two runs of the unpatched release differ"
     found = result.difference
     return DIFFER, f"{found.requests} of {found.of} requests" if found else ""
 
@@ -271,7 +276,8 @@ def ratios(found: Iterable[Outcome]) -> dict[int, float]:
     """Return the ratio of the step's time to the unpatched release's by batch, from one place's outcomes."""
     timed: dict[int, Outcome] = {}
     for outcome in sorted(found, key=lambda each: each.worth):
-        if outcome.ratio is not None and outcome.scenario.batch is not None and outcome.end == IDENTICAL:
+        counts = outcome.ratio is not None and outcome.scenario.name not in _OTHER_STEPS
+        if counts and outcome.scenario.batch is not None and outcome.end == IDENTICAL:
             timed[outcome.scenario.batch] = outcome
     return {batch: round(timed[batch].ratio or 0, 3) for batch in sorted(timed)}
 

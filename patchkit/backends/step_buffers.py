@@ -96,23 +96,3 @@ class AheadSlots(NamedTuple):
     drafted: torch.Tensor
     verified: torch.Tensor
     positions: torch.Tensor
-
-
-class Shard(NamedTuple):
-    """A rank's rows of an embedding: those of its tokens, padding, and those of its tokens added to the vocabulary.
-
-    ``weight`` [rows, hidden] has adjacent elements in each row. Tokens from ``first`` to ``end`` have its first rows,
-    and tokens from ``added_first`` to ``added_end`` those after ``padding`` more.
-    """
-
-    weight: torch.Tensor
-    first: int
-    end: int
-    padding: int
-    added_first: int
-    added_end: int
-
-    @property
-    def added_row(self) -> int:
-        """The row of the first token that was added to the vocabulary."""
-        return self.end - self.first + self.padding

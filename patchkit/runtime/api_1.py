@@ -31,7 +31,6 @@ from .decision import (
 )
 from .draft_chain import draft_chain, draft_top_k, pass_draft_tokens
 from .draft_extend_graphs import graphs_draft_extend
-from .embedding import embed_shard, embeds_at_once
 from .fences import fence_shared_reads, publish_shared_reads
 from .flash_attention import (
     flash_attention_needs_mirror,
@@ -133,8 +132,6 @@ __all__ = [
     "draft_positions",
     "draft_slots",
     "draft_top_k",
-    "embed_shard",
-    "embeds_at_once",
     "fence_shared_reads",
     "fill_draft_extend_v2",
     "fill_flash_attention",

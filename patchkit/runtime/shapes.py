@@ -54,23 +54,6 @@ class Ranks(Protocol):
         """Overwrite a tensor with that of the rank ``src``."""
 
 
-class _ShardIndices(Protocol):
-    org_vocab_start_index: int
-    org_vocab_end_index: int
-    num_org_vocab_padding: int
-    added_vocab_start_index: int
-    added_vocab_end_index: int
-
-
-class Embedding(Protocol):
-    """An embedding of which each tensor-parallel rank has some rows."""
-
-    tp_size: int
-    quant_method: object
-    shard_indices: _ShardIndices
-    weight: torch.Tensor
-
-
 class VerifyBackend(Protocol):
     """A backend, or the side of a hybrid, that verifies a draft."""
 
