@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.plan.build import make_series
-from patchkit.plan.fitting import fitting
+from patchkit.plan.fitting import fitting_plan
 from patchkit.plan.refusal import require_fitting
 from patchkit.series.export import export as exporting
 from patchkit.tree.git import GitRepository, GitTree, place_of
@@ -50,7 +50,7 @@ def export(
             plan, stages = make_series(head, chosen)
             return plan
 
-        planned = fitting(made)
+        planned = fitting_plan(made)
         require_fitting(planned, asked, "name the other patches only")
         files = exporting(head, stages, folder, patches.settings.subject_prefix)
         return ExportResult(planned.patches, files, planned.left)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from patchkit.drafting import difference
 from patchkit.drafting.whole import drafted
 from patchkit.errors import TreeError, UsageError
+from patchkit.plan.package_name import as_upstream
 from patchkit.plan.rehearse import MemoryTree
-from patchkit.plan.spelling import as_upstream
 from patchkit.tree.git import GitRepository, GitTree, place_of
 
 if TYPE_CHECKING:

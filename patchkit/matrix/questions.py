@@ -9,7 +9,7 @@ from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
     from patchkit.matrix.definitions import Definitions
-    from patchkit.plan.recollection import Asked, Question
+    from patchkit.plan.recollection import AnsweredQuestion, Question
     from patchkit.tree.git import GitTree
     from patchkit.tree.headers import Interest
 
@@ -41,7 +41,7 @@ class AskedModules(Modules):
         self._asked: dict[Question, str] = {(NAME, ""): tree.name}
 
     @property
-    def asked(self) -> tuple[Asked, ...]:
+    def asked(self) -> tuple[AnsweredQuestion, ...]:
         """Every question so far with its answer, in order."""
         return tuple(self._asked.items())
 

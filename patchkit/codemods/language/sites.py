@@ -93,12 +93,12 @@ def nearest(scope: Scope, wanted: str) -> str:
 def closest(scope: Scope, wanted: str) -> Path | None:
     """Return the path of the innermost statement with the line that ``nearest`` names; None if there is none."""
     line = _nearest_line(scope, wanted)
-    return _holding(scope, line)
+    return _statement_with(scope, line)
 
 
-def _holding(scope: Scope, line: str) -> Path | None:
+def _statement_with(scope: Scope, line: str) -> Path | None:
     """Return the path of the innermost statement with a line."""
-    holding = [
+    containing = [
         path
         for path, node in syntax.descend(scope.node, scope.path)
         if line
@@ -106,7 +106,7 @@ def _holding(scope: Scope, line: str) -> Path | None:
         and isinstance(node, cst.BaseStatement)
         and any(line == each.strip() for each in syntax.code_of(node).splitlines())
     ]
-    return max(holding, key=len, default=None)
+    return max(containing, key=len, default=None)
 
 
 def _nearest_line(scope: Scope, wanted: str) -> str:
@@ -118,13 +118,13 @@ def _nearest_line(scope: Scope, wanted: str) -> str:
     lines = [line.strip() for line in syntax.code_of(scope.node).splitlines() if line.strip()]
     wanted = first.replace("$", "")
     named = max(_NAMED.findall(first), key=len, default="")
-    asked = f"({named}"
-    asking = [line for line in lines if asked in line] if named and asked in first else []
-    close = difflib.get_close_matches(wanted, asking, n=1, cutoff=0.0)
+    argument = f"({named}"
+    matching = [line for line in lines if argument in line] if named and argument in first else []
+    close = difflib.get_close_matches(wanted, matching, n=1, cutoff=0.0)
     close = close or difflib.get_close_matches(wanted, lines, n=1, cutoff=0.4)
     if not close and named:
         close = difflib.get_close_matches(wanted, [line for line in lines if named in line], n=1, cutoff=0.0)
-    where = _holding(scope, close[0]) if close else None
+    where = _statement_with(scope, close[0]) if close else None
     return line_of(scope, where) if where is not None else ""
 
 
@@ -156,8 +156,8 @@ def bindings_given(scope: Scope, given: Iterable[Pattern]) -> Bindings | examina
 
 
 def _unmet(scope: Scope, pattern: Pattern) -> str:
-    said, _, found = unmatched(scope, (pattern,)).partition("; ")
-    return f"{said} around the site; {found}"
+    expected, _, found = unmatched(scope, (pattern,)).partition("; ")
+    return f"{expected} around the site; {found}"
 
 
 def _agree(left: Bindings, right: Bindings) -> bool:
