@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import shlex
 from collections.abc import Callable, Sequence
@@ -219,8 +218,13 @@ def target_of(
     others = [argument for argument in arguments if argument not in patches]
     trees = [argument for argument in others if Path(argument).exists()]
     unknown = [argument for argument in others if argument not in trees]
-    if unknown and (trees or installed or len(unknown) > 1 or _like_an_id(unknown[0], patches)):
+    if unknown and (trees or installed or len(unknown) > 1 or _is_id(unknown[0])):
         patches.named([unknown[-1]])
+    if unknown and os.sep not in unknown[0]:
+        raise UsageError(
+            f"no such folder and no such patch: {unknown[0]}",
+            advice=f"{patches.spelling_hint(unknown[0])}patchkit show lists the patches",
+        )
     if len(others) > 1:
         raise UsageError(f"{others[0]} and {others[1]} are two trees", advice="name one of them")
     if everything and ids:
@@ -228,7 +232,6 @@ def target_of(
     return Target(others[0] if others else None, installed, folders, ids)
 
 
-def _like_an_id(word: str, patches: PatchSet) -> bool:
-    return os.sep not in word and (
-        word.isdigit() or word.startswith("@") or bool(difflib.get_close_matches(word, patches.ids))
-    )
+def _is_id(word: str) -> bool:
+    """Return whether a word is more likely a patch than a folder: the number of a pull request, or a group."""
+    return word.isdigit() or word.startswith("@")

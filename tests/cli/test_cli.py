@@ -505,6 +505,19 @@ def test_unknown_patch_names_the_nearest(command: str, arguments: tuple[str, ...
     assert "did you mean t-guard?" in refusal(command, *arguments, code=2)
 
 
+@pytest.mark.parametrize("command", ["apply", "diff", "revert", "export"])
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [("nowhere", ""), ("t-gard", "did you mean t-guard? "), ("hardning", "did you mean @hardening? ")],
+)
+def test_a_word_that_is_neither_a_folder_nor_a_patch_is_refused_as_both(
+    command: str, word: str, hint: str, tmp_path: Path
+) -> None:
+    out = ("-o", tmp_path / "series") if command == "export" else ()
+    message = f"error: no such folder and no such patch: {word}\nhelp: {hint}patchkit show lists the patches"
+    assert message in refusal(command, word, *out, code=2)
+
+
 def test_number_that_is_no_patch_is_not_taken_for_a_folder() -> None:
     assert "no patch is called '99999'" in refusal("apply", "99999", code=2)
 
