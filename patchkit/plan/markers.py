@@ -11,6 +11,7 @@ import tokenize
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from patchkit.lines import split_lines
 from patchkit.plan.marks import SIGN
 from patchkit.plan.status import FileChange, State
 
@@ -90,7 +91,7 @@ def _text_with_markers(text: bytes, conflicts: Sequence[Conflict]) -> bytes:
         indent = indent_of(lines[start]) if start < len(lines) else b""
 
         def written(code: str, indent: bytes = indent) -> list[bytes]:
-            encoded = (line.encode(encoding, "backslashreplace") for line in code.splitlines())
+            encoded = (line.encode(encoding, "backslashreplace") for line in split_lines(code))
             return [(indent + line if line else line) + newline for line in encoded]
 
         lines[start:end] = [

@@ -11,6 +11,7 @@ from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import beside
 from patchkit.codemods.language.comment import annotate
 from patchkit.codemods.language.nearness import first_line_of
+from patchkit.lines import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,11 +52,11 @@ class Comment(Kind, frozen=True, kw_only=True, tag="comment", forbid_unknown_fie
             raise ValueError("key `find`: empty")
         for key in ("code", "gone"):
             line = next(
-                (each for each in getattr(self, key).splitlines() if not _is_comment_or_blank(each)), None
+                (each for each in split_lines(getattr(self, key)) if not _is_comment_or_blank(each)), None
             )
             if line is not None:
                 raise ValueError(f"key `{key}`: neither a comment nor blank: {line!r}")
-        if self.code.splitlines() == self.gone.splitlines():
+        if split_lines(self.code) == split_lines(self.gone):
             raise ValueError("key `code`: as `gone`, so that nothing changes")
         beside.Neighbours.read(self.behind, self.before, self.within)
         return self
@@ -72,7 +73,7 @@ class Comment(Kind, frozen=True, kw_only=True, tag="comment", forbid_unknown_fie
                     continue
                 there.append(statement)
                 lines = [each for each in _lead(statement) if not sign or not each.startswith(sign)]
-                made = _new_lead(lines, self.code.splitlines(), self.gone.splitlines())
+                made = _new_lead(lines, split_lines(self.code), split_lines(self.gone))
                 if made is not None:
                     score = near.score(block, at, at + 1)
                     path = (*block.path, ("body", at))
@@ -86,7 +87,7 @@ class Comment(Kind, frozen=True, kw_only=True, tag="comment", forbid_unknown_fie
         if not first:
             expected = self.gone.strip() if there else self.find.strip()
             return examination.absent(
-                f"expected `{expected.splitlines()[0] if expected else ''}`, which is not there"
+                f"expected `{split_lines(expected)[0] if expected else ''}`, which is not there"
             )
         if len(first) > 1 or done == best:
             lines_ = ", ".join(f"`{first_line_of(each.statement)}`" for each in first)

@@ -13,6 +13,7 @@ from patchkit.codemods.language import beside, syntax
 from patchkit.codemods.language.comment import annotate, comments_in, put_above
 from patchkit.codemods.language.nearness import first_line_of
 from patchkit.codemods.language.placeholders import as_written
+from patchkit.lines import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +68,7 @@ class Exchange(Kind, frozen=True, kw_only=True, tag="exchange", forbid_unknown_f
     @property
     def verbatim(self) -> frozenset[str]:
         """The lines of the code, which keep their layout."""
-        return frozenset(line.strip() for line in self.code.splitlines())
+        return frozenset(line.strip() for line in split_lines(self.code))
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look for the statements to remove, for those to add, and for their neighbours."""

@@ -14,6 +14,7 @@ from patchkit.codemods.language import syntax
 from patchkit.codemods.language.comment import annotate, lost, put_above
 from patchkit.codemods.language.nearness import first_line_of, nearest_run
 from patchkit.codemods.language.precedence import in_place_of
+from patchkit.lines import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,7 +55,7 @@ def nearest_of(scope: Scope, finds: Iterable[Pattern]) -> tuple[Pattern, NearMat
 
 def lines_of(pattern: Pattern) -> list[str]:
     """Return the lines of a pattern's text."""
-    return [line.strip() for line in pattern.text.splitlines() if line.strip()]
+    return [line.strip() for line in split_lines(pattern.text) if line.strip()]
 
 
 def unmatched(scope: Scope, finds: Sequence[Pattern]) -> str:
@@ -104,18 +105,18 @@ def _statement_with(scope: Scope, line: str) -> Path | None:
         if line
         and path != scope.path
         and isinstance(node, cst.BaseStatement)
-        and any(line == each.strip() for each in syntax.code_of(node).splitlines())
+        and any(line == each.strip() for each in split_lines(syntax.code_of(node)))
     ]
     return max(containing, key=len, default=None)
 
 
 def _nearest_line(scope: Scope, wanted: str) -> str:
-    first = next((line.strip() for line in wanted.splitlines() if line.strip() not in {"", "..."}), "")
+    first = next((line.strip() for line in split_lines(wanted) if line.strip() not in {"", "..."}), "")
     target = _TARGET.match(first)
     assigning = _assigning(scope, target[1]) if target else []
     if assigning:
         return assigning[0]
-    lines = [line.strip() for line in syntax.code_of(scope.node).splitlines() if line.strip()]
+    lines = [line.strip() for line in split_lines(syntax.code_of(scope.node)) if line.strip()]
     wanted = first.replace("$", "")
     named = max(_NAMED.findall(first), key=len, default="")
     argument = f"({named}"
