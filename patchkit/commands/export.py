@@ -40,7 +40,7 @@ def export(
     git checkout.
     """
     asked = patches.asked(ids)
-    with GitRepository(tree.root) as repository:
+    with GitRepository(tree.root, "name a TREE in a git repository") as repository:
         head = GitTree(repository, "HEAD", place_of(tree.package))
         stages: tuple[Stage, ...] = ()
 

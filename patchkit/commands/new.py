@@ -14,7 +14,7 @@ from patchkit.drafting.whole import drafted
 from patchkit.errors import TreeError, UsageError
 from patchkit.plan.package_name import as_upstream
 from patchkit.plan.rehearse import MemoryTree
-from patchkit.tree.git import GitRepository, GitTree, place_of
+from patchkit.tree.git import GitRepository, GitTree, place_of, require_repository
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,6 +82,7 @@ def draft_of(
     """Return the draft that ``new`` writes."""
     places = difference.places_of(tree.package)
     if commit:
+        require_repository(tree.root, "name the TREE of the commit with --on")
         changes = difference.of_commit(tree.root, commit, places)
         facts = difference.facts_of_commit(tree.root, identifier, commit)
     else:

@@ -37,7 +37,7 @@ def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move,
     A patch that is ``applied`` on ``ref`` was committed there by patchkit. Raise TreeError if there is no such ref.
     """
     before = {said.patch.id: said for said in status(tree, patches)}
-    with GitRepository(tree.root) as repository:
+    with GitRepository(tree.root, "name a TREE in a git repository") as repository:
         after = statuses(GitTree(repository, ref, place_of(tree.package)), patches)
     return tuple(
         Move(

@@ -117,14 +117,22 @@ class Entry:
 _KINDS = {b"40000": "tree", b"120000": "link", b"160000": "commit"}
 
 
+def require_repository(path: Path, advice: str) -> None:
+    """Raise TreeError with this advice if ``path`` is in no git repository."""
+    if git(path, "rev-parse", "--git-dir").returncode != 0:
+        raise TreeError(f"{path} is not a git repository", advice=advice)
+
+
 class GitRepository:
     """The object store of a git repository, bare or not, read through one long-lived process."""
 
-    def __init__(self, path: Path) -> None:
-        """Start the reading process; TreeError if ``path`` is no git repository. Close it, or use ``with``."""
+    def __init__(self, path: Path, advice: str = "name a clone or a bare repository") -> None:
+        """Start the reading process; TreeError with this advice if ``path`` is in no git repository.
+
+        Close it, or use ``with``.
+        """
         self.path = path
-        if git(path, "rev-parse", "--git-dir").returncode != 0:
-            raise TreeError(f"{path} is not a git repository", advice="name a clone or a bare repository")
+        require_repository(path, advice)
         self._process = self._start()
         self._entries: dict[str, Mapping[str, Entry]] = {}
         self._own_names: dict[str, frozenset[str]] = {}
