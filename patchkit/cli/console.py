@@ -174,6 +174,13 @@ def say_next(*steps: tuple[str, str]) -> None:
     say(f"\nNext: {'; '.join(said)}")
 
 
+def say_unfinished(tail: str, patch: str, edit: str) -> None:
+    """Print the next steps for an edit of which the tree has conflict markers."""
+    say_next(
+        (f"resolve{tail} {patch} {edit}", "records your resolution"), (f"revert{tail}", "reverts all patches")
+    )
+
+
 def count(files: Sequence[str]) -> str:
     """Return the number of files as text, such as ``1 file`` or ``2 files``."""
     from patchkit.findings.number import counted

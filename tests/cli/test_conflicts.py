@@ -166,6 +166,11 @@ def test_a_tree_with_markers_is_recognised_and_refused_until_it_is_finished(chec
     assert told["Mirror"] == ("applied", "")
     assert "run patchkit resolve t-copy copy" in told["Mirror.host"][1]
     assert state(checkout, "t-flag")["state"] == "applied"
+    root = checkout.root
+    assert run("status", root).stdout.endswith(
+        f"\nNext: patchkit resolve {root} t-copy copy records your resolution; "
+        f"patchkit revert {root} reverts all patches\n"
+    )
     before = everything(checkout.root)
     for command in ("apply", "diff", "verify", "audit"):
         said = run(command, checkout.root, code=4).stderr
