@@ -68,7 +68,7 @@ def command(
     if as_json:
         console.emit(trials)
     for trial in () if as_json else trials:
-        mark = "[red]![/]" if trial.problems else "[green]>[/]"
+        mark = "[red]failed[/]" if trial.problems else "[green]ok[/]"
         console.say(
             f"{mark} {escaped(trial.tree)} ({trial.version or 'version unknown'}): {trial.state}, "
             f"{console.count(trial.files)}"

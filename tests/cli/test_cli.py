@@ -454,6 +454,14 @@ def test_diff_of_a_conflict_names_a_command_that_works(tree: CheckoutTree, confl
     run(*advice.partition(" patchkit ")[2].split(), code=1)
 
 
+def test_diff_of_named_patches_that_change_nothing_names_their_states(tree: CheckoutTree) -> None:
+    run("apply", tree.root, "t-guard")
+    named = run("diff", tree.root, "t-guard")
+    assert (named.stdout, named.stderr) == ("", "note: apply would change nothing: t-guard applied\n")
+    assert "note" not in run("diff", tree.root, "t-flag").stderr
+    assert "note" not in run("diff", tree.root, "t-guard", "--json").stderr
+
+
 def test_diff_of_a_conflict_says_so(tree: CheckoutTree, conflicting: Path) -> None:
     result = run("diff", tree.root, "x-none", "x-other", "--patches", conflicting, code=3)
     assert "+    c = 1" in result.stdout
