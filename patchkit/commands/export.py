@@ -9,7 +9,8 @@ from patchkit.plan.build import make_series
 from patchkit.plan.fitting import fitting_plan
 from patchkit.plan.refusal import require_fitting
 from patchkit.series.export import export as exporting
-from patchkit.tree.git import GitRepository, GitTree, place_of
+from patchkit.tree.git import place_of
+from patchkit.tree.objects import GitRepository, GitTree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,7 +14,8 @@ from patchkit.drafting.whole import drafted
 from patchkit.errors import TreeError, UsageError
 from patchkit.plan.package_name import as_upstream
 from patchkit.plan.rehearse import MemoryTree
-from patchkit.tree.git import GitRepository, GitTree, place_of, require_repository
+from patchkit.tree.git import place_of, require_repository
+from patchkit.tree.objects import GitRepository, GitTree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

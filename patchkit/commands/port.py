@@ -23,8 +23,9 @@ from patchkit.series.port import committed
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.ledger import PORTED
 from patchkit.transaction.whole import whole
-from patchkit.tree.git import GitRepository, GitTree, git, require_repository
+from patchkit.tree.git import git, require_repository
 from patchkit.tree.limits import read_named
+from patchkit.tree.objects import GitRepository, GitTree
 from patchkit.tree.tree import OverlayTree, open_tree
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from patchkit.commands.status import status
 from patchkit.plan.cache import statuses
 from patchkit.plan.status import State
 from patchkit.series.backports import IN_TREE
-from patchkit.tree.git import GitRepository, GitTree, place_of
+from patchkit.tree.git import place_of
+from patchkit.tree.objects import GitRepository, GitTree
 
 if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet

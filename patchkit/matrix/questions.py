@@ -10,8 +10,8 @@ from patchkit.tree.sglang import SERVING
 if TYPE_CHECKING:
     from patchkit.matrix.definitions import Definitions
     from patchkit.plan.recollection import AnsweredQuestion, Question
-    from patchkit.tree.git import GitTree
     from patchkit.tree.headers import Interest
+    from patchkit.tree.objects import GitTree
 
 NAME, SOURCE, HOMES, VERSION = "name", "source", "homes", "version"
 """The kinds of question. ``SOURCE`` asks for a file's blob id, ``HOMES`` for the files that define a name, ``VERSION``

@@ -26,7 +26,7 @@ from patchkit.matrix.tasks import VERIFY
 from patchkit.matrix.workers import spread
 from patchkit.plan.interest import interest_of
 from patchkit.plan.recollection import AnsweredQuestion, Decisions, Recollection, RememberedResult
-from patchkit.tree.git import GitRepository, GitTree, MissingObjectError
+from patchkit.tree.objects import GitRepository, GitTree, MissingObjectError
 from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from patchkit.matrix.answer import Answer
     from patchkit.patchset.patch import Patch
-    from patchkit.tree.git import GitTree
+    from patchkit.tree.objects import GitTree
 
 Result = TypeVar("Result")
 
