@@ -37,7 +37,7 @@ from patchkit import api
 from patchkit.matrix.questions import answer
 from patchkit.matrix.survey import recalled
 from patchkit.patchset import load
-from patchkit.tree.git import GitRepository, GitTree
+from patchkit.tree.objects import GitRepository, GitTree
 
 TARGETS = {"cold": "60 s", "again": "3 s"}
 MOST_MB = 500

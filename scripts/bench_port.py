@@ -55,7 +55,7 @@ from patchkit.porting.follow import Trees, decoded  # noqa: E402
 from patchkit.porting.land import NOT_MADE, land  # noqa: E402
 from patchkit.porting.outline import Item, NoOutlineError, outline  # noqa: E402
 from patchkit.porting.tokens import words  # noqa: E402
-from patchkit.tree.git import GitRepository, GitTree  # noqa: E402
+from patchkit.tree.objects import GitRepository, GitTree  # noqa: E402
 from patchkit.tree.tree import OverlayTree, open_tree  # noqa: E402
 
 if TYPE_CHECKING:

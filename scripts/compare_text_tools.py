@@ -36,7 +36,7 @@ from support.releases import unpack  # noqa: E402
 from patchkit.patchset import load  # noqa: E402
 from patchkit.plan.build import make_plan  # noqa: E402
 from patchkit.plan.status import State  # noqa: E402
-from patchkit.tree.git import GitRepository, GitTree  # noqa: E402
+from patchkit.tree.objects import GitRepository, GitTree  # noqa: E402
 from patchkit.tree.tree import OverlayTree, open_tree  # noqa: E402
 
 if TYPE_CHECKING:

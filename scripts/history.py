@@ -28,7 +28,7 @@ from patchkit.matrix.tasks import VERIFY, Task
 from patchkit.patchset import load
 from patchkit.plan.build import inspect, make_plan
 from patchkit.plan.status import State
-from patchkit.tree.git import GitRepository, GitTree
+from patchkit.tree.objects import GitRepository, GitTree
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
-    from patchkit.plan.markers import Block
     from patchkit.series.commit import Commit
     from patchkit.transaction.apply import ApplyResult
     from patchkit.tree.tree import CheckoutTree
@@ -206,21 +205,11 @@ def _end(
         # Git's options of these names are for conflicts, so users may try them on those of apply --markers.
         with suppress(TreeError):
             for block in tuple(chain.from_iterable(unfinished(opened).values()))[:1]:
-                _say_unfinished(target, block)
+                console.say_unfinished(target.tail, block.patch, block.edit)
     else:
         done = recovery.action.capitalize().replace("-", " ")
         console.say(f"{done}: {console.count(recovery.files)}.")
         console.say_next((f"status{target.tail}", "shows the state of the tree"))
-
-
-def _say_unfinished(target: options.Target, block: Block) -> None:
-    """Print the commands for a conflict that apply left in a file."""
-    from patchkit.cli import console
-
-    console.say_next(
-        (f"resolve{target.tail} {block.patch} {block.edit}", "records your resolution"),
-        (f"revert{target.tail}", "reverts all patches"),
-    )
 
 
 def _print(
@@ -283,7 +272,7 @@ def _print(
         console.say(
             f"\nChanged {console.count(applied.files)}. Edit the code between the markers and remove them."
         )
-        _say_unfinished(target, first)
+        console.say_unfinished(target.tail, first.patch, first.edit)
     elif applied.files:
         console.say(f"\nChanged {console.count(applied.files)}.")
         console.say_next((f"revert{target.tail}", "reverts the patches"))

@@ -91,12 +91,13 @@ def _answer(
     from patchkit.cli.console import emit
     from patchkit.commands.audit import audit_rules
     from patchkit.findings.answer import Section, SectionedReport
+    from patchkit.lines import decoded_lines
 
     if style == "json":
         emit(Audit.of(report, entries))
     elif style == "text":
         console = Console(soft_wrap=True)
-        text.show(report, console, lambda file: _lines(tree, file), explain)
+        text.show(report, console, lambda file: decoded_lines(tree.read(file) or b""), explain)
         text.show_opt_outs(entries or (), console)
     else:
         prefix = f"{tree.package.relative_to(tree.root).as_posix()}/"
@@ -112,7 +113,3 @@ def _opt_outs(tree: CheckoutTree) -> tuple[OptOut, ...]:
     from patchkit.tree.index import read_sources
 
     return suggest(AuditedProgram(read_sources(tree)))
-
-
-def _lines(tree: CheckoutTree, file: str) -> list[str]:
-    return [line.decode("utf-8", "replace") for line in (tree.read(file) or b"").splitlines()]

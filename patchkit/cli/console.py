@@ -12,14 +12,12 @@ from msgspec import to_builtins
 from rich.console import Console
 
 from patchkit.cli.options import runnable
-from patchkit.errors import UsageError
 from patchkit.findings.printable import escaped, plain
 from patchkit.plan.status import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from msgspec import Struct
 
@@ -92,21 +90,6 @@ def checking() -> Iterator[Callable[[str, int], None] | None]:
                 shown(title, made, count)
 
         yield watch if shown is not None else None
-
-
-@contextmanager
-def writing(output: Path | None) -> Iterator[Console]:
-    """Yield a console for ``output``, by default stdout. Raise UsageError if the file cannot be written."""
-    if output is None:
-        yield Console(highlight=False, soft_wrap=True)
-        return
-    try:
-        with output.open("w", encoding="utf-8") as file:
-            yield Console(file=file, highlight=False, soft_wrap=True)
-    except OSError as error:
-        raise UsageError(
-            f"cannot write the result: {error.strerror}", where=output, advice="name another file with -o"
-        ) from error
 
 
 def written(answer: Struct | Sequence[Struct]) -> str:
@@ -189,6 +172,13 @@ def say_next(*steps: tuple[str, str]) -> None:
     """Print the next steps, each a command without ``patchkit`` and what it does."""
     said = (f"[bold]patchkit {escaped(command)}[/] {does}" for command, does in steps)
     say(f"\nNext: {'; '.join(said)}")
+
+
+def say_unfinished(tail: str, patch: str, edit: str) -> None:
+    """Print the next steps for an edit of which the tree has conflict markers."""
+    say_next(
+        (f"resolve{tail} {patch} {edit}", "records your resolution"), (f"revert{tail}", "reverts all patches")
+    )
 
 
 def count(files: Sequence[str]) -> str:

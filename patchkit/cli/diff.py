@@ -46,6 +46,9 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
         )
     if planned.left and not as_json:
         click.echo(f"\n{printable(describe_left(planned.left))}", err=True)
+    if target.ids and not planned.changes and not as_json:
+        states = ", ".join(f"{s.patch.id} {s.state.value}" for s in planned.patches)
+        click.echo(f"note: apply would change nothing: {printable(states)}", err=True)
 
 
 def _print(tree: CheckoutTree, planned: Plan, conflicts: tuple[Conflict, ...], *, as_json: bool) -> None:

@@ -60,6 +60,7 @@ def command(
     stopped. Exit code 1 if a ref cannot be read or, with --verify, fails verification.
     """
     from patchkit.cli import console
+    from patchkit.cli.output import writing
     from patchkit.commands.matrix import matrix
     from patchkit.findings.printable import printable
     from patchkit.matrix.tasks import CONFLICTS, DIFFS, VERIFY
@@ -85,7 +86,7 @@ def command(
         )
     for note in surveyed.notes:
         click.echo(f"note: {printable(note)}", err=True)
-    with console.writing(output) as out:
+    with writing(output) as out:
         _answer(surveyed, patches, style, out)
     if any(row.error or (row.verified and not row.verified.passed) for row in surveyed.matrix.rows):
         context.exit(1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import shlex
 from collections.abc import Callable, Sequence
@@ -61,10 +60,14 @@ class Target:
 
     def opened(self) -> CheckoutTree:
         """Return the tree. Raise the errors of ``open``."""
+        from patchkit.patchset import load
         from patchkit.tree.tree import installed_tree, open_tree
 
         if self.installed and self.tree:
             raise UsageError(f"--installed and {self.tree} are two trees", advice="name one of them")
+        if self.tree and not Path(self.tree).exists() and load.is_built_in(self.tree):
+            command = click.get_current_context().info_name
+            raise UsageError(f"{self.tree} is a patch, and {command} takes none", advice="leave it out")
         return installed_tree() if self.installed else open_tree(located(self.tree))
 
 
@@ -219,8 +222,10 @@ def target_of(
     others = [argument for argument in arguments if argument not in patches]
     trees = [argument for argument in others if Path(argument).exists()]
     unknown = [argument for argument in others if argument not in trees]
-    if unknown and (trees or installed or len(unknown) > 1 or _like_an_id(unknown[0], patches)):
+    if unknown and (trees or installed or len(unknown) > 1 or _is_id(unknown[0])):
         patches.named([unknown[-1]])
+    if unknown and os.sep not in unknown[0]:
+        raise unknown_word(unknown[0], patches)
     if len(others) > 1:
         raise UsageError(f"{others[0]} and {others[1]} are two trees", advice="name one of them")
     if everything and ids:
@@ -228,7 +233,14 @@ def target_of(
     return Target(others[0] if others else None, installed, folders, ids)
 
 
-def _like_an_id(word: str, patches: PatchSet) -> bool:
-    return os.sep not in word and (
-        word.isdigit() or word.startswith("@") or bool(difflib.get_close_matches(word, patches.ids))
+def unknown_word(word: str, patches: PatchSet) -> UsageError:
+    """Return the error for a word that is neither a folder nor a patch."""
+    hint = patches.spelling_hint(word)
+    return UsageError(
+        f"no such folder and no such patch: {word}", advice=f"{hint}patchkit show lists the patches"
     )
+
+
+def _is_id(word: str) -> bool:
+    """Return whether a word is more likely a patch than a folder: the number of a pull request, or a group."""
+    return word.isdigit() or word.startswith("@")

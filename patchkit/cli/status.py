@@ -107,7 +107,9 @@ def _say(tree: CheckoutTree, status: TreeStatus, tail: str, *, verbose: bool, as
         console.say(f"\nNote: {escaped(unreadable)}")
         return
     found = {console.group_of(each) for each in status.patches}
-    if found & {State.PENDING, State.PARTIAL}:
+    if status.unfinished:
+        console.say_unfinished(tail, *status.unfinished[0])
+    elif found & {State.PENDING, State.PARTIAL}:
         console.say_next(
             (f"apply{tail}", "applies the pending patches"), (f"diff{tail}", "shows the changes")
         )

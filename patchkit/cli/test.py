@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,12 +52,15 @@ def command(
 
     own = Path(patch)
     if not trees:
-        if more or (not own.exists() and patch in load.patches(folders).ids):
-            raise UsageError(
-                "no trees are named", advice="name them with --on, such as --on ../release-a ../release-b"
-            )
-        check(own, (), as_json=as_json)
-        return
+        if not more and (own.exists() or os.sep in patch):
+            check(own, (), as_json=as_json)
+            return
+        known = load.patches(folders)
+        if not more and patch not in known:
+            raise options.unknown_word(patch, known)
+        raise UsageError(
+            "no trees are named", advice="name them with --on, such as --on ../release-a ../release-b"
+        )
     is_folder = (own / "patch.toml").is_file()
     patches = options.loaded_patches((*folders, own) if is_folder else folders)
     name = load.named_in(own / "patch.toml") if is_folder else patch
@@ -64,7 +68,7 @@ def command(
     if as_json:
         console.emit(trials)
     for trial in () if as_json else trials:
-        mark = "[red]![/]" if trial.problems else "[green]>[/]"
+        mark = "[red]failed[/]" if trial.problems else "[green]ok[/]"
         console.say(
             f"{mark} {escaped(trial.tree)} ({trial.version or 'version unknown'}): {trial.state}, "
             f"{console.count(trial.files)}"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from patchkit.cli import options
-from patchkit.errors import UsageError
 from patchkit.findings import formats
 
 if TYPE_CHECKING:
@@ -106,23 +105,12 @@ def _written(verdict: Verdict, style: str) -> str | None:
 def _answer(
     written: str | None, output: Path | None, verdict: Verdict, tree: CheckoutTree, tail: str
 ) -> None:
-    from rich.console import Console
-
+    from patchkit.cli.output import writing
     from patchkit.verify import text
 
     place = f"sglang {tree.version or '(version unknown)'} in {tree.package}"
-    if output is not None:
-        try:
-            with output.open("w", encoding="utf-8") as file:
-                if written is None:
-                    text.show(verdict, Console(file=file, soft_wrap=True), place, tail)
-                else:
-                    file.write(f"{written}\n")
-        except OSError as error:
-            raise UsageError(
-                f"cannot write the result: {error.strerror}", where=output, advice="name another file with -o"
-            ) from error
-    elif written is None:
-        text.show(verdict, Console(soft_wrap=True), place, tail)
-    else:
-        click.echo(written)
+    with writing(output) as out:
+        if written is None:
+            text.show(verdict, out, place, tail)
+        else:
+            out.file.write(f"{written}\n")

@@ -28,14 +28,14 @@ class SiteState(enum.Enum):
 class Examination:
     """The result of one codemod; ``rewrite`` makes the edit and is set exactly if the state is READY.
 
-    ``explain`` returns the reason; it searches for the nearest code, so call it only if needed. ``brings`` lists the
-    imports that the rewrite adds.
+    ``explain`` returns the reason; it searches for the nearest code, so call it only if needed.
+    ``added_imports`` lists the imports that the rewrite adds.
     """
 
     state: SiteState
     explain: Callable[[], str] = str
     rewrite: Callable[[], cst.Module] | None = None
-    brings: tuple[str, ...] = ()
+    added_imports: tuple[str, ...] = ()
 
     @property
     def reason(self) -> str:
@@ -66,6 +66,6 @@ def ambiguous(reason: str) -> Examination:
     return Examination(SiteState.AMBIGUOUS, lambda: reason)
 
 
-def ready(rewrite: Callable[[], cst.Module], brings: tuple[str, ...] = ()) -> Examination:
+def ready(rewrite: Callable[[], cst.Module], added_imports: tuple[str, ...] = ()) -> Examination:
     """Return that the edit can be made at one site; ``rewrite`` is called at most once."""
-    return Examination(SiteState.READY, rewrite=cache(rewrite), brings=brings)
+    return Examination(SiteState.READY, rewrite=cache(rewrite), added_imports=added_imports)

@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from patchkit.plan.conflict import conflicts
-from patchkit.plan.fitting import fitting
+from patchkit.plan.fitting import fitting_plan
 from patchkit.plan.markers import with_markers
 from patchkit.plan.planner import Planner
 from patchkit.plan.refusal import require_fitting
-from patchkit.plan.resolutions import recalled, with_recalled
+from patchkit.plan.resolutions import recall_resolutions, with_recalled
 from patchkit.plan.status import State
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.origins import origin
@@ -61,14 +61,14 @@ def apply(
 
     def prepared(read: ReadTree) -> tuple[ReadTree, Plan, tuple[InheritingBackend, ...], int]:
         planner = Planner(read, patches, runtime or patches.settings.runtime)
-        planning = partial(planner.plan, ids, only=only, closely=resolved or markers, certain=markers)
+        planning = partial(planner.plan, ids, only=only, closest_shape=resolved or markers, certain=markers)
 
         def made(without: frozenset[str] = frozenset()) -> Plan:
             alone = partial(planning, without=without)
             return _resolved(read, alone, certain=markers) if resolved else alone()
 
-        planned = with_markers(made()) if markers else fitting(made)
-        known = _resolved_elsewhere(read, partial(planning, closely=True)) if planned.left else 0
+        planned = with_markers(made()) if markers else fitting_plan(made)
+        known = _resolved_elsewhere(read, partial(planning, closest_shape=True)) if planned.left else 0
         if not keep_going:
             option = "--markers with --resolved" if resolved else "--resolved"
             offer = f"; {option} uses your earlier resolutions of {known} of them" if known else ""
@@ -78,7 +78,7 @@ def apply(
                 f"--markers writes conflict markers to finish by hand{offer}",
             )
         if not markers:
-            planned = planner.together(planned, origin(read, planner))
+            planned = planner.combined_plan(planned, origin(read, planner))
         return read, planned, _newly_inheriting(planned), 0 if resolved else known
 
     def rehearsed(read: ReadTree) -> ApplyResult:
@@ -98,7 +98,7 @@ def _resolved(tree: CheckoutTree, planning: Callable[..., Plan], *, certain: boo
     patches are written, if an edit's patch still conflicts.
     """
     planned = planning()
-    found = recalled(tree, conflicts(planned.tree, planned.patches), ResolutionStore(tree).get)
+    found = recall_resolutions(tree, conflicts(planned.tree, planned.patches), ResolutionStore(tree).get)
     while found:
         made = planning(contents={file: known.text for file, known in found.items()})
         stuck = {s.patch.id for s in made.patches if s.state is State.CONFLICT and not (certain and s.edits)}
@@ -120,7 +120,7 @@ def _resolved_elsewhere(tree: CheckoutTree, planning: Callable[[], Plan]) -> int
     if next(iter(remembered), None) is None:
         return 0
     planned = planning()
-    found = recalled(tree, conflicts(planned.tree, planned.patches), remembered.get)
+    found = recall_resolutions(tree, conflicts(planned.tree, planned.patches), remembered.get)
     return sum(len(known.edits) for known in found.values())
 
 

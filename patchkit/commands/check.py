@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.patchset import load
 from patchkit.patchset.examples import examples_in
+from patchkit.patchset.patch import TODO
 from patchkit.plan.rehearse import faults_of, undefined_in
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import Tree
 
 
-_TODO = re.compile(r"""(?:\w+ = "|# )todo: (.*?)"?$""")
+_TODO = re.compile(rf"""(?:\w+ = "|# ){TODO}(.*?)"?$""")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.plan.fitting import fitting
+from patchkit.plan.fitting import fitting_plan
 from patchkit.plan.planner import Planner
 from patchkit.plan.refusal import require_fitting
 from patchkit.series.commit import commit as committing
@@ -38,9 +38,9 @@ def commit(
 
     def prepared(read: CheckoutTree) -> PreparedCommit:
         planner = Planner(read, patches, runtime)
-        planned = fitting(lambda without: planner.plan(ids, only=only, without=without))
+        planned = fitting_plan(lambda without: planner.plan(ids, only=only, without=without))
         if not keep_going:
             require_fitting(planned, asked)
-        return prepare(read, planner.together(planned, origin(read, planner)), patches)
+        return prepare(read, planner.combined_plan(planned, origin(read, planner)), patches)
 
     return committing(tree, whole(tree, prepared), patches, runtime)

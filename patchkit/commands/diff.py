@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.plan import conflict
-from patchkit.plan.fitting import fitting
+from patchkit.plan.fitting import fitting_plan
 from patchkit.plan.planner import Planner
 from patchkit.transaction.origins import origin
 from patchkit.transaction.whole import whole
@@ -24,8 +24,8 @@ def diff(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Plan
 
     def planned(read: CheckoutTree) -> Plan:
         planner = Planner(read, patches, patches.settings.runtime)
-        made = fitting(lambda without: planner.plan(ids, closely=True, without=without))
-        return planner.together(made, origin(read, planner))
+        made = fitting_plan(lambda without: planner.plan(ids, closest_shape=True, without=without))
+        return planner.combined_plan(made, origin(read, planner))
 
     return whole(tree, planned)
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.plan.build import make_series
-from patchkit.plan.fitting import fitting
+from patchkit.plan.fitting import fitting_plan
 from patchkit.plan.refusal import require_fitting
 from patchkit.series.export import export as exporting
-from patchkit.tree.git import GitRepository, GitTree, place_of
+from patchkit.tree.git import place_of
+from patchkit.tree.objects import GitRepository, GitTree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +41,7 @@ def export(
     git checkout.
     """
     asked = patches.asked(ids)
-    with GitRepository(tree.root) as repository:
+    with GitRepository(tree.root, "name a TREE in a git repository") as repository:
         head = GitTree(repository, "HEAD", place_of(tree.package))
         stages: tuple[Stage, ...] = ()
 
@@ -50,7 +51,7 @@ def export(
             plan, stages = make_series(head, chosen)
             return plan
 
-        planned = fitting(made)
+        planned = fitting_plan(made)
         require_fitting(planned, asked, "name the other patches only")
         files = exporting(head, stages, folder, patches.settings.subject_prefix)
         return ExportResult(planned.patches, files, planned.left)

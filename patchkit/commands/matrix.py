@@ -12,7 +12,7 @@ from patchkit.matrix.refs import left_out, refs
 from patchkit.matrix.survey import SurveyResult, survey
 from patchkit.patchset import configuration
 from patchkit.tree.fork import GitFork
-from patchkit.tree.git import GitRepository
+from patchkit.tree.objects import GitRepository
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -145,7 +145,7 @@ def _planned(there: LinkedWorktree, patches: PatchSet, had: Sequence[str], runti
             planned,
             advice="revert the patches that conflict, then try again",
         )
-    return planner.together(planned, origin(there.tree, planner))
+    return planner.combined_plan(planned, origin(there.tree, planner))
 
 
 def _bases(there: LinkedWorktree, ref: str, other: str) -> list[str]:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from patchkit.drafting import difference
 from patchkit.drafting.whole import drafted
 from patchkit.errors import TreeError, UsageError
+from patchkit.plan.package_name import as_upstream
 from patchkit.plan.rehearse import MemoryTree
-from patchkit.plan.spelling import as_upstream
-from patchkit.tree.git import GitRepository, GitTree, place_of
+from patchkit.tree.git import place_of, require_repository
+from patchkit.tree.objects import GitRepository, GitTree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,6 +83,7 @@ def draft_of(
     """Return the draft that ``new`` writes."""
     places = difference.places_of(tree.package)
     if commit:
+        require_repository(tree.root, "name the TREE of the commit with --on")
         changes = difference.of_commit(tree.root, commit, places)
         facts = difference.facts_of_commit(tree.root, identifier, commit)
     else:

@@ -23,8 +23,9 @@ from patchkit.series.port import committed
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.ledger import PORTED
 from patchkit.transaction.whole import whole
-from patchkit.tree.git import GitRepository, GitTree, git
+from patchkit.tree.git import git, require_repository
 from patchkit.tree.limits import read_named
+from patchkit.tree.objects import GitRepository, GitTree
 from patchkit.tree.tree import OverlayTree, open_tree
 
 if TYPE_CHECKING:
@@ -150,6 +151,9 @@ class Source:
         listed = git(self._repository, "rev-list", *options, "--end-of-options", self._said, "--")
         commits = listed.stdout.decode().split()
         if listed.returncode != 0 or not commits:
+            require_repository(
+                self._repository, "name a diff that exists, or the commit's repository with --repo"
+            )
             raise UsageError(
                 f"{self._said} is neither a file nor a commit of {self._repository.resolve()}",
                 advice="name a diff, a commit or a range, and its repository with --repo",

@@ -9,7 +9,8 @@ from patchkit.commands.status import status
 from patchkit.plan.cache import statuses
 from patchkit.plan.status import State
 from patchkit.series.backports import IN_TREE
-from patchkit.tree.git import GitRepository, GitTree, place_of
+from patchkit.tree.git import place_of
+from patchkit.tree.objects import GitRepository, GitTree
 
 if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
@@ -37,7 +38,7 @@ def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move,
     A patch that is ``applied`` on ``ref`` was committed there by patchkit. Raise TreeError if there is no such ref.
     """
     before = {said.patch.id: said for said in status(tree, patches)}
-    with GitRepository(tree.root) as repository:
+    with GitRepository(tree.root, "name a TREE in a git repository") as repository:
         after = statuses(GitTree(repository, ref, place_of(tree.package)), patches)
     return tuple(
         Move(

@@ -12,7 +12,7 @@ from patchkit.errors import ConflictError, PatchkitError, UsageError
 from patchkit.plan.conflict import at_site, missing_line
 from patchkit.plan.markers import blocks_in
 from patchkit.plan.planner import Planner
-from patchkit.plan.resolutions import dropped, resolution
+from patchkit.plan.resolutions import dropped_names, resolution
 from patchkit.plan.status import ACCEPTED, BY_HAND, EditStatus, State, note_of
 from patchkit.transaction import resolve as resolving
 from patchkit.transaction.remembered import ResolutionStore
@@ -142,7 +142,7 @@ def _checked(
     spec = next(each for each in named.edits if each.name == edit)
     finds = [find for find, _ in spec.kind.forms]
     now = before.get(status.file) or tree.read(status.file) or b""
-    lost = dropped(made.found, finds, made.text, (made.original, now)) if made and not accept else []
+    lost = dropped_names(made.found, finds, made.text, (made.original, now)) if made and not accept else []
     if made is not None and lost:
         raise ConflictError(
             f"{patch} {edit}: your code lost {', '.join(lost)}, which was there before",

@@ -30,7 +30,9 @@ def tree_status(tree: CheckoutTree, patches: PatchSet) -> TreeStatus:
     def status_of(read: CheckoutTree) -> TreeStatus:
         before = before_markers(read)
         found = Planner(read, patches).tree_status(before)
-        left = with_conflicts(found.patches, unfinished(read) if before else {})
-        return replace(found, patches=with_left_out(left))
+        blocks = unfinished(read) if before else {}
+        left = with_conflicts(found.patches, blocks)
+        edits = tuple((block.patch, block.edit) for inside in blocks.values() for block in inside)
+        return replace(found, patches=with_left_out(left), unfinished=edits)
 
     return settled(tree, status_of)

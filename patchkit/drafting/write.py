@@ -6,6 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from patchkit.patchset.patch import TODO
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -21,20 +23,20 @@ def text(facts: Facts, edits: Mapping[str, EditDraft], left: Sequence[str]) -> s
     lines = [
         "schema = 1",
         f"id = {toml(facts.id)}",
-        f"title = {toml(title or 'todo: what changes')}",
+        f"title = {toml(title or f'{TODO}what changes')}",
         *([f"upstream = {toml(facts.upstream)}"] if facts.upstream else []),
         *([f"upstream_commit = {toml(facts.upstream_commit)}"] if facts.upstream_commit else []),
-        f"why = {toml(facts.why.strip() or 'todo: what was wrong or slow before')}",
-        'risk = "todo: what could go wrong, and for whom"',
-        'verify = "todo: how to check that it works"',
+        f"why = {toml(facts.why.strip() or f'{TODO}what was wrong or slow before')}",
+        f'risk = "{TODO}what could go wrong, and for whom"',
+        f'verify = "{TODO}how to check that it works"',
     ]
-    lines += [f"# todo: {' '.join(one.split())}" for one in left]
+    lines += [f"# {TODO}{' '.join(one.split())}" for one in left]
     for name, edit in edits.items():
         lines += ["", f"[edit.{name}]"]
-        lines += [f"# todo: {' '.join(one.split())}" for one in edit.todo]
+        lines += [f"# {TODO}{' '.join(one.split())}" for one in edit.todo]
         lines += [
             f'kind = "{edit.kind}"',
-            f"why = {toml(_printable(title) or 'todo: why this edit is needed')}",
+            f"why = {toml(_printable(title) or f'{TODO}why this edit is needed')}",
             f"at = {toml(edit.at)}",
         ]
         lines += [f"{key} = {toml(value)}" for key, value in edit.keys.items()]

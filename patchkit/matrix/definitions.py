@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from patchkit.tree.git import GitTree
+    from patchkit.tree.objects import GitTree
 
 _DEFINED = re.compile(rb"^(?:class|(?:async )?def) (\w+)", re.MULTILINE)
 

@@ -8,7 +8,7 @@ from patchkit.errors import TreeError
 from patchkit.tree.limits import MAX_DEPTH
 
 if TYPE_CHECKING:
-    from patchkit.tree.git import GitRepository, GitTree
+    from patchkit.tree.objects import GitRepository, GitTree
 
 MAX_FILES = 200_000
 """The most files that are walked; many times those of a release."""

@@ -9,9 +9,9 @@ from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
     from patchkit.matrix.definitions import Definitions
-    from patchkit.plan.recollection import Asked, Question
-    from patchkit.tree.git import GitTree
+    from patchkit.plan.recollection import AnsweredQuestion, Question
     from patchkit.tree.headers import Interest
+    from patchkit.tree.objects import GitTree
 
 NAME, SOURCE, HOMES, VERSION = "name", "source", "homes", "version"
 """The kinds of question. ``SOURCE`` asks for a file's blob id, ``HOMES`` for the files that define a name, ``VERSION``
@@ -41,7 +41,7 @@ class AskedModules(Modules):
         self._asked: dict[Question, str] = {(NAME, ""): tree.name}
 
     @property
-    def asked(self) -> tuple[Asked, ...]:
+    def asked(self) -> tuple[AnsweredQuestion, ...]:
         """Every question so far with its answer, in order."""
         return tuple(self._asked.items())
 

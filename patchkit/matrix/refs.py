@@ -6,8 +6,8 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchkit.errors import TreeError, UsageError
-from patchkit.tree.git import git
+from patchkit.errors import UsageError
+from patchkit.tree.git import git, require_repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,8 +31,7 @@ def refs(repository: Path, patterns: Sequence[str]) -> tuple[Ref, ...]:
     (``v0.5.12``, ``HEAD~3``) or a range (``v0.5.12..main``: its first-parent commits, oldest first).
     Raise TreeError if ``repository`` is not a repository, UsageError for a pattern that matches nothing.
     """
-    if git(repository, "rev-parse", "--git-dir").returncode != 0:
-        raise TreeError(f"{repository} is not a git repository", advice="name a clone or a bare repository")
+    require_repository(repository, "name a clone or a bare repository")
     found: dict[str, Ref] = {}
     for pattern in patterns:
         named = {ref.name: ref for ref in _named(repository, pattern)}

@@ -25,8 +25,8 @@ from patchkit.matrix.questions import AskedModules, answer
 from patchkit.matrix.tasks import VERIFY
 from patchkit.matrix.workers import spread
 from patchkit.plan.interest import interest_of
-from patchkit.plan.recollection import Asked, Decisions, RecalledResult, Recollection
-from patchkit.tree.git import GitRepository, GitTree, MissingObjectError
+from patchkit.plan.recollection import AnsweredQuestion, Decisions, Recollection, RememberedResult
+from patchkit.tree.objects import GitRepository, GitTree, MissingObjectError
 from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _EXAMINE, _NAMES, _EDITS = "examine", "names", "edits"
 class _Examined(msgspec.Struct, frozen=True):
     """The questions of an inspection with their answers, and its result."""
 
-    asked: tuple[Asked, ...]
+    asked: tuple[AnsweredQuestion, ...]
     answer: Answer
 
 
@@ -55,7 +55,7 @@ class _Learnt(msgspec.Struct, frozen=True):
 
     examined: _Examined
     names: dict[str, str]
-    edits: tuple[RecalledResult, ...]
+    edits: tuple[RememberedResult, ...]
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class _Survey:
         self._jobs = jobs
         self._watch = watch or (lambda _what, _done, _of: None)
         self._packages: dict[str, GitTree] = {}
-        self._news: list[tuple[RecalledResult, ...]] = []
+        self._news: list[tuple[RememberedResult, ...]] = []
         self._answers: dict[str, Answer] = {}
         self._extents = Extents(git)
         self._known = memory.recall(_NAMES, str, shared=True)
@@ -207,11 +207,11 @@ class _Survey:
         self._memory.keep(_EXAMINE, {found.answer.state: found})
         self._memory.keep(_EDITS, {found.answer.state: learnt.edits})
 
-    def _edits(self) -> tuple[RecalledResult, ...]:
+    def _edits(self) -> tuple[RememberedResult, ...]:
         """Return the results for edits and facts of earlier runs and this one."""
         return tuple(
             each
-            for results in self._memory.recall(_EDITS, tuple[RecalledResult, ...]).values()
+            for results in self._memory.recall(_EDITS, tuple[RememberedResult, ...]).values()
             for each in results
         )
 
@@ -290,18 +290,18 @@ class _Examination(_Reading):
     """Inspect a commit with the results of others, and return the new results."""
 
     names: dict[str, str]
-    edits: tuple[RecalledResult, ...]
+    edits: tuple[RememberedResult, ...]
     _fresh: dict[str, str] = field(default_factory=dict, init=False)
     _recollection: Recollection | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._definitions = Definitions(self.names.get, self._fresh.__setitem__)
 
-    def __call__(self, commit: str, news: Sequence[tuple[RecalledResult, ...]]) -> _Learnt | Failure:
+    def __call__(self, commit: str, news: Sequence[tuple[RememberedResult, ...]]) -> _Learnt | Failure:
         recollection = self._recollection = self._recollection or Recollection(self.edits)
         for results in news:
             for each in results:
-                recollection.learn(each)
+                recollection.load(each)
         learnt = attempted(lambda: self._learnt(self.tree(commit), recollection))
         collector.forget_much()
         return learnt

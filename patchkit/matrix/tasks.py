@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from patchkit.matrix.answer import Answer
     from patchkit.patchset.patch import Patch
-    from patchkit.tree.git import GitTree
+    from patchkit.tree.objects import GitTree
 
 Result = TypeVar("Result")
 
@@ -60,14 +60,14 @@ def _conflicts(tree: GitTree, patches: Sequence[Patch]) -> tuple[Conflict, ...]:
     from patchkit.plan.build import make_plan
     from patchkit.plan.conflict import conflicts
 
-    return conflicts(tree, make_plan(tree, patches, closely=True).patches)
+    return conflicts(tree, make_plan(tree, patches, closest_shape=True).patches)
 
 
 def _verify(tree: GitTree, patches: Sequence[Patch]) -> Verified:
     """Return whether a copy of the tree verifies with every default patch that fits applied."""
     from patchkit.findings.finding import Confidence
     from patchkit.plan.build import make_plan
-    from patchkit.plan.fitting import fitting
+    from patchkit.plan.fitting import fitting_plan
     from patchkit.transaction.apply import Transaction
     from patchkit.transaction.laid_out import lay_out
     from patchkit.tree.scratch import scratch
@@ -82,7 +82,7 @@ def _verify(tree: GitTree, patches: Sequence[Patch]) -> Verified:
         lay_out(tree, package, ".py")
         copy = open_tree(package)
         chosen = tuple(patch for patch in patches if patch.default)
-        planned = fitting(
+        planned = fitting_plan(
             lambda without: make_plan(copy, [each for each in chosen if each.id not in without])
         )
         Transaction(copy, "", allow_dirty=True).commit(planned)

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from patchkit.codemods.kind import Kind
 
 
+TODO = "todo: "
+"""How a text of a draft begins that a person has to write."""
+
+
 class Address(msgspec.Struct, frozen=True):
     """The dotted name of a class, function or method (empty for the file itself), and the files that may define it."""
 

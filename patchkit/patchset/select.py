@@ -76,6 +76,10 @@ class PatchSet:
         hint, known = _nearest(name, self.groups), ", ".join(self.groups) or "none"
         raise UsageError(f"no group is called {name!r}", advice=f"{hint}the groups are {known}")
 
+    def spelling_hint(self, name: str) -> str:
+        """Return a hint that names the patch or group that is spelled most like ``name``; empty if none is similar."""
+        return _nearest(name, (*self.ids, *self.groups))
+
     def named(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the ids that names denote; a group denotes those of its patches that are on."""
         found: list[str] = []

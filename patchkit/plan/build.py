@@ -14,7 +14,7 @@ from patchkit.errors import ConflictError
 from patchkit.plan.evaluate import evaluate
 from patchkit.plan.interest import interest_of
 from patchkit.plan.locate import Workspace
-from patchkit.plan.spelling import spelled
+from patchkit.plan.package_name import with_package_name
 from patchkit.plan.status import FileChange, PatchStatus, Plan, Stage, State
 from patchkit.tree import sglang
 from patchkit.tree.limits import recursing
@@ -36,7 +36,7 @@ def _run(
     patches: Sequence[Patch],
     watch: Callable[[Patch, Workspace], None] | None = None,
     *,
-    closely: bool = False,
+    closest_shape: bool = False,
     certain: bool = False,
     recollection: Recollection | None = None,
 ) -> tuple[Workspace, tuple[PatchStatus, ...], dict[str, list[str]]]:
@@ -47,8 +47,8 @@ def _run(
     for patch in patches:
         before = dict(space.edited)
         failed = {s.patch.id for s in statuses if s.state in {State.CONFLICT, State.NOT_APPLICABLE}}
-        status = evaluate(space, patch, closely=closely, certain=certain)
-        if old and patch.built_in and not _is_there(status):
+        status = evaluate(space, patch, closest_shape=closest_shape, certain=certain)
+        if old and patch.built_in and not _is_present(status):
             status = PatchStatus(patch, State.NOT_APPLICABLE, (), old)
             space.edited = before
         needed = [identifier for identifier in patch.requires if identifier in failed]
@@ -56,9 +56,9 @@ def _run(
             space.edited = before
             blocker = next(s for s in statuses if s.patch.id == needed[0])
             is_stuck = status.state is State.CONFLICT and blocker.state is State.CONFLICT
-            said = "in conflict" if blocker.state is State.CONFLICT else "not applicable"
+            condition = "in conflict" if blocker.state is State.CONFLICT else "not applicable"
             if not is_stuck:
-                reason = f"requires {needed[0]}, which is {said}"
+                reason = f"requires {needed[0]}, which is {condition}"
                 status = replace(status, state=blocker.state, reason=reason)
         statuses.append(status)
         for file, module in space.edited.items():
@@ -88,7 +88,7 @@ def _too_old(modules: Modules) -> str:
     return ""
 
 
-def _is_there(status: PatchStatus) -> bool:
+def _is_present(status: PatchStatus) -> bool:
     """Return whether a tree has a patch, or a part of it that patchkit wrote."""
     return status.state in {State.APPLIED, State.UPSTREAM} or any(
         edit.state is State.APPLIED for edit in status.edits
@@ -107,7 +107,7 @@ def inspect(
     ``modules`` reads the tree's files, where they are shared with other trees. ``recollection`` holds results of these
     patches on other trees.
     """
-    patches = spelled(patches, tree.name)
+    patches = with_package_name(patches, tree.name)
     modules = modules or Modules(tree, interest_of(patches))
     return _run(modules, patches, recollection=recollection)[1]
 
@@ -117,7 +117,7 @@ def make_plan(
     tree: Tree,
     patches: Sequence[Patch],
     *,
-    closely: bool = False,
+    closest_shape: bool = False,
     certain: bool = False,
     modules: Modules | None = None,
 ) -> Plan:
@@ -125,23 +125,23 @@ def make_plan(
 
     The changes leave out every patch that conflicts and every patch that requires one; with ``certain`` they include
     those edits of a conflicting patch whose sites are unambiguous. ``modules`` reads the tree's files, where several
-    plans share them. ``closely`` is that of ``evaluate``. Raise ConflictError if an edit would leave a file that does
-    not compile.
+    plans share them. ``closest_shape`` is that of ``evaluate``. Raise ConflictError if an edit would leave a file that
+    does not compile.
     """
-    patches = spelled(patches, tree.name)
+    patches = with_package_name(patches, tree.name)
     modules = modules or Modules(tree, interest_of(patches))
-    return _planned(tree, *_run(modules, patches, closely=closely, certain=certain))
+    return _plan_of(tree, *_run(modules, patches, closest_shape=closest_shape, certain=certain))
 
 
 @collector.paused()
 def make_series(tree: Tree, patches: Sequence[Patch]) -> tuple[Plan, tuple[Stage, ...]]:
     """Return the plan of ``make_plan``, and its changes as one stage for each patch."""
-    patches = spelled(patches, tree.name)
+    patches = with_package_name(patches, tree.name)
     stages: list[Stage] = []
     contents: dict[str, bytes | None] = {}
 
     def watch(patch: Patch, space: Workspace) -> None:
-        after = {file: _written(tree, space, file, [patch.id]) for file in space.edited}
+        after = {file: _bytes_of(tree, space, file, [patch.id]) for file in space.edited}
         changes = []
         # A patch that conflicts drops its own edits only, so an unchanged text is no change of this patch.
         for file, text in after.items():
@@ -152,23 +152,23 @@ def make_series(tree: Tree, patches: Sequence[Patch]) -> tuple[Plan, tuple[Stage
         if changes:
             stages.append(Stage(patch, tuple(changes)))
 
-    plan = _planned(tree, *_run(Modules(tree, interest_of(patches)), patches, watch))
+    plan = _plan_of(tree, *_run(Modules(tree, interest_of(patches)), patches, watch))
     return plan, tuple(stages)
 
 
-def _planned(
+def _plan_of(
     tree: Tree, space: Workspace, statuses: tuple[PatchStatus, ...], touched: dict[str, list[str]]
 ) -> Plan:
     changes = []
     for file in space.edited:
-        before, after = space.modules.source(file), _written(tree, space, file, touched[file])
+        before, after = space.modules.source(file), _bytes_of(tree, space, file, touched[file])
         if before != after:
             changes.append(FileChange(file, before, after, tuple(touched[file])))
             _require_valid(changes[-1])
     return Plan(tree, statuses, tuple(changes))
 
 
-def _written(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) -> bytes | None:
+def _bytes_of(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) -> bytes | None:
     """Return the bytes of an edited file, with new code formatted in the tree's style, or None if it is removed."""
     edited = space.edited[file]
     style, module = Style(tree.line_length, tree.name), edited.module
@@ -177,7 +177,7 @@ def _written(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) ->
     try:
         with recursing(file):
             return space.modules.whole(
-                file, _laid_out(space.modules.get(file), module, style, edited.verbatim)
+                file, _formatted_source(space.modules.get(file), module, style, edited.verbatim)
             )
     except UnicodeEncodeError as error:
         raise ConflictError(
@@ -188,7 +188,9 @@ def _written(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) ->
 
 
 @collector.kept(256)
-def _laid_out(read: cst.Module | None, module: cst.Module, style: Style, verbatim: frozenset[str]) -> bytes:
+def _formatted_source(
+    read: cst.Module | None, module: cst.Module, style: Style, verbatim: frozenset[str]
+) -> bytes:
     return source_of(module if read is None else lay_out(read, module, style, verbatim))
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from patchkit.plan.status import EditStatus, PatchStatus
     from patchkit.tree.tree import Tree
 
-    _Way = tuple[str, str]
+    _Form = tuple[str, str]
 
 
 class Conflict(msgspec.Struct, frozen=True):
@@ -86,18 +86,18 @@ def missing_line(tree: Tree, patch: Patch, status: EditStatus) -> str:
 def _conflict(modules: Modules, patch: Patch, status: EditStatus) -> Conflict:
     spec = next(edit for edit in patch.edits if edit.name == status.name)
     kind = str(type(spec.kind).__struct_config__.tag)
-    said = (patch.id, spec.name, kind, spec.why, status.file, status.site, status.reason)
-    ways = spec.kind.forms or (("", "\n".join(spec.kind.written)),)
+    fields = (patch.id, spec.name, kind, spec.why, status.file, status.site, status.reason)
+    forms = spec.kind.forms or (("", "\n".join(spec.kind.written)),)
     source, module = modules.source(status.file), modules.get(status.file)
     if source is None or module is None:
-        return Conflict(*said, expected=ways[0][0].strip(), wanted=ways[0][1].strip())
+        return Conflict(*fields, expected=forms[0][0].strip(), wanted=forms[0][1].strip())
     # `bytes.splitlines` splits where Python's tokenizer does; `str.splitlines` splits at more characters.
     lines = source.splitlines(keepends=True)
-    start, end, meant = _lines(module, status.site, spec.kind, ways, len(lines))
+    start, end, form = _lines(module, status.site, spec.kind, forms, len(lines))
     found = b"".join(lines[start:end]).decode(module.encoding)
-    if meant is None:
-        meant = max(ways, key=lambda each: difflib.SequenceMatcher(None, each[0], found).ratio())
-    return Conflict(*said, start + 1, end + 1, found, meant[0].strip(), meant[1].strip())
+    if form is None:
+        form = max(forms, key=lambda each: difflib.SequenceMatcher(None, each[0], found).ratio())
+    return Conflict(*fields, start + 1, end + 1, found, form[0].strip(), form[1].strip())
 
 
 class _Place(NamedTuple):
@@ -105,12 +105,12 @@ class _Place(NamedTuple):
 
     first: Path
     last: Path
-    way: _Way
+    form: _Form
 
 
 def _lines(
-    module: cst.Module, site: str, kind: Kind, ways: Sequence[_Way], end: int
-) -> tuple[int, int, _Way | None]:
+    module: cst.Module, site: str, kind: Kind, forms: Sequence[_Form], end: int
+) -> tuple[int, int, _Form | None]:
     """Return the range of lines, from 0, that an edit looks for, and the form that found it.
 
     Without a match, the range covers the nearest statements. Without those, it is empty: at the scope's first
@@ -126,10 +126,10 @@ def _lines(
     (scope,) = scopes
     node = scope.node
     is_in_header = kind.is_of_headers and isinstance(node, cst.FunctionDef)
-    place = None if is_in_header else _place(scope, [way for way in ways if way[0].strip()])
+    place = None if is_in_header else _place(scope, [form for form in forms if form[0].strip()])
     if place is not None:
         first, last = (positions[syntax.node_at(module, path)] for path in place[:2])
-        return first.start.line - 1, last.end.line, place.way
+        return first.start.line - 1, last.end.line, place.form
     # The body of a one-line function has no line of its own.
     top = positions.get(scope.body[0], positions[node]).start.line - 1 if scope.body else end
     if kind.is_of_headers and isinstance(node, cst.FunctionDef | cst.ClassDef):
@@ -138,27 +138,27 @@ def _lines(
     return top, top, None
 
 
-def _place(scope: Scope, ways: Sequence[_Way]) -> _Place | None:
+def _place(scope: Scope, forms: Sequence[_Form]) -> _Place | None:
     """Return the statements that an edit looks for in a scope, or the nearest ones; None if nothing is similar."""
-    finds = {Pattern.compile(way[0]): way for way in ways}
-    for find, way in finds.items():
+    finds = {Pattern.compile(form[0]): form for form in forms}
+    for find, form in finds.items():
         matches = find.find(scope.node, scope.path)
         if matches:
-            return _around(scope, matches, way)
+            return _around(scope, matches, form)
     near = nearest_of(scope, finds)
     if near is not None:
         find, run = near
         statements = [(*run.block, ("body", index)) for index in range(run.start, run.end)]
         if all(_is_plain(scope, path) for path in statements):
             return _Place(statements[0], statements[-1], finds[find])
-    for find, way in finds.items():
+    for find, form in finds.items():
         line = closest(scope, find.text)
         if line is not None and _is_plain(scope, line) and is_like(find, syntax.node_at(scope.module, line)):
-            return _Place(line, line, way)
+            return _Place(line, line, form)
     return None
 
 
-def _around(scope: Scope, matches: Sequence[Match], way: _Way) -> _Place | None:
+def _around(scope: Scope, matches: Sequence[Match], form: _Form) -> _Place | None:
     """Return the range from the first to the last match in one block, or None if they are in the scope's header."""
     first = statement_at(scope.module, statement_path(matches[0]))
     if len(first) <= len(scope.path):
@@ -169,7 +169,7 @@ def _around(scope: Scope, matches: Sequence[Match], way: _Way) -> _Place | None:
         place = statement_at(scope.module, end)
         if place[:-1] == first[:-1] and syntax.order(place) > syntax.order(last):
             last = place
-    return _Place(first, last, way)
+    return _Place(first, last, form)
 
 
 def _is_plain(scope: Scope, place: Path) -> bool:

@@ -15,9 +15,9 @@ from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.language.imports import Import
 from patchkit.codemods.language.scope import Scope
 from patchkit.patchset.patch import Address, ConvertedChange
-from patchkit.plan.locate import about_of
+from patchkit.plan.locate import key_of
 from patchkit.plan.marks import SIGN
-from patchkit.plan.recollection import Found
+from patchkit.plan.recollection import ExaminationResult
 from patchkit.plan.status import ACCEPTED, BY_HAND, EditStatus, PatchStatus, State, is_noted, marker
 from patchkit.tree.limits import recursing
 
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=2048)
-def _about(patch: str, spec: Edit) -> str:
-    return about_of(patch, msgspec.structs.replace(spec, change=ConvertedChange(spec.kind, spec.imports)))
+def _key_of(patch: str, spec: Edit) -> str:
+    return key_of(patch, msgspec.structs.replace(spec, change=ConvertedChange(spec.kind, spec.imports)))
 
 
 def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Examination]:
     """Return an edit's location, as a status whose state is not yet decided, and its examination."""
     if space.recollection is None:
         return _examine_now(space, patch, spec)
-    about = _about(patch.id, spec)
-    found = space.recollection.find(about, space.answer)
+    key = _key_of(patch.id, spec)
+    found = space.recollection.find(key, space.answer)
     if found is None:
         return _examine_first(space, space.recollection, patch, spec)
     then = space.snapshot()
@@ -62,22 +62,22 @@ def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Ex
     state = SiteState(found.state)
     status = EditStatus(spec.name, found.file, found.scope, State.CONFLICT)
     is_ready = state is SiteState.READY
-    return status, Examination(state, explain, rewrite if is_ready else None, found.brings)
+    return status, Examination(state, explain, rewrite if is_ready else None, found.added_imports)
 
 
 def _examine_first(
     space: Workspace, recollection: Recollection, patch: Patch, spec: Edit
 ) -> tuple[EditStatus, Examination]:
     """Examine an edit for which nothing is remembered, and remember the result."""
-    asking = space.snapshot(asking=True)
-    status, examined = _examine_now(asking, patch, spec)
-    about, asked = _about(patch.id, spec), asking.asked
-    found = Found(status.file, status.site, examined.state.value, examined.brings)
-    recollection.keep(about, asked, found)
+    recording = space.snapshot(recording=True)
+    status, examined = _examine_now(recording, patch, spec)
+    key, answers = _key_of(patch.id, spec), recording.answers
+    found = ExaminationResult(status.file, status.site, examined.state.value, examined.added_imports)
+    recollection.record(key, answers, found)
 
     def explain() -> str:
         reason = examined.reason
-        recollection.keep(about, asked, msgspec.structs.replace(found, reason=reason))
+        recollection.record(key, answers, msgspec.structs.replace(found, reason=reason))
         return reason
 
     return status, replace(examined, explain=explain)
@@ -108,7 +108,7 @@ def _with_imports(space: Workspace, scope: Scope, spec: Edit, examined: Examinat
     if examined.state is SiteState.PRESENT:
         unmet = [need for need in imports if need.used_but_missing(scope)]
     elif examined.state is SiteState.READY and examined.rewrite is not None:
-        conflict = _hidden(scope, imports, examined.rewrite)
+        conflict = _shadowing_conflict(scope, imports, examined.rewrite)
         if conflict is not None:
             return conflict
         unmet = [need for need in imports if need.missing(scope.module)]
@@ -120,7 +120,7 @@ def _with_imports(space: Workspace, scope: Scope, spec: Edit, examined: Examinat
         return examined
     if not unmet:
         return examined
-    found = [space.at_home(need) for need in unmet]
+    found = [space.from_defining_file(need) for need in unmet]
     homeless = [need.code for need, home in zip(unmet, found, strict=True) if home is None]
     if homeless:
         return absent(f"`{homeless[0]}`: the tree defines that neither there nor in exactly one other file")
@@ -134,7 +134,9 @@ def _with_imports(space: Workspace, scope: Scope, spec: Edit, examined: Examinat
     return ready(rewrite, tuple(need.code for need in found if need is not None))
 
 
-def _hidden(scope: Scope, imports: Sequence[Import], rewrite: Callable[[], cst.Module]) -> Examination | None:
+def _shadowing_conflict(
+    scope: Scope, imports: Sequence[Import], rewrite: Callable[[], cst.Module]
+) -> Examination | None:
     """Return the conflict if the new code's imported names are shadowed in its scope, or None."""
     for need in imports:
         names = need.hidden_in(scope)
@@ -194,14 +196,14 @@ def _place(fact: Fact) -> str:
     return f"{scopes} in {where}" if scopes else where
 
 
-def _told(fact: Fact) -> str:
+def _description(fact: Fact) -> str:
     where = _place(fact)
-    said = [f"`{' '.join(fact.has.split())}`"] if fact.has else []
-    said += [f"no `{' '.join(fact.lacks.split())}`"] if fact.lacks else []
-    return f"{' and '.join(said)} in {where}" if said else where
+    parts = [f"`{' '.join(fact.has.split())}`"] if fact.has else []
+    parts += [f"no `{' '.join(fact.lacks.split())}`"] if fact.lacks else []
+    return f"{' and '.join(parts)} in {where}" if parts else where
 
 
-def _shapeless(space: Workspace, patch: Patch, *, is_close: bool) -> str:
+def _missing_shape_reason(space: Workspace, patch: Patch, *, is_close: bool) -> str:
     """Return the reason of a conflict with a tree that has none of the patch's shapes, with what to do.
 
     ``is_close`` is whether the edits of the closest shape tell which line differs.
@@ -241,7 +243,7 @@ def _is_signed(space: Workspace, files: Iterable[str], sign: bytes) -> bool:
     return any(sign in (space.modules.source(file) or b"") for file in sorted(files))
 
 
-def _assumed(space: Workspace, patch: Patch) -> frozenset[str]:
+def _closest_shape(space: Workspace, patch: Patch) -> frozenset[str]:
     """Return the closest shape for a tree that has none of the patch's: the only one whose places exist."""
     there = [
         name
@@ -251,26 +253,30 @@ def _assumed(space: Workspace, patch: Patch) -> frozenset[str]:
     return frozenset(there if len(there) == 1 else ())
 
 
-def _bring_imports(space: Workspace, spec: Edit, file: str) -> None:
+def _add_imports(space: Workspace, spec: Edit, file: str) -> None:
     """Add an edit's imports to a file in which the edit itself is left to a person."""
     module = space.get(file)
     for need in map(Import, spec.imports):
-        home = space.at_home(need)
+        home = space.from_defining_file(need)
         if module is not None and home is not None and need.missing(module):
             module = home.add(module)
             space.put(file, module)
 
 
-def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: bool = False) -> PatchStatus:
+def evaluate(
+    space: Workspace, patch: Patch, *, closest_shape: bool = False, certain: bool = False
+) -> PatchStatus:
     """Return the patch's status and make its pending edits in ``space``, unless it conflicts.
 
-    In a tree with none of the patch's shapes, ``closely`` evaluates the edits of the closest shape, so that the
+    In a tree with none of the patch's shapes, ``closest_shape`` evaluates the edits of the closest shape, so that the
     conflicting ones are named. ``certain`` does so too, and makes those edits of a conflicting patch whose sites are
     unambiguous. So does a comment of the patch in the tree: its edits there were made for that shape.
     """
     unmet = next((fact for fact in patch.applies_when if not space.holds(fact)), None)
     if unmet is not None:
-        return PatchStatus(patch, State.NOT_APPLICABLE, (), unmet.why or f"needs a tree with {_told(unmet)}")
+        return PatchStatus(
+            patch, State.NOT_APPLICABLE, (), unmet.why or f"needs a tree with {_description(unmet)}"
+        )
     before = dict(space.edited)
     pristine = space.pristine()
     has_landed = bool(patch.upstream_when) and all(map(pristine.holds, patch.upstream_when))
@@ -279,21 +285,23 @@ def evaluate(space: Workspace, patch: Patch, *, closely: bool = False, certain: 
     is_shapeless = bool(patch.any_shape_of) and not shapes & set(patch.any_shape_of)
     is_there = is_shapeless and evaluation.is_signed
     if is_shapeless:
-        shapes |= evaluation.assumed if closely or certain or is_there else frozenset()
+        shapes |= evaluation.closest_shape_of_patch if closest_shape or certain or is_there else frozenset()
         if not shapes & set(patch.any_shape_of):
-            return evaluation.without_a_shape(is_close=bool(evaluation.assumed) and not (closely or certain))
+            return evaluation.shape_conflict(
+                is_close=bool(evaluation.closest_shape_of_patch) and not (closest_shape or certain)
+            )
     statuses = []
     for spec in evaluation.edits(shapes):
         status = evaluation.status(spec)
         statuses.append(status)
         if certain and status.state is State.CONFLICT and not spec.kind.makes_file:
-            _bring_imports(space, spec, status.file)
+            _add_imports(space, spec, status.file)
     is_stuck = any(status.state is State.CONFLICT for status in statuses)
     is_guess = is_shapeless and not is_there and not is_stuck
     if (is_stuck and not certain) or is_guess:
         space.edited = before
     if is_guess:
-        return evaluation.without_a_shape()
+        return evaluation.shape_conflict()
     if not statuses and has_landed:
         reason = "the tree has upstream's change in part, and this patch makes none of the rest"
         return PatchStatus(patch, State.NOT_APPLICABLE, (), reason)
@@ -317,9 +325,9 @@ class _Evaluation:
     noted: dict[str, list[str]] = field(default_factory=dict)
 
     @property
-    def assumed(self) -> frozenset[str]:
+    def closest_shape_of_patch(self) -> frozenset[str]:
         """The closest shape for a tree that has none of the patch's."""
-        return _assumed(self.pristine, self.patch)
+        return _closest_shape(self.pristine, self.patch)
 
     @property
     def is_signed(self) -> bool:
@@ -327,9 +335,9 @@ class _Evaluation:
         files = {file for edit in self.patch.edits for file in edit.files}
         return _is_signed(self.pristine, files, marker(self.patch).encode())
 
-    def without_a_shape(self, *, is_close: bool = False) -> PatchStatus:
+    def shape_conflict(self, *, is_close: bool = False) -> PatchStatus:
         """Return the conflict status for a tree that has none of the patch's shapes."""
-        reason = _shapeless(self.pristine, self.patch, is_close=is_close)
+        reason = _missing_shape_reason(self.pristine, self.patch, is_close=is_close)
         return PatchStatus(self.patch, State.CONFLICT, (), reason)
 
     def edits(self, shapes: frozenset[str]) -> list[Edit]:
@@ -378,8 +386,8 @@ class _Evaluation:
         """Make an edit, and undo it if a second examination does not find it in place."""
         assert examined.rewrite is not None
         undone = dict(self.space.edited)
-        about = _about(self.patch.id, spec)
-        what = (about, status.site, *examined.brings)
+        key = _key_of(self.patch.id, spec)
+        what = (key, status.site, *examined.added_imports)
         self.space.make(status.file, examined.rewrite, *what, verbatim=spec.kind.verbatim)
         _, again = _examine(self.space, self.patch, spec)
         if again.state is SiteState.PRESENT:
@@ -401,8 +409,8 @@ def _summarise(
     settled = tuple(
         replace(status, state=provenance) if status.state is State.APPLIED else status for status in statuses
     )
-    said = [f"{how}: {', '.join(names)}" for how, names in sorted(noted.items())]
-    own = "; ".join([*(status.reason for status in customised), *said])
+    parts = [f"{how}: {', '.join(names)}" for how, names in sorted(noted.items())]
+    own = "; ".join([*(status.reason for status in customised), *parts])
     states = {status.state for status in settled if status not in customised} - {State.NOT_APPLICABLE}
     if not states and customised:
         return PatchStatus(patch, State.UPSTREAM, settled, own)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _OPEN = {State.PENDING, State.PARTIAL}
 
 
-def fitting(make: Callable[[frozenset[str]], Plan]) -> Plan:
+def fitting_plan(make: Callable[[frozenset[str]], Plan]) -> Plan:
     """Return a plan of all patches that fit; ``make`` plans without the given patches.
 
     A patch needs the patches that it requires, and the patches in the plan that harden it. Each patch that is left out
@@ -24,20 +24,20 @@ def fitting(make: Callable[[frozenset[str]], Plan]) -> Plan:
     plan = make(frozenset())
     known = {status.patch.id: status for status in plan.patches}
     left: dict[str, str] = {}
-    while fresh := {name: why for name, why in _stuck(plan.patches).items() if name not in left}:
+    while fresh := {name: why for name, why in _unfit(plan.patches).items() if name not in left}:
         left |= fresh
         if any(known[name].state in _OPEN for name in fresh):
             plan = make(frozenset(left))
             known |= {status.patch.id: status for status in plan.patches}
-    return replace(plan, patches=_explained(known.values(), left), left=left)
+    return replace(plan, patches=_with_reasons(known.values(), left), left=left)
 
 
 def with_left_out(statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:
     """Return a tree's statuses, with the reason for each default patch that apply would leave out."""
-    return _explained(statuses, _stuck([status for status in statuses if status.patch.default]))
+    return _with_reasons(statuses, _unfit([status for status in statuses if status.patch.default]))
 
 
-def _explained(statuses: Iterable[PatchStatus], left: Mapping[str, str]) -> tuple[PatchStatus, ...]:
+def _with_reasons(statuses: Iterable[PatchStatus], left: Mapping[str, str]) -> tuple[PatchStatus, ...]:
     return tuple(
         replace(status, reason=f"left out: {left[status.patch.id]}")
         if status.patch.id in left and status.state in _OPEN
@@ -46,17 +46,17 @@ def _explained(statuses: Iterable[PatchStatus], left: Mapping[str, str]) -> tupl
     )
 
 
-def _stuck(statuses: Sequence[PatchStatus]) -> dict[str, str]:
+def _unfit(statuses: Sequence[PatchStatus]) -> dict[str, str]:
     """Return the patches that are in conflict or need one that is, each with the reason."""
     stuck = {s.patch.id: s.reason for s in statuses if s.state is State.CONFLICT}
     ahead = [status for status in statuses if status.state in _OPEN]
-    while fresh := {s.patch.id: why for s in ahead if (why := _without(s, statuses, stuck))}:
+    while fresh := {s.patch.id: why for s in ahead if (why := _unfit_need(s, statuses, stuck))}:
         stuck |= fresh
         ahead = [status for status in ahead if status.patch.id not in stuck]
     return {s.patch.id: stuck[s.patch.id] for s in statuses if s.patch.id in stuck}
 
 
-def _without(status: PatchStatus, statuses: Iterable[PatchStatus], stuck: Mapping[str, str]) -> str:
+def _unfit_need(status: PatchStatus, statuses: Iterable[PatchStatus], stuck: Mapping[str, str]) -> str:
     """Return why a patch that this one needs does not fit, empty if all fit."""
     for needed in status.patch.requires:
         if needed in stuck:

@@ -15,7 +15,7 @@ from patchkit import collector
 from patchkit.codemods.examination import Examination, SiteState, absent, ambiguous
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import Scope, base_names, resolve
-from patchkit.plan.recollection import Found
+from patchkit.plan.recollection import ExaminationResult
 from patchkit.tree.index import linearised
 from patchkit.tree.plain import is_no_file, plain
 from patchkit.tree.sglang import files_of, module_of, serves
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from patchkit.codemods.language.imports import Import
     from patchkit.patchset.patch import Address, Edit, Fact
-    from patchkit.plan.recollection import Asked, Question, Recollection
+    from patchkit.plan.recollection import AnsweredQuestion, Question, Recollection
     from patchkit.tree.modules import Modules
 
 
@@ -40,7 +40,7 @@ _TEXT, _SOURCE, _MENTIONS, _HOMES, _DEFINING, _PROVIDES = (
 
 
 @lru_cache(maxsize=2048)
-def about_of(*things: Hashable) -> str:
+def key_of(*things: Hashable) -> str:
     """Return a digest that identifies an edit or a fact, and is the same in every process."""
     return hashlib.blake2b(repr(things).encode(), digest_size=16).hexdigest()
 
@@ -59,7 +59,7 @@ class ScopeInFile:
     scope: Scope
 
 
-class Edited:
+class EditedFile:
     """A file with an edit on top of the edits ``before`` it, made on first use.
 
     ``label`` identifies the edits. ``verbatim`` are lines of new code that keep their layout.
@@ -69,7 +69,7 @@ class Edited:
         self,
         make: Callable[[], cst.Module],
         label: str = "",
-        before: Edited | None = None,
+        before: EditedFile | None = None,
         verbatim: frozenset[str] = frozenset(),
     ) -> None:
         self._make = make
@@ -100,25 +100,25 @@ class Workspace:
 
     def __init__(self, modules: Modules, recollection: Recollection | None = None) -> None:
         self.modules = modules
-        self.edited: dict[str, Edited] = {}
+        self.edited: dict[str, EditedFile] = {}
         self.recollection = recollection
-        self._asked: dict[Question, str] | None = None
+        self._answers: dict[Question, str] | None = None
 
     def pristine(self) -> Workspace:
         """Return a workspace of the tree without the edits."""
         return Workspace(self.modules, self.recollection)
 
-    def snapshot(self, *, asking: bool = False) -> Workspace:
-        """Return a copy without the recollection; with ``asking``, it records the questions asked of it."""
+    def snapshot(self, *, recording: bool = False) -> Workspace:
+        """Return a copy without the recollection; with ``recording``, it records the questions asked of it."""
         space = Workspace(self.modules)
         space.edited = dict(self.edited)
-        space._asked = {} if asking else None
+        space._answers = {} if recording else None
         return space
 
     @property
-    def asked(self) -> tuple[Asked, ...]:
+    def answers(self) -> tuple[AnsweredQuestion, ...]:
         """The recorded questions and answers, in order."""
-        return tuple((self._asked or {}).items())
+        return tuple((self._answers or {}).items())
 
     def get(self, file: str) -> cst.Module | None:
         """Return the file's syntax tree with the edits so far."""
@@ -136,9 +136,9 @@ class Workspace:
         """Add an edit to a file; ``what`` identifies the edit for the file's label."""
         label = ""
         if self.recollection is not None:
-            said = repr((self._label(file), *what)).encode()
-            label = f"+{hashlib.blake2b(said, digest_size=16).hexdigest()}"
-        self.edited[file] = Edited(rewrite, label, self.edited.get(file), verbatim)
+            parts = repr((self._label(file), *what)).encode()
+            label = f"+{hashlib.blake2b(parts, digest_size=16).hexdigest()}"
+        self.edited[file] = EditedFile(rewrite, label, self.edited.get(file), verbatim)
 
     def put(self, file: str, module: cst.Module) -> None:
         """Replace a file by a module."""
@@ -148,24 +148,24 @@ class Workspace:
         return self.edited[file].label if file in self.edited else self.modules.label(file)
 
     def _note(self, *question: str) -> None:
-        if self._asked is not None and question not in self._asked:
-            self._asked[question] = self.answer(question)
+        if self._answers is not None and question not in self._answers:
+            self._answers[question] = self.answer(question)
 
     def answer(self, question: Question) -> str:
         """Return this tree's answer to a recorded question."""
-        kind, *about = question
+        kind, *key = question
         if kind == _TEXT:
-            return self._label(about[0])
+            return self._label(key[0])
         if kind == _SOURCE:
-            return self.modules.label(about[0])
+            return self.modules.label(key[0])
         if kind == _MENTIONS:
-            return "mentioned" if self.modules.mentions(about[0], about[1]) else ""
+            return "mentioned" if self.modules.mentions(key[0], key[1]) else ""
         if kind == _HOMES:
-            return "\0".join(self.modules.homes(about[0], about[1]))
+            return "\0".join(self.modules.homes(key[0], key[1]))
         if kind == _DEFINING:
-            return "\0".join(self.modules.defining(about[0]))
-        names = about.index("")
-        return "provided" if self._is_provided(about[:names], about[names + 1 :]) else ""
+            return "\0".join(self.modules.defining(key[0]))
+        names = key.index("")
+        return "provided" if self._is_provided(key[:names], key[names + 1 :]) else ""
 
     def _source(self, file: str) -> bytes | None:
         self._note(_SOURCE, file)
@@ -285,7 +285,7 @@ class Workspace:
         nodes = [place.scope.node for place in self._resolve(file, owner)]
         return [base for node in nodes if isinstance(node, cst.ClassDef) for base in base_names(node)]
 
-    def at_home(self, need: Import) -> Import | None:
+    def from_defining_file(self, need: Import) -> Import | None:
         """Return an import from the file in which the tree defines its names, or None if that is not one file."""
         files = files_of(need.source)
         if not files or self._provides(files, need.taken):
@@ -317,12 +317,12 @@ class Workspace:
         """
         if self.recollection is None:
             return self._holds(fact)
-        about = about_of(fact)
-        found = self.recollection.find(about, self.answer)
+        key = key_of(fact)
+        found = self.recollection.find(key, self.answer)
         if found is None:
-            asking = self.snapshot(asking=True)
-            found = Found(state="holds" if asking._holds(fact) else "")
-            self.recollection.keep(about, asking.asked, found)
+            recording = self.snapshot(recording=True)
+            found = ExaminationResult(state="holds" if recording._holds(fact) else "")
+            self.recollection.record(key, recording.answers, found)
         return bool(found.state)
 
     def _holds(self, fact: Fact) -> bool:

@@ -11,6 +11,7 @@ import tokenize
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from patchkit.lines import split_lines
 from patchkit.plan.marks import SIGN
 from patchkit.plan.status import FileChange, State
 
@@ -25,7 +26,7 @@ _BASE = re.compile(rb"\|\|\|\|\|\|\| expected\s*\Z")
 _END = re.compile(rb">>>>>>> wanted \(patchkit (\S+) (\S+), \S+\)\s*\Z")
 
 
-class HalfError(ValueError):
+class IncompleteMarkersError(ValueError):
     """A conflict lacks some of its markers; ``line`` is the line of a marker that is left."""
 
     def __init__(self, line: int) -> None:
@@ -67,11 +68,11 @@ def with_markers(plan: Plan) -> Plan:
         text = planned.read(file) or b""
         known = changes.get(file, FileChange(file, text, text, ()))
         patches = tuple(dict.fromkeys((*known.patches, *(conflict.patch for conflict in inside))))
-        changes[file] = replace(known, after=_marked(text, inside), patches=patches)
+        changes[file] = replace(known, after=_text_with_markers(text, inside), patches=patches)
     return replace(plan, changes=tuple(changes.values()))
 
 
-def _marked(text: bytes, conflicts: Sequence[Conflict]) -> bytes:
+def _text_with_markers(text: bytes, conflicts: Sequence[Conflict]) -> bytes:
     lines = text.splitlines(keepends=True)
     newline = newline_of(text)
     encoding = encoding_of(text)
@@ -90,8 +91,8 @@ def _marked(text: bytes, conflicts: Sequence[Conflict]) -> bytes:
         indent = indent_of(lines[start]) if start < len(lines) else b""
 
         def written(code: str, indent: bytes = indent) -> list[bytes]:
-            said = (line.encode(encoding, "backslashreplace") for line in code.splitlines())
-            return [(indent + line if line else line) + newline for line in said]
+            encoded = (line.encode(encoding, "backslashreplace") for line in split_lines(code))
+            return [(indent + line if line else line) + newline for line in encoded]
 
         lines[start:end] = [
             *_line(f"<<<<<<< found ({name})", newline),
@@ -125,7 +126,7 @@ def indent_of(line: bytes) -> bytes:
 
 
 def blocks_in(text: bytes) -> tuple[Block, ...]:
-    """Return the conflicts in a text. Raise HalfError if one lacks some of its markers."""
+    """Return the conflicts in a text. Raise IncompleteMarkersError if one lacks some of its markers."""
     if b"(patchkit " not in text:
         return ()
     blocks: list[Block] = []
@@ -134,7 +135,7 @@ def blocks_in(text: bytes) -> tuple[Block, ...]:
     for number, line in enumerate(text.splitlines()):
         start, end = _START.match(line), _END.match(line)
         if (start and opened) or (end and (opened is None or found is None or end.groups() != opened[1:])):
-            raise HalfError(number + 1)
+            raise IncompleteMarkersError(number + 1)
         if start:
             opened, found = (number, start[1], start[2]), None
         elif opened and found is None and _BASE.match(line):
@@ -143,11 +144,11 @@ def blocks_in(text: bytes) -> tuple[Block, ...]:
             blocks.append(Block(opened[1].decode(), opened[2].decode(), opened[0], number + 1, found))
             opened = None
     if opened:
-        raise HalfError(opened[0] + 1)
+        raise IncompleteMarkersError(opened[0] + 1)
     return tuple(blocks)
 
 
-def as_found(text: bytes, blocks: Sequence[Block] | None = None) -> bytes:
+def without_markers(text: bytes, blocks: Sequence[Block] | None = None) -> bytes:
     """Return a text in which its conflicts, or only ``blocks``, are replaced by the found code."""
     lines = text.splitlines(keepends=True)
     for block in reversed(blocks_in(text) if blocks is None else blocks):
@@ -155,13 +156,13 @@ def as_found(text: bytes, blocks: Sequence[Block] | None = None) -> bytes:
     return b"".join(lines)
 
 
-def without_same(was: bytes, stands: bytes) -> tuple[bytes, bytes]:
+def without_equal_conflicts(old: bytes, current: bytes) -> tuple[bytes, bytes]:
     """Return two texts without their conflicts if both have the same ones, otherwise unchanged."""
     try:
-        same = _contents(was) == _contents(stands)
-    except HalfError:
-        return was, stands
-    return (as_found(was), as_found(stands)) if same else (was, stands)
+        same = _contents(old) == _contents(current)
+    except IncompleteMarkersError:
+        return old, current
+    return (without_markers(old), without_markers(current)) if same else (old, current)
 
 
 def _contents(text: bytes) -> list[tuple[bytes, ...]]:

@@ -61,22 +61,24 @@ class Planner:
         ids: Sequence[str] = (),
         *,
         only: bool = False,
-        closely: bool = False,
+        closest_shape: bool = False,
         certain: bool = False,
         contents: Contents | None = None,
         without: frozenset[str] = frozenset(),
     ) -> Plan:
         """Return what applying ``ids`` (default: the default patches) with their requirements would do.
 
-        Conflicts are states, not errors. ``only``, ``closely`` and ``certain`` are those of ``PatchSet.select`` and
-        ``make_plan``; the patches in ``without`` are not planned. Raise UsageError for an unknown patch, and
+        Conflicts are states, not errors. ``only``, ``closest_shape`` and ``certain`` are those of ``PatchSet.select``
+        and ``make_plan``; the patches in ``without`` are not planned. Raise UsageError for an unknown patch, and
         ConflictError if patched code in the tree imports the runtime from elsewhere, or a vendored one that is missing.
         """
         chosen = [patch for patch in self._patches.select(ids, only=only) if patch.id not in without]
         there = OverlayTree(self._tree, contents) if contents else self._tree
-        return _made(there, chosen, vendored=self._vendored(), closely=closely, certain=certain)
+        return _plan_on(
+            there, chosen, vendored=self._vendored(), closest_shape=closest_shape, certain=certain
+        )
 
-    def together(self, plan: Plan, origin: Origin | None) -> Plan:
+    def combined_plan(self, plan: Plan, origin: Origin | None) -> Plan:
         """Return a plan that gives the files that the tree's and the plan's patches together make of ``origin``.
 
         Return ``plan`` itself if there is no origin, if a patch that is not left out conflicts, if an edit was resolved
@@ -85,11 +87,11 @@ class Planner:
         if origin is None or plan.by_hand:
             return plan
         try:
-            return self._together(plan, origin)
+            return self._combined_plan(plan, origin)
         except (TreeError, UsageError):
             return plan
 
-    def exactly(self, ids: Sequence[str], contents: Contents) -> Plan:
+    def plan_exactly(self, ids: Sequence[str], contents: Contents) -> Plan:
         """Return the plan of exactly these patches for the given contents. Raise UsageError if one is not loaded.
 
         Of a conflicting patch, the edits with unambiguous sites are planned, as they were when markers were written.
@@ -101,11 +103,11 @@ class Planner:
                 advice="if it came from a folder of patches, name that folder with --patches DIR",
             )
         vendored = any(file.startswith(f"{vendor.FOLDER}/") for file in contents)
-        return _made(OverlayTree(self._tree, contents), self._named(ids), vendored=vendored, certain=True)
+        return _plan_on(OverlayTree(self._tree, contents), self._named(ids), vendored=vendored, certain=True)
 
     def replay(self, contents: Contents, ids: Sequence[str]) -> Contents:
         """Return the contents after exactly these patches. Raise UsageError if one is not loaded."""
-        return _after(contents, self.exactly(ids, contents))
+        return _contents_after(contents, self.plan_exactly(ids, contents))
 
     def present(self, contents: Contents, ids: Sequence[str]) -> frozenset[tuple[str, str]]:
         """Return the edits in place, as patch id and edit name, of those of these patches that are loaded."""
@@ -121,7 +123,7 @@ class Planner:
         from patchkit.plan.build import inspect  # libcst is slow to import.
 
         there = OverlayTree(self._tree, contents) if contents else self._tree
-        return inspect(there, vendor.pointed(patches) if vendor.is_vendored(there) else patches)
+        return inspect(there, vendor.with_vendored_imports(patches) if vendor.is_vendored(there) else patches)
 
     def tree_status(self, contents: Contents | None = None) -> TreeStatus:
         """Return the cached result of ``cache.tree_status`` for all patches."""
@@ -138,7 +140,7 @@ class Planner:
         vendor.require_one_runtime(self._tree, files, vendored=vendored)
         return vendored
 
-    def _together(self, plan: Plan, origin: Origin) -> Plan:
+    def _combined_plan(self, plan: Plan, origin: Origin) -> Plan:
         made = {status.patch.id for status in plan.made}
         ids = tuple(
             s.patch.id
@@ -147,34 +149,44 @@ class Planner:
         )
         if not ids or any(s.state is State.CONFLICT and s.patch.id not in plan.left for s in plan.patches):
             return plan
-        stands = {file: self._tree.read(file) for file in origin.contents}
+        current = {file: self._tree.read(file) for file in origin.contents}
         # The plan's order comes first, so that the result is the same in a clone without history.
         planned = {c.file: origin.contents.get(c.file, c.before) for c in plan.changes}
         originals = planned | {**origin.contents}
-        together = self.exactly((*origin.patches, *ids), originals)
-        known = {status.patch.id: status for status in together.patches}
+        combined = self.plan_exactly((*origin.patches, *ids), originals)
+        known = {status.patch.id: status for status in combined.patches}
         fresh = {name for name in ids if name in known and known[name].state in _MADE and name not in made}
-        after = _after(originals, together)
+        after = _contents_after(originals, combined)
         noted = origin.makers | _makers(plan)
-        if not fresh and _makers(together) <= noted and after == _after(originals | stands, plan):
+        if not fresh and _makers(combined) <= noted and after == _contents_after(originals | current, plan):
             return plan
-        if any(status.state is State.CONFLICT for status in together.patches) or stands != {
-            file: text for file, text in self.replay(originals, origin.patches).items() if file in stands
+        if any(status.state is State.CONFLICT for status in combined.patches) or current != {
+            file: text for file, text in self.replay(originals, origin.patches).items() if file in current
         }:
             return plan
         patches = tuple(known[s.patch.id] if s.patch.id in fresh else s for s in plan.patches)
-        return replace(plan, patches=patches, changes=_changes(originals | stands, together, after, {*ids}))
+        return replace(plan, patches=patches, changes=_changes(originals | current, combined, after, {*ids}))
 
 
-def _made(
-    tree: Tree, patches: Sequence[Patch], *, vendored: bool, closely: bool = False, certain: bool = False
+def _plan_on(
+    tree: Tree,
+    patches: Sequence[Patch],
+    *,
+    vendored: bool,
+    closest_shape: bool = False,
+    certain: bool = False,
 ) -> Plan:
     # libcst is slow to import, and most reverts only restore recorded bytes.
     from patchkit.plan.build import make_plan
 
     if not vendored:
-        return make_plan(tree, patches, closely=closely, certain=certain)
-    plan = make_plan(vendor.laid_over(tree), vendor.pointed(patches), closely=closely, certain=certain)
+        return make_plan(tree, patches, closest_shape=closest_shape, certain=certain)
+    plan = make_plan(
+        vendor.with_runtime_files(tree),
+        vendor.with_vendored_imports(patches),
+        closest_shape=closest_shape,
+        certain=certain,
+    )
     return vendor.with_runtime(tree, plan)
 
 
@@ -182,14 +194,14 @@ def _makers(plan: Plan) -> frozenset[tuple[str, str]]:
     return frozenset((change.file, name) for change in plan.changes for name in change.patches)
 
 
-def _after(contents: Contents, plan: Plan) -> dict[str, bytes | None]:
+def _contents_after(contents: Contents, plan: Plan) -> dict[str, bytes | None]:
     return {**contents, **{change.file: change.after for change in plan.changes}}
 
 
-def _changes(stands: Contents, together: Plan, after: Contents, ids: set[str]) -> tuple[FileChange, ...]:
+def _changes(current: Contents, combined: Plan, after: Contents, ids: set[str]) -> tuple[FileChange, ...]:
     """Return the changes to the files, including unchanged files for which a new patch has to be recorded."""
-    makers = {change.file: change.patches for change in together.changes}
-    files = {file: stands.get(file) for file in after}
+    makers = {change.file: change.patches for change in combined.changes}
+    files = {file: current.get(file) for file in after}
     return tuple(
         FileChange(file, before, after[file], makers.get(file, ()))
         for file, before in files.items()

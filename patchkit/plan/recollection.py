@@ -15,44 +15,44 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-Told = TypeVar("Told")
+Result = TypeVar("Result")
 Question = tuple[str, ...]
 """A kind of question and its arguments."""
-Asked = tuple[Question, str]
+AnsweredQuestion = tuple[Question, str]
 """A question and its answer; the answer is empty for something that does not exist."""
 
 
 @dataclass(slots=True)
-class Decisions(Generic[Told]):
+class Decisions(Generic[Result]):
     """A decision tree: a question, a subtree for each answer, and a result at each leaf."""
 
     question: Question | None = None
-    after: dict[str, Decisions[Told]] = field(default_factory=dict)
-    result: Told | None = None
+    after: dict[str, Decisions[Result]] = field(default_factory=dict)
+    result: Result | None = None
 
-    def add(self, asked: Sequence[Asked], result: Told) -> None:
+    def add(self, answers: Sequence[AnsweredQuestion], result: Result) -> None:
         """Add the result of these questions and answers, unless it contradicts the tree.
 
         Only a memory that is damaged or written by other code contradicts it.
         """
         place = self
-        for question, said in asked:
+        for question, answer in answers:
             if place.question not in (None, question) or place.result is not None:
                 return
             place.question = question
-            place = place.after.setdefault(said, Decisions())
+            place = place.after.setdefault(answer, Decisions())
         if place.question is None:
             place.result = result
 
-    def find(self, answer: Callable[[Question], str]) -> Told | None:
+    def find(self, answer: Callable[[Question], str]) -> Result | None:
         """Return the result for these answers, or None if it is unknown."""
-        place: Decisions[Told] | None = self
+        place: Decisions[Result] | None = self
         while place is not None and place.question is not None:
             place = place.after.get(answer(place.question))
         return place.result if place is not None else None
 
 
-class Found(msgspec.Struct, frozen=True):
+class ExaminationResult(msgspec.Struct, frozen=True):
     """The result for an edit: its file, scope and state, the imports that it adds, and the reason of a conflict.
 
     ``reason`` is None if it was never computed. For a fact only ``state`` is set, empty if the fact is false.
@@ -61,43 +61,45 @@ class Found(msgspec.Struct, frozen=True):
     file: str = ""
     scope: str = ""
     state: str = ""
-    brings: tuple[str, ...] = ()
+    added_imports: tuple[str, ...] = ()
     reason: str | None = None
 
 
-class RecalledResult(msgspec.Struct, frozen=True):
+class RememberedResult(msgspec.Struct, frozen=True):
     """One result to remember: the digest of its edit or fact, the questions and answers, and the result."""
 
-    about: str
-    asked: tuple[Asked, ...]
-    found: Found
+    key: str
+    answers: tuple[AnsweredQuestion, ...]
+    result: ExaminationResult
 
 
 class Recollection:
     """The results for edits and facts in all trees seen so far."""
 
-    def __init__(self, known: Iterable[RecalledResult] = ()) -> None:
-        self._about: dict[str, Decisions[Found]] = {}
-        self._fresh: dict[tuple[str, tuple[Asked, ...]], Found] = {}
+    def __init__(self, known: Iterable[RememberedResult] = ()) -> None:
+        self._decisions: dict[str, Decisions[ExaminationResult]] = {}
+        self._fresh: dict[tuple[str, tuple[AnsweredQuestion, ...]], ExaminationResult] = {}
         for each in known:
-            self.learn(each)
+            self.load(each)
 
-    def learn(self, each: RecalledResult) -> None:
+    def load(self, known: RememberedResult) -> None:
         """Add a result from elsewhere; it does not count as fresh."""
-        self._about.setdefault(each.about, Decisions()).add(each.asked, each.found)
+        self._decisions.setdefault(known.key, Decisions()).add(known.answers, known.result)
 
-    def keep(self, about: str, asked: tuple[Asked, ...], found: Found) -> None:
+    def record(self, key: str, answers: tuple[AnsweredQuestion, ...], result: ExaminationResult) -> None:
         """Add a result."""
-        self._about.setdefault(about, Decisions()).add(asked, found)
-        self._fresh[about, asked] = found
+        self._decisions.setdefault(key, Decisions()).add(answers, result)
+        self._fresh[key, answers] = result
 
-    def find(self, about: str, answer: Callable[[Question], str]) -> Found | None:
+    def find(self, key: str, answer: Callable[[Question], str]) -> ExaminationResult | None:
         """Return the result for the same answers, or None if it is unknown."""
-        decisions = self._about.get(about)
+        decisions = self._decisions.get(key)
         return None if decisions is None else decisions.find(answer)
 
-    def fresh(self) -> tuple[RecalledResult, ...]:
-        """Return the results that ``keep`` added since the last call."""
-        found = tuple(RecalledResult(about, asked, answer) for (about, asked), answer in self._fresh.items())
+    def fresh(self) -> tuple[RememberedResult, ...]:
+        """Return the results that ``record`` added since the last call."""
+        results = tuple(
+            RememberedResult(key, answers, result) for (key, answers), result in self._fresh.items()
+        )
         self._fresh.clear()
-        return found
+        return results

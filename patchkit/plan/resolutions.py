@@ -40,7 +40,7 @@ class Resolution(msgspec.Struct, frozen=True):
     found: str = ""
 
 
-Known = Callable[[str], Resolution | None]
+ResolutionLookup = Callable[[str], Resolution | None]
 """A function that returns the resolution with a given key, or None."""
 
 
@@ -67,7 +67,7 @@ def resolution(
     except UnicodeDecodeError:
         return None
     if name and conflict.found.strip():
-        name = name if _meaning(conflict.found) != _meaning("\n".join(lines)) else ""
+        name = name if _normalized(conflict.found) != _normalized("\n".join(lines)) else ""
     if not name:
         return None
     indent = indent_of(next((line for line in lines if line.strip()), "").encode()).decode()
@@ -75,17 +75,19 @@ def resolution(
     return name, Resolution(conflict.patch, conflict.edit, indent, "\n".join(lines), conflict.found)
 
 
-def dropped(found: bytes, expected: Iterable[str], text: bytes, files: tuple[bytes, bytes]) -> list[str]:
+def dropped_names(
+    found: bytes, expected: Iterable[str], text: bytes, files: tuple[bytes, bytes]
+) -> list[str]:
     """Return the names that the found lines call or access, no pattern expects, and the new lines lack.
 
     ``files`` are the whole file before and after; names that moved elsewhere in it are not returned.
     """
     before, after = (Counter(re.findall(r"\w+", file.decode(errors="replace"))) for file in files)
     known = set(re.findall(r"\w+", f"{' '.join(expected)} {text.decode(errors='replace')}"))
-    return sorted(name for name in _asked(found) - known if after[name] < before[name])
+    return sorted(name for name in _accessed_names(found) - known if after[name] < before[name])
 
 
-def _asked(code: bytes) -> set[str]:
+def _accessed_names(code: bytes) -> set[str]:
     """Return the names of the attributes and called functions in some lines, none if the lines do not parse."""
     try:
         nodes = list(ast.walk(ast.parse(textwrap.dedent(code.decode(errors="replace")))))
@@ -97,7 +99,9 @@ def _asked(code: bytes) -> set[str]:
     return called | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
 
 
-def recalled(tree: Tree, conflicts: Iterable[Conflict], known: Known) -> dict[str, RecalledFile]:
+def recall_resolutions(
+    tree: Tree, conflicts: Iterable[Conflict], known: ResolutionLookup
+) -> dict[str, RecalledFile]:
     """Return the files of ``tree`` with recorded resolutions in place of their conflicts."""
     found: dict[str, RecalledFile] = {}
     top: dict[str, int] = {}
@@ -138,7 +142,7 @@ def _pending(status: PatchStatus, made: Collection[tuple[str, str]]) -> PatchSta
     return replace(status, state=state, edits=edits)
 
 
-def _recall(conflict: Conflict, source: bytes, text: bytes, known: Known) -> bytes | None:
+def _recall(conflict: Conflict, source: bytes, text: bytes, known: ResolutionLookup) -> bytes | None:
     """Return ``text``, which equals ``source`` up to the conflict, with the recorded resolution, or None."""
     name = _name(conflict, source)
     found = known(name) if name else None
@@ -175,8 +179,13 @@ def _name(conflict: Conflict, source: bytes) -> str:
     code = conflict.found if conflict.found.strip() else _scope(conflict, source)
     if not conflict.line or not code:
         return ""
-    said = (conflict.patch, conflict.edit, conflict.site if code != conflict.found else "", _meaning(code))
-    return hashlib.sha256("\0".join(said).encode(errors="surrogateescape")).hexdigest()
+    parts = (
+        conflict.patch,
+        conflict.edit,
+        conflict.site if code != conflict.found else "",
+        _normalized(code),
+    )
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()
 
 
 def _scope(conflict: Conflict, source: bytes) -> str:
@@ -184,7 +193,7 @@ def _scope(conflict: Conflict, source: bytes) -> str:
     return syntax.code_of(scopes[0].node) if len(scopes) == 1 else ""
 
 
-def _meaning(code: str) -> str:
+def _normalized(code: str) -> str:
     """Return code in a form that does not depend on comments, layout or indentation."""
     text = textwrap.dedent(code)
     try:

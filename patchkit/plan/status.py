@@ -50,10 +50,14 @@ class PatchStatus:
 
 @dataclass(frozen=True)
 class TreeStatus:
-    """Each patch's status on a tree, and the ids of unknown patches that the tree's comments name."""
+    """Each patch's status on a tree, and the ids of unknown patches that the tree's comments name.
+
+    ``unfinished`` are the edits, as patch id and edit name, of which the tree has conflict markers.
+    """
 
     patches: tuple[PatchStatus, ...]
     unknown: tuple[str, ...]
+    unfinished: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

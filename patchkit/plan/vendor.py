@@ -101,7 +101,7 @@ def _importing(tree: Tree, files: Sequence[str], runtime: re.Pattern[str]) -> tu
     return None
 
 
-def pointed(patches: Sequence[Patch]) -> tuple[Patch, ...]:
+def with_vendored_imports(patches: Sequence[Patch]) -> tuple[Patch, ...]:
     """Return the patches with their runtime imports changed to the vendored runtime."""
     return tuple(
         msgspec.structs.replace(
@@ -121,13 +121,13 @@ def pointed(patches: Sequence[Patch]) -> tuple[Patch, ...]:
     )
 
 
-def laid_over(tree: Tree) -> OverlayTree:
+def with_runtime_files(tree: Tree) -> OverlayTree:
     """Return the tree with the runtime's files added."""
     return OverlayTree(tree, runtime_files())
 
 
 def with_runtime(tree: Tree, plan: Plan) -> Plan:
-    """Return a plan that was made on ``laid_over(tree)``, with the runtime's files added to its changes."""
+    """Return a plan that was made on ``with_runtime_files(tree)``, with the runtime's files added to its changes."""
     users = [status.patch.id for status in plan.made if _imports_runtime(status.patch)]
     return replace(plan, tree=tree, changes=(*_copies(tree, users), *plan.changes))
 

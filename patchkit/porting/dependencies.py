@@ -19,8 +19,8 @@ from patchkit.tree.index import index_module, last_name
 from patchkit.tree.nodes import walk
 from patchkit.tree.sglang import SERVING, files_of, imported_from, package_of
 from patchkit.tree.tree import OverlayTree
-from patchkit.verify.attributes import anyone_sets
-from patchkit.verify.check import broken
+from patchkit.verify.attributes import any_file_sets
+from patchkit.verify.check import violation
 from patchkit.verify.checks import imports, reads, signatures
 
 if TYPE_CHECKING:
@@ -237,8 +237,8 @@ class _Uses:
             return False
         is_named = owner == definition.owner if receiver == "self" else _is_like(receiver, definition.owner)
         if lacking.is_removed or definition.name in _COMMON:
-            return is_named and not anyone_sets(self._sources, definition.name)
-        return is_named or (receiver != "self" and not anyone_sets(self._sources, definition.name))
+            return is_named and not any_file_sets(self._sources, definition.name)
+        return is_named or (receiver != "self" and not any_file_sets(self._sources, definition.name))
 
     def _passes(self, lacking: _MissingDefinition, node: ast.Call, lines: Container[int]) -> bool:
         """Return whether a call passes the parameter, by name in one of the lines, or by position."""
@@ -268,7 +268,7 @@ def _finding(
         message = f"{definition.label} is not in {lacking.file}, since the edit that adds it was not made"
         remedy = f"make that edit of {lacking.file} by hand, or remove this use"
     expression = ast.unparse(node.func if isinstance(node, ast.Call) else node)
-    return broken(
+    return violation(
         _RULES[definition.kind], file, node.lineno, message, remedy, function=function, expression=expression
     )
 

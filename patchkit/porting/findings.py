@@ -15,7 +15,7 @@ from patchkit.porting.tokens import words
 from patchkit.tree.index import Program
 from patchkit.tree.sglang import SERVING, serves
 from patchkit.tree.tree import OverlayTree
-from patchkit.verify.check import broken
+from patchkit.verify.check import violation
 from patchkit.verify.checks import imports, reads, signatures
 from patchkit.verify.runtime import Runtime
 from patchkit.verify.subject import Criteria, Subject
@@ -62,7 +62,7 @@ def findings_of(tree: Tree, contents: Mapping[str, bytes | None], in_place: InPl
 
 def _undefined(tree: Tree, contents: Mapping[str, bytes | None], files: Sequence[str]) -> list[Finding]:
     return [
-        broken(
+        violation(
             reads.NAME, file, line, f"`{name}` is not defined", "define it, or remove the code that uses it"
         )
         for file in files

@@ -141,7 +141,7 @@ def _groups(left: Sequence[PatchStatus]) -> Iterator[list[PatchStatus]]:
 def _write(there: LinkedWorktree, planner: Planner, name: str, digest: str, *, again: bool) -> set[str]:
     """Write one patch to the linked worktree and return the changed files. Raise ConflictError if it conflicts."""
     # The plan depends on the patches committed before.
-    planned = planner.together(planner.plan((name,), only=True), origin(there.tree, planner))
+    planned = planner.combined_plan(planner.plan((name,), only=True), origin(there.tree, planner))
     status = next(status for status in planned.patches if status.patch.id == name)
     if status.state is State.CONFLICT:
         raise ConflictError(

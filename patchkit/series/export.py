@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from patchkit.plan.status import Stage
-    from patchkit.tree.git import GitTree
+    from patchkit.tree.objects import GitTree
 
 
 def export(tree: GitTree, stages: Sequence[Stage], folder: Path, prefix: str = "") -> tuple[Path, ...]:

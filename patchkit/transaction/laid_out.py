@@ -10,7 +10,7 @@ from patchkit.transaction.folder import Folder
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from patchkit.tree.git import GitTree
+    from patchkit.tree.objects import GitTree
 
 
 def lay_out(tree: GitTree, package: Path, suffix: str = "") -> None:

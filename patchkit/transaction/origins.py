@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.plan import vendor
-from patchkit.plan.markers import without_same
+from patchkit.plan.markers import without_equal_conflicts
 from patchkit.plan.marks import SIGN, signers
 from patchkit.plan.planner import Origin
 from patchkit.plan.status import State
@@ -245,7 +245,7 @@ class Origins:
         originals = {**before, **before_patches(self._tree, checkout, sites.difference(before))}
         if vendor.is_vendored(self._tree):
             originals |= dict.fromkeys(self._tree.files(vendor.FOLDER, ""))
-        planned = self._planner.exactly([status.patch.id for status in ours], originals)
+        planned = self._planner.plan_exactly([status.patch.id for status in ours], originals)
         # An edit that is in the code but conflicts in the original was made by a person.
         written = _edits(ours, {State.APPLIED, State.UPSTREAM}) & _edits(planned.patches, {State.CONFLICT})
         marked = self._marked(checkout)
@@ -266,7 +266,7 @@ class Origins:
         found: dict[str, tuple[bytes, frozenset[str]]] = {}
         for file, blocks in unfinished(self._tree).items():
             stands = self._tree.read(file) or b""
-            _, without = without_same(checkout.at("HEAD", file) or b"", stands)
+            _, without = without_equal_conflicts(checkout.at("HEAD", file) or b"", stands)
             if without != stands:
                 found[file] = without, frozenset(block.patch for block in blocks)
         return found

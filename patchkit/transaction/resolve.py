@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from patchkit.errors import ConflictError, TreeError
-from patchkit.plan.markers import HalfError, as_found, blocks_in, indent_of, newline_of
+from patchkit.plan.markers import IncompleteMarkersError, blocks_in, indent_of, newline_of, without_markers
 from patchkit.transaction.current import current_record
 from patchkit.transaction.ledger import AppliedEdit, AppliedFile, AppliedPatch, Record
 from patchkit.transaction.merge import merge
@@ -183,7 +183,7 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
                 if block is None or bounds is None:
                     continue
                 back = _lines(marked)[block.start + 1 : block.start + 1 + block.found]
-                left = as_found(marked, [block])
+                left = without_markers(marked, [block])
                 text = _replaced(stands, [_Hunk(*bounds, tuple(back))])
                 files = {**layer.files, file: AppliedFile(known.original, digest_of(left), known.patches)}
                 if not blocks_in(left) and not layer.made(file):
@@ -201,7 +201,7 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
             block = next((b for b in blocks if (b.patch, b.edit) == (patch, edit)), None)
             if block is not None:
                 stands = tree.read(file) or b""
-                changes = check_targets(tree, {file: (stands, as_found(stands, [block]))})
+                changes = check_targets(tree, {file: (stands, without_markers(stands, [block]))})
                 write_all(tree, store, changes, before=ledger, after=ledger)
                 return file
     raise ConflictError(
@@ -290,8 +290,8 @@ def _made(
 
 def _holds(edit: _Edit, text: bytes) -> bool:
     try:
-        return edit.holds is not None and edit.holds(edit.status.file, as_found(text))
-    except HalfError:
+        return edit.holds is not None and edit.holds(edit.status.file, without_markers(text))
+    except IncompleteMarkersError:
         return False
 
 

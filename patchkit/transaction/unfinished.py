@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 from patchkit.patchset.patch import Patch
-from patchkit.plan.markers import Block, HalfError, as_found, blocks_in
+from patchkit.plan.markers import Block, IncompleteMarkersError, blocks_in, without_markers
 from patchkit.plan.status import EditStatus, PatchStatus, State
 from patchkit.transaction.store import Store
 from patchkit.tree.sglang import SERVING
@@ -29,7 +29,7 @@ def unfinished(tree: CheckoutTree) -> Mapping[str, tuple[Block, ...]]:
     for file in sorted(files):
         try:
             blocks = blocks_in(tree.read(file) or b"")
-        except HalfError as error:
+        except IncompleteMarkersError as error:
             raise TreeError(
                 "some of the conflict's markers are missing",
                 where=f"{file}:{error.line}",
@@ -62,7 +62,9 @@ def advice(block: Block) -> str:
 
 def before_markers(tree: CheckoutTree) -> dict[str, bytes | None]:
     """Return the files that contain conflict markers, with the code from before them."""
-    return {file: as_found(tree.read(file) or b"", blocks) for file, blocks in unfinished(tree).items()}
+    return {
+        file: without_markers(tree.read(file) or b"", blocks) for file, blocks in unfinished(tree).items()
+    }
 
 
 def with_conflicts(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from patchkit import collector
 from patchkit.errors import ConflictError, PatchkitError
-from patchkit.plan.markers import blocks_in, without_same
+from patchkit.plan.markers import blocks_in, without_equal_conflicts
 from patchkit.plan.marks import SIGN, signers
 from patchkit.plan.status import noted_in
 from patchkit.transaction.exact import merged_exactly
@@ -265,7 +265,7 @@ def _merged(
 
 def _without_conflicts(file: str, was: bytes, stands: bytes) -> tuple[bytes, bytes]:
     """Return both without conflict markers. Raise ConflictError if the code between some was edited."""
-    was, stands = without_same(was, stands)
+    was, stands = without_equal_conflicts(was, stands)
     for block in blocks_in(was):
         raise StuckError(
             f"the conflict of {block.patch} {block.edit} was edited after apply",
@@ -435,7 +435,7 @@ def _tangled(file: str, gone: frozenset[str], staying: tuple[str, ...]) -> Stuck
 def _taken_out(file: str, together: bytes | None, applied: bytes | None, alone: bytes | None) -> bytes | None:
     """Return ``applied`` without the code of the reverted patches; ``alone`` is what the others make.
 
-    ``applied`` may have the code of ``together`` in another order, if a person edited in between. Raise
+    ``applied`` may have the code of ``combined_plan`` in another order, if a person edited in between. Raise
     ConflictError unless the result has the lines that the others make.
     """
     try:

@@ -22,7 +22,7 @@ from patchkit.tree.sglang import PLACES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from patchkit.tree.git import GitRepository
+    from patchkit.tree.objects import GitRepository
 
 FILE, FOLDER, LINK, OTHER = "file", "folder", "link", "other"
 _LONGEST = 1024

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from patchkit import collector
 from patchkit.errors import TreeError
+from patchkit.lines import decoded_lines
 from patchkit.tree import mirror, sglang
 from patchkit.tree.limits import MAX_BYTES, MAX_DEPTH, require_shallow, require_short
 from patchkit.tree.nodes import statements, walk
@@ -169,8 +170,7 @@ class Module:
     @cached_property
     def lines(self) -> list[str]:
         """The source lines without line endings."""
-        # `str.splitlines` splits at more characters than Python, such as a form feed.
-        return [line.decode("utf-8", "replace") for line in self.text.splitlines()]
+        return decoded_lines(self.text)
 
     def defines_once(self, name: str) -> bool:
         """Return whether exactly one class of that name is at the top level."""

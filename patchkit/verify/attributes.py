@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _PLAIN = frozenset({"ABC", "object", "Protocol", "Generic"})
 
 
-def sets(program: Program, cls: Class, name: str) -> bool:
+def may_set(program: Program, cls: Class, name: str) -> bool:
     """Return whether a class or an ancestor sets an attribute, or has a base outside the tree that may."""
     order = program.mro(cls)
     if any(name in known.methods or name in known.fields or _assigns(known, name) for known in order):
@@ -43,7 +43,7 @@ def _assigns(cls: Class, name: str) -> bool:
     )
 
 
-def anyone_sets(sources: dict[str, bytes], name: str) -> bool:
+def any_file_sets(sources: dict[str, bytes], name: str) -> bool:
     """Return whether any file assigns or defines an attribute of that name."""
     sign = re.compile(rb"\.%s\s*(?::[^=\n]+)?=|def %s\b|^\s+%s\s*:" % ((name.encode(),) * 3), re.MULTILINE)
     return any(name.encode() in text and sign.search(text) for text in sources.values())

@@ -72,7 +72,7 @@ def registered() -> tuple[Check, ...]:
     return tuple(sorted(_CHECKS.values(), key=lambda check: check.order))
 
 
-def broken(
+def violation(
     rule: Rule, file: str, line: int, message: str, remedy: str, *, function: str = "", expression: str = ""
 ) -> Finding:
     """Return the finding that ``file`` breaks ``rule``; ``remedy`` is what to do about it."""

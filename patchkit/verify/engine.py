@@ -48,7 +48,7 @@ def verify(subject: Subject, watch: Callable[[str, int], None] | None = None) ->
         if obstacle and not check.always:
             results.append(Result(check.name, check.title, Outcome.SKIPPED, f"not run: {obstacle}"))
             continue
-        result, stops = _made(check, subject)
+        result, stops = _run(check, subject)
         results.append(result)
         obstacle = obstacle or stops
     try:
@@ -58,32 +58,32 @@ def verify(subject: Subject, watch: Callable[[str, int], None] | None = None) ->
     return Verdict(subject, tuple(results), statuses)
 
 
-def _made(check: Check, subject: Subject) -> tuple[Result, str]:
+def _run(check: Check, subject: Subject) -> tuple[Result, str]:
     started = time.perf_counter()
     found = check.make(subject)
     if found.findings and not check.of_patches:
-        found = _new(check, subject, found)
+        found = _with_only_new(check, subject, found)
     outcome = Outcome.FAILED if found.findings else Outcome.SKIPPED if found.skipped else Outcome.PASSED
     seconds = time.perf_counter() - started
     result = Result(check.name, check.title, outcome, found.summary, found.findings, found.notes, seconds)
     return result, found.obstacle
 
 
-def _new(check: Check, subject: Subject, found: CheckOutcome) -> CheckOutcome:
+def _with_only_new(check: Check, subject: Subject, found: CheckOutcome) -> CheckOutcome:
     """Return the result of a check with findings that the unpatched tree has, too, as notes.
 
     A finding that the patches fixed and a later change reintroduced stays a finding.
     """
-    if subject.before is None or subject.left is None:
+    if subject.before is None or subject.as_written is None:
         return found
-    earlier = Counter(map(_said, check.make(subject.before).findings))
-    if subject.left is not subject:
-        earlier &= Counter(map(_said, check.make(subject.left).findings))
+    earlier = Counter(map(_identity, check.make(subject.before).findings))
+    if subject.as_written is not subject:
+        earlier &= Counter(map(_identity, check.make(subject.as_written).findings))
     new: list[Finding] = []
     notes: list[str] = []
     for finding in found.findings:
-        if earlier[_said(finding)] > 0:
-            earlier[_said(finding)] -= 1
+        if earlier[_identity(finding)] > 0:
+            earlier[_identity(finding)] -= 1
             notes.append(f"predates the patches: {finding.file}:{finding.line} {finding.message}")
         else:
             new.append(finding)
@@ -93,6 +93,6 @@ def _new(check: Check, subject: Subject, found: CheckOutcome) -> CheckOutcome:
 _LINE = re.compile(r"(?<=\.py):\d+\b")
 
 
-def _said(finding: Finding) -> tuple[str, ...]:
+def _identity(finding: Finding) -> tuple[str, ...]:
     # A message may name a line, which edits above it move.
     return (*finding.fingerprint, _LINE.sub("", finding.message))

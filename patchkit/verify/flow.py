@@ -26,7 +26,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)
 _CATCH_ALL = frozenset({"Exception", "BaseException", "suppress"})
 
 
-class Ways(enum.IntEnum):
+class PathShare(enum.IntEnum):
     """On how many of the paths to a place something has happened."""
 
     NONE = 0
@@ -86,7 +86,7 @@ class Place:
                     return True
         return False
 
-    def ways(self, sets: Sets, read: ast.AST | None = None) -> tuple[Ways, ast.If | None]:
+    def path_share(self, sets: Sets, read: ast.AST | None = None) -> tuple[PathShare, ast.If | None]:
         """Return on how many paths to this place something is set, and for SOME the condition that decides.
 
         ``sets`` is called with simple statements, expressions, targets and handlers. Code that follows in a loop
@@ -95,7 +95,7 @@ class Place:
         """
         deciding: ast.If | None = None
         if read is not None and any(map(sets, _done_before(self.parts, read))):
-            return Ways.ALL, None
+            return PathShare.ALL, None
         for step in reversed(self.steps):
             done = step.block if isinstance(step.owner, _LOOPS) else step.block[: step.at]
             others = list(done)
@@ -104,29 +104,29 @@ class Place:
             for statement in reversed(others):
                 if statement is self.statement:
                     continue
-                found = _ways_of(statement, sets)
-                if found is Ways.ALL or (found is Ways.SOME and not isinstance(statement, ast.If)):
-                    return Ways.ALL, None
-                if found is Ways.SOME and isinstance(statement, ast.If):
+                found = _share_of(statement, sets)
+                if found is PathShare.ALL or (found is PathShare.SOME and not isinstance(statement, ast.If)):
+                    return PathShare.ALL, None
+                if found is PathShare.SOME and isinstance(statement, ast.If):
                     deciding = deciding or statement
             if step.owner is not None and any(map(sets, _entered(step))):
-                return Ways.ALL, None
-        return (Ways.NONE if deciding is None else Ways.SOME), deciding
+                return PathShare.ALL, None
+        return (PathShare.NONE if deciding is None else PathShare.SOME), deciding
 
     def depends(self, deciding: ast.If) -> bool:
         """Return whether reaching this place may depend on the test of ``deciding``."""
-        asked = _asked(deciding)
+        tested = _tested_names(deciding)
         at = next(depth for depth, step in enumerate(self.steps) if deciding in step.block)
         for step in self.steps[at + 1 :]:
             tried = isinstance(step.owner, ast.Try) and step.field == "body"
             if not tried and not isinstance(step.owner, (ast.With, ast.AsyncWith)):
                 return True
         for step in self.steps:
-            if isinstance(step.owner, (ast.If, ast.While)) and asked & _names(step.owner.test):
+            if isinstance(step.owner, (ast.If, ast.While)) and tested & _names(step.owner.test):
                 return True
             for statement in step.block[: step.at]:
                 if any(
-                    _leaves(each, asked)
+                    _leaves(each, tested)
                     for each in (statement, *statements(statement))
                     if each is not deciding
                 ):
@@ -152,16 +152,16 @@ def _places(
     lines: Sequence[int] | None,
 ) -> Iterator[Place]:
     for index, statement in enumerate(block):
-        if isinstance(statement, _DEFINITIONS) or not _on(statement, lines):
+        if isinstance(statement, _DEFINITIONS) or not _is_on(statement, lines):
             continue
         steps = (*outer, Step(block, index, *of))
-        if any(_on(part, lines) for part in headers(statement)):
+        if any(_is_on(part, lines) for part in headers(statement)):
             yield Place(function, steps, statement)
         for name, below in blocks(statement):
             yield from _places(function, below, steps, (statement, name), lines)
 
 
-def _on(node: ast.AST, lines: Sequence[int] | None) -> bool:
+def _is_on(node: ast.AST, lines: Sequence[int] | None) -> bool:
     if lines is None:
         return True
     start, end = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0) or 0
@@ -216,33 +216,41 @@ def _entered(step: Step) -> list[ast.AST]:
     return [*headers(owner), *bound_by(owner)] if isinstance(owner, ast.stmt) else []
 
 
-def _ways_of(statement: ast.stmt, sets: Sets) -> Ways:
+def _share_of(statement: ast.stmt, sets: Sets) -> PathShare:
     if any(map(sets, (*headers(statement), *bound_by(statement)))):
-        return Ways.ALL
+        return PathShare.ALL
     if isinstance(statement, ast.If):
-        arms = _arms(statement)
+        branches = _branches(statement)
         # An arm that leaves the function or the iteration does not reach this place.
-        found = [_ways_of_block(arm, sets) for arm in arms if arm and not isinstance(arm[-1], _EXITS)]
-        if max(found, default=Ways.NONE) is Ways.NONE:
-            return Ways.NONE
+        found = [
+            _share_of_block(branch, sets)
+            for branch in branches
+            if branch and not isinstance(branch[-1], _EXITS)
+        ]
+        if max(found, default=PathShare.NONE) is PathShare.NONE:
+            return PathShare.NONE
         # Arms that all set it are assumed to be exhaustive.
-        return Ways.ALL if min(found) is Ways.ALL and (arms[-1] or len(arms) > 2) else Ways.SOME
-    return max((_ways_of_block(below, sets) for _, below in blocks(statement)), default=Ways.NONE)
+        return (
+            PathShare.ALL
+            if min(found) is PathShare.ALL and (branches[-1] or len(branches) > 2)
+            else PathShare.SOME
+        )
+    return max((_share_of_block(below, sets) for _, below in blocks(statement)), default=PathShare.NONE)
 
 
-def _arms(statement: ast.If) -> list[Sequence[ast.stmt]]:
+def _branches(statement: ast.If) -> list[Sequence[ast.stmt]]:
     """Return the blocks of an ``if``, each ``elif`` and ``else``; the last is empty if there is no ``else``."""
     rest = statement.orelse
     if len(rest) == 1 and isinstance(rest[0], ast.If):
-        return [statement.body, *_arms(rest[0])]
+        return [statement.body, *_branches(rest[0])]
     return [statement.body, rest]
 
 
-def _ways_of_block(block: Sequence[ast.stmt], sets: Sets) -> Ways:
-    return max((_ways_of(statement, sets) for statement in block), default=Ways.NONE)
+def _share_of_block(block: Sequence[ast.stmt], sets: Sets) -> PathShare:
+    return max((_share_of(statement, sets) for statement in block), default=PathShare.NONE)
 
 
-def _asked(deciding: ast.If) -> frozenset[str]:
+def _tested_names(deciding: ast.If) -> frozenset[str]:
     tests = [each.test for each in (deciding, *statements(deciding)) if isinstance(each, ast.If)]
     return frozenset[str]().union(*map(_names, tests))
 
@@ -253,9 +261,9 @@ def _names(test: ast.expr) -> frozenset[str]:
     return frozenset(names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}) - {"self"}
 
 
-def _leaves(statement: ast.stmt, asked: frozenset[str]) -> bool:
-    """Return whether a statement may leave the function or the iteration under a test of a name in ``asked``."""
-    if not isinstance(statement, (ast.Assert, ast.If)) or not asked & _names(statement.test):
+def _leaves(statement: ast.stmt, tested: frozenset[str]) -> bool:
+    """Return whether a statement may leave the function or the iteration under a test of a name in ``tested``."""
+    if not isinstance(statement, (ast.Assert, ast.If)) or not tested & _names(statement.test):
         return False
     inner = statements(statement)
     return isinstance(statement, ast.Assert) or any(isinstance(each, _EXITS) for each in inner)

@@ -12,6 +12,7 @@ import jinja2
 
 from patchkit import __version__
 from patchkit.findings.printable import in_page
+from patchkit.lines import decoded_lines
 from patchkit.plan.build import make_plan
 from patchkit.plan.status import State
 from patchkit.tree.git import git
@@ -94,7 +95,7 @@ def _changes(subject: Subject, statuses: Sequence[PatchStatus]) -> dict[str, tup
 
 def _rows(change: FileChange) -> Iterator[_Row | None]:
     """Yield the rows of a side-by-side diff, None between two places of the file."""
-    old, new = ((text or b"").decode(errors="replace").splitlines() for text in (change.before, change.after))
+    old, new = (decoded_lines(text or b"") for text in (change.before, change.after))
     groups = difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_CONTEXT)
     for place, group in enumerate(groups):
         if place:

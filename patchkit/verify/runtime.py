@@ -54,8 +54,8 @@ class Runtime:
             if isinstance(statement, ast.ImportFrom) and statement.module:
                 for alias in statement.names:
                     if (alias.asname or alias.name) == name:
-                        said = "." * statement.level + statement.module
-                        home = self.read(importlib.util.resolve_name(said, self.package))
+                        module = "." * statement.level + statement.module
+                        home = self.read(importlib.util.resolve_name(module, self.package))
                         body = ast.parse(home).body if home is not None else []
                         functions = (item for item in body if isinstance(item, ast.FunctionDef))
                         return next((item for item in functions if item.name == alias.name), None)
@@ -99,7 +99,7 @@ def runtime_of(tree: CheckoutTree) -> Runtime:
 
         return Runtime(str(tree.package), read_inside, VENDORED)
     installed = tree.root.name in {"site-packages", "dist-packages"}
-    paths = _with_links(tree.root) if installed else sys.path
+    paths = _with_linked_folders(tree.root) if installed else sys.path
 
     def read(dotted: str) -> bytes | None:
         search: list[str] | None = list(paths)
@@ -116,7 +116,7 @@ def runtime_of(tree: CheckoutTree) -> Runtime:
     return Runtime(str(tree.root) if installed else sys.prefix, read)
 
 
-def _with_links(site: Path) -> list[str]:
+def _with_linked_folders(site: Path) -> list[str]:
     """Return a site folder and the folders that its ``.pth`` files add, as editable installs do."""
     found = [str(site)]
     for link in sorted(site.glob("*.pth")):

@@ -114,7 +114,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             or package.startswith("_")
         ):
             return None
-        if package not in self.absent and ("." in fullname or not _asked_by(self._own)):
+        if package not in self.absent and ("." in fullname or not _is_imported_by(self._own)):
             return None
         self.absent.add(package)
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
@@ -127,7 +127,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Leave the stand-in empty."""
 
 
-def _asked_by(own: Sequence[str]) -> bool:
+def _is_imported_by(own: Sequence[str]) -> bool:
     """Return whether the tree's own code imports; libraries handle the absence of optional packages."""
     frame = sys._getframe(2)
     while frame.f_back is not None and "importlib" in frame.f_code.co_filename:
@@ -135,15 +135,15 @@ def _asked_by(own: Sequence[str]) -> bool:
     return str(frame.f_globals.get("__name__")).partition(".")[0] in own
 
 
-def _described(error: BaseException, module: str) -> tuple[int, str]:
+def _description(error: BaseException, module: str) -> tuple[int, str]:
     """Return the line of ``module`` in the error's traceback, and the error's first line."""
     frames = traceback.walk_tb(error.__traceback__)
     lines = [line for frame, line in frames if frame.f_globals.get("__name__") == module]
-    said = str(error).strip().splitlines()
-    return lines[-1] if lines else 1, f"{type(error).__name__}: {said[0] if said else ''}"
+    message = str(error).strip().splitlines()
+    return lines[-1] if lines else 1, f"{type(error).__name__}: {message[0] if message else ''}"
 
 
-def _cut_off() -> None:
+def _disable_network() -> None:
     """Disable the network: for the process where the system allows it, and for Python's sockets everywhere."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).unshare(_NEW_NETWORK | (_NEW_USER if os.geteuid() else 0))
@@ -161,7 +161,7 @@ def main() -> None:
     channel = os.dup(int(sys.argv[1]))  # Child processes of the modules do not inherit it.
     os.close(int(sys.argv[1]))
     request = json.load(sys.stdin)
-    _cut_off()
+    _disable_network()
     # Modules install uvloop's policy when they are imported; a stand-in for it is not a policy.
     asyncio.set_event_loop_policy = lambda policy: None
     sys.path.insert(0, request["path"])
@@ -172,7 +172,7 @@ def main() -> None:
         try:
             importlib.import_module(name)
         except BaseException as error:
-            errors[name] = _described(error, name)
+            errors[name] = _description(error, name)
     with open(channel, "w", encoding="utf-8") as answer:
         json.dump({"errors": errors, "absent": sorted(finder.absent)}, answer)
 

@@ -42,33 +42,33 @@ class Criteria:
 
 
 @dataclass(frozen=True)
-class _OtherTree(CheckoutTree):
+class _ChangedTree(CheckoutTree):
     """A tree on disk with replaced contents of some files."""
 
     contents: Mapping[str, bytes | None]
 
     @property
-    def _laid_over(self) -> OverlayTree:
+    def _overlay(self) -> OverlayTree:
         return OverlayTree(CheckoutTree(self.root, self.package), self.contents)
 
     def read(self, file: str) -> bytes | None:
-        return self._laid_over.read(file)
+        return self._overlay.read(file)
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
-        return self._laid_over.files(folder, suffix)
+        return self._overlay.files(folder, suffix)
 
 
 @dataclass(frozen=True)
 class Subject:
     """A tree to verify, with everything that the checks read of it.
 
-    ``later`` is the patched tree if this is the tree before its patches, so that both are checked at the same places.
+    ``patched`` is the patched tree if this is the tree before its patches, so that both are checked at the same places.
     """
 
     tree: CheckoutTree
     patches: tuple[Patch, ...]
     criteria: Criteria
-    later: Subject | None = None
+    patched: Subject | None = None
 
     @cached_property
     def store(self) -> Store:
@@ -164,7 +164,7 @@ class Subject:
         return self._with(self.originals) if self.originals else None
 
     @cached_property
-    def left(self) -> Subject | None:
+    def as_written(self) -> Subject | None:
         """The tree with every patched file as patchkit wrote it; itself if no file was changed since."""
         try:
             applied = self._origins.applied
@@ -178,8 +178,8 @@ class Subject:
 
     def _with(self, contents: Mapping[str, bytes | None]) -> Subject:
         """Return the tree with other contents of some files."""
-        tree = _OtherTree(self.tree.root, self.tree.package, contents)
-        earlier = Subject(tree, self.patches, self.criteria, later=self)
+        tree = _ChangedTree(self.tree.root, self.tree.package, contents)
+        earlier = Subject(tree, self.patches, self.criteria, patched=self)
         earlier.__dict__.update(files=self.files, in_place=self.in_place, runtime=self.runtime)
         return earlier
 

@@ -27,8 +27,8 @@ def show(verdict: Verdict, console: Console, place: str, tail: str) -> None:
     width = max(len(result.title) for result in verdict.results)
     for result in verdict.results:
         mark, style = _MARKS[result.outcome]
-        said = f"{escaped(result.title.ljust(width))}  [dim]{escaped(result.summary)}[/]"
-        console.print(f"  [{style}]{mark.ljust(6)}[/]  {said}", highlight=False)
+        text = f"{escaped(result.title.ljust(width))}  [dim]{escaped(result.summary)}[/]"
+        console.print(f"  [{style}]{mark.ljust(6)}[/]  {text}", highlight=False)
         for finding in result.findings:
             where = f"{finding.file}:{finding.line}"
             console.print(f"          {escaped(f'{where} {finding.message}')}", highlight=False)

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 _SIGN = SIGN.encode()
 
 
-def written(subject: Subject, module: Module) -> tuple[int, ...]:
+def written_lines(subject: Subject, module: Module) -> tuple[int, ...]:
     """Return the sorted numbers of the lines in a file that patches wrote, counted from 1."""
     before = subject.originals.get(module.file, module.text)
     if before is None:
         return tuple(range(1, len(module.lines) + 1))
     if before == module.text:
-        return tuple(sorted(set(_signed(module))))
+        return tuple(sorted(set(_lines_below_comments(module))))
     left, right = before.splitlines(), module.text.splitlines()
     changes = difflib.SequenceMatcher(None, left, right).get_opcodes()
     return tuple(
@@ -31,7 +31,7 @@ def written(subject: Subject, module: Module) -> tuple[int, ...]:
     )
 
 
-def _signed(module: Module) -> Iterator[int]:
+def _lines_below_comments(module: Module) -> Iterator[int]:
     """Yield the lines of each statement below a patch's comment."""
     lines = module.text.splitlines()
     below = set()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import UsageError
 from patchkit.transaction.laid_out import lay_out
-from patchkit.tree.git import GitRepository, GitTree
+from patchkit.tree.objects import GitRepository, GitTree
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:

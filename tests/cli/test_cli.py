@@ -454,6 +454,14 @@ def test_diff_of_a_conflict_names_a_command_that_works(tree: CheckoutTree, confl
     run(*advice.partition(" patchkit ")[2].split(), code=1)
 
 
+def test_diff_of_named_patches_that_change_nothing_names_their_states(tree: CheckoutTree) -> None:
+    run("apply", tree.root, "t-guard")
+    named = run("diff", tree.root, "t-guard")
+    assert (named.stdout, named.stderr) == ("", "note: apply would change nothing: t-guard applied\n")
+    assert "note" not in run("diff", tree.root, "t-flag").stderr
+    assert "note" not in run("diff", tree.root, "t-guard", "--json").stderr
+
+
 def test_diff_of_a_conflict_says_so(tree: CheckoutTree, conflicting: Path) -> None:
     result = run("diff", tree.root, "x-none", "x-other", "--patches", conflicting, code=3)
     assert "+    c = 1" in result.stdout
@@ -503,6 +511,55 @@ def test_folder_named_like_a_patch_is_a_patch(tree: CheckoutTree, monkeypatch: p
 @pytest.mark.parametrize("command", ["apply", "diff", "revert"])
 def test_unknown_patch_names_the_nearest(command: str, arguments: tuple[str, ...]) -> None:
     assert "did you mean t-guard?" in refusal(command, *arguments, code=2)
+
+
+@pytest.mark.parametrize("command", ["apply", "diff", "revert", "export"])
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [("nowhere", ""), ("t-gard", "did you mean t-guard? "), ("hardning", "did you mean @hardening? ")],
+)
+def test_a_word_that_is_neither_a_folder_nor_a_patch_is_refused_as_both(
+    command: str, word: str, hint: str, tmp_path: Path
+) -> None:
+    out = ("-o", tmp_path / "series") if command == "export" else ()
+    message = f"error: no such folder and no such patch: {word}\nhelp: {hint}patchkit show lists the patches"
+    assert message in refusal(command, word, *out, code=2)
+
+
+def test_a_word_that_test_cannot_read_is_refused_as_both() -> None:
+    assert "error: no such folder and no such patch: t-gard\n" in refusal("test", "t-gard", code=2)
+    assert "no trees are named" in refusal("test", "t-guard", code=2)
+
+
+@pytest.mark.parametrize("command", ["status", "verify", "audit"])
+def test_a_patch_for_a_command_that_takes_none_is_named_as_one(command: str) -> None:
+    message = f"error: t-guard is a patch, and {command} takes none\nhelp: leave it out\n"
+    assert refusal(command, "t-guard", code=2) == message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "help_"),
+    [
+        (("export", "TREE", "-o", "OUT"), "name a TREE in a git repository"),
+        (("rebase", "TREE", "--onto", "main"), "name a TREE in a git repository"),
+        (
+            ("new", "mine", "--from-commit", "HEAD", "--on", "TREE", "-o", "OUT"),
+            "name the TREE of the commit with --on",
+        ),
+        (
+            ("port", "HEAD", "--repo", "TREE", "--onto", "TREE"),
+            "name a diff that exists, or the commit's repository with --repo",
+        ),
+        (("matrix", "TREE", "--refs", "HEAD"), "name a clone or a bare repository"),
+    ],
+    ids=lambda given: given[0] if isinstance(given, tuple) else "",
+)
+def test_a_tree_outside_git_is_named_as_no_repository(
+    tree: CheckoutTree, tmp_path: Path, arguments: tuple[str, ...], help_: str
+) -> None:
+    words = {"TREE": tree.root, "OUT": tmp_path / "out"}
+    message = f"error: {tree.root} is not a git repository\nhelp: {help_}\n"
+    assert refusal(*(words.get(word, word) for word in arguments), code=4) == message
 
 
 def test_number_that_is_no_patch_is_not_taken_for_a_folder() -> None:

@@ -21,6 +21,7 @@ from support.toys import (
     edit,
     everything,
     git,
+    rewriting,
     write_package,
 )
 
@@ -165,6 +166,11 @@ def test_a_tree_with_markers_is_recognised_and_refused_until_it_is_finished(chec
     assert told["Mirror"] == ("applied", "")
     assert "run patchkit resolve t-copy copy" in told["Mirror.host"][1]
     assert state(checkout, "t-flag")["state"] == "applied"
+    root = checkout.root
+    assert run("status", root).stdout.endswith(
+        f"\nNext: patchkit resolve {root} t-copy copy records your resolution; "
+        f"patchkit revert {root} reverts all patches\n"
+    )
     before = everything(checkout.root)
     for command in ("apply", "diff", "verify", "audit"):
         said = run(command, checkout.root, code=4).stderr
@@ -946,6 +952,19 @@ def test_a_command_in_a_refusal_runs_as_it_is_printed(checkout: CheckoutTree, tm
     run(*shlex.split(leave[1]))
     run(*shlex.split(back[1]))
     assert git(tree.root, "status", "--porcelain") == ""
+
+
+def test_markers_keep_the_lines_of_a_patch_with_a_separator_in_a_string(
+    checkout: CheckoutTree, patch_folder: Path
+) -> None:
+    wanted = "return self.copies.cpu() or 'a\u2028b'"
+    add_patch(
+        patch_folder,
+        "t-name",
+        rewriting("name", f"{MIRROR}::Mirror.host", "return self.copies.cpu()", wanted),
+    )
+    run("apply", checkout.root, "t-name", "--markers", code=1)
+    assert f"\n        {wanted}\n>>>>>>>".encode() in (checkout.package / MIRROR).read_bytes()
 
 
 LATIN = b"# -*- coding: latin-1 -*-\n"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import tempfile
 from contextlib import contextmanager
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -107,3 +109,47 @@ def test_a_resolution_that_cannot_be_remembered_leaves_no_piece_of_it(fork: Chec
     with full():
         assert not ResolutionStore(fork).put("name", Resolution("t-flag", "flag", "", "flag = 1"))
     assert not any("resolutions/" in name for name in everything(fork.root / ".git"))
+
+
+def test_a_result_that_finds_no_space_leaves_the_file_as_it_was(fork: CheckoutTree, tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    (folder / "result").write_text("the last result\n")
+    with full():
+        ran = CliRunner().invoke(main, ["verify", str(fork.root), "-o", str(folder / "result")])
+    assert ran.exit_code == 2, ran.output
+    assert ran.stderr.startswith("error: ")
+    assert [path.name for path in folder.iterdir()] == ["result"]
+    assert (folder / "result").read_text() == "the last result\n"
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "pipe"])
+def test_a_result_replaces_a_file_and_is_written_to_anything_else(
+    fork: CheckoutTree, tmp_path: Path, kind: str
+) -> None:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    path, target = folder / "result", tmp_path / "target"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link":
+        target.write_text("the last result\n")
+        path.symlink_to(target)
+    else:
+        path.write_text("the last result\n")
+    path.chmod(0o640)
+    inode = path.lstat().st_ino
+    read: list[str] = []
+    reader = Thread(target=lambda: read.append(path.read_text())) if kind == "pipe" else None
+    if reader is not None:
+        reader.start()
+    ran = CliRunner().invoke(main, ["matrix", str(fork.root), "--refs", "HEAD", "-o", str(path)])
+    if reader is not None:
+        reader.join()
+    assert ran.exit_code == 0, ran.output
+    text = read[0] if read else path.read_text()
+    assert "HEAD" in text
+    assert "the last result" not in text
+    assert [each.name for each in folder.iterdir()] == ["result"]
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert (path.lstat().st_ino == inode) is (kind != "file")

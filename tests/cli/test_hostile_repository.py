@@ -10,8 +10,8 @@ from support.releases import answer, run
 from support.toys import MIRROR, git
 
 from patchkit.errors import TreeError
-from patchkit.tree.git import GitRepository, GitTree
 from patchkit.tree.names import is_unsafe
+from patchkit.tree.objects import GitRepository, GitTree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

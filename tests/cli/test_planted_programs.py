@@ -15,8 +15,8 @@ from support.releases import run
 from support.toys import MIRROR, add_patch, attribute, git
 
 from patchkit.cli import main
-from patchkit.tree.git import GitRepository
 from patchkit.tree.git import git as asked
+from patchkit.tree.objects import GitRepository
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -136,7 +136,7 @@ def test_a_tree_is_told_the_same_whatever_is_known_of_others(
         expected = told(tree, PATCHES, None)
         assert told(tree, PATCHES, recollection) == expected
         for each in recollection.fresh():
-            other.learn(each)
+            other.load(each)
         assert told(tree, PATCHES, other) == expected, "as another process would tell it"
         assert not recollection.fresh()
 

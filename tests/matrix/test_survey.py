@@ -9,7 +9,7 @@ from patchkit import api
 from patchkit.errors import TreeError, UsageError
 from patchkit.matrix.tasks import CONFLICTS, DIFFS, VERIFY
 from patchkit.patchset import load
-from patchkit.tree.git import GitRepository, GitTree
+from patchkit.tree.objects import GitRepository, GitTree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

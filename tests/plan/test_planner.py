@@ -34,7 +34,7 @@ def test_a_later_patch_makes_of_the_files_what_both_make_of_the_origin(
     planner = Planner(tree, load.patches())
     both = {change.file: change.after for change in planner.plan((first, then), only=True).changes}
     api.apply(tree, load.patches(), (first,), only=True)
-    planned = planner.together(planner.plan((then,), only=True), origin(tree, planner))
+    planned = planner.combined_plan(planner.plan((then,), only=True), origin(tree, planner))
     stands = {file: tree.read(file) for file in both}
     assert stands | {change.file: change.after for change in planned.changes} == both
 
@@ -53,5 +53,5 @@ def test_files_that_a_person_edited_since_have_no_origin(tree: CheckoutTree) -> 
 def test_patches_that_are_not_at_hand_are_no_plan(tree: CheckoutTree) -> None:
     planner = Planner(tree, load.patches())
     with pytest.raises(UsageError, match="--patches DIR"):
-        planner.exactly(("t-guard", "x-own"), {MIRROR: SOURCES[MIRROR]})
+        planner.plan_exactly(("t-guard", "x-own"), {MIRROR: SOURCES[MIRROR]})
     assert planner.present(SOURCES, ("t-guard", "x-own")) == frozenset()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,26 @@ def test_the_upstream_commit_is_a_trailer(fork: CheckoutTree, patch_folder: Path
     path.write_text(path.read_text().replace("risk =", f'upstream_commit = "{"ab" * 20}"\nrisk =', 1))
     committed(fork, "t-flag")
     assert log(fork, "%(trailers:key=Upstream-Commit,valueonly,separator=)")[0] == "ab" * 20
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (("risk",), "Toy t-flag\n\nTo see.\n\nPatchkit-Patch: t-flag"),
+        (("why", "risk"), "Toy t-flag\n\nPatchkit-Patch: t-flag"),
+        (("title",), "t-flag\n\nTo see.\n\nRisk: None.\n\nPatchkit-Patch: t-flag"),
+    ],
+)
+def test_what_a_draft_leaves_to_be_written_is_not_in_the_message(
+    fork: CheckoutTree, patch_folder: Path, keys: tuple[str, ...], message: str
+) -> None:
+    path = patch_folder / "t-flag" / "patch.toml"
+    text = path.read_text()
+    for key in keys:
+        text = re.sub(rf'^{key} = ".*"$', f'{key} = "todo: what it is"', text, count=1, flags=re.MULTILINE)
+    path.write_text(text)
+    committed(fork, "t-flag")
+    assert git(fork.root, "log", "-1", "--format=%B", "HEAD~1").strip() == message
 
 
 def test_the_commits_come_to_what_apply_writes(fork: CheckoutTree, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from support.toys import MIRROR, SOURCES, git
 from patchkit.errors import TreeError
 from patchkit.transaction.folder import Folder
 from patchkit.transaction.laid_out import lay_out
-from patchkit.tree.git import GitRepository, GitTree
+from patchkit.tree.objects import GitRepository, GitTree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +69,7 @@ def test_a_hostile_tree_is_not_laid_out_elsewhere_even_if_it_was_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hostile = with_entries(checkout.root, "python/sglang/srt", *stolen[trick])
-    monkeypatch.setattr("patchkit.tree.git.is_unsafe", lambda _name: False)
+    monkeypatch.setattr("patchkit.tree.objects.is_unsafe", lambda _name: False)
     before = everything(tmp_path)
     home = tmp_path / "home" / "sglang"
     with GitRepository(checkout.root) as repository, suppress(TreeError):

@@ -10,7 +10,7 @@ from support.toys import ABRUPT, CRLF, MIRROR, SOURCES, git, write_package
 
 from patchkit.errors import TreeError
 from patchkit.tree import sglang
-from patchkit.tree.git import GitRepository, GitTree
+from patchkit.tree.objects import GitRepository, GitTree
 from patchkit.tree.tree import CheckoutTree, OverlayTree, installed_tree, open_tree
 
 

@@ -11,6 +11,7 @@ from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import beside
 from patchkit.codemods.language.comment import annotate
 from patchkit.codemods.language.nearness import first_line_of
+from patchkit.lines import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,10 +51,12 @@ class Comment(Kind, frozen=True, kw_only=True, tag="comment", forbid_unknown_fie
         if beside.head("find", self.find) is None:
             raise ValueError("key `find`: empty")
         for key in ("code", "gone"):
-            line = next((each for each in getattr(self, key).splitlines() if not _is_said(each)), None)
+            line = next(
+                (each for each in split_lines(getattr(self, key)) if not _is_comment_or_blank(each)), None
+            )
             if line is not None:
                 raise ValueError(f"key `{key}`: neither a comment nor blank: {line!r}")
-        if self.code.splitlines() == self.gone.splitlines():
+        if split_lines(self.code) == split_lines(self.gone):
             raise ValueError("key `code`: as `gone`, so that nothing changes")
         beside.Neighbours.read(self.behind, self.before, self.within)
         return self
@@ -70,7 +73,7 @@ class Comment(Kind, frozen=True, kw_only=True, tag="comment", forbid_unknown_fie
                     continue
                 there.append(statement)
                 lines = [each for each in _lead(statement) if not sign or not each.startswith(sign)]
-                made = _changed(lines, self.code.splitlines(), self.gone.splitlines())
+                made = _new_lead(lines, split_lines(self.code), split_lines(self.gone))
                 if made is not None:
                     score = near.score(block, at, at + 1)
                     path = (*block.path, ("body", at))
@@ -82,15 +85,15 @@ class Comment(Kind, frozen=True, kw_only=True, tag="comment", forbid_unknown_fie
         if done > best:
             return examination.present()
         if not first:
-            said = self.gone.strip() if there else self.find.strip()
+            expected = self.gone.strip() if there else self.find.strip()
             return examination.absent(
-                f"expected `{said.splitlines()[0] if said else ''}`, which is not there"
+                f"expected `{split_lines(expected)[0] if expected else ''}`, which is not there"
             )
         if len(first) > 1 or done == best:
             lines_ = ", ".join(f"`{first_line_of(each.statement)}`" for each in first)
             return examination.ambiguous(f"several places match, expected one: {lines_}")
         (place,) = first
-        return examination.ready(lambda: _made(scope, place, note, sign))
+        return examination.ready(lambda: _module_with(scope, place, note, sign))
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
@@ -163,7 +166,7 @@ class Comment(Kind, frozen=True, kw_only=True, tag="comment", forbid_unknown_fie
     )
 
 
-def _is_said(line: str) -> bool:
+def _is_comment_or_blank(line: str) -> bool:
     return not line or line.startswith("#")
 
 
@@ -172,12 +175,12 @@ def _lead(statement: cst.BaseStatement) -> list[str]:
     return [line.comment.value if line.comment is not None else "" for line in lines]
 
 
-def _changed(lines: list[str], come: list[str], gone: list[str]) -> list[str] | None:
+def _new_lead(lines: list[str], added: list[str], gone: list[str]) -> list[str] | None:
     """Return the new lines above a statement, the same if they are in place; None if other comments are there."""
-    if lines in (come, gone):
-        return come
-    old, new = ([each for each in said if each] for said in (gone, come))
-    blank, bare = _blank(come), come[_blank(come) :]
+    if lines in (added, gone):
+        return added
+    old, new = ([each for each in expected if each] for expected in (gone, added))
+    blank, bare = _blank(added), added[_blank(added) :]
     if old == new:
         return [""] * blank + lines[_blank(lines) :]
     if new and len(new) >= len(old) and _at(lines, bare) is not None:
@@ -199,7 +202,7 @@ def _at(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
     return next((at for at in range(len(lines) - size + 1) if [*lines[at : at + size]] == [*wanted]), None)
 
 
-def _made(scope: Scope, place: _Place, note: str, sign: str) -> cst.Module:
+def _module_with(scope: Scope, place: _Place, note: str, sign: str) -> cst.Module:
     notes = [each for each in _lead(place.statement) if sign and each.startswith(sign)]
     lines = [
         cst.EmptyLine(comment=cst.Comment(line)) if line else cst.EmptyLine(indent=False)

@@ -188,9 +188,9 @@ class _Delete:
 def _without(module: cst.Module, place: Match, note: str) -> cst.Module:
     block = syntax.node_at(module, place.path)
     body = tuple(syntax.statements_of(block) or ())
-    gone, rest = body[place.start : place.end], body[place.end :]
-    lead = [line for line in gone[0].leading_lines if line.comment is None]  # type: ignore[attr-defined]
-    kept = comments_in(gone)
+    removed, rest = body[place.start : place.end], body[place.end :]
+    lead = [line for line in removed[0].leading_lines if line.comment is None]  # type: ignore[attr-defined]
+    kept = comments_in(removed)
     above = body[: place.start]
     footer = list(getattr(block, "footer", ()))
     if rest:
@@ -203,8 +203,8 @@ def _without(module: cst.Module, place: Match, note: str) -> cst.Module:
         empty = cst.SimpleStatementLine([cst.Pass()])
         rest = (annotate(put_above(empty, kept), note),)
     else:
-        said = [*kept, *([f"# {note}"] if note else [])]
-        footer = [*(cst.EmptyLine(comment=cst.Comment(each)) for each in said), *footer]
+        comments = [*kept, *([f"# {note}"] if note else [])]
+        footer = [*(cst.EmptyLine(comment=cst.Comment(each)) for each in comments), *footer]
     if isinstance(block, cst.SimpleStatementSuite):
         block = cst.IndentedBlock(())
     changed = block.with_changes(body=(*above, *rest), footer=footer)

@@ -13,6 +13,7 @@ from patchkit.codemods.language import beside, syntax
 from patchkit.codemods.language.comment import annotate, comments_in, put_above
 from patchkit.codemods.language.nearness import first_line_of
 from patchkit.codemods.language.placeholders import as_written
+from patchkit.lines import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,35 +68,37 @@ class Exchange(Kind, frozen=True, kw_only=True, tag="exchange", forbid_unknown_f
     @property
     def verbatim(self) -> frozenset[str]:
         """The lines of the code, which keep their layout."""
-        return frozenset(line.strip() for line in self.code.splitlines())
+        return frozenset(line.strip() for line in split_lines(self.code))
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look for the statements to remove, for those to add, and for their neighbours."""
-        gone, come = beside.statements("find", self.find), beside.statements("code", self.code)
+        removed, added = beside.statements("find", self.find), beside.statements("code", self.code)
         near = self._neighbours()
         blocks = [*beside.blocks(scope)]
-        old = _places(blocks, near, gone) if gone else _gaps(blocks, near)
-        new = _places(blocks, near, come) if come else _bare(blocks, near)
+        old = _places(blocks, near, removed) if removed else _gaps(blocks, near)
+        new = _places(blocks, near, added) if added else _bare(blocks, near)
         before, after = (max((place.score for place in places), default=-1) for places in (old, new))
-        if after >= 0 and (after > before or (after == before and not (gone and come))):
+        if after >= 0 and (after > before or (after == before and not (removed and added))):
             return examination.present()
         first = [place for place in old if place.score == before]
         if not first:
-            wanted = gone[0] if gone else (near.above or near.below)
-            said = first_line_of(wanted) if wanted is not None else ""
-            return examination.absent(f"expected `{said}`, which is not there")
+            wanted = removed[0] if removed else (near.above or near.below)
+            quoted = first_line_of(wanted) if wanted is not None else ""
+            return examination.absent(f"expected `{quoted}`, which is not there")
         if len(first) > 1 or after == before:
             lines = ", ".join(f"`{_line(place)}`" for place in first)
             return examination.ambiguous(f"several places match, expected one: {lines}")
-        return examination.ready(lambda: self._made(scope, first[0], gone, note))
+        return examination.ready(lambda: self._rewritten(scope, first[0], removed, note))
 
-    def _made(self, scope: Scope, place: _Place, gone: Sequence[cst.BaseStatement], note: str) -> cst.Module:
+    def _rewritten(
+        self, scope: Scope, place: _Place, removed: Sequence[cst.BaseStatement], note: str
+    ) -> cst.Module:
         block = syntax.node_at(scope.module, place.block.path)
         body = place.block.body
         above, found, rest = body[: place.start], body[place.start : place.end], body[place.end :]
-        said = Counter(comments_in((*as_written(self.find).header, *gone, *as_written(self.find).footer)))
-        said += Counter(comments_in(as_written(self.code).body))
-        lost = [each for each in comments_in(found) if not said[each] or said.subtract([each])]
+        known = Counter(comments_in((*as_written(self.find).header, *removed, *as_written(self.find).footer)))
+        known += Counter(comments_in(as_written(self.code).body))
+        lost = [each for each in comments_in(found) if not known[each] or known.subtract([each])]
         footer = list(getattr(block, "footer", ()))
         fresh = _written(self.code) if self.code.strip() else ()
         if fresh:

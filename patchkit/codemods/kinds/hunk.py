@@ -379,8 +379,8 @@ def _noted(lines: Sequence[str], first: int, note: str) -> list[str]:
         return list(lines)
     below = next((line for line in lines[at:] if line.strip()), "")
     indent = below[: len(below) - len(below.lstrip())]
-    said = f"{indent}# {note}"
-    return list(lines) if said in lines else [*lines[:at], said, *lines[at:]]
+    comment = f"{indent}# {note}"
+    return list(lines) if comment in lines else [*lines[:at], comment, *lines[at:]]
 
 
 def _above(lines: Sequence[str], line: int) -> int | None:

@@ -61,7 +61,7 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
         A chain ``isinstance(x, A) or isinstance(x, B)`` becomes one test with a tuple.
         """
         subject, member = (render_expression(text, {}) for text in (self.subject, self.member))
-        held = _Held.of(scope, subject)
+        tested = _Subject.of(scope, subject)
         constants = _Constants.of(scope)
         places: list[tuple[Path, list[cst.BaseExpression], cst.BaseExpression]] = []
         doubtful: list[Path] = []
@@ -72,18 +72,18 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
                 continue
             parts = _alternatives(node)
             tests = [_isinstance(part) or (_type_in(part) if len(parts) == 1 else None) for part in parts]
-            found = [test for test in tests if test is not None and held.may_be(test[0])]
+            found = [test for test in tests if test is not None and tested.may_be(test[0])]
             if found and len(found) != len(tests):
                 asked = {name for test in found for each in test[1] for name in constants.named(each, path)}
                 others = (part for part, test in zip(parts, tests, strict=True) if test not in found)
-                beside_a_helper |= self.member in asked and all(_asks(each, held) for each in others)
+                beside_a_helper |= self.member in asked and all(_calls_with(each, tested) for each in others)
             if not found or len(found) != len(tests):
                 continue
             members = [each for test in found for each in test[1]]
             names = {name for each in members for name in constants.named(each, path)}
             if not names.intersection(several(self.beside)):
                 continue
-            states = {held.is_subject(test[0], path) for test in found}
+            states = {tested.is_subject(test[0], path) for test in found}
             if states == {True}:
                 done |= self.member in names
                 places.append((path, members, found[0][0]))
@@ -282,7 +282,7 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
 
 
 @dataclass(frozen=True)
-class _Held:
+class _Subject:
     """The subject of a test, and the names that a scope assigns it to."""
 
     scope: Scope
@@ -290,7 +290,7 @@ class _Held:
     given: frozenset[str]
 
     @classmethod
-    def of(cls, scope: Scope, subject: cst.BaseExpression) -> _Held:
+    def of(cls, scope: Scope, subject: cst.BaseExpression) -> _Subject:
         """Return the subject with the names that the scope assigns it to."""
         given: set[str] = set()
         for _, node in syntax.descend(scope.node, scope.path):
@@ -353,13 +353,13 @@ def _isinstance(node: cst.CSTNode) -> tuple[cst.BaseExpression, list[cst.BaseExp
     second = node.args[1].value
     if isinstance(second, cst.Tuple):
         return node.args[0].value, [element.value for element in second.elements]
-    return node.args[0].value, _united(second)
+    return node.args[0].value, _union_members(second)
 
 
-def _asks(node: cst.BaseExpression, held: _Held) -> bool:
+def _calls_with(node: cst.BaseExpression, tested: _Subject) -> bool:
     """Return whether an expression calls something with the subject as an argument."""
     calls = (each for _, each in syntax.descend(node, ()) if isinstance(each, cst.Call))
-    return any(held.may_be(given.value) for call in calls for given in call.args)
+    return any(tested.may_be(given.value) for call in calls for given in call.args)
 
 
 def _type_in(node: cst.CSTNode) -> tuple[cst.BaseExpression, list[cst.BaseExpression]] | None:
@@ -397,7 +397,7 @@ class _Constants:
             return {name for each in node.elements for name in self._named(each.value, path, seen)}
         if isinstance(node, cst.Call) and len(node.args) == 1:
             return self._named(node.args[0].value, path, seen)
-        united = _united(node)
+        united = _union_members(node)
         if len(united) > 1:
             return {name for each in united for name in self._named(each, path, seen)}
         value = self._value(node, path)
@@ -437,10 +437,10 @@ def _with_type(test: cst.Comparison, member: cst.BaseExpression) -> cst.Comparis
     return test.with_changes(comparisons=[among.with_changes(comparator=changed)])
 
 
-def _united(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+def _union_members(node: cst.BaseExpression) -> list[cst.BaseExpression]:
     """Return the members of a union such as ``A | B``."""
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.BitOr):
-        return [*_united(node.left), *_united(node.right)]
+        return [*_union_members(node.left), *_union_members(node.right)]
     return [node]
 
 

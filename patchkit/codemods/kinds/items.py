@@ -108,8 +108,8 @@ class Items(Kind, frozen=True, kw_only=True, tag="items", forbid_unknown_fields=
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look for the items to remove, for those to add, and for their neighbours."""
-        gone = [self._item("find", text) for text in self.find]
-        come = [self._item("code", text) for text in self.code]
+        old_items = [self._item("find", text) for text in self.find]
+        new_items = [self._item("code", text) for text in self.code]
         above, below = self._neighbours()
         lists = [each for each in _lists(scope, self.list) if self._is_of(scope, each)]
 
@@ -140,25 +140,25 @@ class Items(Kind, frozen=True, kw_only=True, tag="items", forbid_unknown_fields=
                 if (found := score(each, at, at)) and (not is_whole or is_bare(each, at))
             ]
 
-        old = runs(gone) if gone else gaps(is_whole=False)
-        new = runs(come) if come else gaps(is_whole=True)
-        if not (come or new or old) and len(lists) == 1 and self._is_unordered:
+        old = runs(old_items) if old_items else gaps(is_whole=False)
+        new = runs(new_items) if new_items else gaps(is_whole=True)
+        if not (new_items or new or old) and len(lists) == 1 and self._is_unordered:
             new = [_Place(0, lists[0], 0, 0)]
-        if not gone:
+        if not old_items:
             old = _behind(old, above)
             if not old and self._is_unordered and len(lists) == 1:
                 old = [_Place(0, lists[0], len(lists[0].items), len(lists[0].items))]
         before, after = (max((place.score for place in places), default=-1) for places in (old, new))
-        if after >= 0 and (after > before or (after == before and not (gone and come))):
+        if after >= 0 and (after > before or (after == before and not (old_items and new_items))):
             return examination.present()
         first = [place for place in old if place.score == before]
         if not first:
-            said = next(filter(None, (*self.find, self.behind, self.before, self.of)), "")
-            return examination.absent(f"expected `{said}` among the {self.list}, which is not there")
+            quoted = next(filter(None, (*self.find, self.behind, self.before, self.of)), "")
+            return examination.absent(f"expected `{quoted}` among the {self.list}, which is not there")
         if len(first) > 1 or after == before:
             return examination.ambiguous(sites.several(scope, [place.owner.path for place in first]))
         try:
-            made = _made(scope, first[0], come, note)
+            made = _rewritten(scope, first[0], new_items, note)
         except cst.CSTValidationError:
             text = next(iter((*self.find, *self.code)))
             return examination.absent(f"with `{text}` changed, the {self.list} would not be valid Python")
@@ -356,48 +356,51 @@ def _source(node: cst.ImportFrom) -> str:
     return "." * len(node.relative) + (syntax.code_of(node.module) if node.module is not None else "")
 
 
-def _made(scope: Scope, place: _Place, come: Sequence[cst.CSTNode], note: str) -> cst.Module:
+def _rewritten(scope: Scope, place: _Place, new_items: Sequence[cst.CSTNode], note: str) -> cst.Module:
     owner, module = place.owner, scope.module
     if isinstance(owner.node, cst.BooleanOperation):
-        new: cst.CSTNode = _rebuilt(owner.node, place, come)
+        new: cst.CSTNode = _rebuilt(owner.node, place, new_items)
     else:
-        new = _relisted(place, come)
+        new = _relisted(place, new_items)
     changed = syntax.replaced(module, owner.path, new)
     return sites.noted(changed, owner.path, lost([owner.node], [new]), note)
 
 
-def _rebuilt(node: cst.BooleanOperation, place: _Place, come: Sequence[cst.CSTNode]) -> cst.BaseExpression:
+def _rebuilt(
+    node: cst.BooleanOperation, place: _Place, new_items: Sequence[cst.CSTNode]
+) -> cst.BaseExpression:
     operands, inner = _operands(node)
     operators = [each.operator for each in inner[::-1]]
     fresh = [
-        as_operand(each) if isinstance(each, _LOOSE) else each for each in map(syntax.as_expression, come)
+        as_operand(each) if isinstance(each, _LOOSE) else each
+        for each in map(syntax.as_expression, new_items)
     ]
     left = [*operands[: place.start], *fresh, *operands[place.end :]]
     shared = min(len(fresh), place.end - place.start)
     cut = max(place.start + shared - 1, 0)
-    gone = place.end - place.start - shared
+    surplus = place.end - place.start - shared
     added = [type(node.operator)()] * (len(fresh) - shared)
-    kept = [*operators[:cut], *added, *operators[cut + gone :]]
+    kept = [*operators[:cut], *added, *operators[cut + surplus :]]
     made = left[0]
     for operator, operand in zip(kept, left[1:], strict=True):
         made = cst.BooleanOperation(made, operator, operand)
     return made.with_changes(lpar=[*node.lpar, *made.lpar], rpar=[*made.rpar, *node.rpar])
 
 
-def _relisted(place: _Place, come: Sequence[cst.CSTNode]) -> cst.CSTNode:
+def _relisted(place: _Place, new_items: Sequence[cst.CSTNode]) -> cst.CSTNode:
     """Return the node with its items replaced; each new item gets the comma and white space of the old one."""
     node, field, items = place.owner.node, place.owner.field, [*place.owner.items]
-    shared = min(len(come), place.end - place.start)
-    for at, fresh in enumerate(come[:shared], place.start):
+    shared = min(len(new_items), place.end - place.start)
+    for at, fresh in enumerate(new_items[:shared], place.start):
         items[at] = _with_end(fresh, items[at])
     at = place.start + shared
     if at < place.end:
-        gone, rest = items[at : place.end], items[place.end :]
+        old_items, rest = items[at : place.end], items[place.end :]
         items = [*items[:at], *rest]
         if not rest and items:
-            items[-1] = _with_end(items[-1], gone[-1])
+            items[-1] = _with_end(items[-1], old_items[-1])
     made = node.with_changes(**{field: items})
-    for fresh in come[shared:]:
+    for fresh in new_items[shared:]:
         if at == len(items):
             made = _appended(made, field, items, fresh)
             items = [*getattr(made, field)]

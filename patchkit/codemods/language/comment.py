@@ -34,13 +34,13 @@ def lost(before: Iterable[cst.CSTNode], after: Iterable[cst.CSTNode]) -> list[st
     old = comments_in(before)
     if not old:
         return []
-    kept = Counter(comments_in(after))
-    gone = []
+    remaining = Counter(comments_in(after))
+    missing = []
     for comment in old:
-        kept[comment] -= 1
-        if kept[comment] < 0:
-            gone.append(comment)
-    return gone
+        remaining[comment] -= 1
+        if remaining[comment] < 0:
+            missing.append(comment)
+    return missing
 
 
 def put_above(statement: Statement, comments: Sequence[str]) -> Statement:

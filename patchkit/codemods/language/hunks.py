@@ -26,8 +26,8 @@ class Change(NamedTuple):
     """A run of lines that are removed and added, with the unchanged lines above and below."""
 
     above: tuple[str, ...]
-    gone: tuple[str, ...]
-    come: tuple[str, ...]
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
     below: tuple[str, ...]
 
 
@@ -48,7 +48,7 @@ class _Cut(NamedTuple):
 
     start: int
     end: int
-    come: tuple[str, ...]
+    added: tuple[str, ...]
 
 
 class _Place(NamedTuple):
@@ -106,11 +106,11 @@ class Hunk:
                 while stop < len(self.lines) and self.lines[stop][0] == " ":
                     stop += 1
                 run = self.lines[at:end]
-                gone = tuple(line[1:] for line in run if line[0] == "-")
-                come = tuple(line[1:] for line in run if line[0] == "+")
+                removed = tuple(line[1:] for line in run if line[0] == "-")
+                added = tuple(line[1:] for line in run if line[0] == "+")
                 around = (self.lines[start:at], self.lines[end:stop])
                 above, below = (tuple(line[1:] for line in side) for side in around)
-                found.append(Change(above, gone, come, below))
+                found.append(Change(above, removed, added, below))
             at = max(end, at + 1)
         return tuple(found)
 
@@ -128,39 +128,39 @@ class Hunk:
             apart = [at for at in before if all(_is_apart(at, self.old, each, self.new) for each in after)]
             if not apart:
                 return HunkState(SiteState.PRESENT)
-            return HunkState(SiteState.AMBIGUOUS, f"both {_said(self.old)} and its replacement are present")
+            return HunkState(SiteState.AMBIGUOUS, f"both {_quoted(self.old)} and its replacement are present")
         if len(before) > 1:
-            return HunkState(SiteState.AMBIGUOUS, f"several places match, expected one: {_said(self.old)}")
+            return HunkState(SiteState.AMBIGUOUS, f"several places match, expected one: {_quoted(self.old)}")
         if not before or not self.old:
             return None
         cuts, at = [], before[0]
         for change in self._steps():
             at += change.above_count
             start = text.shown[at] if at < len(text.shown) else len(text.lines)
-            end = text.shown[at + change.gone - 1] + 1 if change.gone else start
-            cuts.append(_Cut(start, end, change.come))
-            at += change.gone
+            end = text.shown[at + change.removed - 1] + 1 if change.removed else start
+            cuts.append(_Cut(start, end, change.added))
+            at += change.removed
         return text.with_cuts(cuts)
 
     def _steps(self) -> Iterator[_Step]:
-        above = gone = 0
-        come: list[str] = []
+        above = removed = 0
+        added: list[str] = []
         for line in (*self.lines, " "):
             if line[0] == " ":
-                if gone or come:
-                    yield _Step(above, gone, tuple(come))
-                    above, gone, come = 0, 0, []
+                if removed or added:
+                    yield _Step(above, removed, tuple(added))
+                    above, removed, added = 0, 0, []
                 above += 1
             elif line[0] == "-":
-                gone += 1
+                removed += 1
             else:
-                come.append(line[1:])
+                added.append(line[1:])
 
     def _one_by_one(self, text: _Text) -> HunkState:
         cuts: list[_Cut] = []
         last = -1
         for change in self.changes:
-            if not any(map(str.strip, (*change.gone, *change.come))):
+            if not any(map(str.strip, (*change.removed, *change.added))):
                 continue
             cut = text.place(change)
             if isinstance(cut, HunkState):
@@ -170,7 +170,7 @@ class Hunk:
             if cut.start < last:
                 return HunkState(
                     SiteState.ABSENT,
-                    f"{_said(change.gone or change.come)}: the lines are in a different order",
+                    f"{_quoted(change.removed or change.added)}: the lines are in a different order",
                 )
             last = cut.end
             cuts.append(cut)
@@ -179,17 +179,17 @@ class Hunk:
 
 class _Step(NamedTuple):
     above_count: int
-    gone: int
-    come: tuple[str, ...]
+    removed: int
+    added: tuple[str, ...]
 
 
 def _is_apart(at: int, old: Sequence[str], other: int, new: Sequence[str]) -> bool:
     return at + len(old) <= other or other + len(new) <= at
 
 
-def _said(lines: Sequence[str]) -> str:
-    stated = [line.strip() for line in lines if _weight(line) == 1] or [line.strip() for line in lines]
-    return f"`{next(filter(None, stated), '')}`"
+def _quoted(lines: Sequence[str]) -> str:
+    telling = [line.strip() for line in lines if _weight(line) == 1] or [line.strip() for line in lines]
+    return f"`{next(filter(None, telling), '')}`"
 
 
 def _key(line: str) -> str:
@@ -209,7 +209,7 @@ _COMMON = frozenset(
 )
 
 
-def _full(lines: Sequence[str]) -> list[str]:
+def _non_blank(lines: Sequence[str]) -> list[str]:
     return [line for line in lines if line.strip()]
 
 
@@ -241,57 +241,65 @@ class _Text:
 
     def with_cuts(self, cuts: Sequence[_Cut]) -> HunkState:
         lines = list(self.lines)
-        for start, end, come in sorted(cuts, reverse=True):
+        for start, end, added in sorted(cuts, reverse=True):
             # Ignored lines belong to other edits and are kept.
             shown = set(self.shown)
             kept = [self.lines[index] for index in range(start, end) if index not in shown]
-            lines[start:end] = [*kept, *come]
+            lines[start:end] = [*kept, *added]
         return HunkState(SiteState.READY, lines=tuple(lines), first=min(cut.start for cut in cuts))
 
     def place(self, change: Change) -> _Cut | HunkState:
         """Return the lines that a change replaces, or the state of the change if it replaces none."""
-        gone, come = _full(change.gone), _full(change.come)
-        before = self._best(gone, change, is_there=False)
-        after = self._best(come, change, is_there=True)
-        if isinstance(after, _Place) and isinstance(before, _Place) and _share(before, gone, after, come):
+        removed, added = _non_blank(change.removed), _non_blank(change.added)
+        before = self._best(removed, change, is_there=False)
+        after = self._best(added, change, is_there=True)
+        if (
+            isinstance(after, _Place)
+            and isinstance(before, _Place)
+            and _overlap(before, removed, after, added)
+        ):
             # Where a change only removes lines, the remaining lines also occur before it; where it only adds, vice
             # versa.
-            if len(come) > len(gone):
+            if len(added) > len(removed):
                 return HunkState(SiteState.PRESENT)
             after = None
         if isinstance(after, _Place) and (
-            not isinstance(before, _Place) or _counts_more(after, before, gone, come)
+            not isinstance(before, _Place) or _is_more_likely(after, before, removed, added)
         ):
             return HunkState(SiteState.PRESENT)
         if isinstance(before, HunkState) or before is None:
-            return before or HunkState(SiteState.ABSENT, self._nothing_like(change))
+            return before or HunkState(SiteState.ABSENT, self._missing_reason(change))
         if isinstance(after, _Place) and after.score == before.score:
             return HunkState(
                 SiteState.AMBIGUOUS,
-                f"both {_said(change.gone or change.come)} and its replacement are present",
+                f"both {_quoted(change.removed or change.added)} and its replacement are present",
             )
         return self._cut(before, change)
 
-    def _nothing_like(self, change: Change) -> str:
-        if _full(change.gone):
-            return f"expected {_said(change.gone)}, which is missing"
-        return f"expected {_said(change.above[::-1])} or {_said(change.below)} next to {_said(change.come)}"
+    def _missing_reason(self, change: Change) -> str:
+        if _non_blank(change.removed):
+            return f"expected {_quoted(change.removed)}, which is missing"
+        return f"expected {_quoted(change.above[::-1])} or {_quoted(change.below)} next to {_quoted(change.added)}"
 
     def _best(self, lines: Sequence[str], change: Change, *, is_there: bool) -> _Place | HunkState | None:
         """Return the one place with these lines and most of their context; None if there is none."""
-        places = [place for at in self._ats(lines) if (place := self._scored(at, lines, change)) is not None]
+        places = [
+            place for at in self._indices(lines) if (place := self._scored(at, lines, change)) is not None
+        ]
         weight = sum(map(_weight, lines))
         if not lines:
             # A gap is identified by both of its sides; by one side only if a line is to be added next to it.
             both = [place for place in places if place.above and place.below]
             places = both or (
-                [] if is_there or (change.gone and _full(change.gone)) else self._beside(places, change)
+                []
+                if is_there or (change.removed and _non_blank(change.removed))
+                else self._beside(places, change)
             )
         best = max((place.score for place in places), default=0.0)
         first = [place for place in places if place.score == best]
         if len(first) > 1:
-            stated = _said(lines or change.come or change.gone)
-            return HunkState(SiteState.AMBIGUOUS, f"several places match, expected one: {stated}")
+            telling = _quoted(lines or change.added or change.removed)
+            return HunkState(SiteState.AMBIGUOUS, f"several places match, expected one: {telling}")
         if not first or (best < _LITTLE and weight < 1 + is_there):
             return None
         return first[0]
@@ -305,7 +313,7 @@ class _Text:
                 return there
         return []
 
-    def _ats(self, lines: Sequence[str]) -> Iterator[int]:
+    def _indices(self, lines: Sequence[str]) -> Iterator[int]:
         keys = [_key(line) for line in lines]
         for at in range(len(self.keys) - len(keys) + 1):
             if self.keys[at : at + len(keys)] == keys:
@@ -319,13 +327,13 @@ class _Text:
         if len(shifts) > 1:
             return None
         shift = next(iter(shifts), None)
-        above, shift = self._around(range(at - 1, -1, -1), _full(change.above)[::-1], shift)
-        below, shift = self._around(range(at + len(lines), len(self.full)), _full(change.below), shift)
+        above, shift = self._around(range(at - 1, -1, -1), _non_blank(change.above)[::-1], shift)
+        below, shift = self._around(range(at + len(lines), len(self.full)), _non_blank(change.below), shift)
         return _Place(above + below, at, above, below, shift or 0)
 
-    def _around(self, ats: range, wanted: Sequence[str], shift: int | None) -> tuple[float, int | None]:
+    def _around(self, indices: range, wanted: Sequence[str], shift: int | None) -> tuple[float, int | None]:
         score = 0.0
-        for at, line in zip(ats, wanted, strict=False):
+        for at, line in zip(indices, wanted, strict=False):
             moved = self._shift(at, line)
             if self.keys[at] != _key(line) or (shift is not None and moved != shift):
                 break
@@ -334,43 +342,43 @@ class _Text:
         return score, shift
 
     def _cut(self, place: _Place, change: Change) -> _Cut:
-        gone = _full(change.gone)
-        if gone:
-            start, end = self.full[place.at], self.full[place.at + len(gone) - 1] + 1
-            start -= self._blanks(range(start - 1, -1, -1), _blank(change.gone))
-            end += self._blanks(range(end, len(self.lines)), _blank(change.gone[::-1]))
+        removed = _non_blank(change.removed)
+        if removed:
+            start, end = self.full[place.at], self.full[place.at + len(removed) - 1] + 1
+            start -= self._blanks(range(start - 1, -1, -1), _blank(change.removed))
+            end += self._blanks(range(end, len(self.lines)), _blank(change.removed[::-1]))
         elif place.above or not place.below:
             start = self.full[place.at - 1] + 1
             start += self._blanks(range(start, len(self.lines)), _blank(change.above[::-1]))
-            end = start + self._blanks(range(start, len(self.lines)), len(change.gone))
+            end = start + self._blanks(range(start, len(self.lines)), len(change.removed))
         else:
             end = self.full[place.at]
             end -= self._blanks(range(end - 1, -1, -1), _blank(change.below))
-            start = end - self._blanks(range(end - 1, -1, -1), len(change.gone))
-        return _Cut(start, end, tuple(_moved(line, place.shift) for line in change.come))
+            start = end - self._blanks(range(end - 1, -1, -1), len(change.removed))
+        return _Cut(start, end, tuple(_reindented(line, place.shift) for line in change.added))
 
-    def _blanks(self, ats: range, most: int) -> int:
+    def _blanks(self, indices: range, most: int) -> int:
         """Return the number of leading blank lines among these, at most ``most``."""
         return next(
-            (step for step, at in enumerate(ats) if step == most or self.lines[at].strip()),
-            min(most, len(ats)),
+            (step for step, at in enumerate(indices) if step == most or self.lines[at].strip()),
+            min(most, len(indices)),
         )
 
 
-def _share(before: _Place, gone: Sequence[str], after: _Place, come: Sequence[str]) -> bool:
+def _overlap(before: _Place, removed: Sequence[str], after: _Place, added: Sequence[str]) -> bool:
     """Return whether removed and added lines, of different numbers, overlap in the text."""
-    apart = before.at + len(gone) <= after.at or after.at + len(come) <= before.at
-    return bool(gone and come) and len(gone) != len(come) and not apart
+    apart = before.at + len(removed) <= after.at or after.at + len(added) <= before.at
+    return bool(removed and added) and len(removed) != len(added) and not apart
 
 
-def _counts_more(after: _Place, before: _Place, gone: Sequence[str], come: Sequence[str]) -> bool:
+def _is_more_likely(after: _Place, before: _Place, removed: Sequence[str], added: Sequence[str]) -> bool:
     """Return whether the added lines are more likely present already than still to be added."""
-    if not gone and come:
+    if not removed and added:
         return after.score >= before.score
     return after.score > before.score
 
 
-def _moved(line: str, shift: int) -> str:
+def _reindented(line: str, shift: int) -> str:
     if not line.strip() or not shift:
         return line
     return " " * shift + line if shift > 0 else line[min(-shift, _indent(line)) :]

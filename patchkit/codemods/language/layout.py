@@ -16,6 +16,7 @@ from patchkit.codemods.language import syntax
 from patchkit.codemods.language.comment import comments_in
 from patchkit.codemods.language.formatter import formatted, sorted_imports
 from patchkit.codemods.language.precedence import as_argument, as_operand
+from patchkit.lines import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -176,13 +177,13 @@ def lay_out(
     unchanged = _members(before) & _members(after)
     old, new = ([*_lines(module, (), 0, unchanged)] for module in (before, after))
     was, now = ({line.key for line in lines} for lines in (old, new))
-    gone = [line for line in old if line.key not in now and not line.is_among(verbatim)]
+    removed = [line for line in old if line.key not in now and not line.is_among(verbatim)]
     fresh = [line for line in new if line.key not in was and not line.is_among(verbatim)]
-    shown = max((len(text) for line in gone for text in line.code.splitlines()), default=0)
+    shown = max((len(text) for line in removed for text in split_lines(line.code)), default=0)
     for width in sorted({style.width, max(style.width, shown)}):
-        forms = _formatted([line.code for line in (*gone, *fresh)], width)
-        if all(line.is_laid_out_in(form) for line, form in zip(gone, forms, strict=False)):
-            return _with_forms(after, fresh, _with_parentheses(forms[len(gone) :], width))
+        forms = _formatted([line.code for line in (*removed, *fresh)], width)
+        if all(line.is_laid_out_in(form) for line, form in zip(removed, forms, strict=False)):
+            return _with_forms(after, fresh, _with_parentheses(forms[len(removed) :], width))
     return after
 
 
@@ -214,7 +215,7 @@ class _Parentheses(cst.CSTTransformer):
 
 
 def _is_among(code: str, lines: Collection[str]) -> bool:
-    return bool(lines) and all(line.strip() in lines for line in code.splitlines() if line.strip())
+    return bool(lines) and all(line.strip() in lines for line in split_lines(code) if line.strip())
 
 
 def _members(module: cst.Module) -> set[tuple[int, int]]:

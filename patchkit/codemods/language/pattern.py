@@ -176,7 +176,7 @@ def _has_definition(pattern: cst.CSTNode) -> bool:
 
 
 class _Step:
-    """One statement of a pattern, and what can be said of its matches before they are tried."""
+    """One statement of a pattern, and the necessary conditions of its matches."""
 
     def __init__(self, pattern: cst.CSTNode) -> None:
         self.pattern = pattern

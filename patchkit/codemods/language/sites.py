@@ -14,6 +14,7 @@ from patchkit.codemods.language import syntax
 from patchkit.codemods.language.comment import annotate, lost, put_above
 from patchkit.codemods.language.nearness import first_line_of, nearest_run
 from patchkit.codemods.language.precedence import in_place_of
+from patchkit.lines import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,7 +55,7 @@ def nearest_of(scope: Scope, finds: Iterable[Pattern]) -> tuple[Pattern, NearMat
 
 def lines_of(pattern: Pattern) -> list[str]:
     """Return the lines of a pattern's text."""
-    return [line.strip() for line in pattern.text.splitlines() if line.strip()]
+    return [line.strip() for line in split_lines(pattern.text) if line.strip()]
 
 
 def unmatched(scope: Scope, finds: Sequence[Pattern]) -> str:
@@ -93,38 +94,38 @@ def nearest(scope: Scope, wanted: str) -> str:
 def closest(scope: Scope, wanted: str) -> Path | None:
     """Return the path of the innermost statement with the line that ``nearest`` names; None if there is none."""
     line = _nearest_line(scope, wanted)
-    return _holding(scope, line)
+    return _statement_with(scope, line)
 
 
-def _holding(scope: Scope, line: str) -> Path | None:
+def _statement_with(scope: Scope, line: str) -> Path | None:
     """Return the path of the innermost statement with a line."""
-    holding = [
+    containing = [
         path
         for path, node in syntax.descend(scope.node, scope.path)
         if line
         and path != scope.path
         and isinstance(node, cst.BaseStatement)
-        and any(line == each.strip() for each in syntax.code_of(node).splitlines())
+        and any(line == each.strip() for each in split_lines(syntax.code_of(node)))
     ]
-    return max(holding, key=len, default=None)
+    return max(containing, key=len, default=None)
 
 
 def _nearest_line(scope: Scope, wanted: str) -> str:
-    first = next((line.strip() for line in wanted.splitlines() if line.strip() not in {"", "..."}), "")
+    first = next((line.strip() for line in split_lines(wanted) if line.strip() not in {"", "..."}), "")
     target = _TARGET.match(first)
     assigning = _assigning(scope, target[1]) if target else []
     if assigning:
         return assigning[0]
-    lines = [line.strip() for line in syntax.code_of(scope.node).splitlines() if line.strip()]
+    lines = [line.strip() for line in split_lines(syntax.code_of(scope.node)) if line.strip()]
     wanted = first.replace("$", "")
     named = max(_NAMED.findall(first), key=len, default="")
-    asked = f"({named}"
-    asking = [line for line in lines if asked in line] if named and asked in first else []
-    close = difflib.get_close_matches(wanted, asking, n=1, cutoff=0.0)
+    argument = f"({named}"
+    matching = [line for line in lines if argument in line] if named and argument in first else []
+    close = difflib.get_close_matches(wanted, matching, n=1, cutoff=0.0)
     close = close or difflib.get_close_matches(wanted, lines, n=1, cutoff=0.4)
     if not close and named:
         close = difflib.get_close_matches(wanted, [line for line in lines if named in line], n=1, cutoff=0.0)
-    where = _holding(scope, close[0]) if close else None
+    where = _statement_with(scope, close[0]) if close else None
     return line_of(scope, where) if where is not None else ""
 
 
@@ -156,8 +157,8 @@ def bindings_given(scope: Scope, given: Iterable[Pattern]) -> Bindings | examina
 
 
 def _unmet(scope: Scope, pattern: Pattern) -> str:
-    said, _, found = unmatched(scope, (pattern,)).partition("; ")
-    return f"{said} around the site; {found}"
+    expected, _, found = unmatched(scope, (pattern,)).partition("; ")
+    return f"{expected} around the site; {found}"
 
 
 def _agree(left: Bindings, right: Bindings) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.placeholders import placeholders
+from patchkit.lines import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +57,7 @@ def in_place(find: str, code: str) -> str:
     """Return the pattern of an edit already made: the new code with ``$$found`` replaced by ``find``."""
     found = textwrap.dedent(find).strip()
     lines = []
-    for line in code.splitlines():
+    for line in split_lines(code):
         indent = line[: len(line) - len(line.lstrip())]
         lines.append(textwrap.indent(found, indent) if "$$found" in line else line)
     return "\n".join(lines)

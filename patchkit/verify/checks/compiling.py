@@ -9,7 +9,7 @@ from patchkit import collector
 from patchkit.findings.number import counted
 from patchkit.findings.rule import Rule
 from patchkit.plan.vendor import FOLDER
-from patchkit.verify.check import CheckOutcome, broken, register
+from patchkit.verify.check import CheckOutcome, register, violation
 
 if TYPE_CHECKING:
     from patchkit.findings.finding import Finding
@@ -37,10 +37,10 @@ def _broken(file: str, source: bytes) -> Finding | None:
             compile(source, file, "exec", dont_inherit=True)
     except (RecursionError, MemoryError):
         deep = "nested deeper than this interpreter can compile"
-        return broken(COMPILE, file, 1, deep, "split its longest expression")
+        return violation(COMPILE, file, 1, deep, "split its longest expression")
     except SyntaxError as error:
         line = error.lineno or 1
-        return broken(COMPILE, file, line, f"not valid Python: {error.msg}", "fix the syntax error")
+        return violation(COMPILE, file, line, f"not valid Python: {error.msg}", "fix the syntax error")
     except ValueError as error:
-        return broken(COMPILE, file, 1, f"not valid Python: {error}", "remove the null bytes")
+        return violation(COMPILE, file, 1, f"not valid Python: {error}", "remove the null bytes")
     return None

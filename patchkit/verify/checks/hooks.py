@@ -9,7 +9,7 @@ from patchkit.findings.rule import Rule
 from patchkit.tree import mirror
 from patchkit.tree.index import Class, last_name
 from patchkit.tree.nodes import walk
-from patchkit.verify.check import CheckOutcome, broken, register
+from patchkit.verify.check import CheckOutcome, register, violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,17 +35,17 @@ def check(subject: Subject) -> CheckOutcome:
     if not workers:
         return CheckOutcome("no worker of this tree calls the hook", skipped=True)
     backends = _backends(subject)
-    names = _close(subject, workers)
-    if subject.later is not None:
+    names = _names_in_reach(subject, workers)
+    if subject.patched is not None:
         # A backend that a patch opts out, or names in a worker, could call the hook before the patch, too.
-        names |= _close(subject.later, _workers(subject.later))
-    close = [cls for cls in backends if cls.name in names]
-    findings = [_missing(cls) for cls in close if not _has(subject, cls)]
+        names |= _names_in_reach(subject.patched, _workers(subject.patched))
+    in_reach = [cls for cls in backends if cls.name in names]
+    findings = [_missing(cls) for cls in in_reach if not _has(subject, cls)]
     for worker in workers:
         if not _checked(subject, worker):
-            rest = [cls for cls in backends if cls not in close and not _has(subject, cls)]
+            rest = [cls for cls in backends if cls not in in_reach and not _has(subject, cls)]
             findings += _unchecked(worker, rest)
-    return CheckOutcome(f"{len(close)} backends", tuple(findings))
+    return CheckOutcome(f"{len(in_reach)} backends", tuple(findings))
 
 
 def _workers(subject: Subject) -> list[Function]:
@@ -59,7 +59,7 @@ def _backends(subject: Subject) -> list[Class]:
     return [cls for cls in backends.all if backends.derived(cls) and not backends.serves_inside(cls)]
 
 
-def _close(subject: Subject, workers: list[Function]) -> frozenset[str]:
+def _names_in_reach(subject: Subject, workers: list[Function]) -> frozenset[str]:
     """Return the names of the backends that opted out of the mirror or that a worker names."""
     named = {name for worker in workers for name in _named(worker.module)}
     return frozenset(
@@ -103,7 +103,7 @@ def _called(modules: Sequence[Module], name: str) -> bool:
 
 
 def _missing(cls: Class) -> Finding:
-    return broken(
+    return violation(
         MISSING,
         cls.module.file,
         cls.node.lineno,
@@ -117,7 +117,7 @@ def _unchecked(worker: Function, without: list[Class]) -> Iterator[Finding]:
     if without:
         names = ", ".join(sorted({cls.name for cls in without})[:_NAMED])
         names += f" and {len(without) - _NAMED} more" if len(without) > _NAMED else ""
-        yield broken(
+        yield violation(
             MISSING,
             worker.module.file,
             worker.node.lineno,

@@ -12,7 +12,7 @@ from patchkit.plan.vendor import PACKAGE, RESTORE, VENDORED, is_inside
 from patchkit.tree.index import index_module
 from patchkit.tree.nodes import statements, walk
 from patchkit.tree.sglang import files_of, imported_from, package_of
-from patchkit.verify.check import CheckOutcome, broken, register
+from patchkit.verify.check import CheckOutcome, register, violation
 from patchkit.verify.runtime import Runtime, bound_names, is_api
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ def check(subject: Subject) -> CheckOutcome:
             apis.add(name)
             if package != subject.runtime.package:
                 message = f"this file imports {package}, but the tree's runtime is {subject.runtime.package}"
-                findings.append(broken(RUNTIME, file, line, message, _APART))
+                findings.append(violation(RUNTIME, file, line, message, _APART))
                 continue
             findings += _misfits(subject.runtime, file, module, name=name, local=local, line=line)
     needs = f", runtime {', '.join(sorted(apis))}" if apis else ""
-    return CheckOutcome(f"{len(subject.files)} files{needs}", _once(findings))
+    return CheckOutcome(f"{len(subject.files)} files{needs}", _without_repeats(findings))
 
 
 def _apis(module: ast.Module) -> Iterator[tuple[str, str, str, int]]:
@@ -65,13 +65,13 @@ def _misfits(
 ) -> Iterator[Finding]:
     if not runtime.present:
         message = f"{runtime.package}, which patched files import, is not installed in {runtime.place}"
-        yield broken(RUNTIME, file, line, message, _INSTALL)
+        yield violation(RUNTIME, file, line, message, _INSTALL)
         return
     api = runtime.api(name)
     if api is None:
         message = f"the runtime in {runtime.place} has no {name}, which patched files import"
         rule = OLDER if is_api(name) else NAME
-        yield broken(rule, file, line, f"{message}: it is older than the patches", _INSTALL)
+        yield violation(rule, file, line, f"{message}: it is older than the patches", _INSTALL)
         return
     names = bound_names(api)
     for node in walk(module):
@@ -80,10 +80,10 @@ def _misfits(
         if isinstance(node.value, ast.Name) and node.value.id == local:
             message = f"the runtime's {name} in {runtime.place} has no `{node.attr}`"
             expression = ast.unparse(node)
-            yield broken(NAME, file, node.lineno, message, _INSTALL, expression=expression)
+            yield violation(NAME, file, node.lineno, message, _INSTALL, expression=expression)
 
 
-def _once(findings: list[Finding]) -> tuple[Finding, ...]:
+def _without_repeats(findings: list[Finding]) -> tuple[Finding, ...]:
     """Return the findings with those about the runtime as a whole only once, not once a file."""
     whole = {RUNTIME.id, OLDER.id}
     seen: dict[object, Finding] = {}
@@ -103,7 +103,7 @@ def _unresolved(subject: Subject, file: str, module: ast.Module) -> Iterator[Fin
             if _is_module(subject, f"{base}.{alias.name}") or (home and _binds(subject, home, alias.name)):
                 continue
             missing = f"{home} defines no `{alias.name}`" if home else f"the tree has no module {base}"
-            yield broken(
+            yield violation(
                 IMPORT,
                 file,
                 node.lineno,
@@ -134,7 +134,7 @@ def _is_module(subject: Subject, module: str) -> bool:
 def _binds(subject: Subject, home: str, name: str) -> bool:
     text = subject.sources[home]
     # Parsing every imported file would take seconds; a regular expression finds plain definitions.
-    if name == "*" or name.encode() in _plain(text):
+    if name == "*" or name.encode() in _plain_names(text):
         return True
     names = _all_bound(home, text)
     # A module with a star import or a ``__getattr__`` may have any name.
@@ -145,7 +145,7 @@ _PLAIN = re.compile(rb"^(?:class|def|async def)\s+(\w+)|^(\w+)\s*[:=]", re.MULTI
 
 
 @lru_cache(maxsize=512)
-def _plain(text: bytes) -> frozenset[bytes]:
+def _plain_names(text: bytes) -> frozenset[bytes]:
     return frozenset(found[1] or found[2] for found in _PLAIN.finditer(text))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from patchkit.findings.finding import Confidence
 from patchkit.findings.rule import Rule
 from patchkit.tree import mirror
-from patchkit.verify.check import CheckOutcome, broken, register
+from patchkit.verify.check import CheckOutcome, register, violation
 
 if TYPE_CHECKING:
     from patchkit.findings.finding import Finding
@@ -48,7 +48,7 @@ def _breaks(subject: Subject, backend: InheritingBackend) -> Finding | None:
 
 
 def _finding(backend: InheritingBackend, breaks: Finding) -> Finding:
-    return broken(
+    return violation(
         BREAKS,
         breaks.file,
         breaks.line,

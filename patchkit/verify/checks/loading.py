@@ -17,7 +17,7 @@ import msgspec
 from patchkit.findings.rule import Rule
 from patchkit.tree.sglang import module_of, serves
 from patchkit.verify import stand_ins
-from patchkit.verify.check import CheckOutcome, broken, register
+from patchkit.verify.check import CheckOutcome, register, violation
 
 if TYPE_CHECKING:
     from patchkit.verify.subject import Subject
@@ -36,22 +36,22 @@ def check(subject: Subject) -> CheckOutcome:
     """Import the modules with edits, except tests, with this interpreter."""
     if find_spec("torch") is None:
         remedy = "pip install torch in that environment (a CPU build is enough)"
-        return _impossible(f"importing needs torch, which is not installed in {sys.prefix}", remedy)
+        return _not_made(f"importing needs torch, which is not installed in {sys.prefix}", remedy)
     files = [file for file in subject.files if serves(file)]
     modules = {module_of(file, subject.tree.name): file for file in files}
     request = {"path": str(subject.tree.package.parent), "modules": list(modules)}
-    with tempfile.TemporaryFile() as channel, tempfile.TemporaryFile() as said:
-        code = _imported(request, channel, said)
+    with tempfile.TemporaryFile() as channel, tempfile.TemporaryFile() as stderr:
+        code = _import(request, channel, stderr)
         if code is None:
-            return _impossible(
+            return _not_made(
                 f"the modules were not imported in {_SECONDS} s", "import one of them by hand to see why"
             )
         answer = _read(channel)
         if code or answer is None:
-            last = (_text(said).strip().splitlines() or [f"exit code {code}"])[-1]
-            return _impossible(f"the import process ended early: {last}", "fix what it names")
+            last = (_text(stderr).strip().splitlines() or [f"exit code {code}"])[-1]
+            return _not_made(f"the import process ended early: {last}", "fix what it names")
     findings = tuple(
-        broken(LOADING, modules[name], line, message, "fix what the message names", expression=name)
+        violation(LOADING, modules[name], line, message, "fix what the message names", expression=name)
         for name, (line, message) in answer.errors.items()
         if name in modules
     )
@@ -59,17 +59,17 @@ def check(subject: Subject) -> CheckOutcome:
     return CheckOutcome(f"{len(modules)} modules", findings, notes)
 
 
-def _imported(request: object, channel: IO[bytes], said: IO[bytes]) -> int | None:
+def _import(request: object, channel: IO[bytes], stderr: IO[bytes]) -> int | None:
     """Import the requested modules; return the exit code, or None after the time limit.
 
-    All processes that it started are ended, too. ``channel`` takes the result and ``said`` stderr; both are files,
+    All processes that it started are ended, too. ``channel`` takes the result; it and ``stderr`` are files,
     since a process that the modules leave behind would keep a pipe open.
     """
     process = subprocess.Popen(
         (sys.executable, stand_ins.__file__, str(channel.fileno())),
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
-        stderr=said,
+        stderr=stderr,
         pass_fds=(channel.fileno(),),
         start_new_session=True,
     )
@@ -96,6 +96,6 @@ def _read(channel: IO[bytes]) -> _Answer | None:
         return None
 
 
-def _impossible(message: str, remedy: str) -> CheckOutcome:
-    reason = broken(LOADING, "__init__.py", 1, message, remedy)
+def _not_made(message: str, remedy: str) -> CheckOutcome:
+    reason = violation(LOADING, "__init__.py", 1, message, remedy)
     return CheckOutcome("not made", (reason,))

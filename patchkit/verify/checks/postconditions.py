@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from patchkit.errors import TreeError
 from patchkit.findings.rule import Rule
 from patchkit.plan.status import State
-from patchkit.verify.check import CheckOutcome, broken, register
+from patchkit.verify.check import CheckOutcome, register, violation
 from patchkit.verify.checks.compiling import COMPILE, OBSTACLE
 
 if TYPE_CHECKING:
@@ -52,12 +52,12 @@ def check(subject: Subject) -> CheckOutcome:
             if status.state is State.PENDING and not hardens:
                 waiting.append(name)
                 continue
-            said, command = (
+            condition, command = (
                 ("conflicts with this tree", "diff")
                 if status.state is State.CONFLICT
                 else (f"is {status.state.value}", "apply")
             )
-            notes.append(f"{name} {said}{without}: patchkit {command} {name}")
+            notes.append(f"{name} {condition}{without}: patchkit {command} {name}")
     if waiting:
         number = f"{len(waiting)} patches are" if len(waiting) > 1 else "1 patch is"
         notes.append(f"{number} pending: patchkit apply {' '.join(waiting)}")
@@ -79,7 +79,7 @@ def check(subject: Subject) -> CheckOutcome:
         message = f"no patch is applied; {could}"
         notes = [note for note in notes if "patchkit apply" not in note]
         remedy = "patchkit apply" if fits else "run patchkit status to see why"
-        findings.append(broken(PENDING, "__init__.py", 1, message, remedy))
+        findings.append(violation(PENDING, "__init__.py", 1, message, remedy))
     edits = sum(edit.state in _DONE for status in statuses for edit in status.edits)
     summary = f"{present} of {len(statuses)} patches, {edits} edits"
     return CheckOutcome(summary, tuple(findings), tuple(notes), obstacle=obstacle)
@@ -99,13 +99,13 @@ def _missing(subject: Subject, status: PatchStatus) -> Iterator[Finding]:
         yield _lost(subject, status, edit)
     if not lost:
         message = f"{status.patch.id}: {status.reason or status.state.value}"
-        yield broken(CONFLICT, "__init__.py", 1, message, "run patchkit status for details")
+        yield violation(CONFLICT, "__init__.py", 1, message, "run patchkit status for details")
 
 
 def _lost(subject: Subject, status: PatchStatus, edit: EditStatus) -> Finding:
     conflict = edit.state is State.CONFLICT
     why = edit.reason or "the code is as it was before the patch"
-    return broken(
+    return violation(
         CONFLICT if conflict else EDIT,
         edit.file,
         subject.line(edit.file, edit.site),
@@ -118,4 +118,4 @@ def _lost(subject: Subject, status: PatchStatus, edit: EditStatus) -> Finding:
 def _unreadable(error: TreeError) -> Finding:
     file, _, rest = str(error).partition(":")
     line = rest.partition(":")[0]
-    return broken(COMPILE, file, int(line) if line.isdigit() else 1, str(error), "fix the syntax error")
+    return violation(COMPILE, file, int(line) if line.isdigit() else 1, str(error), "fix the syntax error")

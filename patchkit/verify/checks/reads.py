@@ -12,11 +12,11 @@ from patchkit.plan.marks import signers
 from patchkit.tree.index import Class, class_of_annotation, last_name
 from patchkit.tree.nodes import statements, walk
 from patchkit.tree.sglang import serves
-from patchkit.verify.attributes import anyone_sets, class_of, has_foreign_base, sets
-from patchkit.verify.check import CheckOutcome, broken, register
-from patchkit.verify.construction import ENTRIES, Construction, sets_own, stores
-from patchkit.verify.flow import Ways, bound_by, headers, names_bound, places
-from patchkit.verify.written import written
+from patchkit.verify.attributes import any_file_sets, class_of, has_foreign_base, may_set
+from patchkit.verify.check import CheckOutcome, register, violation
+from patchkit.verify.construction import ENTRIES, Construction, assigns, sets_on_self
+from patchkit.verify.flow import PathShare, bound_by, headers, names_bound, places
+from patchkit.verify.written import written_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,7 +43,7 @@ def check(subject: Subject) -> CheckOutcome:
     count = 0
     for file in subject.files:
         module = subject.program.module(file) if serves(file) else None
-        lines = written(subject, module) if module is not None else ()
+        lines = written_lines(subject, module) if module is not None else ()
         for function in module.all_functions() if module is not None and lines else ():
             if patched := list(places(function, lines)):
                 count += len(patched)
@@ -76,21 +76,26 @@ class _Reading:
         found = list(self._unbound())
         yield from found
         maker = self.function.owner
-        if not found and self.read.attributes and maker and self.function in self.construction.made_by(maker):
-            yield from self._along(self._class_of_name(), self.read.attributes, self.read.root)
+        if (
+            not found
+            and self.read.attributes
+            and maker
+            and self.function in self.construction.construction_functions(maker)
+        ):
+            yield from self._of_chain(self._class_of_name(), self.read.attributes, self.read.root)
 
     def _unbound(self) -> Iterator[Finding]:
         """Yield a finding for a local name that is not bound on every path."""
         name = self.read.root
         if name not in self.names or self.place.catches("UnboundLocalError"):
             return
-        ways, deciding = self.place.ways(lambda node: self.names.binds(node, name), self.read.node)
-        if ways is Ways.ALL or (deciding is not None and not self._sure(deciding, name)):
+        share, deciding = self.place.path_share(lambda node: self.names.binds(node, name), self.read.node)
+        if share is PathShare.ALL or (deciding is not None and not self._is_certain(deciding, name)):
             return
         where = (
             "on no path to this line"
             if deciding is None
-            else f"only if `{_said(deciding)}` (line {deciding.lineno})"
+            else f"only if `{_condition(deciding)}` (line {deciding.lineno})"
         )
         message = f"{self.function.qualname} reads `{name}`, which is bound {where}"
         yield self._finding(NAME, message, name)
@@ -101,35 +106,39 @@ class _Reading:
         if not name or name.startswith("__") or _guarded(self.place, name):
             return
         found: list[Finding] = []
-        if not known.has_from_class(owner, name) and not has_foreign_base(program, owner):
+        if not known.is_class_attribute(owner, name) and not has_foreign_base(program, owner):
             found = list(
-                self._early(owner, name) if sets(program, owner, name) else self._nowhere(owner, name)
+                self._read_early(owner, name) if may_set(program, owner, name) else self._nowhere(owner, name)
             )
         yield from found
-        if rest and not found and self.function in known.made_by(owner):
-            yield from self._along(class_of(program, owner, name), rest, f"self.{name}")
+        if rest and not found and self.function in known.construction_functions(owner):
+            yield from self._of_chain(class_of(program, owner, name), rest, f"self.{name}")
 
     def _nowhere(self, owner: Class, name: str) -> Iterator[Finding]:
         """Yield a finding for an attribute that no file of the tree sets."""
-        if not anyone_sets(self.subject.sources, name) and not self.construction.is_open(owner):
+        if not any_file_sets(self.subject.sources, name) and not self.construction.has_hidden_attributes(
+            owner
+        ):
             message = f"{self._reads(name)}, which nothing in the tree sets"
             yield self._finding(ATTRIBUTE, message, f"self.{name}")
 
-    def _early(self, owner: Class, name: str) -> Iterator[Finding]:
+    def _read_early(self, owner: Class, name: str) -> Iterator[Finding]:
         """Yield a finding for an attribute of ``self`` that is read before the constructor has set it."""
         known = self.construction
-        if self.function not in known.made_by(owner) or known.is_open(owner):
+        if self.function not in known.construction_functions(owner) or known.has_hidden_attributes(owner):
             return
         if not self._unset(owner, self.place, self.read.node, name, ()):
             return
         subclasses = self.construction.subclasses(owner)
         if any(
-            name in subclass.fields or name in subclass.methods or _sets_own(subclass, name)
+            name in subclass.fields or name in subclass.methods or _class_sets_on_self(subclass, name)
             for subclass in subclasses
         ):
             return
         for first in known.own_setters(owner, name)[:1]:
-            message = f"{self._reads(name)} during construction, before {_first(first, name)} sets it"
+            message = (
+                f"{self._reads(name)} during construction, before {_first_assignment(first, name)} sets it"
+            )
             yield self._finding(ATTRIBUTE, message, f"self.{name}")
 
     def _unset(
@@ -137,25 +146,26 @@ class _Reading:
     ) -> bool:
         """Return whether an attribute may be unset on some path from the start of construction to a place."""
         known = self.construction
-        ways, deciding = place.ways(lambda node: stores(node, name, "self"), read)
-        if ways is Ways.ALL or (deciding is not None and not self._sure(deciding, name, place)):
+        share, deciding = place.path_share(lambda node: assigns(node, name, "self"), read)
+        if share is PathShare.ALL or (deciding is not None and not self._is_certain(deciding, name, place)):
             return False
         calls = known.calls_setter(owner, name)
-        if place.ways(lambda node: calls(node, place.function), read)[0] is not Ways.NONE:
+        if place.path_share(lambda node: calls(node, place.function), read)[0] is not PathShare.NONE:
             return False
         if place.function.name in ENTRIES:
             return True
         return any(
             self._unset(owner, site, node, name, (*below, place.function))
-            for caller in known.made_by(owner)
-            if caller not in (*below, place.function) and place.function in known.reached(owner, caller)
+            for caller in known.construction_functions(owner)
+            if caller not in (*below, place.function)
+            and place.function in known.reachable_methods(owner, caller)
             for site in places(caller)
             for part in site.parts
             for node in walk(part)
             if _is_call_of(node, place.function.name)
         )
 
-    def _along(self, owner: Class | None, attributes: Sequence[str], said: str) -> Iterator[Finding]:
+    def _of_chain(self, owner: Class | None, attributes: Sequence[str], chain: str) -> Iterator[Finding]:
         """Yield a finding for the first attribute of a chain that the object does not have yet."""
         program, known = self.subject.program, self.construction
         maker = self.function.owner
@@ -165,39 +175,38 @@ class _Reading:
                 or owner is None
                 or name.startswith("__")
                 or _guarded(self.place, name)
-                or known.is_open(owner)
+                or known.has_hidden_attributes(owner)
             ):
                 return
-            said = f"{said}.{name}"
-            if not known.has_from_class(owner, name) and not known.makes_with(owner, name):
-                yield from self._not_yet(maker, owner, name, said)
+            chain = f"{chain}.{name}"
+            if not known.is_class_attribute(owner, name) and not known.constructor_can_set(owner, name):
+                yield from self._set_later(maker, owner, name, chain)
                 return
             owner = class_of(program, owner, name)
 
-    def _not_yet(self, maker: Class, owner: Class, name: str, said: str) -> Iterator[Finding]:
+    def _set_later(self, maker: Class, owner: Class, name: str, chain: str) -> Iterator[Finding]:
         known = self.construction
         setters = known.own_setters(owner, name)
-        if not setters or not known.is_made(owner):
+        if not setters or not known.is_constructed(owner):
             return
-        later = known.later(maker, self.place, owner, name, given=not self._made_here(owner))
-        if later is None:
+        late = known.late_assignment(maker, self.place, owner, name, given=not self._made_here(owner))
+        if late is None:
             return
-        message = (
-            f"{self._reads(said)}, and `{name}` of {owner.name} is first set by {_first(setters[0], name)}"
-        )
-        if later.called:
+        assignment = _first_assignment(setters[0], name)
+        message = f"{self._reads(chain)}, and `{name}` of {owner.name} is first set by {assignment}"
+        if late.called:
             message += (
-                f", which {later.function.qualname} ({later.function.module.file}:{later.line}) reaches through "
-                f"`{later.called}`, after {maker.name} is constructed"
+                f", which {late.function.qualname} ({late.function.module.file}:{late.line}) reaches through "
+                f"`{late.called}`, after {maker.name} is constructed"
             )
-        yield self._finding(ATTRIBUTE, message, said)
+        yield self._finding(ATTRIBUTE, message, chain)
 
     def _made_here(self, owner: Class) -> bool:
         """Return whether the function constructs the object that it reads from."""
         first = self.read.attributes[:1] if self.read.root == "self" else ()
-        said = ".".join((self.read.root, *first))
+        chain = ".".join((self.read.root, *first))
         return any(
-            last_name(statement.value.func) == owner.name and said in map(ast.unparse, statement.targets)
+            last_name(statement.value.func) == owner.name and chain in map(ast.unparse, statement.targets)
             for statement in statements(self.function.node)
             if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)
         )
@@ -219,7 +228,7 @@ class _Reading:
         found = program.resolve(function.module, hints[0]) if hints and hints[0] else None
         return found if isinstance(found, Class) else None
 
-    def _sure(self, deciding: ast.If, name: str, place: Place | None = None) -> bool:
+    def _is_certain(self, deciding: ast.If, name: str, place: Place | None = None) -> bool:
         """Return whether the place is reached even where the test of ``deciding`` is false."""
         place = place or self.place
         if place.depends(deciding) or (place is self.place and self.read.conditional):
@@ -233,8 +242,8 @@ class _Reading:
             if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load)
         )
 
-    def _reads(self, said: str) -> str:
-        return f"{self.function.qualname} reads `{said if '.' in said else f'self.{said}'}`"
+    def _reads(self, chain: str) -> str:
+        return f"{self.function.qualname} reads `{chain if '.' in chain else f'self.{chain}'}`"
 
     def _finding(self, rule: Rule, message: str, expression: str) -> Finding:
         line = self.read.node.lineno
@@ -242,7 +251,7 @@ class _Reading:
         move = "move the read below the assignment"
         remedy = f"patchkit revert {by}, or {move}" if by else move
         file = self.function.module.file
-        return broken(
+        return violation(
             rule, file, line, message, remedy, function=self.function.qualname, expression=expression
         )
 
@@ -257,21 +266,21 @@ def _is_call_of(node: ast.AST, name: str) -> bool:
     )
 
 
-def _sets_own(cls: Class, name: str) -> bool:
-    return any(sets_own(method, name) for method in cls.methods.values())
+def _class_sets_on_self(cls: Class, name: str) -> bool:
+    return any(sets_on_self(method, name) for method in cls.methods.values())
 
 
-def _first(setter: Function, name: str) -> str:
-    lines = (each.lineno for each in statements(setter.node) if stores(each, name, "self"))
+def _first_assignment(setter: Function, name: str) -> str:
+    lines = (each.lineno for each in statements(setter.node) if assigns(each, name, "self"))
     return f"{setter.qualname} ({setter.module.file}:{next(lines)})"
 
 
 def _guarded(place: Place, name: str) -> bool:
     """Return whether the function tests for the attribute or handles its absence."""
-    asked = re.search(
+    lookup = re.search(
         rf"\b[gh](?:et|as)attr\([^()]*(?:\([^()]*\)[^()]*)*[\"']{name}[\"']", place.function.source
     )
-    return asked is not None or place.catches("AttributeError")
+    return lookup is not None or place.catches("AttributeError")
 
 
 class _Locals:
@@ -303,7 +312,7 @@ class _Locals:
         return id(node) in self._found[name]
 
 
-def _said(deciding: ast.If) -> str:
+def _condition(deciding: ast.If) -> str:
     return ast.unparse(deciding.test)
 
 

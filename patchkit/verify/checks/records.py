@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from patchkit.findings.number import counted
 from patchkit.findings.rule import Rule
 from patchkit.transaction.ledger import FOLDER
-from patchkit.verify.check import CheckOutcome, broken, register
+from patchkit.verify.check import CheckOutcome, register, violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +24,9 @@ _RESTORE = "restore the folder from a copy, or restore the tree with git and app
 def check(subject: Subject) -> CheckOutcome:
     """Check what a revert needs: intact contents in the ledger, or git's history."""
     if subject.ledger_error is not None:
-        unreadable = broken(LEDGER, _FILE, 1, subject.ledger_error.what, subject.ledger_error.advice)
+        unreadable = violation(LEDGER, _FILE, 1, subject.ledger_error.what, subject.ledger_error.advice)
         return CheckOutcome("unreadable", (unreadable,))
-    findings = (*_lost(subject), *_at_odds(subject))
+    findings = (*_lost(subject), *_inconsistent(subject))
     if findings:
         return CheckOutcome("damaged", findings)
     if subject.originals_error is not None:
@@ -40,10 +40,10 @@ def _lost(subject: Subject) -> Iterator[Finding]:
     for digest in sorted(subject.ledger.contents):
         if not subject.store.holds(digest):
             message = f"{FOLDER}/objects/{digest[:12]}… is missing or damaged, so revert cannot restore it"
-            yield broken(LEDGER, _FILE, subject.store.line(digest), message, _RESTORE)
+            yield violation(LEDGER, _FILE, subject.store.line(digest), message, _RESTORE)
 
 
-def _at_odds(subject: Subject) -> Iterator[Finding]:
+def _inconsistent(subject: Subject) -> Iterator[Finding]:
     """Yield a finding for each file and patch that a layer of the ledger names in only one of its lists."""
     for layer in (layer for record in subject.ledger.records for layer in record.layers):
         made = {edit.file for patch in layer.patches for edit in patch.edits}
@@ -51,4 +51,4 @@ def _at_odds(subject: Subject) -> Iterator[Finding]:
         names = sorted((made - layer.files.keys()) | (listed - {patch.id for patch in layer.patches}))
         for name in names:
             message = f"the ledger is inconsistent about {name}: an entry was added or removed"
-            yield broken(LEDGER, _FILE, subject.store.line(name), message, _RESTORE)
+            yield violation(LEDGER, _FILE, subject.store.line(name), message, _RESTORE)

@@ -13,7 +13,7 @@ from patchkit.tree import mirror
 from patchkit.tree.index import Class, Function, last_name
 from patchkit.tree.nodes import walk
 from patchkit.tree.sglang import serves
-from patchkit.verify.check import CheckOutcome, broken, register
+from patchkit.verify.check import CheckOutcome, register, violation
 from patchkit.verify.runtime import is_api
 
 if TYPE_CHECKING:
@@ -70,12 +70,12 @@ class _Call:
 
     def mismatches(self) -> Iterator[str]:
         for callee in self.callees:
-            wrong = ", ".join(_wrong(self.node, callee))
+            wrong = ", ".join(_mismatches(self.node, callee))
             if wrong:
                 yield f"{callee.name} ({callee.place}) {wrong}"
 
     def finding(self, mismatch: str) -> Finding:
-        return broken(
+        return violation(
             SIGNATURE,
             self.module.file,
             self.node.lineno,
@@ -86,7 +86,7 @@ class _Call:
         )
 
 
-def _wrong(call: ast.Call, callee: _Callee) -> Iterator[str]:
+def _mismatches(call: ast.Call, callee: _Callee) -> Iterator[str]:
     """Yield each mismatch between a call and the parameters of the callee."""
     arguments = callee.node.args
     positional = [*arguments.posonlyargs, *arguments.args][callee.bound :]
@@ -132,7 +132,7 @@ def _calls(subject: Subject, runtime: Runtime) -> Iterator[_Call]:
         for caller, owner, call in _all_calls(module):
             callees = _by_name(call, overrides, patched)
             if not callees and followed:
-                callees = _followed(subject, runtime, module, owner, call)
+                callees = _callees_of(subject, runtime, module, owner, call)
             if callees:
                 yield _Call(module, caller, call, callees)
 
@@ -192,7 +192,7 @@ def _by_name(
     several = overrides[True].get(name, []) if _RECEIVERS[receiver] else []
     # In a draft of one layer the slot holds a plain backend; a callee that takes any argument proves nothing.
     telling = [callee for callee in several if not _takes_anything(callee)]
-    if several and not all(any(_wrong(call, callee)) for callee in telling or several):
+    if several and not all(any(_mismatches(call, callee)) for callee in telling or several):
         return several
     return overrides[False].get(name, [])
 
@@ -201,7 +201,7 @@ def _takes_anything(callee: _Callee) -> bool:
     return callee.node.args.vararg is not None or callee.node.args.kwarg is not None
 
 
-def _followed(
+def _callees_of(
     subject: Subject, runtime: Runtime, module: Module, owner: Class | None, call: ast.Call
 ) -> list[_Callee]:
     function = call.func

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from patchkit.findings.rule import Rule
 from patchkit.tree.nodes import statements, walk
-from patchkit.verify.attributes import anyone_sets, class_of, sets
-from patchkit.verify.check import CheckOutcome, broken, register
+from patchkit.verify.attributes import any_file_sets, class_of, may_set
+from patchkit.verify.check import CheckOutcome, register, violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,11 +66,13 @@ def _broken(subject: Subject, cls: Class, chain: ast.Attribute) -> Iterator[Find
     function = cls.methods[_PROPERTY]
     for name in _names(function, chain):
         known = (
-            sets(subject.program, owner, name) if owner is not None else anyone_sets(subject.sources, name)
+            may_set(subject.program, owner, name)
+            if owner is not None
+            else any_file_sets(subject.sources, name)
         )
         if not known:
             where = owner.name if owner is not None else "any class of the tree"
-            yield broken(
+            yield violation(
                 SLOT,
                 cls.module.file,
                 chain.lineno,

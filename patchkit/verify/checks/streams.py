@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from patchkit.findings.rule import Rule
 from patchkit.tree.index import last_name
 from patchkit.tree.nodes import walk
-from patchkit.verify.check import CheckOutcome, broken, register
+from patchkit.verify.check import CheckOutcome, register, violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ def check(subject: Subject) -> CheckOutcome:
     if not blocks:
         return CheckOutcome("no worker of this tree has a plan stream", skipped=True)
     findings = tuple(
-        broken(
+        violation(
             UNORDERED,
             function.module.file,
             block.lineno,

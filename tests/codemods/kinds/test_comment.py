@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from support.programs import check_noop, edit, examine, program
+import pytest
+from support.programs import check_noop, edit, examine, program, rewritten
 
 from patchkit.codemods.examination import SiteState
 
@@ -41,3 +42,11 @@ def test_blank_lines_change_whatever_the_comment_says() -> None:
     found = examine(codemod, program(PLAIN), "settle")
     assert found.rewrite is not None
     assert "count(days)\n\n    # since May" in found.rewrite().code
+
+
+@pytest.mark.parametrize("mark", ["\x0c", "\u2028"])
+def test_a_separator_inside_a_comment_does_not_end_its_line(mark: str) -> None:
+    codemod = edit("comment", find="charge(days)", code=f"# two{mark}pence")
+    made = rewritten(codemod, PLAIN, "settle")
+    assert f"    # two{mark}pence\n" in made
+    assert examine(codemod, program(made), "settle").state is SiteState.PRESENT

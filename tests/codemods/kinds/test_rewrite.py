@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.programs import check_noop, check_transformed, rewritten
+from support.programs import check_noop, check_transformed, examine, program, rewritten
 
 from patchkit.codemods.examination import Codemod, SiteState
 from patchkit.codemods.kinds.rewrite import Rewrite
@@ -340,3 +340,11 @@ def test_run_of_statements_on_one_line_is_remembered() -> None:
 def test_same_block_twice_is_the_same_on_one_line_and_on_two() -> None:
     edit = rewrite("if $x:\n    $$work\nelse:\n    $$work", "ask($x)\n$$work")
     check_transformed(edit, "if x: a()\nelse:\n    a()\n", "# toy: so that it shows\nask(x)\na()\n")
+
+
+@pytest.mark.parametrize("mark", ["\x0c", "\u2028"])
+def test_a_separator_inside_a_string_does_not_end_its_line(mark: str) -> None:
+    codemod = rewrite("charge(days)", f"log('a{mark}b')\n$$found")
+    made = rewritten(codemod, "charge(days)\n")
+    assert f"log('a{mark}b')\ncharge(days)\n" in made
+    assert examine(codemod, program(made)).state is SiteState.PRESENT

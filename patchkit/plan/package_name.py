@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _CODE = ("edits", "shapes", "applies_when", "upstream_when")
 
 
-def spelled(patches: Sequence[Patch], name: str) -> Sequence[Patch]:
+def with_package_name(patches: Sequence[Patch], name: str) -> Sequence[Patch]:
     """Return the patches with their code's imports changed to a package of this name."""
     return patches if name == NAME else [_patch(patch, name) for patch in patches]
 
@@ -30,27 +30,27 @@ def as_upstream(code: str, name: str) -> str:
 
 
 def _renamed(code: str, name: str, other: str) -> str:
-    return _own(name).sub(other, code)
+    return _pattern_of(name).sub(other, code)
 
 
 @cache
-def _own(name: str) -> re.Pattern[str]:
+def _pattern_of(name: str) -> re.Pattern[str]:
     return re.compile(rf"\b{name}(?=\.(?:{SERVING}|{VENDORED_RUNTIME})\b)|(?<=\bfrom ){name}(?= import\b)")
 
 
 def _patch(patch: Patch, name: str) -> Patch:
-    return msgspec.structs.replace(patch, **{key: _respelled(getattr(patch, key), name) for key in _CODE})
+    return msgspec.structs.replace(patch, **{key: _translated(getattr(patch, key), name) for key in _CODE})
 
 
-def _respelled(value: Any, name: str) -> Any:
+def _translated(value: Any, name: str) -> Any:
     if isinstance(value, str):
         return _renamed(value, NAME, name)
     if isinstance(value, ConvertedChange):
-        return ConvertedChange(*(_respelled(each, name) for each in value))
+        return ConvertedChange(*(_translated(each, name) for each in value))
     if isinstance(value, tuple):
-        return tuple(_respelled(each, name) for each in value)
+        return tuple(_translated(each, name) for each in value)
     if isinstance(value, dict):
-        return {key: _respelled(each, name) for key, each in value.items()}
+        return {key: _translated(each, name) for key, each in value.items()}
     if isinstance(value, msgspec.Struct):
         return _struct(value, name)
     return value
@@ -60,5 +60,5 @@ def _struct(value: msgspec.Struct, name: str) -> msgspec.Struct:
     before = {key: getattr(value, key) for key in value.__struct_fields__}
     if isinstance(value, Edit):
         before["change"] = ConvertedChange(value.kind, value.imports)
-    after = {key: _respelled(each, name) for key, each in before.items()}
+    after = {key: _translated(each, name) for key, each in before.items()}
     return value if before == after else msgspec.structs.replace(value, **after)
