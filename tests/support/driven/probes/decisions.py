@@ -24,6 +24,8 @@ from sglang.srt.speculative.multi_layer_eagle_worker_v2 import MultiLayerEagleWo
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 from sglang.srt.speculative.standalone_worker_v2 import StandaloneWorkerV2
 
+from . import repeatable
+
 REAL = {
     "base": AttentionBackend,
     "triton": TritonAttnBackend,
@@ -82,6 +84,7 @@ def declared() -> dict[str, bool | None]:
     return {kind: getattr(cls, "needs_cpu_seq_lens", None) for kind, cls in REAL.items()}
 
 
+@repeatable
 def decide(requests: list[tuple[dict[str, Any], list[str | None]]], disable: str = "") -> list[bool]:
     """Return the decision for each server's settings and backends, with the patches in ``disable`` off."""
     os.environ["PATCHKIT_DISABLE"] = disable

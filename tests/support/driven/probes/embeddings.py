@@ -11,7 +11,12 @@ import torch
 from sglang.srt.layers import vocab_parallel_embedding as embeddings
 from sglang.srt.layers.quantization.unquant import UnquantizedEmbeddingMethod
 
+from . import repeatable
+
 _HIDDEN = 4
+_MASK = getattr(
+    embeddings.get_masked_input_and_mask, "_torchdynamo_orig_callable", embeddings.get_masked_input_and_mask
+)
 
 
 class _Quantized:
@@ -37,6 +42,7 @@ def _layer(ranks: int, rank: int, base: int, added: int, *, quantized: bool) -> 
     return layer
 
 
+@repeatable
 def looked_up(
     tokens: list[int],
     ranks: int = 2,
@@ -66,13 +72,11 @@ def looked_up(
         use_symmetric_memory=lambda *_, **__: nullcontext(),
         get_attn_tp_context=lambda: SimpleNamespace(input_scattered=scattered),
     )
-    whole = embeddings.get_masked_input_and_mask
-    mask = getattr(whole, "_torchdynamo_orig_callable", whole)
     masked: list[int] = []
 
     def masking(given: torch.Tensor, *bounds: int) -> Any:
         masked.append(given.shape[0])
-        return mask(given, *bounds)
+        return _MASK(given, *bounds)
 
     embeddings.get_masked_input_and_mask = masking
     rows = []
