@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from types import SimpleNamespace
@@ -24,7 +25,12 @@ from sglang.srt.speculative.multi_layer_eagle_worker_v2 import MultiLayerEagleWo
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 from sglang.srt.speculative.standalone_worker_v2 import StandaloneWorkerV2
 
+from patchkit.runtime import report
+
 from . import repeatable
+
+# Each decision is logged with the patches in the tree, whose sources do not change meanwhile.
+report.patches_loaded = functools.cache(report.patches_loaded)
 
 REAL = {
     "base": AttentionBackend,
