@@ -100,6 +100,10 @@ def decide(requests: list[tuple[dict[str, Any], list[str | None]]], disable: str
     ]
 
 
+# Whether batches keep the mirror before anybody is asked.
+_KEPT = getattr(ScheduleBatch, "needs_cpu_seq_lens", None)
+
+
 class _SilentWorker(BaseSpecWorker):
     """A spec-v2 worker that names no backends of its own."""
 
@@ -148,6 +152,7 @@ def named(kind: str) -> list[str]:
     return [slot if slot in {*slots, "eager"} else "other" for slot in found]
 
 
+@repeatable
 def start(
     kind: str | None,
     kinds: list[str | None],
@@ -166,8 +171,10 @@ def start(
     lines: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
-    logging.getLogger("patchkit").addHandler(handler)
+    logging.getLogger("patchkit").handlers = [handler]
     logging.getLogger("patchkit").setLevel(logging.INFO)
+    if _KEPT is not None:
+        ScheduleBatch.needs_cpu_seq_lens = _KEPT
     module = SimpleNamespace(Stream=lambda: None, stream=lambda _: None, Event=lambda: None)
     setattr(torch, "get_device_module", lambda _: module)  # noqa: B010
     slots = [backend(each) for each in kinds]

@@ -226,6 +226,7 @@ def _copies() -> Iterator[list[str]]:
         yield noted
 
 
+@repeatable
 def draft(case: dict[str, Any], topk: int, disable: str = "") -> dict[str, Any]:
     """Replay a draft with ``topk`` branches; return what the buffers hold, what comes out, and the copies made."""
     os.environ["PATCHKIT_DISABLE"] = disable
