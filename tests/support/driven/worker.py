@@ -37,10 +37,13 @@ if TYPE_CHECKING:
 
 # Of other packages, what every tree imports at length, and what Triton imports in the fork that interprets a kernel.
 _COMMON = (
-    *("PIL.Image", "numpy", "pydantic", "requests", "safetensors.torch", "triton.language"),
+    *("PIL.Image", "PIL.ImageOps", "msgspec.json", "numpy.typing", "pydantic.json_schema", "pydantic.types"),
+    *("requests", "safetensors.torch", "triton.language", "yaml"),
     *("triton.compiler.code_generator", "triton.experimental.gluon"),
     *("torch.distributed.tensor", "torch._inductor.compile_fx", "torch.utils.cpp_extension"),
 )
+
+_COMPILED = ".code"
 
 
 def _prepare() -> None:
@@ -73,13 +76,20 @@ class _Loader(SourceFileLoader):
     """Compiles a source once for all trees that contain it, under any path."""
 
     compiled: Path
+    known: dict[Path, CodeType] = {}  # noqa: RUF012 - of the process, as the folder is.
+
+    @classmethod
+    def read(cls) -> None:
+        """Read what was compiled since the last time: a fork has in memory what its parent has read."""
+        for kept in cls.compiled.glob(f"*{_COMPILED}"):
+            if kept not in cls.known:
+                cls.known[kept] = marshal.loads(kept.read_bytes())
 
     def get_code(self, fullname: str) -> CodeType:
         source = self.get_data(self.get_filename(fullname))
-        kept = self.compiled / hashlib.blake2b(source, digest_size=16).hexdigest()
-        try:
-            code: CodeType = marshal.loads(kept.read_bytes())
-        except FileNotFoundError:
+        kept = self.compiled / f"{hashlib.blake2b(source, digest_size=16).hexdigest()}{_COMPILED}"
+        code = self.known.get(kept)
+        if code is None:
             code = self.source_to_code(source, self.path)
             with tempfile.NamedTemporaryFile(dir=self.compiled, delete=False) as fresh:
                 marshal.dump(code, fresh)
@@ -232,7 +242,6 @@ def _fork_for_each(trees: socket.socket) -> None:
     for name in _COMMON:
         importlib.import_module(name)
     importlib.import_module("interpreter").hasten()
-    gc.freeze()
     while True:
         said, handles, _, _ = socket.recv_fds(trees, os.pathconf("/", "PC_PATH_MAX"), 1)
         if not said:
@@ -241,6 +250,8 @@ def _fork_for_each(trees: socket.socket) -> None:
             _, status = os.waitpid(int(said), 0)
             trees.send(str(os.waitstatus_to_exitcode(status)).encode())
             continue
+        _Loader.read()
+        gc.freeze()
         child = os.fork()
         if child == 0:
             trees.close()
