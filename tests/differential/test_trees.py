@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,6 +98,37 @@ def test_an_answer_that_is_not_plain_python_is_an_error(unpatched: DrivenTree) -
 def test_nothing_of_one_request_reaches_the_next(unpatched: DrivenTree) -> None:
     assert unpatched.ask("trials.leave", 1) == [1]
     assert unpatched.ask("trials.leave", 2) == [2]
+
+
+def test_one_process_answers_consecutive_requests_for_a_repeatable_probe_and_a_new_one_is_compared_once(
+    unpatched: DrivenTree, tmp_path: Path
+) -> None:
+    file = tmp_path / "signed"
+    for _ in range(4):
+        unpatched.ask("trials.sign", str(file))
+    first, *others = file.read_text().split()
+    assert others.count(first) == 3
+    assert len({*others}) == 2
+    unpatched.ask("trials.declares_backends")
+    unpatched.ask("trials.sign", str(file))
+    assert file.read_text().split()[-1] not in {first, *others}
+
+
+def test_a_repeatable_probe_that_leaves_something_is_an_error(
+    siblings: list[tuple[Path, DrivenTree]],
+) -> None:
+    (_, tree), _ = siblings
+    assert tree.ask("trials.claim", 1) == [1]
+    with pytest.raises(ProbeError, match="claim is not repeatable"):
+        tree.ask("trials.claim", 2)
+
+
+def test_what_a_repeatable_probe_sets_in_the_environment_is_gone_at_its_next_request(
+    siblings: list[tuple[Path, DrivenTree]],
+) -> None:
+    (_, tree), _ = siblings
+    assert tree.ask("trials.environment", PATCHKIT_TRIED="1", PATH="") == {"PATCHKIT_TRIED": "1", "PATH": ""}
+    assert tree.ask("trials.environment") == {"PATCHKIT_TRIED": None, "PATH": os.environ["PATH"]}
 
 
 def test_reads_of_device_tensors_are_written_down_and_computations_are_not(unpatched: DrivenTree) -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -186,8 +187,10 @@ class DrivenTree:
             self._worker.stop()
 
 
-_MOST = 16
+# How many trees run at most, and how many of those that were asked last stay.
+_MOST, _LAST = 16, 4
 _running: dict[Path, Worker] = {}
+_starts: Counter[Path] = Counter()
 
 
 class SharedTree(DrivenTree):
@@ -199,10 +202,15 @@ class SharedTree(DrivenTree):
 
     @property
     def _worker(self) -> Worker:
-        worker = _running.pop(self._root, None) or Worker(self._name, self._root)
+        worker = _running.pop(self._root, None)
+        if worker is None:
+            worker = Worker(self._name, self._root)
+            _starts[self._root] += 1
         _running[self._root] = worker
         if len(_running) > _MOST:
-            _running.pop(next(iter(_running))).stop()
+            # One that was started again is asked by many modules.
+            least = min([*_running][:-_LAST], key=_starts.__getitem__)
+            _running.pop(least).stop()
         return worker
 
     def stop(self) -> None:

@@ -7,18 +7,16 @@ alone requests that fork's exit status. ``FOLDER`` caches the compiled sources o
 A request is a probe's name and a list of arguments, positional and named; its answer is ``("answers",
 [answer])``, ``("error", (type, message, traceback))`` or ``("died", exit status)``. The imports of a probe's
 module are made once; a fork then serves each request, so that neither globals nor patched attributes reach the
-next one.
+next one. A probe marked `repeatable` leaves none that it would see, so one fork serves consecutive requests for it.
 """
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import hashlib
 import importlib
 import importlib.util
 import io
-import itertools
 import marshal
 import os
 import pickle
@@ -28,7 +26,7 @@ import sys
 import tempfile
 import traceback
 from importlib.machinery import FileFinder, SourceFileLoader
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -39,15 +37,13 @@ if TYPE_CHECKING:
 
 # Of other packages, what every tree imports at length, and what Triton imports in the fork that interprets a kernel.
 _COMMON = (
-    *("PIL.Image", "numpy", "pydantic", "requests", "safetensors.torch", "triton.language"),
+    *("PIL.Image", "PIL.ImageOps", "msgspec.json", "numpy.typing", "pydantic.json_schema", "pydantic.types"),
+    *("requests", "safetensors.torch", "triton.language", "yaml"),
     *("triton.compiler.code_generator", "triton.experimental.gluon"),
     *("torch.distributed.tensor", "torch._inductor.compile_fx", "torch.utils.cpp_extension"),
 )
 
-# Of Linux: the size of a huge page, and the advice to make such of what is there.
-_HUGE, _COLLAPSE = 1 << 21, 25
-# Requests after which a tree is expected to get as many again, which pays for that advice.
-_MANY = 100
+_COMPILED = ".code"
 
 
 def _prepare() -> None:
@@ -80,13 +76,20 @@ class _Loader(SourceFileLoader):
     """Compiles a source once for all trees that contain it, under any path."""
 
     compiled: Path
+    known: dict[Path, CodeType] = {}  # noqa: RUF012 - of the process, as the folder is.
+
+    @classmethod
+    def read(cls) -> None:
+        """Read what was compiled since the last time: a fork has in memory what its parent has read."""
+        for kept in cls.compiled.glob(f"*{_COMPILED}"):
+            if kept not in cls.known:
+                cls.known[kept] = marshal.loads(kept.read_bytes())
 
     def get_code(self, fullname: str) -> CodeType:
         source = self.get_data(self.get_filename(fullname))
-        kept = self.compiled / hashlib.blake2b(source, digest_size=16).hexdigest()
-        try:
-            code: CodeType = marshal.loads(kept.read_bytes())
-        except FileNotFoundError:
+        kept = self.compiled / f"{hashlib.blake2b(source, digest_size=16).hexdigest()}{_COMPILED}"
+        code = self.known.get(kept)
+        if code is None:
             code = self.source_to_code(source, self.path)
             with tempfile.NamedTemporaryFile(dir=self.compiled, delete=False) as fresh:
                 marshal.dump(code, fresh)
@@ -136,56 +139,99 @@ def _pickled(answer: tuple[str, Any]) -> bytes:
     return sink.getvalue()
 
 
-def _answer_in_a_fork(probe: Callable[..., Any], requests: list[Any]) -> bytes:
-    gc.freeze()
-    source, sink = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
+def _answer(probe: Callable[..., Any], requests: list[Any]) -> bytes:
+    environment = os.environ.copy()
+    try:
+        return _pickled(("answers", [probe(*given, **named) for given, named in requests]))
+    except BaseException as error:
+        return _pickled(_error(error))
+    finally:
+        for name in os.environ.keys() - environment.keys():
+            del os.environ[name]
+        os.environ.update(environment)
+
+
+class _Fork:
+    """A process that answers requests for one probe until it is ended."""
+
+    def __init__(self, probe: Callable[..., Any]) -> None:
+        self.probe = probe
+        self.status: int | None = None
+        gc.freeze()
+        self._connection, theirs = Pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
             try:
-                reply = _pickled(("answers", [probe(*given, **named) for given, named in requests]))
-            except BaseException as error:
-                reply = _pickled(_error(error))
-            with os.fdopen(sink, "wb") as pipe:
-                pipe.write(reply)
-            sys.stdout.flush()
-            sys.stderr.flush()
-        finally:
-            os._exit(0)
-    os.close(sink)
-    with os.fdopen(source, "rb") as pipe:
-        written = pipe.read()
-    _, status = os.waitpid(child, 0)
-    return written or _pickled(("died", os.waitstatus_to_exitcode(status)))
+                self._connection.close()
+                while True:
+                    answer = _answer(probe, theirs.recv())
+                    sys.stdout.flush()
+                    sys.stderr.flush()
+                    theirs.send_bytes(answer)
+            finally:
+                os._exit(0)
+        theirs.close()
+
+    def ask(self, requests: list[Any]) -> bytes:
+        try:
+            self._connection.send(requests)
+            return self._connection.recv_bytes()
+        except (EOFError, ConnectionError):
+            self.end()
+            return _pickled(("died", self.status))
+
+    def end(self) -> None:
+        if self.status is None:
+            self._connection.close()
+            _, status = os.waitpid(self._pid, 0)
+            self.status = os.waitstatus_to_exitcode(status)
 
 
-def _gather() -> None:
-    """Put this process's memory into huge pages, whose table a fork copies in half of the time.
+class _Forks:
+    """Keeps the process that answered for a repeatable probe until another probe is asked."""
 
-    Where the kernel cannot, it stays as it is.
-    """
-    advise = ctypes.CDLL(None).madvise
-    advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        where, access, _, _, file, *_ = line.split()
-        if access == "rw-p" and file == "0":
-            start, end = (int(address, 16) for address in where.split("-"))
-            start, end = -(-start // _HUGE) * _HUGE, end // _HUGE * _HUGE
-            if start < end:
-                advise(start, end - start, _COLLAPSE)
+    def __init__(self) -> None:
+        self._kept: _Fork | None = None
+        self._compared: set[Callable[..., Any]] = set()
+
+    def ask(self, probe: Callable[..., Any], requests: list[Any]) -> bytes:
+        kept = self._kept
+        if kept is not None and kept.probe is probe and kept.status is None:
+            answer = kept.ask(requests)
+            if probe not in self._compared:
+                self._compared.add(probe)
+                _compare(probe, requests, answer)
+            return answer
+        if kept is not None:
+            kept.end()
+        self._kept = fork = _Fork(probe)
+        answer = fork.ask(requests)
+        if not hasattr(probe, "repeatable"):
+            fork.end()
+        return answer
+
+
+def _compare(probe: Callable[..., Any], requests: list[Any], answer: bytes) -> None:
+    """Raise an exception unless a new process gives the same answer as one that has answered before."""
+    fork = _Fork(probe)
+    (kind, told), (expected_kind, expected) = map(pickle.loads, (answer, fork.ask(requests)))
+    fork.end()
+    if kind != expected_kind or (kind == "answers" and told != expected):
+        raise AssertionError(
+            f"{probe.__name__} is not repeatable: its process answers otherwise than a new one"
+        )
 
 
 def _serve(connection: Connection) -> None:
     """Answer until the connection is closed."""
-    for count in itertools.count(1):
+    forks = _Forks()
+    while True:
         try:
             name, requests = connection.recv()
         except EOFError:
             return
-        if count == _MANY:
-            _gather()
         try:
-            answer = _answer_in_a_fork(_find(name), requests)
+            answer = forks.ask(_find(name), requests)
         except BaseException as error:
             answer = _pickled(_error(error))
         connection.send_bytes(answer)
@@ -196,7 +242,6 @@ def _fork_for_each(trees: socket.socket) -> None:
     for name in _COMMON:
         importlib.import_module(name)
     importlib.import_module("interpreter").hasten()
-    gc.freeze()
     while True:
         said, handles, _, _ = socket.recv_fds(trees, os.pathconf("/", "PC_PATH_MAX"), 1)
         if not said:
@@ -205,6 +250,8 @@ def _fork_for_each(trees: socket.socket) -> None:
             _, status = os.waitpid(int(said), 0)
             trees.send(str(os.waitstatus_to_exitcode(status)).encode())
             continue
+        _Loader.read()
+        gc.freeze()
         child = os.fork()
         if child == 0:
             trees.close()

@@ -15,6 +15,7 @@ from sglang.srt.speculative import eagle_worker_v2
 from sglang.srt.speculative.eagle_draft_extend_cuda_graph_runner import EAGLEDraftExtendCudaGraphRunner
 from sglang.srt.speculative.eagle_worker_v2 import EagleDraftWorker
 
+from . import repeatable
 from .decisions import bare
 
 VOCABULARY, HIDDEN = 11, 3
@@ -215,6 +216,7 @@ def batch_of(case: dict[str, Any], count: int, number: int) -> Any:
     )
 
 
+@repeatable
 def extended(case: dict[str, Any], batches: list[list[int]], disable: str = "") -> list[dict[str, Any]]:
     """Extend the draft by batches with these accepted lengths; return what each passes to the next draft.
 

@@ -12,6 +12,7 @@ from sglang.srt.managers.schedule_batch import ScheduleBatch
 from sglang.srt.speculative.eagle_info import EagleDraftInput
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
+from . import repeatable
 from .recorders import DeviceTensor, Events, on_device, plain
 
 FIELDS = {field.name for field in fields(ScheduleBatch)}
@@ -100,6 +101,7 @@ def state(batch: ScheduleBatch) -> dict[str, Any]:
     }
 
 
+@repeatable
 def run_steps(needed: bool, described: dict[str, Any], steps: list[tuple[str, Any]]) -> list[dict[str, Any]]:
     """Filter a batch and merge others into it; return its state after each step, with waits and reads of it.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from types import SimpleNamespace
@@ -23,6 +24,13 @@ from sglang.srt.speculative.eagle_worker_v2 import EAGLEWorkerV2
 from sglang.srt.speculative.multi_layer_eagle_worker_v2 import MultiLayerEagleWorkerV2
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 from sglang.srt.speculative.standalone_worker_v2 import StandaloneWorkerV2
+
+from patchkit.runtime import report
+
+from . import repeatable
+
+# Each decision is logged with the patches in the tree, whose sources do not change meanwhile.
+report.patches_loaded = functools.cache(report.patches_loaded)
 
 REAL = {
     "base": AttentionBackend,
@@ -82,6 +90,7 @@ def declared() -> dict[str, bool | None]:
     return {kind: getattr(cls, "needs_cpu_seq_lens", None) for kind, cls in REAL.items()}
 
 
+@repeatable
 def decide(requests: list[tuple[dict[str, Any], list[str | None]]], disable: str = "") -> list[bool]:
     """Return the decision for each server's settings and backends, with the patches in ``disable`` off."""
     os.environ["PATCHKIT_DISABLE"] = disable
@@ -89,6 +98,10 @@ def decide(requests: list[tuple[dict[str, Any], list[str | None]]], disable: str
         overlap_utils.decide_needs_cpu_seq_lens(_settings(settings), [backend(kind) for kind in kinds])
         for settings, kinds in requests
     ]
+
+
+# Whether batches keep the mirror before anybody is asked.
+_KEPT = getattr(ScheduleBatch, "needs_cpu_seq_lens", None)
 
 
 class _SilentWorker(BaseSpecWorker):
@@ -139,6 +152,7 @@ def named(kind: str) -> list[str]:
     return [slot if slot in {*slots, "eager"} else "other" for slot in found]
 
 
+@repeatable
 def start(
     kind: str | None,
     kinds: list[str | None],
@@ -157,8 +171,10 @@ def start(
     lines: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
-    logging.getLogger("patchkit").addHandler(handler)
+    logging.getLogger("patchkit").handlers = [handler]
     logging.getLogger("patchkit").setLevel(logging.INFO)
+    if _KEPT is not None:
+        ScheduleBatch.needs_cpu_seq_lens = _KEPT
     module = SimpleNamespace(Stream=lambda: None, stream=lambda _: None, Event=lambda: None)
     setattr(torch, "get_device_module", lambda _: module)  # noqa: B010
     slots = [backend(each) for each in kinds]

@@ -10,7 +10,7 @@ from sglang.srt.layers.attention.trtllm_mha_backend import TRTLLMHAAttnMultiStep
 from sglang.srt.layers.attention.trtllm_mla_backend import TRTLLMMLAMultiStepDraftBackend
 
 from . import attention_backends as backends
-from . import trtllm_mha, trtllm_mla
+from . import repeatable, trtllm_mha, trtllm_mla
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +40,7 @@ def _fields(kind: str, metadata: Any) -> dict[str, Any]:
     return backends.fields_of(metadata, {"mha": trtllm_mha, "mla": trtllm_mla}[kind].FIELDS)
 
 
+@repeatable
 def replays(kind: str, session: dict[str, Any], mirror: bool) -> dict[str, Any]:
     """Capture a draft's graphs, then replay the batches, and return what each step's graph was given."""
     server, graphs = session["server"], session["graphs"]
@@ -91,6 +92,7 @@ def prepare(
         draft.init_forward_metadata_replay_cuda_graph(batch, bs)
 
 
+@repeatable
 def eager(kind: str, server: dict[str, Any], batch: dict[str, Any], mirror: bool) -> dict[str, Any]:
     """Plan all steps of a draft without a graph."""
     draft, launches = _draft(kind, server)

@@ -14,6 +14,7 @@ from sglang.srt.disaggregation.prefill import SchedulerDisaggregationPrefillMixi
 from sglang.srt.managers.scheduler import Scheduler
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
 
+from . import repeatable
 from .accepted_rows import batch_of, worker_of
 from .decisions import bare
 
@@ -32,6 +33,7 @@ class TritonAttnBackend:
     """Has the name of the backend whose graphs read only their own buffers."""
 
 
+@repeatable
 def loop(kind: str, published: list[bool], *, cuda: bool = True) -> list[list[Any]]:
     """Run a loop with these batches, whose forwards may signal the end of their reads; return its operations."""
     torch.version.cuda = "12.0" if cuda else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from sglang.srt.layers.radix_attention import AttentionType
 from sglang.srt.speculative import eagle_worker_v2
 
 from . import attention_backends as backends
-from . import draft_steps
+from . import draft_steps, repeatable
 
 FIELDS = (
     "cache_seqlens_int32",
@@ -82,6 +83,7 @@ def _disable(patches: str) -> None:
     os.environ["PATCHKIT_DISABLE"] = patches
 
 
+@repeatable
 def replays(session: dict[str, Any], mirror: str, disable: str = "") -> dict[str, Any]:
     """Capture a graph of each size, then replay the batches one after the other on the same backend.
 
@@ -114,6 +116,12 @@ def replays(session: dict[str, Any], mirror: str, disable: str = "") -> dict[str
     return {"captured": made.captured, "replayed": told}
 
 
+@functools.cache
+def _own_fill(module: Any) -> Any:
+    return module.fill
+
+
+@repeatable
 def steps(session: dict[str, Any], count: int, mirror: str, disable: str = "") -> list[dict[str, Any]]:
     """Capture graphs of a draft of so many steps, replay the batches, and tell what each step's graph was given.
 
@@ -132,7 +140,7 @@ def steps(session: dict[str, Any], count: int, mirror: str, disable: str = "") -
     fills = []
     module: Any = sys.modules.get("patchkit.backends.flash_attention")
     if module is not None:
-        fill = module.fill
+        fill = _own_fill(module)
         module.fill = lambda *given: fills.append(fill(*given))
     told = []
     for batch in session["batches"]:
@@ -155,6 +163,7 @@ def steps(session: dict[str, Any], count: int, mirror: str, disable: str = "") -
     return told
 
 
+@repeatable
 def eager(
     server: dict[str, Any], mode: str, batch: dict[str, Any], step: int = 0, mirror: bool = True
 ) -> dict[str, Any]:
@@ -208,6 +217,7 @@ def _compiled_by_nobody() -> None:
     module.draft_decode_set_expand_metadata = getattr(compiled, "_torchdynamo_orig_callable", compiled)
 
 
+@repeatable
 def branches(session: dict[str, Any], mirror: str, small: bool, disable: str) -> list[dict[str, Any]]:
     """Capture graphs of a draft's decode or a verify with several branches, and tell what each replay planned.
 
@@ -256,6 +266,7 @@ def branches(session: dict[str, Any], mirror: str, small: bool, disable: str) ->
     return told
 
 
+@repeatable
 def eager_tree(server: dict[str, Any], batch: dict[str, Any], *, mirror: bool, small: bool) -> dict[str, Any]:
     """Plan a verify of several branches without a graph; ``small`` is as in `branches`."""
     _disable("")

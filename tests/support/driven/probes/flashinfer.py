@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from sglang.srt.layers.attention.flashinfer_backend import FlashInferAttnBackend
 from sglang.srt.speculative import eagle_worker_v2
 
 from . import attention_backends as backends
+from . import repeatable
 
 LAYOUT = ("starts", "keys", "last_pages")
 
@@ -172,6 +174,13 @@ def _dflash_verify(tokens: int) -> Any:
     return made(draft_token=nothing, positions=nothing, draft_token_num=tokens, custom_mask=None)
 
 
+@functools.cache
+def _generates(verify_input: Any) -> Any:
+    """Return the tree's own method, as it is at the first call."""
+    return verify_input.generate_attn_arg_prefill
+
+
+@repeatable
 def latent_verifies(
     session: dict[str, Any],
     mirror: str,
@@ -197,8 +206,8 @@ def latent_verifies(
         )
         return verify
 
-    verify_input = type(spec())
-    made = verify_input.generate_attn_arg_prefill
+    verify_input: Any = type(spec())
+    made = _generates(verify_input)
 
     def generated(self: Any, *given: Any) -> Any:
         with backends.OnCpu():
@@ -276,6 +285,7 @@ def _backend(server: dict[str, Any], cls: Any = FlashInferAttnBackend, **more: A
         return cls(_runner(server, **more))
 
 
+@repeatable
 def replays(session: dict[str, Any], mirror: str, environment: dict[str, str], **how: Any) -> dict[str, Any]:
     """Capture a graph of each size, then replay the batches one after the other on the same backend.
 

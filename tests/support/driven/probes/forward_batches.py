@@ -15,6 +15,7 @@ from sglang.srt.speculative import eagle_info_v2
 from sglang.srt.speculative.eagle_info import EagleDraftInput, EagleVerifyInput
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
+from . import repeatable
 from .batches import Request
 from .lengths import set_server
 from .recorders import DeviceTensor, PretendedCuda, on_device, plain
@@ -145,6 +146,7 @@ def described(forward_batch: ForwardBatch) -> dict[str, Any]:
     return found
 
 
+@repeatable
 def make(case: dict[str, Any], device: str = "cpu") -> dict[str, Any]:
     """Return the forward batch of a batch, and what was read to the host or copied to the device for it."""
     _serve(rl_on_policy_target=None)
@@ -157,6 +159,7 @@ def make(case: dict[str, Any], device: str = "cpu") -> dict[str, Any]:
     return described(forward_batch) | {"reads": reads, "copies": getattr(cuda, "copies", [])}
 
 
+@repeatable
 def pad(case: dict[str, Any], size: int, fill_value: int) -> dict[str, Any]:
     """Return a forward batch padded to ``size`` requests of one token."""
     _serve()
@@ -187,6 +190,7 @@ def _graph_runner(runs: bool, prepared: list[dict[str, Any]]) -> Any:
     return SimpleNamespace(can_run=lambda _: runs, replay_prepare=prepare)
 
 
+@repeatable
 def prepare_draft_extend(
     case: dict[str, Any], stride: int, *, graph: bool, standalone: bool = False
 ) -> dict[str, Any]:
@@ -206,6 +210,7 @@ def prepare_draft_extend(
     return described(forward_batch) | {"planned": backend.planned, "reads": reads}
 
 
+@repeatable
 def prepare_verify(case: dict[str, Any], tokens: int, *, graph: bool) -> dict[str, Any]:
     """Return what a verify of ``tokens`` draft tokens a request is given, and what its input says.
 

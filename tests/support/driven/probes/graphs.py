@@ -21,6 +21,7 @@ from sglang.srt.speculative.multi_layer_eagle_draft_extend_cuda_graph_runner imp
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from . import repeatable
 from .recorders import DeviceTensor, on_device, plain
 
 if TYPE_CHECKING:
@@ -154,6 +155,7 @@ def _model_runner() -> SimpleNamespace:
     )
 
 
+@repeatable
 def target(case: dict[str, Any], tokens: int) -> dict[str, Any]:
     """Prepare the replay of a verify of ``tokens`` tokens a request; return what the backend is handed."""
     runner, backend = object.__new__(CudaGraphRunner), Backend()
@@ -224,6 +226,7 @@ def _copies() -> Iterator[list[str]]:
         yield noted
 
 
+@repeatable
 def draft(case: dict[str, Any], topk: int, disable: str = "") -> dict[str, Any]:
     """Replay a draft with ``topk`` branches; return what the buffers hold, what comes out, and the copies made."""
     os.environ["PATCHKIT_DISABLE"] = disable
@@ -274,6 +277,7 @@ def draft_extend_copies(case: dict[str, Any], tokens: int, disable: str = "") ->
     return copies
 
 
+@repeatable
 def draft_extend(case: dict[str, Any], tokens: int, mode: str) -> dict[str, Any]:
     """Replay a draft-extend of ``tokens`` tokens a request; return what is handed, the buffers and what comes out."""
     runner, backend = object.__new__(EAGLEDraftExtendCudaGraphRunner), Backend()
@@ -295,6 +299,7 @@ def draft_extend(case: dict[str, Any], tokens: int, mode: str) -> dict[str, Any]
     return backend.handed | told | {"buffers": _held(runner.buffers)}
 
 
+@repeatable
 def multi_layer_draft_extend(case: dict[str, Any], tokens: int) -> dict[str, Any]:
     """Replay one layer's draft-extend; return what is handed and what comes out."""
     runner, backend = object.__new__(MultiLayerEagleDraftExtendCudaGraphRunner), Backend()

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
 
+from . import repeatable
+
 
 class _EmbeddedError(Exception):
     """The model has embedded its input."""
@@ -22,6 +24,7 @@ def _layer(*given: Any) -> None:
     )
 
 
+@repeatable
 def embedded(model: str, lengths: list[int]) -> Any:
     """Return what a prefill of prompts of these lengths embeds, with the target's embeddings and the tokens read.
 

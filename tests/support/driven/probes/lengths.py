@@ -14,6 +14,7 @@ from sglang.srt.managers.overlap_utils import FutureMap
 from sglang.srt.speculative import eagle_info_v2, spec_utils
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
+from . import repeatable
 from .batches import keep_mirror, make_batch, state
 from .recorders import DeviceTensor, Events, PretendedCuda, on_device, plain
 
@@ -74,6 +75,7 @@ def decode_batch(needed: bool, case: dict[str, Any], device: str) -> tuple[Any, 
     return batch, events, calls
 
 
+@repeatable
 def decode_step(needed: bool, case: dict[str, Any], device: str = "cpu") -> dict[str, Any]:
     """Prepare a decode step after a verify that left new lengths; return what the forward is given.
 

@@ -27,6 +27,7 @@ from patchkit.runtime.lengths import row_length
 from patchkit.runtime.replays import padded_replay
 
 from . import attention_backends as backends
+from . import repeatable
 
 LINEAR = {
     "gdn": GDNAttnBackend,
@@ -209,6 +210,7 @@ def _capture(wrapper: Any, mode: ForwardMode, sizes: list[int], tokens: int, spe
     return found
 
 
+@repeatable
 def replays(session: dict[str, Any], kind: str, mirror: bool, disable: str = "") -> list[dict[str, Any]]:
     """Replay batches one after the other in graphs that a runner of the tree's has, with the mirror or without it.
 
@@ -310,6 +312,7 @@ def unsaid(kind: str, mirror: bool, *, capture: bool = False) -> list[int]:
     return found
 
 
+@repeatable
 def eager(kind: str, mode: str, batch: dict[str, Any], mirror: bool, topk: int = 1) -> dict[str, Any]:
     """Plan a batch without a graph, through the backend that wraps both."""
     server_args_module._global_server_args = SimpleNamespace(mamba_cache_chunk_size=64)
@@ -350,6 +353,7 @@ def linked_after_the_draft(topk: int) -> dict[str, Any]:
     }
 
 
+@repeatable
 def keeps_mirror(linear: str, full: bool | None, disable: str = "", outer: str = "") -> dict[str, Any]:
     """Tell what a wrapper says for its two, and what a server with it decides.
 

@@ -15,6 +15,7 @@ from sglang.srt.model_executor.forward_batch_info import ForwardMode
 from sglang.srt.speculative import spec_utils
 from sglang.srt.speculative.eagle_worker_v2 import EAGLEWorkerV2
 
+from . import repeatable
 from .drafts import _Operators
 
 _LAYERS, _SLOTS = 2, 16
@@ -50,6 +51,7 @@ def _pool(tokens: int) -> Any:
     return pool
 
 
+@repeatable
 def committed(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
     """Commit what each request accepted of as many tokens; return every slot's state, and the operators that ran.
 

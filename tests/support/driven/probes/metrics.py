@@ -13,6 +13,7 @@ from sglang.srt.managers.schedule_batch import Req
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
+from . import repeatable
 from .recorders import DeviceTensor, on_device
 
 _PLACES = {
@@ -49,6 +50,7 @@ def _batch(case: dict[str, Any]) -> SimpleNamespace:
     )
 
 
+@repeatable
 def forward_pass(case: dict[str, Any]) -> dict[str, Any]:
     """Return the forward-pass metrics of a batch."""
     DeviceTensor.reads.clear()
@@ -57,6 +59,7 @@ def forward_pass(case: dict[str, Any]) -> dict[str, Any]:
     return found | {"reads": list(DeviceTensor.reads)}
 
 
+@repeatable
 def estimate(case: dict[str, Any], tokens: int) -> dict[str, Any]:
     """Return the work that a decode batch is estimated to take."""
     constants = {}
@@ -73,6 +76,7 @@ def estimate(case: dict[str, Any], tokens: int) -> dict[str, Any]:
     return {"work": list(work), "reads": list(DeviceTensor.reads)}
 
 
+@repeatable
 def decode_total(case: dict[str, Any]) -> dict[str, Any]:
     """Return the total length that a decode batch's statistics report."""
     reporter = MagicMock()

@@ -9,6 +9,7 @@ import torch
 from sglang.srt.mem_cache import common
 from sglang.srt.sampling.sampling_batch_info import SamplingBatchInfo
 
+from . import repeatable
 from .lengths import decode_batch, set_server
 from .recorders import PretendedCuda, on_device, plain
 
@@ -71,6 +72,7 @@ def _batch(requests: list[dict[str, Any]]) -> Any:
     return batch
 
 
+@repeatable
 def session(requests: list[dict[str, Any]], steps: list[Any], vocabulary: int) -> dict[str, Any]:
     """Make a batch and prepare decode steps; return parameters, penalties of each step, and what was waited for.
 

@@ -14,6 +14,7 @@ from sglang.srt.managers.scheduler import Scheduler
 from sglang.srt.speculative.eagle_info import EagleDraftInput
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
+from . import repeatable
 from .decisions import bare
 from .drafts import HIDDEN, _Operators
 
@@ -233,6 +234,7 @@ def _scheduler(worker: _Worker, kind: Any) -> Any:
     return made
 
 
+@repeatable
 def steps(acts: list[list[Any]], disable: str = "", *, fork: bool = False) -> dict[str, Any]:
     """Do the acts with one batch, on the tree's own future map or on a fork's.
 

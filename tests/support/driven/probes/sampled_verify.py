@@ -15,6 +15,7 @@ from sglang.srt.sampling.sampling_batch_info import SamplingBatchInfo
 from sglang.srt.sampling.sampling_params import SamplingParams
 from sglang.srt.speculative import eagle_info, eagle_utils, ngram_info
 
+from . import repeatable
 from .decisions import bare
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ def paths() -> list[str]:
     return ["v2", "v1", "ngram"] if hasattr(ngram_info.NgramVerifyInput, "_sampling_verify") else ["v2"]
 
 
+@repeatable
 def verified(path: str, asked: list[dict[str, Any]], scores: list[float], joined: int = 0) -> dict[str, Any]:
     """Verify with a worker (``path``: v2, v1 or ngram) requests with the sampling parameters ``asked``.
 

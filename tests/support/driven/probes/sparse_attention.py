@@ -12,7 +12,7 @@ import torch
 from sglang.srt.distributed import parallel_state
 
 from . import attention_backends as backends
-from . import flash_attention
+from . import flash_attention, repeatable
 
 TOPK = 64
 
@@ -115,6 +115,7 @@ def _told(backend: Any) -> dict[str, Any]:
     return {name: None if value is None else value.tolist() for name, value in values.items()}
 
 
+@repeatable
 def replays(session: dict[str, Any], mirror: str, disable: str = "") -> list[dict[str, Any]]:
     """Capture a graph of each size, then replay the batches one after the other on the same backend.
 
@@ -145,6 +146,7 @@ def replays(session: dict[str, Any], mirror: str, disable: str = "") -> list[dic
     return told
 
 
+@repeatable
 def eager(server: dict[str, Any], mode: str, batch: dict[str, Any], mirror: bool = True) -> dict[str, Any]:
     """Plan a batch without a graph; without the mirror it comes as a v2 worker makes it, with nothing on the host."""
     backend = _Backend(_runner(server))

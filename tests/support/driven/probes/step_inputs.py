@@ -14,6 +14,7 @@ from sglang.srt.model_executor.forward_batch_info import ForwardMode
 from sglang.srt.speculative import base_spec_worker, eagle_info_v2, eagle_utils
 from sglang.srt.speculative.eagle_info import EagleDraftInput, EagleVerifyInput
 
+from . import repeatable
 from .decisions import bare
 
 _POOL, _WIDTH = 8, 64
@@ -47,6 +48,7 @@ def _init_new(batch: Any, runner: Any) -> Any:
     )
 
 
+@repeatable
 def prepared(case: dict[str, Any], disable: str = "", *, plan_stream: bool = False) -> dict[str, Any]:
     """Prepare a draft of ``case["steps"]`` tokens and ``case["topk"]`` branches, then its verify of one token more.
 

@@ -11,6 +11,8 @@ from unittest.mock import patch
 from sglang.srt.managers.schedule_batch import Req
 from sglang.srt.sampling.sampling_params import SamplingParams
 
+from . import repeatable
+
 EOS = 2
 
 
@@ -30,6 +32,7 @@ class _Tokenizer:
         return "".join("" if token < len("0123456789") else self.pieces[token - 10] for token in tokens)
 
 
+@repeatable
 def finish(pieces: list[str], steps: list[list[int]], **params: Any) -> dict[str, Any]:
     """Give a request the tokens of each step until one ends it; ``grammar`` is a token at which its grammar ends.
 
@@ -59,6 +62,7 @@ def finish(pieces: list[str], steps: list[list[int]], **params: Any) -> dict[str
     }
 
 
+@repeatable
 def trimmed(output: Any, matched: Any, *, untrimmed: bool) -> Any:
     """Return what the detokenizer leaves of text or tokens that met a stop."""
     # What its module imports sets the policy of a loop that is not installed.

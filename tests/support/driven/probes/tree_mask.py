@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from patchkit.runtime.replays import padded_replay
 
 from . import attention_backends as backends
-from . import linear_attention
+from . import linear_attention, repeatable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +31,7 @@ WORKERS = {
 }
 
 
+@repeatable
 def drafted(
     worker: str,
     kind: str,
@@ -268,6 +269,7 @@ def written(worker: str, kind: str, server: dict[str, Any], lens: list[int], gra
     return int(counted.count)
 
 
+@repeatable
 def verified(  # noqa: PLR0917
     kind: str,
     server: dict[str, Any],

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sglang
 import torch
 from sglang.srt.speculative import base_spec_worker
 
+from . import repeatable
 from .recorders import DeviceTensor, PretendedCuda, on_device
 
 if TYPE_CHECKING:
@@ -25,6 +27,26 @@ def declares_backends() -> bool:
 def place() -> str:
     """Return where the tree's package lies."""
     return str(sglang.__path__[0])
+
+
+@repeatable
+def sign(file: str) -> None:
+    """Write the process that answers to a file."""
+    with Path(file).open("a") as signed:
+        print(os.getpid(), file=signed)
+
+
+@repeatable
+def claim(number: int) -> list[int]:
+    """Do as `leave` does, though marked."""
+    return leave(number)
+
+
+@repeatable
+def environment(**settings: str) -> dict[str, str | None]:
+    """Set variables of the environment, and return what those and PATH are."""
+    os.environ.update(settings)
+    return {name: os.environ.get(name) for name in ("PATCHKIT_TRIED", "PATH")}
 
 
 def leave(number: int) -> list[int]:

@@ -10,6 +10,7 @@ import torch
 from sglang.srt.layers.attention.triton_backend import TritonAttnBackend, TritonMultiStepDraftBackend
 
 from . import attention_backends as backends
+from . import repeatable
 
 FIELDS = (
     "max_extend_len",
@@ -35,6 +36,7 @@ def _planned(metadata: Any) -> dict[str, Any]:
     }
 
 
+@repeatable
 def eager(
     server: dict[str, Any], mode: str, batch: dict[str, Any], mirror: bool, listed: bool = False
 ) -> dict[str, Any]:
@@ -94,6 +96,7 @@ def extended(kind: str, mode: str, disable: str = "") -> dict[str, bool]:
     return {n: one.data_ptr() != other.data_ptr() for n, one, other in zip(names, got, given, strict=True)}
 
 
+@repeatable
 def replays(session: dict[str, Any], mirror: bool, disable: str = "") -> list[dict[str, Any]]:
     """Capture a graph of each size, then replay the batches, and return what the graphs' buffers hold.
 
@@ -194,6 +197,7 @@ def _draft(server: dict[str, Any]) -> Any:
     return TritonMultiStepDraftBackend(backends.model_runner(**server), server["topk"], server["steps"])
 
 
+@repeatable
 def draft(server: dict[str, Any], batch: dict[str, Any], mirror: bool) -> list[dict[str, Any]]:
     """Plan all steps of a draft without a graph."""
     drafting = _draft(server)

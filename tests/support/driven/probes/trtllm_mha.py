@@ -14,6 +14,7 @@ from sglang.srt.layers.attention.trtllm_mha_backend import (
 from patchkit.backends.trtllm import fill_trtllm_mha
 
 from . import attention_backends as backends
+from . import repeatable
 
 FIELDS = (
     "cache_seqlens_int32",
@@ -32,6 +33,7 @@ def _backend(server: dict[str, Any], step: int = 0) -> Any:
         return TRTLLMHAAttnBackend(runner, speculative_step_id=step)
 
 
+@repeatable
 def replays(session: dict[str, Any], route: str) -> dict[str, Any]:
     """Capture a graph of each size, then replay the batches one after the other on the same backend.
 
@@ -80,6 +82,7 @@ def _mirror(lens_cpu: torch.Tensor, route: str) -> torch.Tensor | None:
     return {"tree": lens_cpu, "stale": torch.ones_like(lens_cpu)}.get(route)
 
 
+@repeatable
 def eager(
     server: dict[str, Any], mode: str, batch: dict[str, Any], step: int = 0, mirror: bool = True
 ) -> dict[str, Any]:

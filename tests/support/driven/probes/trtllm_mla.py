@@ -10,6 +10,7 @@ from sglang.srt.layers.attention.flashinfer_mla_backend import FlashInferMLAAttn
 from sglang.srt.layers.attention.trtllm_mla_backend import TRTLLMMLABackend, TRTLLMMLAMultiStepDraftBackend
 
 from . import attention_backends as backends
+from . import repeatable
 
 FIELDS = (
     "block_kv_indices",
@@ -28,6 +29,7 @@ def _backend(server: dict[str, Any], skip_prefill: bool = False, is_draft: bool 
     return TRTLLMMLABackend(runner, skip_prefill=skip_prefill)
 
 
+@repeatable
 def replays(session: dict[str, Any], mirror: bool) -> dict[str, Any]:
     """Capture a graph of each size, then replay the batches one after the other on the same backend.
 
@@ -57,6 +59,7 @@ def replays(session: dict[str, Any], mirror: bool) -> dict[str, Any]:
     return {"captured": made.captured, "replayed": told}
 
 
+@repeatable
 def eager(server: dict[str, Any], mode: str, batch: dict[str, Any], mirror: bool) -> dict[str, Any]:
     """Plan a batch without a graph; without the mirror a draft-extend still has the list of its new tokens."""
     backend = _backend(server)
@@ -70,6 +73,7 @@ def eager(server: dict[str, Any], mode: str, batch: dict[str, Any], mirror: bool
     return backends.fields_of(backend.forward_decode_metadata, (*FIELDS, "batch_size"))
 
 
+@repeatable
 def tree_mask(
     server: dict[str, Any],
     skip_prefill: bool,

@@ -13,6 +13,7 @@ from sglang.srt.speculative import eagle_info_v2, eagle_utils, eagle_worker_v2
 from sglang.srt.speculative.eagle_info import EagleVerifyInput
 from sglang.srt.speculative.eagle_worker_v2 import EagleDraftWorker, EAGLEWorkerV2
 
+from . import repeatable
 from .decisions import bare
 from .drafts import HIDDEN, _Operators
 
@@ -72,6 +73,7 @@ def _verify_input(case: dict[str, Any], drafts: torch.Tensor) -> Any:
     return made
 
 
+@repeatable
 def step(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
     """Verify ``case["drafts"]`` (tokens of each request) against ``case["targets"]``; return all that follows.
 

@@ -15,6 +15,7 @@ from sglang.srt.speculative.eagle_worker_v2 import EagleDraftWorker
 from sglang.srt.speculative.multi_layer_eagle_worker_v2 import MultiLayerEagleDraftWorker
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
+from . import repeatable
 from .decisions import backend, bare
 from .recorders import DeviceTensor, on_device, plain
 
@@ -26,6 +27,7 @@ MODULES = {
 DRAFT_WORKERS = {"eagle": EagleDraftWorker, "multi-layer": MultiLayerEagleDraftWorker}
 
 
+@repeatable
 def draft(kind: str, lens: list[int], case: dict[str, Any]) -> dict[str, Any]:
     """Draft for requests of the lengths; return the total that sizes the tree mask and what was read for it."""
     module, worker = MODULES[kind], bare(DRAFT_WORKERS[kind])
@@ -113,6 +115,7 @@ class _StartedError(Exception):
     """The scheduler has its workers and asks the target's for its limits."""
 
 
+@repeatable
 def start(kind: str, target: str | None, *, plan_stream: bool, disaggregation: str = "null") -> bool:
     """Have a scheduler start a worker; return whether it has a plan stream then.
 
