@@ -399,7 +399,8 @@ def _on(gpu: tuple[int, int]) -> None:
         "is_sm90_supported": lambda *_, **__: hopper,
     }
     torch.cuda.get_device_capability = answers["get_device_capability"]
-    for module in [each for name, each in sys.modules.items() if name.startswith("sglang.")]:
+    # One that another probe keeps from being imported has no module.
+    for module in [each for name, each in sys.modules.items() if each and name.startswith("sglang.")]:
         for name in answers.keys() & vars(module).keys():
             setattr(module, name, answers[name])
 
