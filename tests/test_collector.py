@@ -4,14 +4,24 @@ import gc
 import subprocess
 import sys
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.audited import program
+from support.toys import TOYS, apply
 
 from patchkit import collector
+from patchkit.audit.engine import audit
+from patchkit.commands.verify import verify
+from patchkit.findings.finding import Confidence
+from patchkit.patchset.select import PatchSet
+from patchkit.tree.index import Module
+from patchkit.verify.subject import Criteria
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from patchkit.tree.tree import CheckoutTree
 
 
 @pytest.fixture(autouse=True)
@@ -159,3 +169,39 @@ def test_a_cache_keeps_the_last_results_and_no_more_than_twice_as_many() -> None
     for number in range(10):
         of(number)
     assert made == [*range(30), *range(10)]
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Module]]:
+    """Every module that a test parses."""
+    made: list[weakref.ref[Module]] = []
+    initialise = Module.__init__
+
+    def recorded(module: Module, *given: Any, **named: Any) -> None:
+        initialise(module, *given, **named)
+        made.append(weakref.ref(module))
+
+    monkeypatch.setattr(Module, "__init__", recorded)
+    collector.forget()
+    gc.disable()
+    return made
+
+
+def are_freed(modules: list[weakref.ref[Module]]) -> bool:
+    for cache in collector._caches:
+        cache.clear()
+    return bool(modules) and not any(module() for module in modules)
+
+
+def test_no_syntax_tree_of_an_audit_waits_for_the_collector(parsed: list[weakref.ref[Module]]) -> None:
+    source = "class Pool:\n    def total(self, batch):\n        return batch.seq_lens_sum + self.one()\n"
+    assert audit(program(source)).findings
+    assert are_freed(parsed)
+
+
+def test_no_syntax_tree_of_a_verify_waits_for_the_collector(
+    tree: CheckoutTree, parsed: list[weakref.ref[Module]]
+) -> None:
+    apply(tree, *TOYS)
+    assert verify(tree, PatchSet(TOYS, ""), Criteria(Confidence.CERTAIN))
+    assert are_freed(parsed)

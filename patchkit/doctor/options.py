@@ -94,7 +94,7 @@ class Arguments:
 
     def __init__(self, tree: Tree) -> None:
         """Read the options. Raise TreeError if the tree has no such class."""
-        self._index = Index(tree.read, lambda _: [])
+        self._index = Index(tree.read)
         self._files = functools.partial(_serving, tree)
         self._declared = declared(self._index, self._files, str(tree.package_label))
 

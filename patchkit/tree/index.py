@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+import weakref
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -43,13 +44,33 @@ class SourceTree(Protocol):
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@dataclass(eq=False)
-class Function:
+class _Definition:
+    """A class or function, which refers weakly to its module: a cycle would wait for the garbage collector."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = weakref.ref(module)
+
+    @property
+    def module(self) -> Module:
+        """The module that contains the definition; an index holds its modules."""
+        module = self._module()
+        if module is None:
+            raise ReferenceError("the module of the definition is gone, so its index must be held too")
+        return module
+
+
+class Function(_Definition):
     """A function or method: its module, its syntax tree, and the class that defines it."""
 
-    module: Module
-    node: FunctionNode
-    owner: Class | None
+    def __init__(self, module: Module, node: FunctionNode, owner: Class | None) -> None:
+        super().__init__(module)
+        self.node = node
+        self._owner = weakref.ref(owner) if owner is not None else None
+
+    @property
+    def owner(self) -> Class | None:
+        """The class that defines the method, None for a function."""
+        return self._owner() if self._owner is not None else None
 
     @property
     def name(self) -> str:
@@ -104,17 +125,15 @@ class Function:
         return (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
 
 
-@dataclass(eq=False)
-class Class:
+class Class(_Definition):
     """A class: its bases by name, its methods, and its class-level names with their values."""
 
-    module: Module
-    node: ast.ClassDef
-    name: str
-    bases: tuple[str, ...]
-    methods: dict[str, Function] = field(default_factory=dict)
-    fields: dict[str, ast.expr | None] = field(default_factory=dict)
-    annotations: dict[str, ast.expr] = field(default_factory=dict)
+    def __init__(self, module: Module, node: ast.ClassDef, name: str, bases: tuple[str, ...]) -> None:
+        super().__init__(module)
+        self.node, self.name, self.bases = node, name, bases
+        self.methods: dict[str, Function] = {}
+        self.fields: dict[str, ast.expr | None] = {}
+        self.annotations: dict[str, ast.expr] = {}
 
     @cached_property
     def attribute_classes(self) -> dict[str, str]:
@@ -250,10 +269,12 @@ def read_sources(tree: SourceTree) -> dict[str, bytes]:
 class Index:
     """The definitions of a tree; a file is parsed when a name is resolved in it.
 
-    ``read`` returns a file's bytes, ``named`` the classes of a name whose import cannot be followed.
+    ``read`` returns a file's bytes, ``named`` the classes of a name whose import cannot be followed, by default none.
     """
 
-    def __init__(self, read: Callable[[str], bytes | None], named: Callable[[str], list[Class]]) -> None:
+    def __init__(
+        self, read: Callable[[str], bytes | None], named: Callable[[str], list[Class]] = lambda _: []
+    ) -> None:
         self._read = read
         self._named = named
         self._modules: dict[str, Module | None] = {}
@@ -275,6 +296,10 @@ class Index:
                     self.unparsed.append(file)
             self._modules[file] = module
         return self._modules[file]
+
+    def classes_named(self, name: str) -> list[Class]:
+        """Return the classes of a name whose import cannot be followed."""
+        return self._named(name)
 
     def resolve(
         self, module: Module, name: str, parse: bool = True, depth: int = 4
@@ -326,7 +351,7 @@ class Index:
         parents: list[Class] = []
         for base in cls.bases:
             found = self.resolve(cls.module, base)
-            parents += [found] if isinstance(found, Class) else self._named(base)[:1]
+            parents += [found] if isinstance(found, Class) else self.classes_named(base)[:1]
         return parents
 
     def ancestors(self, cls: Class) -> frozenset[str]:
@@ -349,7 +374,7 @@ class Program(Index):
 
     def __init__(self, sources: dict[str, bytes], core: Sequence[str] | None = None) -> None:
         """Parse the files of ``core``, by default those that name the mirror."""
-        super().__init__(sources.get, self.classes_named)
+        super().__init__(sources.get)
         self.sources = sources
         """Every Python file of the package folder, by name."""
         self._classes: dict[str, list[Class]] = {}

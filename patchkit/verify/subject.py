@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -62,13 +63,19 @@ class _ChangedTree(CheckoutTree):
 class Subject:
     """A tree to verify, with everything that the checks read of it.
 
-    ``patched`` is the patched tree if this is the tree before its patches, so that both are checked at the same places.
+    Each tree of a verify that refers to another does so in one direction, or weakly: the syntax trees of a cycle would
+    stay until garbage is collected.
     """
 
     tree: CheckoutTree
     patches: tuple[Patch, ...]
     criteria: Criteria
-    patched: Subject | None = None
+    _patched: weakref.ref[Subject] | None = None
+
+    @property
+    def patched(self) -> Subject | None:
+        """The patched tree if this is the tree before its patches, so that both are checked at the same places."""
+        return None if self._patched is None else self._patched()
 
     @cached_property
     def store(self) -> Store:
@@ -163,23 +170,36 @@ class Subject:
         """The tree with the original contents of every patched file; None if there are none."""
         return self._with(self.originals) if self.originals else None
 
-    @cached_property
+    @property
     def as_written(self) -> Subject | None:
         """The tree with every patched file as patchkit wrote it; itself if no file was changed since."""
+        return self if self._is_as_written else self._rewritten
+
+    @cached_property
+    def _is_as_written(self) -> bool:
+        applied = self._applied
+        return applied is not None and all(self.tree.read(file) == text for file, text in applied.items())
+
+    @cached_property
+    def _rewritten(self) -> Subject | None:
+        return None if self._applied is None else self._with(self._applied)
+
+    @cached_property
+    def _applied(self) -> Mapping[str, bytes | None] | None:
         try:
-            applied = self._origins.applied
+            return self._origins.applied
         except PatchkitError:
             return None
-        return self if all(self.tree.read(f) == text for f, text in applied.items()) else self._with(applied)
 
     @cached_property
     def _origins(self) -> Origins:
-        return Origins(self.tree, Planner(self.tree, PatchSet(self.patches, "")), lambda: self.statuses)
+        own = weakref.proxy(self)
+        return Origins(self.tree, Planner(self.tree, PatchSet(self.patches, "")), lambda: own.statuses)
 
     def _with(self, contents: Mapping[str, bytes | None]) -> Subject:
         """Return the tree with other contents of some files."""
         tree = _ChangedTree(self.tree.root, self.tree.package, contents)
-        earlier = Subject(tree, self.patches, self.criteria, patched=self)
+        earlier = Subject(tree, self.patches, self.criteria, weakref.ref(self))
         earlier.__dict__.update(files=self.files, in_place=self.in_place, runtime=self.runtime)
         return earlier
 

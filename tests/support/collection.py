@@ -114,10 +114,7 @@ UNREPRESENTED = pytest.StashKey[list[str]]()
 """The functions of a run all of whose tests are sweeps; there should be none."""
 _ENOUGH = 3_000_000
 """New containers, about 600 MB, after which syntax trees that were not used for a while are released."""
-_SELDOM = 3
-"""Of so many times once, garbage is collected: that takes seconds, and frees only what refers to itself."""
 _bound = sys.maxsize
-_times = 0
 
 
 @pytest.hookimpl(trylast=True)
@@ -137,13 +134,12 @@ def _containers() -> int:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown() -> None:
-    """Release syntax trees that were not used for a while, if tests have left many objects; seldom collect garbage."""
-    global _bound, _times  # noqa: PLW0603
+    """Release syntax trees that were not used for a while and new garbage, if tests have left many objects."""
+    global _bound  # noqa: PLW0603
     if _containers() > _bound:
-        _times += 1
         collector.forget_unused()
-        if _times % _SELDOM == 0:
-            gc.collect()
+        # Among the new objects alone: most of the old ones are syntax trees, which go with their last reference.
+        gc.collect(0)
         _bound = _containers() + _ENOUGH
 
 

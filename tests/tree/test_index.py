@@ -71,7 +71,7 @@ def test_a_base_is_followed_to_the_file_it_comes_from(file: str, statement: str)
         "srt/layers/base.py": b"class Base: ...\n",
         file: f"{statement}\nclass Own(Base): ...\n".encode(),
     }
-    index = Index(sources.get, lambda _: [])
+    index = Index(sources.get)
     module = index.module(file)
     assert module is not None
     assert [known.module.file for known in index.mro(module.classes["Own"])] == [file, "srt/layers/base.py"]
@@ -82,7 +82,7 @@ def test_a_base_from_elsewhere_is_not_mistaken_for_a_file_of_the_package() -> No
         "utils.py": b"class Base: ...\n",
         "srt/own.py": b"from utils import Base\nclass Own(Base): ...\n",
     }
-    index = Index(sources.get, lambda _: [])
+    index = Index(sources.get)
     module = index.module("srt/own.py")
     assert module is not None
     assert [known.name for known in index.mro(module.classes["Own"])] == ["Own"]

@@ -38,8 +38,16 @@ class Expressions:
 
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
-        self._conditions = Conditions(frame, self.value)
-        self._calls = Calls(frame, self)
+
+    # Both refer to this object, and kept in it they would wait with the whole program for the garbage collector.
+
+    @property
+    def _conditions(self) -> Conditions:
+        return Conditions(self._frame, self.value)
+
+    @property
+    def _calls(self) -> Calls:
+        return Calls(self._frame, self)
 
     def value(self, node: ast.expr, env: Environment) -> Value:
         """Evaluate an expression; its side effects are applied to ``env``."""
