@@ -18,6 +18,7 @@ from patchkit.tree.git import git
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
+    from subprocess import CompletedProcess
 
 
 _ALIKE = 30
@@ -52,11 +53,13 @@ class Checkout:
 
     def committed(self, names: Iterable[str]) -> dict[str, str]:
         """Return the object ids of the files in HEAD, empty before the first commit."""
-        if git(self._folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").returncode:
-            self._require_unborn()
-            return {}
-        listing = self._ask("ls-tree", "-z", "HEAD", "--", *names)
-        entries = (entry.split(b"\t", 1) for entry in listing.split(b"\0") if entry)
+        listing = git(self._folder, "ls-tree", "-z", "HEAD^{commit}", "--", *names)
+        if listing.returncode:
+            if git(self._folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").returncode:
+                self._require_unborn()
+                return {}
+            raise self._failed_as(listing)
+        entries = (entry.split(b"\t", 1) for entry in listing.stdout.split(b"\0") if entry)
         return {os.fsdecode(name): meta.decode().split()[2] for meta, name in entries}
 
     def staged(self, names: Iterable[str]) -> dict[str, str]:
@@ -81,7 +84,7 @@ class Checkout:
         arguments = ("grep", "-l", "-z", "--no-textconv", "-F", "-e", text, "HEAD", "--", *names)
         answer = git(self._folder, *arguments)
         if answer.returncode > 1:
-            raise self._failed(answer.stderr.decode(errors="replace").partition("\n")[0])
+            raise self._failed_as(answer)
         found = os.fsdecode(answer.stdout).split("\0")
         return frozenset(name.removeprefix("HEAD:") for name in found if name)
 
@@ -160,8 +163,11 @@ class Checkout:
     def _ask(self, *arguments: str, settings: Mapping[str, str] | None = None) -> bytes:
         answer = git(self._folder, *arguments, settings=settings)
         if answer.returncode:
-            raise self._failed(answer.stderr.decode(errors="replace").partition("\n")[0])
+            raise self._failed_as(answer)
         return answer.stdout
+
+    def _failed_as(self, answer: CompletedProcess[bytes]) -> TreeError:
+        return self._failed(answer.stderr.decode(errors="replace").partition("\n")[0])
 
     def _failed(self, reason: str) -> TreeError:
         return TreeError(
