@@ -7,6 +7,7 @@ raised.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import secrets
 from collections import Counter
@@ -146,6 +147,24 @@ class Checkout:
         self._ask("cat-file", "-e", f"{commit}^{{commit}}")
         listing = self._ask("ls-tree", "-z", commit, "--", name).split(b"\0")[0]
         return self._ask("cat-file", "blob", listing.split()[2].decode()) if listing else None
+
+    def blobs(self, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
+        """Return the contents of files, each given by a commit and a name, that one process can read.
+
+        Those that are missing, or that git cannot read, are for ``at``.
+        """
+        asked = [place for place in places if "\n" not in place[1]]
+        lines = os.fsencode("".join(f"{commit}:./{name}\n" for commit, name in asked))
+        answer = git(self._folder, "cat-file", "--batch", given=lines)
+        replies = io.BytesIO(b"" if answer.returncode else answer.stdout)
+        found: dict[tuple[str, str], bytes] = {}
+        for place in asked:
+            # An object's id, kind and size; a missing one's name and a word.
+            *_, kind, size = [b"", *replies.readline().rsplit(b" ", 2)]
+            if size.strip().isdigit():
+                content = replies.read(int(size) + 1)[:-1]
+                found |= {place: content} if kind == b"blob" else {}
+        return found
 
     @property
     def is_shallow(self) -> bool:
