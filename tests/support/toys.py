@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 from dataclasses import replace
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -242,10 +243,33 @@ def tree(package: Path) -> CheckoutTree:
 def checked_in(root: Path) -> CheckoutTree:
     """Make a git checkout of the toy package with everything committed."""
     write_package(root / "python" / "sglang")
-    git(root, "init", "-q")
-    git(root, "add", ".")
-    git(root, "commit", "-qm", "As upstream has it")
+    for name, content in _repository().items():
+        path = root / ".git" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if content is None:
+            path.mkdir(exist_ok=True)
+        else:
+            path.write_bytes(content)
+    # The index has the times of the files that it was made of.
+    git(root, "update-index", "-q", "--refresh")
     return open_tree(root)
+
+
+@cache
+def _repository() -> dict[str, bytes | None]:
+    """Return the files and, as None, the folders of the repository of every checkout of the toy package."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        write_package(root / "python" / "sglang")
+        git(root, "init", "-q")
+        git(root, "add", ".")
+        git(root, "commit", "-qm", "As upstream has it")
+        own = root / ".git"
+        return {
+            path.relative_to(own).as_posix(): None if path.is_dir() else path.read_bytes()
+            for path in sorted(own.rglob("*"))
+            if path.suffix != ".sample"
+        }
 
 
 @pytest.fixture
