@@ -8,7 +8,7 @@ import socket
 import subprocess
 import tempfile
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, Stat
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.revert import RevertResult, revert
 from patchkit.tree.tree import CheckoutTree, open_tree
+from support.faults import killed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -283,6 +284,18 @@ def attribute(file: str, owner: str, code: str) -> str:
     keys = {"kind": "class-attribute", "why": "toy", "at": f"{file}::{owner}"}
     lines = [f"[edit.{code.partition(' ')[0]}]", *(f'{key} = "{value}"' for key, value in keys.items())]
     return "\n".join([*lines, f"code = '{code}'"])
+
+
+@pytest.fixture(scope="session")
+def halfway(tmp_path_factory: pytest.TempPathFactory) -> int:
+    """The number of the first call, as `killed` counts them, before which an apply has written some files, not all."""
+    untouched = {file: SOURCES[file] for file in APPLIED}
+    for number in count(30):
+        tree = open_tree(write_package(tmp_path_factory.mktemp("halfway") / "sglang"))
+        assert killed(partial(apply, tree), number)
+        if contents(tree) not in (untouched, APPLIED):
+            return number
+    raise AssertionError
 
 
 @pytest.fixture
