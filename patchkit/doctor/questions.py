@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ _FACTS = (
 )
 
 
+@cache
 def fact_of(question: str) -> tuple[str, bool] | None:
     """Return the fact that a condition tests, and the answer with which the fact holds; None if it tests none."""
     return next(((fact, so) for pattern, fact, so in _FACTS if pattern.search(question)), None)

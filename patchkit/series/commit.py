@@ -157,12 +157,13 @@ def require_committable(tree: CheckoutTree) -> None:
     where = tree.package
     if git(where, "rev-parse", "--verify", "--quiet", "HEAD").returncode != 0:
         raise TreeError(f"{where} is in no git repository with a commit", advice="leave out --commit")
+    own = where / os.fsdecode(git(where, "rev-parse", "--git-dir").stdout.rstrip(b"\n"))
     for name, doing in _IN_PROGRESS.items():
-        if _has(tree, name):
+        if (own / name).exists():
             raise TreeError(
                 f"a {doing} is in progress in {tree.root}", advice="finish or abort it, then try again"
             )
-    if _has(tree, "index.lock"):
+    if (own / "index.lock").exists():
         raise TreeError(
             f"another git process is running in {tree.root}",
             advice="wait for it (or remove index.lock), then try again",
@@ -175,11 +176,6 @@ def require_committable(tree: CheckoutTree) -> None:
                 "git has no name and address for the commit",
                 advice="run git config for user.name and user.email, then try again",
             )
-
-
-def _has(tree: CheckoutTree, name: str) -> bool:
-    place = git(tree.package, "rev-parse", "--git-path", name).stdout.rstrip(b"\n")
-    return (tree.package / os.fsdecode(place)).exists()
 
 
 def require_committed(tree: CheckoutTree, plan: Plan) -> None:

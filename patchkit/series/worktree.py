@@ -27,7 +27,7 @@ from patchkit.tree.git import git
 from patchkit.tree.tree import CheckoutTree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 _PREFIX, _LOCK, _FRESH = "patchkit-commit-", "lock", "fresh"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -89,7 +89,7 @@ class LinkedWorktree:
 
     def add(self, files: Sequence[str]) -> None:
         """Add files of the package to the index."""
-        git(self.tree.package, "update-index", "--no-assume-unchanged", *files)
+        quietly(self.tree.package, "update-index", "--no-assume-unchanged", *files)
         asked(self.tree.package, "add", "--all", "--force", *files)
 
     def commit(self, files: Sequence[str], message: str) -> str:
@@ -111,10 +111,11 @@ class LinkedWorktree:
                 asked(self.top, "add", "--update", ".")
                 now = asked(self.top, "write-tree")
                 if done.returncode == 0:
-                    if self.head == start:
+                    head, committed = asked(self.top, "rev-parse", "HEAD", "HEAD^{tree}").split()
+                    if head == start:
                         raise RefusedCommitError("git's hooks removed the commit")
-                    if now == asked(self.top, "rev-parse", "HEAD^{tree}"):
-                        return self.head
+                    if now == committed:
+                        return head
                     arguments = ("commit", "--quiet", "--amend", "--no-edit")
                 elif now == before:
                     raise RefusedCommitError(f"git refused the commit ({error_line(done)})")
@@ -279,9 +280,10 @@ def _move(tree: CheckoutTree, there: LinkedWorktree, last: str, why: str) -> Non
             f"the commits cannot be checked out in {top} ({error_line(tried)})",
             advice="nothing was changed; commit or stash what is in the way, then try again",
         )
-    _require_unedited(top, base, last)
-    _require_free(top, base, last)
-    _require_space(tree, top, base, last)
+    changes = _changes(top, base, last)
+    _require_unedited(top, changes)
+    _require_free(top, [name for name, change in changes.items() if change.kind == "A"])
+    _require_space(tree, top, changes, last)
     alias = ("-c", f"alias.patchkit-move={_MOVE}")
     done = quietly(top, *OWN_FILES, *_FLUSHED, *alias, "patchkit-move", base, last, why, apart=True)
     if done.returncode == 4:
@@ -300,33 +302,47 @@ def _move(tree: CheckoutTree, there: LinkedWorktree, last: str, why: str) -> Non
         )
 
 
-def _require_unedited(top: Path, base: str, last: str) -> None:
+@dataclass(frozen=True)
+class _Change:
+    """The difference of a file between two commits: git's letter, and the mode and object id before."""
+
+    kind: str
+    mode: str
+    id: str
+
+
+def _changes(top: Path, base: str, last: str) -> dict[str, _Change]:
+    """Return the files that differ between two commits."""
+    listed = asked(top, "diff-tree", "-r", "-z", "--no-renames", base, last).split("\0")
+    pairs = ((name, meta.split()) for meta, name in zip(listed[::2], listed[1::2], strict=False))
+    return {name: _Change(kind, mode.removeprefix(":"), old) for name, (mode, _, old, _, kind) in pairs}
+
+
+def _require_unedited(top: Path, changes: Mapping[str, _Change]) -> None:
     """Raise TreeError if a file that differs between two commits is not as in the first one.
 
     git compares only times, in seconds, and sizes, and with some flags of the index nothing.
     """
     checkout = Checkout(top)
-    listed = asked(top, "diff-tree", "-r", "-z", "--no-renames", "--diff-filter=a", base, last).split("\0")
-    for meta, name in zip(listed[::2], listed[1::2], strict=False):
-        old, _, identifier = meta.split()[:3]
+    for name, change in changes.items():
         path = top / name
-        if old == ":160000" or not os.path.lexists(path):
+        if change.kind == "A" or change.mode == "160000" or not os.path.lexists(path):
             continue
         content = os.fsencode(os.readlink(path)) if path.is_symlink() else path.read_bytes()
-        if checkout.is_content(identifier, content):
+        if checkout.is_content(change.id, content):
             continue
         # With a filter, the file's content differs from the object's.
         filtered = quietly(top, "hash-object", f"--path={name}", str(path)).stdout.decode().strip()
-        if filtered != identifier:
+        if filtered != change.id:
             raise TreeError(
                 f"{path} has uncommitted changes, which the new commits would overwrite",
                 advice="nothing was changed; commit or stash them, then try again",
             )
 
 
-def _require_free(top: Path, base: str, last: str) -> None:
+def _require_free(top: Path, new: Iterable[str]) -> None:
     """Raise TreeError if a file, even an ignored one, exists where a new file would be created."""
-    for name in _differing(top, base, last, "--diff-filter=A"):
+    for name in new:
         path = top / name
         above = next(folder for folder in path.parents if os.path.lexists(folder))
         if os.path.lexists(path) or not above.is_dir():
@@ -336,9 +352,8 @@ def _require_free(top: Path, base: str, last: str) -> None:
             )
 
 
-def _require_space(tree: CheckoutTree, top: Path, base: str, last: str) -> None:
+def _require_space(tree: CheckoutTree, top: Path, differing: Collection[str], last: str) -> None:
     """Raise OSError if the disk has no space for the files that differ between two commits."""
-    differing = set(_differing(top, base, last))
     listed = (
         line.split("\t", 1) for line in asked(top, "ls-tree", "-r", "-l", "-z", last).split("\0") if line
     )
@@ -346,11 +361,6 @@ def _require_space(tree: CheckoutTree, top: Path, base: str, last: str) -> None:
     with tempfile.TemporaryFile(dir=Store(tree.package).path) as reserve:
         if sizes and hasattr(os, "posix_fallocate"):
             os.posix_fallocate(reserve.fileno(), 0, sum(sizes) + _BLOCK * len(sizes))
-
-
-def _differing(top: Path, base: str, last: str, *options: str) -> list[str]:
-    listed = asked(top, "diff-tree", "-r", "-z", "--no-renames", "--name-only", *options, base, last)
-    return list(filter(None, listed.split("\0")))
 
 
 @contextmanager

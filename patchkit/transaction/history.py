@@ -9,13 +9,15 @@ from patchkit.plan.marks import SIGN
 from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from patchkit.tree.tree import CheckoutTree
 
 _DEEPEST = 50
 """The most renames of one file that are followed."""
+_AT_ONCE = 16
+"""The most contents of one file in history that are read before they are needed."""
 
 
 def checkout_of(package: Path) -> Checkout | None:
@@ -33,9 +35,17 @@ def before_patches(tree: CheckoutTree, checkout: Checkout, files: Iterable[str])
     Raise ConflictError if git does not have it.
     """
     names = list(files)
+    if not names:
+        return {}
     try:
-        touching = checkout.touching(SIGN, names) if names else {}
-        return {file: _unsigned(tree, checkout, file, touching.get(file, ())) for file in names}
+        touching = checkout.touching(SIGN, names)
+        places = [(parent, file) for file in names for _, parent in touching.get(file, ())[:_AT_ONCE]]
+        known = checkout.blobs([*(("HEAD", file) for file in names), *places])
+
+        def at(commit: str, file: str) -> bytes | None:
+            return known[commit, file] if (commit, file) in known else checkout.at(commit, file)
+
+        return {file: _unsigned(tree, checkout, at, file, touching.get(file, ())) for file in names}
     except TreeError as error:
         raise ConflictError(
             f"git cannot read the files from before the patches: {error}",
@@ -44,9 +54,13 @@ def before_patches(tree: CheckoutTree, checkout: Checkout, files: Iterable[str])
 
 
 def _unsigned(
-    tree: CheckoutTree, checkout: Checkout, file: str, touching: Iterable[tuple[str, str]]
+    tree: CheckoutTree,
+    checkout: Checkout,
+    at: Callable[[str, str], bytes | None],
+    file: str,
+    touching: Iterable[tuple[str, str]],
 ) -> bytes | None:
-    stands, here = tree.read(file), checkout.at("HEAD", file)
+    stands, here = tree.read(file), at("HEAD", file)
     # A patch whose comments were removed and committed is in HEAD, which is then not the original.
     if not _is_signed(here) and here != stands:
         return here
@@ -54,10 +68,10 @@ def _unsigned(
     pairs = list(touching)
     while pairs and moves < _DEEPEST:
         commit, parent = pairs.pop(0)
-        content = checkout.at(parent, file)
+        content = at(parent, file)
         if content is None and (before := checkout.renamed(parent, commit, file)) is not None:
             file, moves = before, moves + 1
-            content = checkout.at(parent, file)
+            content = at(parent, file)
             pairs = checkout.touching(SIGN, [file], parent).get(file, [])
         if not _is_signed(content):
             return content

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from patchkit.transaction.write import Place
 
+_TRACKED = "__init__.py"
+"""A file that git tracks if it tracks the package."""
+
 
 def uncommitted(package: Path, files: Mapping[str, tuple[Place, bytes]]) -> list[str]:
     """Return the files that differ from HEAD or the index; line ends are ignored.
@@ -21,10 +24,13 @@ def uncommitted(package: Path, files: Mapping[str, tuple[Place, bytes]]) -> list
     if not files:
         return []
     checkout = Checkout.around(package)
-    if checkout is None or not checkout.has("__init__.py"):
+    if checkout is None:
         return []
     names = {"/".join((*place.folders, place.name)): file for file, (place, _) in files.items()}
-    committed, staged = checkout.committed(names), checkout.staged(names)
+    asked = [*names, _TRACKED]
+    committed, staged = checkout.committed(asked), checkout.staged(asked)
+    if _TRACKED not in committed and _TRACKED not in staged:
+        return []
     return sorted(
         file
         for name, file in names.items()

@@ -7,6 +7,7 @@ raised.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import secrets
 from collections import Counter
@@ -18,6 +19,7 @@ from patchkit.tree.git import git
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
+    from subprocess import CompletedProcess
 
 
 _ALIKE = 30
@@ -52,11 +54,13 @@ class Checkout:
 
     def committed(self, names: Iterable[str]) -> dict[str, str]:
         """Return the object ids of the files in HEAD, empty before the first commit."""
-        if git(self._folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").returncode:
-            self._require_unborn()
-            return {}
-        listing = self._ask("ls-tree", "-z", "HEAD", "--", *names)
-        entries = (entry.split(b"\t", 1) for entry in listing.split(b"\0") if entry)
+        listing = git(self._folder, "ls-tree", "-z", "HEAD^{commit}", "--", *names)
+        if listing.returncode:
+            if git(self._folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").returncode:
+                self._require_unborn()
+                return {}
+            raise self._failed_as(listing)
+        entries = (entry.split(b"\t", 1) for entry in listing.stdout.split(b"\0") if entry)
         return {os.fsdecode(name): meta.decode().split()[2] for meta, name in entries}
 
     def staged(self, names: Iterable[str]) -> dict[str, str]:
@@ -81,7 +85,7 @@ class Checkout:
         arguments = ("grep", "-l", "-z", "--no-textconv", "-F", "-e", text, "HEAD", "--", *names)
         answer = git(self._folder, *arguments)
         if answer.returncode > 1:
-            raise self._failed(answer.stderr.decode(errors="replace").partition("\n")[0])
+            raise self._failed_as(answer)
         found = os.fsdecode(answer.stdout).split("\0")
         return frozenset(name.removeprefix("HEAD:") for name in found if name)
 
@@ -144,6 +148,24 @@ class Checkout:
         listing = self._ask("ls-tree", "-z", commit, "--", name).split(b"\0")[0]
         return self._ask("cat-file", "blob", listing.split()[2].decode()) if listing else None
 
+    def blobs(self, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
+        """Return the contents of files, each given by a commit and a name, that one process can read.
+
+        Those that are missing, or that git cannot read, are for ``at``.
+        """
+        asked = [place for place in places if "\n" not in place[1]]
+        lines = os.fsencode("".join(f"{commit}:./{name}\n" for commit, name in asked))
+        answer = git(self._folder, "cat-file", "--batch", given=lines)
+        replies = io.BytesIO(b"" if answer.returncode else answer.stdout)
+        found: dict[tuple[str, str], bytes] = {}
+        for place in asked:
+            # An object's id, kind and size; a missing one's name and a word.
+            *_, kind, size = [b"", *replies.readline().rsplit(b" ", 2)]
+            if size.strip().isdigit():
+                content = replies.read(int(size) + 1)[:-1]
+                found |= {place: content} if kind == b"blob" else {}
+        return found
+
     @property
     def is_shallow(self) -> bool:
         """Whether the history ends before its first commit."""
@@ -160,8 +182,11 @@ class Checkout:
     def _ask(self, *arguments: str, settings: Mapping[str, str] | None = None) -> bytes:
         answer = git(self._folder, *arguments, settings=settings)
         if answer.returncode:
-            raise self._failed(answer.stderr.decode(errors="replace").partition("\n")[0])
+            raise self._failed_as(answer)
         return answer.stdout
+
+    def _failed_as(self, answer: CompletedProcess[bytes]) -> TreeError:
+        return self._failed(answer.stderr.decode(errors="replace").partition("\n")[0])
 
     def _failed(self, reason: str) -> TreeError:
         return TreeError(

@@ -104,13 +104,14 @@ def git(
     personal: bool = False,
     named: bool = False,
     apart: bool = False,
+    given: bytes = b"",
 ) -> subprocess.CompletedProcess[bytes]:
     """Run git in ``folder`` on its repository, without optional locks.
 
-    ``settings`` are environment variables for git. By default no program that a repository or the user configured is
-    run. With ``personal``, git runs as the user would run it: with their identity, hooks, filters and signature; with
-    ``named``, with their identity only. With ``apart``, git runs to its end even if this process is interrupted or
-    killed, and inherits this process's locks until then.
+    ``settings`` are environment variables for git, and ``given`` is its standard input. By default no program that a
+    repository or the user configured is run. With ``personal``, git runs as the user would run it: with their identity,
+    hooks, filters and signature; with ``named``, with their identity only. With ``apart``, git runs to its end even if
+    this process is interrupted or killed, and inherits this process's locks until then.
     """
     # Hooks inherit the environment, so a personal git gets none of these variables.
     environment = _environment({} if personal else _GIT_SET)
@@ -121,7 +122,7 @@ def git(
         if arguments[0] not in _PLAIN:
             environment = _with(environment, _programs_off(folder))
     command = _command(folder, *arguments, personal=personal)
-    return _run(command, {**environment, **(settings or {})}, folder, apart=apart)
+    return _run(command, {**environment, **(settings or {})}, folder, apart=apart, given=given)
 
 
 def object_reader(folder: Path) -> subprocess.Popen[bytes]:
@@ -155,7 +156,12 @@ def _command(folder: Path, command: str, *rest: str, personal: bool = False) -> 
 
 
 def _run(
-    command: Sequence[str], environment: Mapping[str, str], folder: Path, *, apart: bool = False
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    *,
+    apart: bool = False,
+    given: bytes = b"",
 ) -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(
@@ -163,7 +169,8 @@ def _run(
             capture_output=True,
             check=False,
             env=environment,
-            stdin=subprocess.DEVNULL,
+            stdin=None if given else subprocess.DEVNULL,
+            input=given or None,
             start_new_session=apart,
             close_fds=not apart,
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from patchkit import collector
+
 # Fields that never hold a node, or hold only the Load, Store or Del context.
 _PLAIN = frozenset(
     {"arg", "asname", "attr", "conversion", "ctx", "id", "kind", "level", "module", "type_comment"}
@@ -45,6 +47,12 @@ def statements(node: ast.mod | ast.stmt) -> list[ast.stmt]:
             if name in _BLOCKS:
                 found += getattr(each, name)
     return [each for each in found[1:] if isinstance(each, ast.stmt)]
+
+
+@collector.kept(4096)
+def unparsed(node: ast.AST) -> str:
+    """Return the source of a node, as `ast.unparse` does, which takes as long as evaluating it many times."""
+    return ast.unparse(node)
 
 
 def is_named(node: ast.expr, name: str) -> bool:

@@ -67,16 +67,21 @@ def asking_once(folder: Path) -> Iterator[None]:
     run = asking._run
 
     def remembering(
-        command: Sequence[str], environment: Mapping[str, str], folder: Path, *, apart: bool = False
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        *,
+        apart: bool = False,
+        given: bytes = b"",
     ) -> CompletedProcess[bytes]:
         words = command[command.index("-C") + 2 :]
         top = next((place for place in (folder, *folder.parents) if (place / ".git").exists()), folder)
         of_commits = words[0] in _OF_COMMITS and ("HEAD" in words or words[0] != "grep")
         if not of_commits or not (top / ".git").is_dir():
-            return run(command, environment, folder, apart=apart)
-        key = (*command, *standing(top).items(), *_objects(top))
+            return run(command, environment, folder, apart=apart, given=given)
+        key = (*command, given, *standing(top).items(), *_objects(top))
         if key not in answers:
-            answers[key] = run(command, environment, folder, apart=apart)
+            answers[key] = run(command, environment, folder, apart=apart, given=given)
         return answers[key]
 
     settings = folder / "gitconfig"

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 from dataclasses import replace
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, Stat
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.revert import RevertResult, revert
 from patchkit.tree.tree import CheckoutTree, open_tree
+from support.faults import killed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -242,10 +244,33 @@ def tree(package: Path) -> CheckoutTree:
 def checked_in(root: Path) -> CheckoutTree:
     """Make a git checkout of the toy package with everything committed."""
     write_package(root / "python" / "sglang")
-    git(root, "init", "-q")
-    git(root, "add", ".")
-    git(root, "commit", "-qm", "As upstream has it")
+    for name, content in _repository().items():
+        path = root / ".git" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if content is None:
+            path.mkdir(exist_ok=True)
+        else:
+            path.write_bytes(content)
+    # The index has the times of the files that it was made of.
+    git(root, "update-index", "-q", "--refresh")
     return open_tree(root)
+
+
+@cache
+def _repository() -> dict[str, bytes | None]:
+    """Return the files and, as None, the folders of the repository of every checkout of the toy package."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        write_package(root / "python" / "sglang")
+        git(root, "init", "-q")
+        git(root, "add", ".")
+        git(root, "commit", "-qm", "As upstream has it")
+        own = root / ".git"
+        return {
+            path.relative_to(own).as_posix(): None if path.is_dir() else path.read_bytes()
+            for path in sorted(own.rglob("*"))
+            if path.suffix != ".sample"
+        }
 
 
 @pytest.fixture
@@ -259,6 +284,18 @@ def attribute(file: str, owner: str, code: str) -> str:
     keys = {"kind": "class-attribute", "why": "toy", "at": f"{file}::{owner}"}
     lines = [f"[edit.{code.partition(' ')[0]}]", *(f'{key} = "{value}"' for key, value in keys.items())]
     return "\n".join([*lines, f"code = '{code}'"])
+
+
+@pytest.fixture(scope="session")
+def halfway(tmp_path_factory: pytest.TempPathFactory) -> int:
+    """The number of the first call, as `killed` counts them, before which an apply has written some files, not all."""
+    untouched = {file: SOURCES[file] for file in APPLIED}
+    for number in count(30):
+        tree = open_tree(write_package(tmp_path_factory.mktemp("halfway") / "sglang"))
+        assert killed(partial(apply, tree), number)
+        if contents(tree) not in (untouched, APPLIED):
+            return number
+    raise AssertionError
 
 
 @pytest.fixture

@@ -62,17 +62,6 @@ def fresh(folder: Path) -> CheckoutTree:
     return open_tree(write_package(folder / "sglang"))
 
 
-@pytest.fixture
-def halfway(tmp_path: Path) -> int:
-    """The number of the system call before which an apply has written some files, and not all."""
-    for number in count(30):
-        tree = fresh(tmp_path / f"counting-{number}")
-        assert killed(partial(apply, tree), number)
-        if contents(tree) not in (UNTOUCHED, APPLIED):
-            return number
-    raise AssertionError
-
-
 def test_a_taking_back_that_is_killed_can_be_done_again_or_turned_round(tmp_path: Path, halfway: int) -> None:
     for number in count(1):
         again, turned = fresh(tmp_path / f"again-{number}"), fresh(tmp_path / f"turned-{number}")

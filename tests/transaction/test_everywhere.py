@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
     from patchkit.tree.tree import CheckoutTree
 
+pytestmark = pytest.mark.usefixtures("asked_once")
+
 
 @pytest.fixture
 def patches(patch_folder: Path) -> PatchSet:

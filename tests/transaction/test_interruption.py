@@ -107,13 +107,7 @@ def test_write_killed_anywhere_is_finished_or_rolled_back(
     assert outcomes == ends
 
 
-def test_recovery_killed_anywhere_can_be_done_again(tmp_path: Path) -> None:
-    halfway = next(
-        number
-        for number, tree in trees(tmp_path / "counting", nothing)
-        if killed(partial(apply, tree), number)
-        and contents(tree) != {file: SOURCES[file] for file in APPLIED}
-    )
+def test_recovery_killed_anywhere_can_be_done_again(tmp_path: Path, halfway: int) -> None:
     for number, tree in trees(tmp_path / "again", lambda tree: killed(partial(apply, tree), halfway)):
         assert contents(tree) != APPLIED
         ended = not killed(partial(recover, tree), number)
@@ -127,36 +121,31 @@ def test_recovery_killed_anywhere_can_be_done_again(tmp_path: Path) -> None:
     assert number > 10
 
 
-def interrupted(tmp_path: Path) -> CheckoutTree:
-    """Return a tree in which some of the files of an apply are written."""
-    untouched = {file: SOURCES[file] for file in APPLIED}
-    for number, tree in trees(tmp_path, nothing):
-        assert killed(partial(apply, tree), number)
-        if contents(tree) != untouched:
-            return tree
-    raise AssertionError
+@pytest.fixture
+def interrupted(tree: CheckoutTree, halfway: int) -> CheckoutTree:
+    """A tree in which some of the files of an apply are written."""
+    assert killed(partial(apply, tree), halfway)
+    return tree
 
 
-def test_file_edited_after_an_interrupted_write_is_refused_by_name(tmp_path: Path) -> None:
-    tree = interrupted(tmp_path)
-    edit(tree, MIRROR, b"class", b"# mine\nclass")
-    (tree.package / ".patchkit" / "lock").unlink()
-    before = everything(tree.package)
+def test_file_edited_after_an_interrupted_write_is_refused_by_name(interrupted: CheckoutTree) -> None:
+    edit(interrupted, MIRROR, b"class", b"# mine\nclass")
+    (interrupted.package / ".patchkit" / "lock").unlink()
+    before = everything(interrupted.package)
     with pytest.raises(TreeError, match=rf"{MIRROR} was changed after the write was interrupted"):
-        recover(tree)
-    (tree.package / ".patchkit" / "lock").unlink()
-    assert everything(tree.package) == before
+        recover(interrupted)
+    (interrupted.package / ".patchkit" / "lock").unlink()
+    assert everything(interrupted.package) == before
 
 
-def test_what_recover_asks_for_lets_it_finish(tmp_path: Path) -> None:
-    tree = interrupted(tmp_path)
-    edit(tree, MIRROR, b"class", b"# mine\nclass")
+def test_what_recover_asks_for_lets_it_finish(interrupted: CheckoutTree) -> None:
+    edit(interrupted, MIRROR, b"class", b"# mine\nclass")
     with pytest.raises(TreeError) as caught:
-        recover(tree)
+        recover(interrupted)
     kept = Path(str(caught.value).partition("copy ")[2].partition(" to the file")[0])
-    (tree.package / MIRROR).write_bytes(kept.read_bytes())
-    assert recover(tree).action == "finished"
-    assert contents(tree) == APPLIED
+    (interrupted.package / MIRROR).write_bytes(kept.read_bytes())
+    assert recover(interrupted).action == "finished"
+    assert contents(interrupted) == APPLIED
 
 
 def test_write_that_can_no_longer_be_finished_is_rolled_back(tmp_path: Path) -> None:
@@ -171,24 +160,24 @@ def test_write_that_can_no_longer_be_finished_is_rolled_back(tmp_path: Path) -> 
     assert everything(tree.package) == everything(write_package(tmp_path / "as new"))
 
 
-def test_interrupted_write_whose_contents_are_lost_is_refused(tmp_path: Path) -> None:
-    tree = interrupted(tmp_path)
-    for path in (tree.package / ".patchkit" / "objects").iterdir():
+def test_interrupted_write_whose_contents_are_lost_is_refused(interrupted: CheckoutTree) -> None:
+    for path in (interrupted.package / ".patchkit" / "objects").iterdir():
         path.write_bytes(b"")
-    for path in (tree.package / "srt").rglob(".*.patchkit"):
+    for path in (interrupted.package / "srt").rglob(".*.patchkit"):
         path.unlink()
-    before = contents(tree)
+    before = contents(interrupted)
     with pytest.raises(TreeError, match="is damaged"):
-        recover(tree)
-    assert contents(tree) == before
+        recover(interrupted)
+    assert contents(interrupted) == before
 
 
-def test_contents_kept_beside_the_files_serve_where_the_folder_lost_them(tmp_path: Path) -> None:
-    tree = interrupted(tmp_path)
-    for path in (tree.package / ".patchkit" / "objects").iterdir():
+def test_contents_kept_beside_the_files_serve_where_the_folder_lost_them(
+    interrupted: CheckoutTree, tmp_path: Path
+) -> None:
+    for path in (interrupted.package / ".patchkit" / "objects").iterdir():
         path.write_bytes(b"")
-    assert recover(tree).action == "rolled-back"
-    assert everything(tree.package) == everything(write_package(tmp_path / "as new"))
+    assert recover(interrupted).action == "rolled-back"
+    assert everything(interrupted.package) == everything(write_package(tmp_path / "as new"))
 
 
 def test_nothing_to_recover_leaves_no_trace(tree: CheckoutTree) -> None:

@@ -60,13 +60,30 @@ ROOM = 2**30
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _begun() -> None:
-    """The process of each tree is a fork, which would import what commands import, and read the patches, once more."""
+def _begun(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Run every command, so that the fork of each tree need not import, compile and read what commands share."""
     load.patches()
     for module in pkgutil.walk_packages(patchkit.__path__, "patchkit."):
         # The one is the program itself; the others are not the commands', and import torch.
         if not module.name.startswith(("patchkit.__main__", "patchkit.runtime", "patchkit.backends")):
             importlib.import_module(module.name)
+    place = tmp_path_factory.mktemp("begun")
+    add_patch(place / "toys", "t-flag", attribute(MIRROR, "Mirror", "needs_host = False"))
+    places = given(place, packaged(place))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(load, "BUILT_IN", place / "toys")
+        for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME"):
+            patched.setenv(name, str(place / name))
+        for words in COMMANDS:
+            wrong_with(words, places)
+
+
+def given(place: Path, tree: Path) -> dict[str, str]:
+    """Return what the words in capitals of `COMMANDS` stand for; write a diff and a patch of one's own there."""
+    (place / "diff").write_text(DIFF)
+    add_patch(place / "own", "own", attribute(MIRROR, "Mirror", "own = 1"))
+    names = {"OUT": "out", "PATCH": "own", "DIFF": "diff"}
+    return {"TREE": str(tree), **{word: str(place / name) for word, name in names.items()}}
 
 
 def wrong_with(words: tuple[str, ...], places: dict[str, str]) -> str:
@@ -128,19 +145,10 @@ def test_an_odd_tree_is_a_sentence_at_worst_and_what_lies_beside_it_stays(
     short_tmp: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, odd: str
 ) -> None:
     tree = ODD[odd](short_tmp)
-    (tmp_path / "diff").write_text(DIFF)
     (tmp_path / "passing").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "passing"))
-    add_patch(tmp_path / "own", "own", attribute(MIRROR, "Mirror", "own = 1"))
     before = around(short_tmp, tree)
-    found = limited(
-        {
-            "TREE": str(tree),
-            "OUT": str(tmp_path / "out"),
-            "PATCH": str(tmp_path / "own"),
-            "DIFF": str(tmp_path / "diff"),
-        }
-    )
+    found = limited(given(tmp_path, tree))
     assert not found, "\n".join(f"{command}: {fault}" for command, fault in found.items())
     if odd != "a package elsewhere":  # There the package itself lies beside the tree.
         assert around(short_tmp, tree) == before

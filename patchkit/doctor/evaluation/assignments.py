@@ -54,14 +54,10 @@ class Assignments:
             return statement.name in locals_needed
         if isinstance(statement, ast.ClassDef):
             return False
-        for node in walk(statement):
+        for node in self._acts(statement):
             if (
                 isinstance(node, ast.Return)
-                or (
-                    isinstance(node, ast.Name)
-                    and isinstance(node.ctx, ast.Store)
-                    and node.id in locals_needed
-                )
+                or (isinstance(node, ast.Name) and node.id in locals_needed)
                 or sets(node, frame.itself, frame.wanted)
             ):
                 return True
@@ -76,6 +72,13 @@ class Assignments:
             ):
                 return True
         return False
+
+    def _acts(self, statement: ast.stmt) -> list[ast.AST]:
+        """Return what a statement assigns, calls and returns; it is asked once for each wanted attribute."""
+        found: list[ast.AST] = self._memory.value(
+            ("acts", statement), lambda: [node for node in walk(statement) if _acts(node)]
+        )
+        return found
 
     def receivers(
         self, node: ast.Call, module: Module, owner: Class | None, itself: str, names: Mapping[str, Any]
@@ -151,9 +154,14 @@ class Assignments:
                         )
                     )
                 )
-                for node in walk(function.node)
+                for node in self._acts(function.node)
             )
         return bool(self._memory[asked])
+
+
+def _acts(node: ast.AST) -> bool:
+    """Return whether a node calls or returns, or is a name or an attribute to which a value is assigned."""
+    return isinstance(node, (ast.Call, ast.Return)) or isinstance(getattr(node, "ctx", None), ast.Store)
 
 
 def sets(node: ast.AST, itself: str, wanted: Iterable[str]) -> bool:

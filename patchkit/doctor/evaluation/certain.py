@@ -24,7 +24,7 @@ from patchkit.doctor.evaluation.values import (
     message,
 )
 from patchkit.tree.index import last_name
-from patchkit.tree.nodes import is_named, walk
+from patchkit.tree.nodes import is_named, unparsed, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -184,7 +184,7 @@ class CertainEvaluator(Evaluator):
         try:
             return super()._eval(node, frame)
         except _UNEVALUATED:
-            return Unknown(ast.unparse(node))
+            return Unknown(unparsed(node))
 
     def _eval_ifexp(self, node: ast.IfExp, frame: Frame) -> Any:
         held = self._condition(node.test, frame)
@@ -323,7 +323,7 @@ class CertainEvaluator(Evaluator):
                 if ended is not None:
                     return ended
             return self._block(statement.orelse, frame)
-        self._assign(statement.target, Unknown(ast.unparse(statement.target)), frame)
+        self._assign(statement.target, Unknown(unparsed(statement.target)), frame)
         for _ in range(_ROUNDS):
             self._in_doubt(frame, statement.body)
         self._in_doubt(frame, statement.orelse)
@@ -362,9 +362,9 @@ class CertainEvaluator(Evaluator):
             if isinstance(owner, dict) and not isinstance(index, Unknown) and not self._doubts:
                 owner[index] = value
             elif isinstance(target.value, (ast.Name, ast.Attribute)):
-                self._assign(target.value, Unknown(ast.unparse(target.value)), frame)
+                self._assign(target.value, Unknown(unparsed(target.value)), frame)
         elif isinstance(target, ast.Starred):
-            self._assign(target.value, Unknown(ast.unparse(target.value)), frame)
+            self._assign(target.value, Unknown(unparsed(target.value)), frame)
         else:
             super()._assign(target, value, frame)
 
@@ -434,8 +434,8 @@ class CertainEvaluator(Evaluator):
         elif isinstance(owner, dict) and func.attr == "update" and not self._doubts and _dicts(args):
             owner.update(*args)
         else:
-            self._assign(func.value, Unknown(ast.unparse(func.value)), frame)
-        return Unknown(ast.unparse(func))
+            self._assign(func.value, Unknown(unparsed(func.value)), frame)
+        return Unknown(unparsed(func))
 
     def _declares_all(self, node: ast.Call, named: Mapping[str, Any], frame: Frame) -> bool:
         """Set the settings that a call names as keywords; return whether all of its keywords are settings."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from patchkit.doctor.evaluation.values import UNKNOWN_TEXT, Frame, Lambda, Unknown, is_plain, label
 from patchkit.patchset.condition import COMPARISONS
 from patchkit.tree.index import Class
+from patchkit.tree.nodes import unparsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,8 @@ _CALCULATED: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.BitOr: operator.or_,
 }
 _OPPOSITE = {ast.NotEq: ast.Eq, ast.NotIn: ast.In, ast.IsNot: ast.Is}
+_METHODS = {kind: f"_eval_{kind.__name__.lower()}" for kind in ast.expr.__subclasses__()}
+"""The name of the method that evaluates expressions of a class; a class without one has no known values."""
 _NAMED = {ast.Eq: "==", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.In: "in", ast.Is: "is"}
 
 
@@ -72,11 +75,11 @@ class Expressions(ABC):
 
     def _eval_joinedstr(self, node: ast.JoinedStr, frame: Frame) -> Any:
         text = self._text(node, frame)
-        return Unknown(ast.unparse(node)) if UNKNOWN_TEXT in text else text
+        return Unknown(unparsed(node)) if UNKNOWN_TEXT in text else text
 
     def _eval(self, node: ast.expr, frame: Frame) -> Any:
-        evaluate = getattr(self, f"_eval_{type(node).__name__.lower()}", None)
-        return evaluate(node, frame) if evaluate is not None else Unknown(ast.unparse(node))
+        evaluate = getattr(self, _METHODS[type(node)], None)
+        return evaluate(node, frame) if evaluate is not None else Unknown(unparsed(node))
 
     def _eval_constant(self, node: ast.Constant, _: Frame) -> Any:
         return node.value
@@ -132,7 +135,7 @@ class Expressions(ABC):
         try:
             return _CALCULATED[type(node.op)](left, right)
         except (KeyError, TypeError):
-            return Unknown(ast.unparse(node))
+            return Unknown(unparsed(node))
 
     def _eval_ifexp(self, node: ast.IfExp, frame: Frame) -> Any:
         return self._eval(node.body if self.truth(self._eval(node.test, frame)) else node.orelse, frame)
