@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,24 @@ class Interest:
     files: frozenset[str]
     around: frozenset[str] = frozenset()
     seeking: frozenset[tuple[str, frozenset[str]]] = frozenset()
+
+    def covers(self, other: Interest) -> bool:
+        """Return whether this includes all that the other does."""
+        return (
+            self.names >= other.names
+            and self.files >= other.files
+            and self.around >= other.around
+            and self.seeking >= other.seeking
+        )
+
+    def joined(self, other: Interest) -> Interest:
+        """Return the interest that includes both."""
+        return Interest(
+            self.names | other.names,
+            self.files | other.files,
+            self.around | other.around,
+            self.seeking | other.seeking,
+        )
 
 
 _SIGN = b"#~patchkit "
@@ -42,6 +60,29 @@ class ReducedSource:
     def restored(self, source: bytes) -> bytes:
         """Return an edited ``source`` with the stripped bodies restored."""
         return _PLACE.sub(lambda found: self.bodies[int(found[1])], source) if self.bodies else source
+
+
+class Reduction:
+    """A source reduced for all interests so far, so that plans of different patches share its syntax tree.
+
+    The interest None is in the whole source.
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[Interest | None, ReducedSource] | None = None
+
+    def made(
+        self, interest: Interest | None, reduce: Callable[[Interest | None], ReducedSource]
+    ) -> ReducedSource:
+        """Return the source with at least the bodies of an interest; call ``reduce`` if it lacks any of them."""
+        if self._known is not None:
+            before, reduced = self._known
+            if before is None or (interest is not None and before.covers(interest)):
+                return reduced
+            interest = interest and before.joined(interest)
+        reduced = reduce(interest)
+        self._known = interest, reduced
+        return reduced
 
 
 def without_bodies(source: bytes, tree: ast.Module, interest: Interest) -> ReducedSource:

@@ -15,7 +15,7 @@ import libcst as cst
 
 from patchkit import collector
 from patchkit.errors import TreeError
-from patchkit.tree.headers import Interest, ReducedSource, without_bodies
+from patchkit.tree.headers import Interest, ReducedSource, Reduction, without_bodies
 from patchkit.tree.index import Class, Function, Index
 from patchkit.tree.limits import require_shallow, require_short
 from patchkit.tree.plain import plain
@@ -31,7 +31,7 @@ _Made = TypeVar("_Made")
 
 
 _PARSED: collector.RecentCache[bytes, cst.Module] = collector.RecentCache(128)
-_REDUCED: collector.RecentCache[tuple[bytes, Interest | None], ReducedSource] = collector.RecentCache(512)
+_REDUCED: collector.RecentCache[bytes, Reduction] = collector.RecentCache(512)
 _DEFINITION = re.compile(rb"\n(?:class|(?:async )?def) ([^\s(:\[\\]+)")
 # Looks ahead, since the name after the last word of a comment, "class", may be the next line's "def".
 _NAMED = re.compile(rb"(?:class|def)\s+(?=([^\s(:\[\\]+))")
@@ -131,7 +131,8 @@ class Modules:
         interest = self._interest
         if interest is not None and (file in interest.files or b"\f" in source or b"\r" in source):
             interest = None
-        reduced = _REDUCED.get((source, interest), lambda: self._reduce(file, source, interest))
+        reduction = _REDUCED.get(source, Reduction)
+        reduced = reduction.made(interest, lambda wanted: self._reduce(file, source, wanted))
         self._reduced[file] = reduced
         return _PARSED.get(reduced.source, lambda: self._parse(file, reduced.source))
 

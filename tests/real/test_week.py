@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from support.releases import HAVING, REFERENCE, Releases
+from support.releases import HAVING, REFERENCE, Releases, run
 from support.toys import git
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ REPOSITORY = Path(__file__).parents[2]
 CHAPTER = "## A week in ten commands"
 # A fork that chose a few patches: one that upstream has in the next release, one that it lacks, and what they bring.
 CONFIGURATION = 'chosen = ["26128", "28633"]\n'
+OF_A_SHELL = re.compile(r"[>&|$]")
 SMALL = "python/sglang/srt/layers/attention/base_attn_backend.py"
 
 
@@ -39,7 +41,7 @@ def commit_release(releases: Releases, fork: Path, version: str) -> None:
     git(fork, "commit", "-qm", f"Release {version}")
 
 
-def fork_of(releases: Releases, folder: Path, patchkit: tuple[str, ...]) -> Path:
+def fork_of(releases: Releases, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a fork with the branches, and with the neighbours, that the chapter speaks of."""
     fork = folder / "fork"
     fork.mkdir()
@@ -49,7 +51,8 @@ def fork_of(releases: Releases, folder: Path, patchkit: tuple[str, ...]) -> Path
     git(fork, "checkout", "-qb", "release/0.5.13-patched")
     commit_release(releases, fork, HAVING[0])
     git(fork, "update-ref", "refs/remotes/upstream/v0.5.13", "HEAD")
-    subprocess.run((*patchkit, "apply", "--commit"), cwd=fork, check=True, capture_output=True)
+    monkeypatch.chdir(fork)
+    run("apply", "--commit")
     git(fork, "checkout", "-q", "release/a")
     for name in ("other", "release-a", "release-b"):
         git(folder, "clone", "-q", "-b", "release/a", str(fork), name)
@@ -64,6 +67,15 @@ def own_fix(fork: Path) -> None:
     assert head is not None
     path.write_text(code.replace(head[0], f"{head[0]}    fork_flag = True\n", 1))
     git(fork, "commit", "-qam", "A flag of our own")
+
+
+def typed(command: str, fork: Path) -> str:
+    """Run a command in the fork; return its output. One that needs no shell runs in this process."""
+    if OF_A_SHELL.search(command):
+        done = subprocess.run(["bash", "-c", command], cwd=fork, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, (command, done.stdout[-1500:], done.stderr[-1500:])
+        return done.stdout
+    return run(*shlex.split(command)[1:]).stdout
 
 
 def test_each_command_of_the_week_does_what_it_says(
@@ -81,16 +93,14 @@ def test_each_command_of_the_week_does_what_it_says(
     for who in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{who}_NAME", "Ann")
         monkeypatch.setenv(f"GIT_{who}_EMAIL", "ann@acme.example")
-    fork = fork_of(releases, tmp_path, patchkit)
+    fork = fork_of(releases, tmp_path, monkeypatch)
     week = commands()
     assert len(week) == 10
     said: dict[str, str] = {}
     for command in week:
         if "--from-commit" in command:
             own_fix(fork)
-        done = subprocess.run(["bash", "-c", command], cwd=fork, check=False, capture_output=True, text=True)
-        assert done.returncode == 0, (command, done.stdout[-1500:], done.stderr[-1500:])
-        said[" ".join(command.split()[1:4])] = done.stdout
+        said[" ".join(command.split()[1:4])] = typed(command, fork)
         if "apply --commit" in command:
             assert git(fork, "rev-parse", "HEAD^{tree}") == git(
                 tmp_path / "other", "rev-parse", "HEAD^{tree}"

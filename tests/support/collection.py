@@ -112,8 +112,10 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]
 
 UNREPRESENTED = pytest.StashKey[list[str]]()
 """The functions of a run all of whose tests are sweeps; there should be none."""
-_ENOUGH = 3_000_000
-"""New containers, about 600 MB, after which syntax trees that were not used for a while are released."""
+_ENOUGH = 2_000_000
+"""New containers, about 400 MB, after which syntax trees that were not used for a while are released."""
+_MORE = 4
+"""How many times more a cache of syntax trees holds: tests ask again for what tests of another tree came between."""
 _bound = sys.maxsize
 
 
@@ -125,6 +127,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(1 << 30)
     _bound = _containers() + _ENOUGH
+    for cache in collector._caches:
+        cache._fewest *= _MORE
+    # Memory is bounded between tests, where unused trees go first, instead of within a command.
+    collector._bound = sys.maxsize
 
 
 def _containers() -> int:

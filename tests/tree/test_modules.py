@@ -10,6 +10,7 @@ import libcst as cst
 import pytest
 from support.toys import MIRROR
 
+from patchkit.tree.headers import Interest
 from patchkit.tree.modules import Modules
 from patchkit.tree.tree import OverlayTree
 
@@ -75,3 +76,66 @@ def test_a_file_that_defines_a_name_anywhere_may_define_it(tree: CheckoutTree, c
 @pytest.mark.parametrize("code", [b"class Desktop: ...\n", b"Desk = 1\n", b"def the_Desk(): ...\n"])
 def test_a_file_without_a_definition_of_a_name_cannot_define_it(tree: CheckoutTree, code: bytes) -> None:
     assert not Modules(OverlayTree(tree, {"srt/desk.py": code})).mentions("srt/desk.py", "Desk")
+
+
+SHELVES = b"""\
+def take(book):
+    return book
+
+
+def put(book):
+    book.shelf = 1
+    return book
+"""
+
+
+def interested_in(*names: str) -> Interest:
+    return Interest(frozenset(names), frozenset())
+
+
+def parsed(tree: CheckoutTree, note: bytes, *names: str) -> cst.Module:
+    """Return the syntax tree for patches that look into these functions; files with the same note are the same."""
+    laid = OverlayTree(tree, {"srt/desk.py": SHELVES + note})
+    module = Modules(laid, interested_in(*names)).get("srt/desk.py")
+    assert module is not None
+    return module
+
+
+def test_a_plan_of_fewer_patches_takes_the_syntax_tree_of_one_of_more(tree: CheckoutTree) -> None:
+    more = parsed(tree, b"# fewer\n", "take", "put")
+    assert parsed(tree, b"# fewer\n", "take") is more
+
+
+def test_a_plan_of_other_patches_has_the_bodies_of_both(tree: CheckoutTree) -> None:
+    first = parsed(tree, b"# other\n", "take")
+    assert "book.shelf" not in first.code
+    both = parsed(tree, b"# other\n", "put")
+    assert "book.shelf" in both.code
+    assert "return book" in both.code.partition("def put")[0]
+    assert parsed(tree, b"# other\n", "take") is parsed(tree, b"# other\n", "take", "put") is both
+
+
+def test_a_file_that_was_parsed_whole_stays_whole(tree: CheckoutTree) -> None:
+    laid = OverlayTree(tree, {"srt/desk.py": SHELVES + b"# whole\n"})
+    whole = Modules(laid).get("srt/desk.py")
+    assert whole is not None
+    assert whole.bytes == SHELVES + b"# whole\n"
+    assert parsed(tree, b"# whole\n", "take") is whole
+
+
+def test_a_file_that_is_wanted_whole_is_parsed_whole_whatever_was_before(tree: CheckoutTree) -> None:
+    assert "book.shelf" not in parsed(tree, b"# later\n", "take").code
+    laid = OverlayTree(tree, {"srt/desk.py": SHELVES + b"# later\n"})
+    modules = Modules(laid)
+    whole = modules.get("srt/desk.py")
+    assert whole is not None
+    assert whole.bytes == SHELVES + b"# later\n"
+
+
+def test_what_is_parsed_again_for_others_leaves_a_plan_in_progress_as_it_is(tree: CheckoutTree) -> None:
+    laid = OverlayTree(tree, {"srt/desk.py": SHELVES + b"# meanwhile\n"})
+    modules = Modules(laid, interested_in("take"))
+    module = modules.get("srt/desk.py")
+    assert module is not None
+    parsed(tree, b"# meanwhile\n", "put")
+    assert modules.whole("srt/desk.py", module.bytes) == SHELVES + b"# meanwhile\n"
