@@ -12,15 +12,16 @@ from patchkit.plan.status import State
 from patchkit.series.asking import asked
 from patchkit.series.message import message
 from patchkit.series.worktree import RefusedCommitError, linked
+from patchkit.transaction import adopt
 from patchkit.transaction.apply import ApplyResult, Transaction
 from patchkit.transaction.origins import origin
-from patchkit.transaction.uncommitted import uncommitted
+from patchkit.transaction.uncommitted import uncommitted, uncommitted_patches
 from patchkit.transaction.write import check_targets
 from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus, Plan
@@ -65,13 +66,14 @@ class PreparedCommit:
 def prepare(tree: CheckoutTree, plan: Plan, patches: PatchSet) -> PreparedCommit:
     """Return a plan for ``commit``.
 
-    Raise TreeError if git does not track the package, a file that the plan changes has uncommitted changes, or another
-    git operation is in progress.
+    Raise TreeError if git does not track the package, a file that the plan changes has uncommitted changes, a patch
+    that the plan's patches require is not committed, or another git operation is in progress.
     """
     applied = Transaction(tree, patches.digest, committed=True).check(plan)
     require_committable(tree)
     head = asked(tree.root, "rev-parse", "HEAD")
     require_committed(tree, plan)
+    _require_requirements(tree, plan)
     return PreparedCommit(plan, applied, head)
 
 
@@ -194,9 +196,31 @@ def require_committed(tree: CheckoutTree, plan: Plan) -> None:
     if new:
         checkout = Checkout(tree.package)
         dirty += sorted({*checkout.committed(new), *checkout.staged(new)})
-    if dirty:
-        raise TreeError(
-            "uncommitted changes, patchkit's own included",
-            where=", ".join(dirty),
-            advice="commit or stash them first",
-        )
+    if not dirty:
+        return
+    patches = uncommitted_patches(tree)
+    if patches and adopt.unedited(tree).keys() >= set(dirty):
+        raise _uncommitted_error(patches)
+    raise TreeError("uncommitted changes", where=", ".join(dirty), advice="commit or stash them")
+
+
+def _require_requirements(tree: CheckoutTree, plan: Plan) -> None:
+    """Raise TreeError if a patch to commit requires one that is applied but not committed."""
+    statuses = {status.patch.id: status for status in plan.patches}
+    required = [name for status in plan.made for name in status.patch.requires]
+    for name in required:
+        if name in statuses:
+            required += [other for other in statuses[name].patch.requires if other not in required]
+    if required:
+        patches = uncommitted_patches(tree)
+        if not patches.keys().isdisjoint(required):
+            raise _uncommitted_error(patches)
+
+
+def _uncommitted_error(patches: Mapping[str, Iterable[str]]) -> TreeError:
+    names = " ".join(patches)
+    return TreeError(
+        "applied patches are not committed",
+        where=", ".join(sorted({file for files in patches.values() for file in files})),
+        advice=f"commit them with git, or run patchkit revert {names}, then patchkit apply --commit {names}",
+    )

@@ -92,7 +92,7 @@ class Transaction:
                 raise TreeError(
                     "uncommitted changes",
                     where=", ".join(dirty),
-                    advice="commit or stash them, or pass --allow-dirty",
+                    advice="commit or stash them" + ("" if self.committed else ", or pass --allow-dirty"),
                 )
         return prepared
 
