@@ -38,15 +38,15 @@ from support.toys import (  # noqa: E402
     GUARD,
     MIRROR,
     STRIDE,
-    at_hand,
     attribute,
     edit,
     everything,
     git,
-    making,
+    new_file_edit,
+    planner_of,
     rewriting,
-    taking,
     toy,
+    with_deletion,
     write_package,
 )
 
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from patchkit.patchset.patch import Patch
     from patchkit.tree.tree import CheckoutTree
 
-MAKE = toy("make", making("srt/fresh/new.py", "made = 1"))
+MAKE = toy("make", new_file_edit("srt/fresh/new.py", "made = 1"))
 FIRST = (COPIES, GUARD, STRIDE, MAKE)
 SECOND = toy("depth", rewriting("depth", MIRROR, "depth = 1", "depth = 2\nheight = 3"))
 ALL = (*FIRST, SECOND)
@@ -101,12 +101,12 @@ MODES = ("kill", "torn", *ERRORS, "interrupt")
 
 def apply_second(tree: CheckoutTree) -> None:
     """Apply the later patch, which also deletes a file."""
-    Transaction(tree, "toys").commit(taking(make_plan(tree, (SECOND,)), ABRUPT))
+    Transaction(tree, "toys").commit(with_deletion(make_plan(tree, (SECOND,)), ABRUPT))
 
 
-def take_back(tree: CheckoutTree, *patches: Patch) -> None:
+def revert_patches(tree: CheckoutTree, *patches: Patch) -> None:
     """Revert toy patches, by default all."""
-    revert(tree, frozenset(patch.id for patch in patches) or None, at_hand(tree, ALL))
+    revert(tree, frozenset(patch.id for patch in patches) or None, planner_of(tree, ALL))
 
 
 def untouched(tree: CheckoutTree) -> None:
@@ -195,7 +195,7 @@ class Act:
     name: str
     prepare: Callable[[CheckoutTree], object]
     do: Callable[[CheckoutTree], object]
-    back: Callable[[CheckoutTree], object] = take_back
+    back: Callable[[CheckoutTree], object] = revert_patches
 
 
 VENDORED = partial(api.apply, patches=WITH_RUNTIME, runtime="vendored")
@@ -203,8 +203,8 @@ BACK = partial(api.revert, patches=WITH_RUNTIME)
 ACTS = (
     Act("apply", untouched, patched),
     Act("second apply", edited, apply_second),
-    Act("revert", twice, take_back),
-    Act("partial revert", twice, lambda tree: take_back(tree, GUARD, MAKE)),
+    Act("revert", twice, revert_patches),
+    Act("partial revert", twice, lambda tree: revert_patches(tree, GUARD, MAKE)),
     Act("apply --runtime vendored", untouched, VENDORED, BACK),
     Act("revert of vendored", VENDORED, BACK, BACK),
     Act(

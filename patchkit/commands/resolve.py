@@ -1,4 +1,4 @@
-"""Record edits that a person made by hand, and remember them for the same code elsewhere."""
+"""Record edits that a person made by hand, and store them for the same code elsewhere."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ResolveResult:
     accepted: bool = False
     """Whether it was accepted without a check of the code."""
     ported: bool = False
-    """Whether ``port`` left its conflict, so that it belongs to no loaded patch."""
+    """Whether the conflict is that of a port, so that it belongs to no loaded patch."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def resolve(
     """Record that a person made an edit, and remember the code that replaced its conflict markers.
 
     The record is a comment in the code. Raise UsageError for an unknown edit. Raise ConflictError, and record nothing,
-    if its conflict markers are still there, if the code does not have the edit's effect or lost code of the tree's own
+    if its conflict markers are still there, if the code does not have the edit's effect or lacks code of the tree's own
     (unless ``accept`` is set), or if patchkit made the edit.
     """
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class PartialRevert(NamedTuple):
-    """What was reverted, and the reason for each patch that was left."""
+    """What was reverted, and the reason for each patch that was not."""
 
     reverted: RevertResult
     not_reverted: Mapping[str, str]
@@ -28,7 +28,7 @@ def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Re
     """Revert ``ids`` (default: all patches in the code), keeping changes that a person made since.
 
     A group denotes those of its patches that patchkit applied to the code. Raise ConflictError, with nothing written,
-    if the code before a patch is unknown or a person's changes cannot be told from the patch's.
+    if the code before a patch is unknown or a person's changes cannot be distinguished from the patch's.
     """
     planner = Planner(tree, patches)
     selected = frozenset(_selected(tree, patches, planner, ids))

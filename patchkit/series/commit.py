@@ -56,7 +56,7 @@ class CommitResult:
 
 @dataclass(frozen=True)
 class PreparedCommit:
-    """A plan that can be committed, what it comes to, and the commit that it was made for."""
+    """A plan that can be committed, the result of applying it, and the commit that it was made for."""
 
     plan: Plan
     applied: ApplyResult

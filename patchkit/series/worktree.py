@@ -109,15 +109,15 @@ class LinkedWorktree:
                 before = git_output(self.top, "write-tree")
                 done = git(self.top, *self.settings, *arguments, personal=True)
                 git_output(self.top, "add", "--update", ".")
-                now = git_output(self.top, "write-tree")
+                after = git_output(self.top, "write-tree")
                 if done.returncode == 0:
                     head, committed = git_output(self.top, "rev-parse", "HEAD", "HEAD^{tree}").split()
                     if head == start:
                         raise RefusedCommitError("git's hooks removed the commit")
-                    if now == committed:
+                    if after == committed:
                         return head
                     arguments = ("commit", "--quiet", "--amend", "--no-edit")
-                elif now == before:
+                elif after == before:
                     raise RefusedCommitError(f"git refused the commit ({error_line(done)})")
         finally:
             if self.tree.package.is_dir():  # Otherwise a hook removed it, and an error is being raised.
@@ -183,14 +183,14 @@ def _temporary(tree: CheckoutTree, expected: str) -> Iterator[LinkedWorktree]:
     top = Path(git_output(tree.package, "rev-parse", "--show-toplevel"))
     head, branch = git_output(tree.package, "rev-parse", "--verify", "HEAD^{commit}"), _branch(tree)
     if expected not in ("", head):
-        raise _has_moved(top)
+        raise _moved_error(top)
     with ExitStack() as stack:
         try:
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
             place = folder / top.name
             stack.callback(_remove_for_good, tree, place)
             stack.enter_context(_locked(folder / _NEW_LOCK))
-            # A sweep takes a lock that it finds, so this one is found only once it is held.
+            # A sweep takes any lock that it finds, so this one gets its name only after it is held.
             (folder / _NEW_LOCK).rename(folder / _LOCK)
         except OSError as error:
             raise TreeError(
@@ -235,7 +235,7 @@ def _remove_for_good(tree: CheckoutTree, place: Path) -> None:
 def _remove(tree: CheckoutTree, place: Path) -> None:
     # `sweep` removes the rest.
     with suppress(TreeError):
-        # A second --force removes a locked worktree, as a git leaves it that is killed while it adds one.
+        # A second --force removes a locked worktree, which a killed `git worktree add` leaves.
         git(tree.root, "worktree", "remove", "--force", "--force", str(place), apart=True)
         shutil.rmtree(place.parent, ignore_errors=True)
     with suppress(TreeError):
@@ -252,7 +252,7 @@ def _hooks(top: Path, place: Path) -> tuple[str, ...]:
     return ("-c", f"core.hooksPath={top / hooks}")
 
 
-def _has_moved(top: Path) -> TreeError:
+def _moved_error(top: Path) -> TreeError:
     return TreeError(
         f"HEAD of {top} moved while patchkit was running", advice="nothing was changed; try again"
     )
@@ -270,7 +270,7 @@ def _move(tree: CheckoutTree, worktree: LinkedWorktree, last: str, reason: str) 
     top = Path(git_output(tree.package, "rev-parse", "--show-toplevel"))
     base = worktree.base
     if git_output(top, "rev-parse", "HEAD") != base or _branch(tree) != worktree.branch:
-        raise _has_moved(top)
+        raise _moved_error(top)
     # The dry run refreshes a copy of the index. git compares the times of files with that of the index, so the copy
     # must keep it.
     index = git_output(top, "rev-parse", "--path-format=absolute", "--git-path", "index")
@@ -296,7 +296,7 @@ def _move(tree: CheckoutTree, worktree: LinkedWorktree, last: str, reason: str) 
             advice=f"run patchkit apply --continue {tree.argument}, which restores its files",
         )
     if done.returncode != 0 and git_output(top, "rev-parse", "HEAD") != base:
-        raise _has_moved(top)
+        raise _moved_error(top)
     if done.returncode != 0:
         raise TreeError(
             f"{top} could not be moved ({error_line(done)})",

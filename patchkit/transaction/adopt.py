@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def copy(source: CheckoutTree, target: CheckoutTree) -> None:
-    """Give ``target`` the ledger of ``source``, with the contents that can be read."""
+    """Replace the ledger of ``target`` by that of ``source``, with the contents that can be read."""
     store = Store(source.package)
     _replace(target, store.read(), store)
 
@@ -60,7 +60,7 @@ def record_rewritten(tree: CheckoutTree, before: Mapping[str, bytes | None]) -> 
 def adopt(
     tree: CheckoutTree, store: Store, other: CheckoutTree, commits: tuple[str, str], move: Callable[[], None]
 ) -> None:
-    """Copy the records of ``other``, a worktree; ``move`` brings ``tree`` from the first commit to the second.
+    """Copy the records of ``other``, a worktree; ``move`` moves ``tree`` from the first commit to the second.
 
     Everything that can fail is written before ``move``. If ``move`` raises, the ledger is restored, except after
     UnfinishedError, which leaves the journal for ``recover``. ``store`` is that of ``tree``, whose lock the caller

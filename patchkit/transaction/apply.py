@@ -155,7 +155,7 @@ def _result(plan: Plan) -> ApplyResult:
 
 
 def _as_applied(status: PatchStatus) -> PatchStatus:
-    """Return a patch's status once its edits are made; a conflict stays one."""
+    """Return a patch's status after its edits are made; a conflict remains a conflict."""
     edits = tuple(map(_edit_as_applied, status.edits))
     if status.state is State.CONFLICT:
         return replace(status, edits=edits)

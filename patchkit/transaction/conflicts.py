@@ -100,7 +100,7 @@ def with_conflicts(
 
 
 def placeholder(name: str) -> Patch:
-    """Return a stand-in for a patch of which only the name is known, such as a ported change."""
+    """Return a patch with only a name, such as for a ported change."""
     return Patch(id=name, title=name, why="", risk="", verify="", edits=())
 
 

@@ -1,7 +1,7 @@
 """Undo a ported change in a file that has other changes: exactly, or with a conflict.
 
 If no line of another change is adjacent, lines are undone. Otherwise statements are, in Python only, and each
-statement that stays must stay in the same blocks.
+statement that is kept must remain in the same blocks.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def merge_exactly(file: str, base: bytes | None, ours: bytes | None, theirs: byt
 
 
 def _merge_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-    """Return the result of both changes if their lines are apart, else None."""
+    """Return the result of both changes, or None if lines that they change are adjacent."""
     base_lines, our_lines, their_lines = (text.splitlines(keepends=True) for text in (base, ours, theirs))
     their_changes, our_changes = _changes(base_lines, their_lines), _changes(base_lines, our_lines)
     for _, start, end, _, _ in their_changes:
@@ -89,7 +89,7 @@ def _changes(base: Sequence[bytes], other: Sequence[bytes]) -> list[_Opcode]:
 def _has_removed_line(
     base: Counter[bytes], ours: Counter[bytes], theirs: Counter[bytes], text: bytes
 ) -> bool:
-    """Return whether a removed line is still there as often as before, because it was moved."""
+    """Return whether a removed line occurs as often as before, because it was moved."""
     merged = Counter(text.splitlines(keepends=True))
     return any(
         line.strip() and ours[line] >= base[line] and merged[line] > ours[line] - times
@@ -105,7 +105,7 @@ def _keeps_blocks(base: bytes, ours: bytes, theirs: bytes, merged: bytes) -> boo
         )
     except (SyntaxError, ValueError, RecursionError):
         return False
-    # A block stays the same if its header changes.
+    # A block with a changed header is still the same block.
     renamed = _renamed_headers(base_paths, our_paths) | _renamed_headers(base_paths, their_paths)
     b, o, t, m = (
         Counter(tuple(renamed.get(part, part) for part in path) for path in paths)

@@ -150,7 +150,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ) -> Record:
         """Return the record after ``changes``, keyed by file, made by ``patches``; ``folders`` were created for them.
 
-        A file that was not edited since its layer stays in that layer, with its first original. If one of the files
+        A file that was not edited since its layer remains in that layer, with its first original. If one of the files
         was edited, it and the files new to the ledger get a layer of their own, and so do all files of a ported
         change. A file in which every edit of a layer was made again has been replaced since, and is removed from that
         layer, and from the layers of ported changes if its content is the one before them.

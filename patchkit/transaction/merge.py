@@ -1,7 +1,7 @@
 """Undo changes in a file that was edited since, and keep the edits: a three-way merge by scopes and statements.
 
 Blank lines, layout and line ends are ignored when a place is searched. It is a conflict if the place was edited,
-exists twice, or is missing while part of the change is still there.
+exists twice, or is missing although part of the change remains.
 """
 
 from __future__ import annotations
@@ -62,16 +62,14 @@ def merge(
     used_names = frozenset(
         name for name in removed_names if _count_word(name, stripped) > _count_word(name, theirs)
     )
-    return MergeResult(
-        _Merge(file, base_outline, our_outline, their_outline, used_names, exact=exact).merged()[0]
-        if used_names
-        else stripped,
-        stripped,
-    )
+    if not used_names:
+        return MergeResult(stripped, stripped)
+    text, _ = _Merge(file, base_outline, our_outline, their_outline, used_names, exact=exact).merged()
+    return MergeResult(text, stripped)
 
 
 def _without_removed_comments(base: Outline, ours: Outline, theirs: Outline) -> Outline:
-    """Return the base without comments of patches that were removed or reworded while their code stayed."""
+    """Return the base without comments of patches that were removed or reworded although their code was not."""
     removed: set[int] = set()
     for name, units in base.scopes.items():
         our_units, their_units = ours.scopes.get(name), theirs.scopes.get(name, [])
@@ -83,11 +81,9 @@ def _without_removed_comments(base: Outline, ours: Outline, theirs: Outline) -> 
                 if text not in remaining
                 for line in lines
             )
-    return (
-        outline_of(b"".join(line for at, line in enumerate(base.lines) if at not in removed))
-        if removed
-        else base
-    )
+    if not removed:
+        return base
+    return outline_of(b"".join(line for at, line in enumerate(base.lines) if at not in removed))
 
 
 def _count_word(name: str, text: bytes) -> int:
@@ -179,7 +175,7 @@ class _Merge:
         for change in changes:
             if is_renamed or any(key in remaining for key in self._added_keys(change)):
                 raise self._conflict(
-                    0, f"{dotted}, which was patched, was renamed or moved", "give it its name back"
+                    0, f"{dotted}, which was patched, was renamed or moved", "restore its name"
                 )
 
     def _added_keys(self, change: _Change) -> list[Key]:
@@ -234,14 +230,14 @@ class _Merge:
                 lines = ", ".join(str(our_units[place].start + 1) for place in places)
                 raise self._conflict(
                     our_units[places[0]].start,
-                    f"the patched code is there {len(places)} times (lines {lines})",
+                    f"the patched code occurs {len(places)} times (lines {lines})",
                     "remove the copies",
                 )
             place = best[0]
         base_units = base_scope[change.start : change.end]
         is_named = any(unit.scope is not None or _is_patch_comment(unit) for unit in base_units)
         if not is_named and self._context(base_scope, change.start, size, our_units, place) == (0, 0):
-            # A formatter sorts imports among others.
+            # A formatter may have sorted the imports.
             if self._are_imports(base_units):
                 return None
             raise self._edited(our_units[place].start)
@@ -251,9 +247,9 @@ class _Merge:
     def _context(
         base_scope: list[Unit], start: int, size: int, our_units: list[Unit], place: int
     ) -> tuple[int, int]:
-        """Return how many units before and after a place are the original ones; an end of the scope is one."""
-        before = _common_length(_keys(base_scope[:start])[::-1], _keys(our_units[:place])[::-1])
-        after = _common_length(_keys(base_scope[start + size :]), _keys(our_units[place + size :]))
+        """Return how many units before and after a place match the base; the end of the scope counts as one."""
+        before = _common_prefix(_keys(base_scope[:start])[::-1], _keys(our_units[:place])[::-1])
+        after = _common_prefix(_keys(base_scope[start + size :]), _keys(our_units[place + size :]))
         return before, after
 
     def _require_undone(self, change: _Change, their_units: list[Unit], our_units: list[Unit]) -> None:
@@ -295,7 +291,7 @@ class _Merge:
         if (at and our_units[at - 1].end > first.start) or (
             at + size < len(our_units) and our_units[at + size].start < last.end
         ):
-            raise self._conflict(first.start, "the line has both patchkit's code and other code", "break it")
+            raise self._conflict(first.start, "the line has both patchkit's code and other code", "split it")
         their_units = their_scope[change.their_start : change.their_end]
         base_first, base_last = base_scope[change.start], base_scope[change.end - 1]
         if their_units and self._ours.indent(first) != self._base.indent(base_first):
@@ -331,7 +327,7 @@ class _Merge:
                 and _is_header(base_scope, change.start - 1)
                 and _is_header(our_units, at - 1)
             ):
-                # What a patch put first in a block is apart from what follows, not that from the header.
+                # Code that a patch inserts first in a block has the gap below it, not above it.
                 minimum = gap + len(gap_above) - len(base_gap_above)
                 growth = minimum - len(gap_above) - len(gap_below)
             self._resize_gap(gap_above, max(growth, minimum - len(gap_above) - len(gap_below)), gap_below)
@@ -350,7 +346,7 @@ class _Merge:
         return len(self._theirs.gap_after(their_scope[-1])) if their_scope else 0
 
     def _claim_gap(self, gap: range) -> bool:
-        """Return whether a gap is unchanged; a change in another scope may end at the same gap."""
+        """Return whether no other change, which may be in another scope, has resized a gap; this one may then."""
         is_first = gap.start not in self._resized_gaps
         self._resized_gaps.add(gap.start)
         return is_first
@@ -368,7 +364,7 @@ class _Merge:
         self._edits.inserted.setdefault(at, []).extend(ended)
 
     def _reinsert(self, change: _Change, their_units: list[Unit], our_units: list[Unit]) -> None:
-        """Insert what a patch deleted, between the two units that were around it."""
+        """Insert what a patch deleted, between the two units that surrounded it."""
         base_scope = self._base.scopes[change.scope]
         their_scope = self._theirs.scopes[change.scope]
         if len(_occurrences(_keys(their_units), _keys(our_units))) >= len(
@@ -464,7 +460,7 @@ def _aligned_to_comment(
 ) -> _Change:
     """Return a change, moved to where it begins with a patch's comment.
 
-    Of code that is there twice, a comparison may take the first, which the patch found, for what the patch added.
+    If code occurs twice, a comparison may match the copy that the patch added, and report the original as added.
     """
     _, start, end, their_start, their_end = codes[at]
     change = _Change(name, start, end, their_start, their_end)
@@ -500,13 +496,13 @@ def _key_at(units: Sequence[Unit], index: int) -> Key | None:
     return units[index].key if 0 <= index < len(units) else None
 
 
-def _occurrences(wanted: list[Key], keys: list[Key]) -> list[int]:
-    size = len(wanted)
-    return [at for at in range(len(keys) - size + 1) if keys[at : at + size] == wanted]
+def _occurrences(part: list[Key], keys: list[Key]) -> list[int]:
+    size = len(part)
+    return [at for at in range(len(keys) - size + 1) if keys[at : at + size] == part]
 
 
-def _common_length(left: list[Key], right: list[Key]) -> int:
-    """Return the length of the common start of two lists, one more if both end there."""
+def _common_prefix(left: list[Key], right: list[Key]) -> int:
+    """Return the length of the common prefix of two lists, plus one if they are equal."""
     length = next(
         (n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right))
     )

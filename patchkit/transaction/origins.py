@@ -113,12 +113,12 @@ class Origins:
 
     @property
     def in_code(self) -> frozenset[str]:
-        """The patches that patchkit put into the code, also those without a comment that are in a record."""
+        """The patches that patchkit applied to the code, also those without a comment that are in a record."""
         return self.commented_patches.union(*(record.patches for record in self.uncommitted))
 
     @cached_property
     def without_comment(self) -> dict[str, tuple[str, str]]:
-        """Patches in the ledger whose code has lost its comment and is not committed: file and comment by patch."""
+        """Patches in the ledger whose code has no comment and is not committed: file and comment by patch."""
 
         def committed(file: str) -> bytes | None:
             return None if self._checkout is None else self._checkout.at("HEAD", file)
@@ -142,9 +142,9 @@ class Origins:
         return () if self._checkout is None else ports_in(self._tree.package)
 
     def of_ports(self, names: frozenset[str]) -> CandidateRecord:
-        """Return the account of ports in git's history.
+        """Return the record of ports in git's history.
 
-        Raise ConflictError if one cannot be told from other changes.
+        Raise ConflictError if one cannot be distinguished from other changes.
         """
         if self._checkout is None:
             return CandidateRecord(Record(), self._store.get)

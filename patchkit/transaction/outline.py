@@ -120,11 +120,11 @@ class Outline:
 
     @staticmethod
     def imported_names(unit: Unit) -> tuple[Imported, ...]:
-        """Return the names that an import brings, in order; none for any other unit."""
+        """Return the names that an import statement imports, in order; none for any other unit."""
         return cast("tuple[Imported, ...]", unit.key[2]) if unit.is_import else ()
 
     def imported(self, unit: Unit) -> frozenset[Imported]:
-        """Return the names that an import brings, as a set."""
+        """Return the names that an import statement imports, as a set."""
         return frozenset(self.imported_names(unit))
 
     def _add_scope(

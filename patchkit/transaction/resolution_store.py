@@ -109,7 +109,7 @@ def _write(place: _Place, name: str, content: bytes) -> bool:
 
 
 def _migrate(old: Path, user: _Place) -> None:
-    """Move what an earlier version stored in the cache; files that cannot be moved stay."""
+    """Move what an earlier version stored in the cache; files that cannot be moved are kept."""
     with suppress(OSError):
         for path in sorted(old.glob("*.json")):
             if (user.path / path.name).exists() or _write(user, path.name, path.read_bytes()):

@@ -1,4 +1,4 @@
-"""Record the code that a person wrote in place of an edit; other changes are kept."""
+"""Record the code that a person wrote in place of an edit, and keep their other changes."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _MARKERS = (b"<<<<<<< ", b"||||||| ", b"=======", b">>>>>>> ")
 
 @dataclass(frozen=True)
 class ManualEdit:
-    """What a person made of an edit's conflict: the original file, the code found before, and their lines for it.
+    """How a person resolved an edit's conflict: the original file, the code that was ``found``, and their lines for it.
 
-    The lines start at ``line`` of the file, from 1; ``is_whole`` is whether they alone make the edit.
+    The lines start at ``line`` of the file, from 1; ``is_whole`` is whether they alone are the edit.
     """
 
     original: bytes
@@ -129,10 +129,8 @@ def record_manual_edit(
         record, current = _record(tree, store), tree.read(edit.file) or b""
         if not tree.is_unchanged:
             raise concurrent_change_error(tree)
-        old, resolved = _find_resolved(store, ledger, record, _Edit(patch.id, edit, current, check)) or (
-            record,
-            None,
-        )
+        found = _find_resolved(store, ledger, record, _Edit(patch.id, edit, current, check))
+        old, resolved = found or (record, None)
         commented = _with_comment(current, resolved.manual_edit.line if resolved else note.line, note.text)
         file = AppliedFile(digest_of(current), digest_of(commented), (patch.id,))
         entry = _applied_patch(patch, edit, is_revertible=check is None and resolved is None)
@@ -144,7 +142,7 @@ def record_manual_edit(
 
 
 def conflict_of(tree: CheckoutTree, patch: str, edit: str) -> str | None:
-    """Return the file in which apply wrote markers for this conflict, also if they are gone; None if it wrote none."""
+    """Return the file in which apply wrote markers for this conflict, also if they were removed, or None."""
     store = Store(tree.package)
     for record in store.read().records:
         for layer in record.layers:
@@ -203,7 +201,7 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
                     file: AppliedFile(known.original, digest_of(remaining), known.patches),
                 }
                 if not blocks_in(remaining) and not layer.edits_in(file):
-                    # Only imports of the patches can be left.
+                    # Only imports of the patches can remain.
                     with suppress(ConflictError):
                         text = merge(file, remaining, text, store.get(known.original)).text or text
                         del files[file]
@@ -258,7 +256,7 @@ def _find_resolved(
     if found is not None:
         return record, found
     for other in ledger.records:
-        # If the conflict was patchkit's only change of the file, none of its lines may be left.
+        # If the conflict was patchkit's only change of the file, none of its lines may remain.
         resolved = _resolved_in(store, other, edit)
         if resolved is not None and resolved.content == edit.current:
             return other, resolved
@@ -318,7 +316,7 @@ def _is_in_place(edit: _Edit, text: bytes) -> bool:
 
 
 def _fewest_hunks(hunks: Sequence[_Hunk], is_complete: Callable[[Sequence[_Hunk]], bool]) -> list[_Hunk]:
-    """Return the fewest of the changes, given nearest first, with which the edit holds; none if it never does."""
+    """Return the fewest of the changes, given nearest first, with which the edit is in place, or none."""
     chosen: list[_Hunk] = []
     remaining = list(hunks)
     while not is_complete(chosen):

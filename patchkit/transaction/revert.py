@@ -1,4 +1,4 @@
-"""Revert patches, all that were asked for or none, and keep the edits of people."""
+"""Revert the given patches, all or none, and keep the edits of people."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 Planned: TypeAlias = "tuple[CandidateRecord, frozenset[str], RevertPlan]"
-"""What the revert is computed from, the patches that it reverts, and its plan."""
+"""The record that a revert is computed from, the patches that it reverts, and its plan."""
 
 
 @dataclass(frozen=True)
@@ -77,29 +77,29 @@ def _has_code(tree: CheckoutTree, origins: Origins, name: str, planner: Planner)
 
 
 def in_code(tree: CheckoutTree, planner: Planner) -> tuple[str, ...]:
-    """Return the ids of the patches whose code patchkit put into the tree, in order of application."""
+    """Return the ids of the patches that patchkit applied to the tree's code, in order of application."""
     return _in_order(Origins(tree, planner).in_code, planner)
 
 
 def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner) -> RevertResult:
     """Revert ``patches`` (None: all in the tree) and the patches that harden only these.
 
-    A file that was not edited since gets its original bytes; in an edited one the edits stay. Patches that are not
-    in the tree are skipped. Raise ConflictError, with nothing written, if code of a patch would be left, cannot be
-    told from an edit, is upstream's own, or is required by a patch that stays.
+    A file that was not edited since gets its original bytes; in an edited one the edits are kept. Patches that are not
+    in the tree are skipped. Raise ConflictError, with nothing written, if code of a patch would remain, cannot be
+    distinguished from an edit, is upstream's own, or is required by a patch that is not reverted.
     """
 
     def prepared(read: ReadTree) -> tuple[ReadTree, Ledger, Planned | None]:
         origins = Origins(read, planner)
         return read, origins.ledger, _planned(read, origins, patches, planner)
 
-    # A refusal must not create the ledger's folder, so the first plan is made without the lock.
-    read, known, planned = read_consistently(tree, prepared)
+    # A revert that is refused must not create the ledger's folder, so the first plan is made without the lock.
+    read, earlier_ledger, planned = read_consistently(tree, prepared)
     if planned is None:
         return RevertResult((), ())
     with locked(tree) as store:
         ledger = store.read()
-        if ledger != known or not read.is_unchanged:
+        if ledger != earlier_ledger or not read.is_unchanged:
             planned = _planned(tree, Origins(tree, planner), patches, planner)
         if planned is None:
             return RevertResult((), ())
@@ -113,7 +113,7 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
             store,
             check_targets(tree, changed),
             before=ledger,
-            # A port in git's history is in no record, so the one of other patches stays.
+            # A port in git's history is in no record, so that of other patches does not change.
             after=ledger
             if candidate.is_of_ports
             else ledger.with_record(
@@ -130,15 +130,15 @@ def _in_order(ids: frozenset[str], planner: Planner) -> tuple[str, ...]:
 
 
 def _selected(origins: Origins, patches: frozenset[str] | None) -> frozenset[str] | None:
-    """Return which of the patches patchkit put into the tree, None for all; upstream's own code is a ConflictError."""
+    """Return which of the patches patchkit applied, None for all. Raise ConflictError for code of upstream's own."""
     in_code = origins.in_code
     if patches is not None and not patches <= in_code:
         in_code |= origins.ported
     if in_code and (patches is None or patches <= in_code):
         return patches
-    asked = [s for s in origins.statuses if patches is None or s.patch.id in patches]
-    _require_not_upstream(origins, [s.patch.id for s in asked if s.state is State.UPSTREAM], patches)
-    applied = {s.patch.id for s in asked if s.state is State.APPLIED}
+    selected = [s for s in origins.statuses if patches is None or s.patch.id in patches]
+    _require_not_upstream(origins, [s.patch.id for s in selected if s.state is State.UPSTREAM], patches)
+    applied = {s.patch.id for s in selected if s.state is State.APPLIED}
     return (in_code | applied) & (patches or frozenset())
 
 
@@ -160,7 +160,7 @@ def _require_not_upstream(origins: Origins, upstream: list[str], patches: frozen
 def _planned(
     tree: CheckoutTree, origins: Origins, patches: frozenset[str] | None, planner: Planner
 ) -> Planned | None:
-    """Plan a revert with the first account with which it is possible; None if no patch is in the tree."""
+    """Plan a revert with the first candidate with which it is possible; None if no patch is in the tree."""
     named = _selected(origins, patches)
     if named is not None and not named:
         return None
@@ -175,11 +175,11 @@ def _planned(
                 plan = _plan_with(tree, candidate, reverted, planner)
                 _require_removed(origins, candidate, None if named is None else reverted, plan, planner)
             except PatchkitError as error:
-                # No other account describes an edit that was made by hand and not committed.
+                # No other candidate has an edit that was made by hand and not committed.
                 record = candidate.record
                 if record.by_hand and record in origins.uncommitted:
                     raise
-                # Nor a ported change: with an older record, its code would be left.
+                # Nor a ported change: with an older record, its code would remain.
                 if record.ported & (record.patches.keys() if named is None else named):
                     raise
                 errors.append((candidate.is_exact, error))
@@ -193,7 +193,7 @@ def _planned(
 
 
 def _candidates(origins: Origins, named: frozenset[str] | None) -> Iterable[CandidateRecord]:
-    """Return the accounts to try. Raise ConflictError for patches and for ports that only git's history has."""
+    """Return the candidates to try. Raise ConflictError for patches and for ports that only git's history has."""
     committed = origins.committed_ports(named) if named else frozenset[str]()
     if not named or not committed:
         return origins
@@ -209,7 +209,7 @@ def _candidates(origins: Origins, named: frozenset[str] | None) -> Iterable[Cand
 def _plan_with(
     tree: CheckoutTree, candidate: CandidateRecord, reverted: frozenset[str], planner: Planner
 ) -> RevertPlan:
-    """Plan a revert; conflict markers that the account does not record are removed first."""
+    """Plan a revert; conflict markers that the candidate does not record are removed first."""
     without = {
         file: text for file, (text, patches) in candidate.committed_conflicts.items() if patches <= reverted
     }

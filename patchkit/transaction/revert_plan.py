@@ -2,7 +2,7 @@
 
 A file that was not edited since apply gets its original bytes. In an edited file each change between the original
 and what apply wrote is undone, layer by layer from the lowest. The result is checked: none of the patches' edits
-may be in place, and none of their comments left.
+and none of their comments may remain.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Contents = Mapping[str, bytes | None]
 """Bytes by file, None if it does not exist."""
 _Attempt = tuple[Callable[[bool, tuple[str, ...]], Contents], tuple[str, ...]]
-"""A function that applies patches to the originals or to their ``moved`` form, and the patches to apply."""
+"""A function that applies patches to the originals or to their ``rebased`` form, and the patches to apply."""
 
 
 class RevertBlockedError(ConflictError):
@@ -63,7 +63,7 @@ class Replayer(Protocol):
 class RevertPlan:
     """The result of a revert: the record after it, its contents, and each file's bytes before and after.
 
-    ``emptied`` are folders that were created for files of which none is left.
+    ``emptied`` are folders that were created for files of which none remains.
     """
 
     record: Record
@@ -75,8 +75,8 @@ class RevertPlan:
 def with_hardening_patches(record: Record, named: frozenset[str]) -> frozenset[str]:
     """Return the ``named`` patches and the patches that harden only these.
 
-    Raise ConflictError if a patch that stays requires one of them, or if the record does not contain a ``named``
-    one.
+    Raise ConflictError if a patch that is not reverted requires one of them, or if the record does not contain a
+    ``named`` one.
     """
     patches = record.patches.values()
     unknown = named.difference(record.patches)
@@ -111,10 +111,10 @@ def plan_revert(
 ) -> RevertPlan:
     """Plan the revert of the patches in ``reverted`` from the files that ``read`` returns.
 
-    ``content`` returns the record's contents by digest. Raise ConflictError, with file and line, where an edit
-    cannot be told from patchkit's, or for a file to which the loaded patches no longer do what was applied.
+    ``content`` returns the record's contents by digest. Raise ConflictError, with file and line, where a person's edit
+    cannot be distinguished from patchkit's, or for a file that the loaded patches change differently than the applied
+    ones did.
     """
-
     remainder = _remainder(record, reverted, content, replayer)
     current = {file: read(file) for file in remainder.before}
     _require_no_manual_edits(record, reverted, replayer, current)
@@ -127,7 +127,7 @@ def plan_revert(
         except RevertBlockedError:
             raise
         except ConflictError as conflict:
-            # A person's code may be among that of several patches.
+            # A person's code may be between the code of several patches.
             if any(layer.is_ported for layer in record.layers if file in layer.files):
                 raise
             try:
@@ -145,9 +145,9 @@ def plan_revert(
 
 @dataclass(frozen=True)
 class _Remainder:
-    """What a record is without some of its patches, and each file as it ``before`` with them and ``after`` be without.
+    """A record without the reverted patches, and each file ``before`` and ``after`` they are removed.
 
-    A file in ``ported`` has lost a change that no patch makes again.
+    From each file in ``ported`` a ported change is removed, which no patch makes again.
     """
 
     record: Record
@@ -160,7 +160,7 @@ class _Remainder:
 def _remainder(
     record: Record, reverted: frozenset[str], content: Callable[[str], bytes], replayer: Replayer
 ) -> _Remainder:
-    """Take the patches in ``reverted`` out of a record, layer by layer from the lowest."""
+    """Remove the patches in ``reverted`` from a record, layer by layer from the lowest."""
 
     def stored(digest: str | None) -> bytes | None:
         return None if digest is None else content(digest)
@@ -212,9 +212,9 @@ def _revert_one_by_one(
 ) -> MergeResult:
     """Undo the patches in a file one after the other, the last first.
 
-    Each is undone as it is beside the others or, if these stand around it in another order, as it is alone. Those of
-    a layer are in the order of the loaded ones, as a clone does not know when each was applied. Raise ConflictError
-    if one cannot be undone, or PatchkitError if one is not loaded.
+    Each is undone as it is applied together with the others or, if these surround it in another order, as it is applied
+    alone. The patches of a layer are in the order of the loaded ones, as a clone does not record when each was applied.
+    Raise ConflictError if one cannot be undone, or PatchkitError if one is not loaded.
     """
     layers = tuple(
         layer.with_files({file: layer.files[file]}) for layer in record.layers if file in layer.files
@@ -245,7 +245,7 @@ def _revert_one_by_one(
 def _undo_patch(
     file: str, name: str, ours: MergeResult, base: bytes | None, theirs: bytes | None
 ) -> MergeResult:
-    """Make the change from ``before`` to ``after``; raise ConflictError also if a comment of the patch is left."""
+    """Make the change from ``base`` to ``theirs``. Raise ConflictError also if a comment of the patch remains."""
     result = MergeResult(
         merge(file, base, ours.text, theirs).text, merge(file, base, ours.stripped, theirs).stripped
     )
@@ -315,7 +315,7 @@ def manual_edit_error(patch: str, edit: str) -> RevertBlockedError:
 def _require_no_comments(
     reverted: frozenset[str], changes: Mapping[str, tuple[bytes | None, bytes | None]], expected: Contents
 ) -> None:
-    """Raise ConflictError if a comment of a reverted patch would be left in a file."""
+    """Raise ConflictError if a comment of a reverted patch would remain in a file."""
     for file, (current, result) in changes.items():
         for name in sorted(reverted) if SIGN.encode() in (result or b"") else ():
             comment = f"{SIGN}{name}:".encode()
@@ -328,7 +328,7 @@ def _require_no_comments(
                     if by_hand[0] == name and by_hand not in noted_in(expected[file] or b""):
                         raise manual_edit_error(*by_hand)
                 pairs = list(zip_longest(current_lines, current_lines[1:], fillvalue=b""))
-                # The code below a comment may be gone; then only the comment has its line.
+                # If the code below a comment was deleted, only the comment is searched.
                 places = (
                     [number for number, pair in enumerate(pairs, 1) if pair[:size] == commented[-1][:size]]
                     for size in (2, 1)
@@ -384,7 +384,7 @@ def _layer_after(
 ) -> dict[str, bytes | None]:
     """Return the files after the layer, from the ``rebased`` originals and without the patches in ``reverted``.
 
-    A file in ``ported`` has lost a change that no patch makes again.
+    From each file in ``ported`` a ported change was removed, which no patch makes again.
     """
     after: dict[str, bytes | None] = {}
     mixed = []
@@ -504,7 +504,7 @@ def _lines(text: bytes | None) -> Counter[bytes]:
 def _patches_in(
     layer: Layer, file: str, reverted: frozenset[str], rebased: bytes | None, after: bytes | None
 ) -> tuple[str, ...]:
-    """Return the patches that make a file after the revert, also one that now makes what a reverted one had made."""
+    """Return the patches in a file after the revert, also one that now makes an edit that a reverted one had made."""
     kept = _kept(layer.files[file].patches, reverted)
     commented = signers(after or b"") - signers(rebased or b"")
     added = (patch.id for patch in layer.patches if patch.id in commented - reverted)

@@ -267,7 +267,7 @@ def _is_own(name: str) -> bool:
 
 
 def _remove_unused(folder: Folder, needed: frozenset[str]) -> None:
-    """Remove the contents that are not needed; files that patchkit did not name stay."""
+    """Remove the contents that are not needed; files that patchkit did not name are kept."""
     if folder.stat(_OBJECTS) is None:
         return
     with folder.open_folder(_OBJECTS) as objects:

@@ -133,7 +133,7 @@ class Swap:
         self.folder.flush()
 
     def _restore(self, aside: FileState) -> None:
-        """Replace the new content by the content beside the file, which was the file before."""
+        """Replace the new content by the old one, which is beside the file."""
         if self.before is None:
             self.folder.remove(self.name)
         elif self.after is None:

@@ -1,4 +1,4 @@
-"""Compare files apart from the words of the patches' comments, which another version of a patch may have changed."""
+"""Compare files without the wording of the patches' comments, which another version of a patch may have changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def with_wording_of(other: bytes | None, text: bytes | None) -> bytes | None:
     rows, others = _rows(text), _rows(other)
     if {row for row in rows if row.is_comment} <= {row for row in others if row.is_comment}:
         return text
-    # Lines that both have in equal numbers keep the comments of one patch apart.
+    # Lines that both texts contain separate the comments of one patch.
     codes = SequenceMatcher(
         None, [row.key for row in rows], [row.key for row in others], autojunk=False
     ).get_opcodes()

@@ -45,7 +45,7 @@ def require_no_pending_write(tree: CheckoutTree) -> None:
 
 
 def read_consistently(tree: CheckoutTree, compute: Callable[[ReadTree], _Result]) -> _Result:
-    """Return what ``compute`` computes from the tree; it is computed again if a file that it reads changes meanwhile.
+    """Return what ``compute`` returns for the tree; it is called again if a file that it reads changes meanwhile.
 
     Raise TreeError if a write to ``tree`` is running or was interrupted, or if files keep changing.
     """
@@ -66,7 +66,7 @@ def read_consistently(tree: CheckoutTree, compute: Callable[[ReadTree], _Result]
 
 
 def concurrent_change_error(tree: CheckoutTree) -> TreeError:
-    """Return the error for a tree that others changed."""
+    """Return the error for a tree that another process changed."""
     return TreeError(f"{tree.package} was changed while patchkit was running", advice="try again")
 
 
@@ -156,7 +156,7 @@ def _resolved_parent(named: Path) -> Path:
 
 
 def _require_writable(path: Path) -> None:
-    # Root may write everywhere, but a file without any write bit is meant to stay unchanged.
+    # Root may write everywhere, but a file without any write bit is meant not to be changed.
     if not path.stat().st_mode & 0o222 or not os.access(path, os.W_OK):
         raise TreeError(
             f"{path} is read-only", advice="make it writable (chmod u+w) or work on a copy of the tree"

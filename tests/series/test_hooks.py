@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ruff.__main__ import find_ruff_bin
 from support.repositories import committing, hook, patched_states, whole
-from support.toys import ABRUPT, MIRROR, add_patch, attribute, contents, git, making
+from support.toys import ABRUPT, MIRROR, add_patch, attribute, contents, git, new_file_edit
 
 from patchkit import api
 from patchkit.errors import TreeError
@@ -55,10 +55,10 @@ def test_a_hook_gets_a_persons_environment(
     hook(fork, "pre-commit", f"env > {tmp_path}/told")
     api.commit(fork, load.patches(), ("t-flag",), only=True)
     monkeypatch.delenv("GIT_DIR")
-    told = dict(line.partition("=")[::2] for line in (tmp_path / "told").read_text().splitlines())
-    assert told["LC_ALL"] == "C.UTF-8"
-    assert "elsewhere" not in told.values()
-    assert not {"GIT_LITERAL_PATHSPECS", "GIT_NO_REPLACE_OBJECTS", "GIT_TERMINAL_PROMPT"} & told.keys()
+    environment = dict(line.partition("=")[::2] for line in (tmp_path / "told").read_text().splitlines())
+    assert environment["LC_ALL"] == "C.UTF-8"
+    assert "elsewhere" not in environment.values()
+    assert not {"GIT_LITERAL_PATHSPECS", "GIT_NO_REPLACE_OBJECTS", "GIT_TERMINAL_PROMPT"} & environment.keys()
 
 
 FORMAT = f"""\
@@ -173,7 +173,7 @@ def test_a_hook_that_lacks_an_untracked_file_is_told_of(fork: CheckoutTree) -> N
 def test_a_file_that_a_refused_commit_would_have_made_is_not_in_the_index(
     fork: CheckoutTree, patch_folder: Path
 ) -> None:
-    add_patch(patch_folder, "t-make", making("srt/fresh/new.py", "made = 1"))
+    add_patch(patch_folder, "t-make", new_file_edit("srt/fresh/new.py", "made = 1"))
     hook(fork, "pre-commit", "exit 1")
     refuses(fork, "t-make", "t-make")
 

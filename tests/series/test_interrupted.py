@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.repositories import committing, hook, patched_states
-from support.toys import MIRROR, add_patch, everything, git, making
+from support.toys import MIRROR, add_patch, everything, git, new_file_edit
 
 from patchkit import api
 from patchkit.errors import TreeError, UnfinishedError
@@ -29,7 +29,7 @@ FRESH = "srt/fresh/new.py"
 @pytest.fixture
 def fork(checkout: CheckoutTree, patch_folder: Path) -> CheckoutTree:
     """A checkout in which git runs a program for each file that it brings."""
-    add_patch(patch_folder, "t-make", making(FRESH, "made = 1"))
+    add_patch(patch_folder, "t-make", new_file_edit(FRESH, "made = 1"))
     git(checkout.root, "config", "filter.fatal.smudge", str(checkout.root.parent / "smudge"))
     git(checkout.root, "config", "filter.fatal.clean", "cat")
     smudging(checkout, "")

@@ -74,9 +74,9 @@ def mirror(*changes: tuple[bytes, bytes]) -> bytes:
 
 def refused(tree: CheckoutTree, *words: str, code: int = 3) -> str:
     before = everything(tree.root)
-    said = " ".join(run("revert", tree.root, *words, code=code).output.split())
+    output = " ".join(run("revert", tree.root, *words, code=code).output.split())
     assert everything(tree.root) == before
-    return said
+    return output
 
 
 def test_a_clone_reverts_a_port_by_its_name(theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path) -> None:
@@ -155,9 +155,9 @@ def test_ports_squashed_into_one_commit_are_refused(
     base = git(fork.root, "rev-parse", "HEAD").strip()
     port(theirs, fork, 77, LATER)
     port(theirs, fork, 78, FAR)
-    said = git(fork.root, "log", "--format=%B", f"{base}..HEAD")
+    output = git(fork.root, "log", "--format=%B", f"{base}..HEAD")
     git(fork.root, "reset", "-q", "--soft", base)
-    git(fork.root, "commit", "-qm", said)
+    git(fork.root, "commit", "-qm", output)
     clone = clone_of(fork, tmp_path)
     assert "other changes too" in refused(clone, "77")
     assert "other changes too" in refused(clone, "77", "78")
@@ -275,12 +275,12 @@ def test_without_a_name_a_committed_port_stays_and_the_answer_says_how_to_revert
     port(theirs, fork, 77, LATER)
     run("apply", fork.root, "t-limit", "--commit", "--patches", toys)
     tree = fork if place == "here" else clone_of(fork, tmp_path)
-    said = " ".join(run("revert", tree.root, "--patches", toys).output.split())
-    assert said.startswith("Reverted: t-limit. Changed 1 file. 77 was ported and committed, and stays.")
-    assert f"patchkit revert {tree.root} --patches {toys} 77 reverts what was ported" in said
+    output = " ".join(run("revert", tree.root, "--patches", toys).output.split())
+    assert output.startswith("Reverted: t-limit. Changed 1 file. 77 was ported and committed, and stays.")
+    assert f"patchkit revert {tree.root} --patches {toys} 77 reverts what was ported" in output
     assert tree.read(MIRROR) == mirror(LATER)
-    said = run("revert", tree.root).output
-    assert said.startswith("Nothing to revert.\n77 was ported")
+    output = run("revert", tree.root).output
+    assert output.startswith("Nothing to revert.\n77 was ported")
     assert json.loads(run("revert", tree.root, "--json").stdout)["ports"] == ["77"]
 
 
@@ -292,7 +292,7 @@ def test_a_port_that_was_reverted_is_not_named(
     clone = clone_of(fork, tmp_path)
     run("revert", clone.root, "78")
     git(clone.root, "commit", "-qam", "Without that")
-    said = run("revert", clone.root).output
-    assert "77, 79 were ported and committed, and stay." in said
+    output = run("revert", clone.root).output
+    assert "77, 79 were ported and committed, and stay." in output
     run("revert", clone.root, "77", "79")
     assert run("revert", clone.root).output == "Nothing to revert.\n"

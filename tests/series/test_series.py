@@ -354,9 +354,9 @@ def test_nobodys_settings_say_how_a_series_is_written(
     monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
     monkeypatch.setenv("GIT_CONFIG_KEY_0", "format.subjectPrefix")
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", "OTHER")
-    told = exported(fork, tmp_path / "told")
-    assert [path.name for path in told] == [path.name for path in plain]
-    assert [path.read_bytes() for path in told] == [path.read_bytes() for path in plain]
+    configured = exported(fork, tmp_path / "told")
+    assert [path.name for path in configured] == [path.name for path in plain]
+    assert [path.read_bytes() for path in configured] == [path.read_bytes() for path in plain]
     assert "café" in plain[0].read_text(encoding="utf-8")
     assert not (tmp_path / "ran").exists()
 

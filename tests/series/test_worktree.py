@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 from support.repositories import committing, hook, patched_states, whole
-from support.toys import ABRUPT, CRLF, MIRROR, SOURCES, add_patch, contents, git, making, write_package
+from support.toys import ABRUPT, CRLF, MIRROR, SOURCES, add_patch, contents, git, new_file_edit, write_package
 
 from patchkit import api
 from patchkit.cli import main
@@ -110,7 +110,7 @@ def test_an_edit_that_git_is_told_to_overlook_is_seen(fork: CheckoutTree, flag: 
 def test_a_file_that_is_to_be_made_and_that_a_person_took_out_is_refused(
     fork: CheckoutTree, patch_folder: Path
 ) -> None:
-    add_patch(patch_folder, "t-make", making("srt/fresh/new.py", "made = 1"))
+    add_patch(patch_folder, "t-make", new_file_edit("srt/fresh/new.py", "made = 1"))
     path = write_package(fork.package, {"srt/fresh/new.py": b"old = 1\n"}) / "srt" / "fresh" / "new.py"
     git(fork.root, "add", ".")
     git(fork.root, "commit", "-qm", "A file of that name")
@@ -161,7 +161,7 @@ def just_before(monkeypatch: pytest.MonkeyPatch, command: str, act: Callable[[],
 def test_a_file_that_is_saved_while_git_moves_the_checkout_is_kept(
     fork: CheckoutTree, patch_folder: Path, monkeypatch: pytest.MonkeyPatch, also: str
 ) -> None:
-    add_patch(patch_folder, "t-make", making("srt/fresh/new.py", "made = 1"))
+    add_patch(patch_folder, "t-make", new_file_edit("srt/fresh/new.py", "made = 1"))
     before = {file: fork.read(file) for file in (MIRROR, CRLF, ABRUPT)}
     just_before(monkeypatch, "patchkit-move", lambda: write_package(fork.package, {also: b"mine = 1\n"}))
     with pytest.raises(TreeError, match=r"could not be moved.*: nothing was changed"):
@@ -257,7 +257,7 @@ def test_a_kill_at_any_call_of_git_leaves_the_old_branch_or_the_new_one(
     fork: CheckoutTree, temporary: Path
 ) -> None:
     git(fork.root, "branch", "start")
-    kept = {name: said for name, said in whole(fork).items() if name not in ("files", "reflog", "git")}
+    kept = {name: value for name, value in whole(fork).items() if name not in ("files", "reflog", "git")}
     ended = []
     for at in range(1, 200, 3):
         reached = dying(lambda: api.commit(fork, load.patches(), ("t-flag",), only=True), at)

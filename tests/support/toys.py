@@ -105,25 +105,25 @@ STRIDE = toy(
 TOYS = (COPIES, DEPTH, GUARD, STRIDE)
 
 
-TAKE = msgspec.structs.replace(COPIES, id="take", title="Toy take", edits=())
+DELETION = msgspec.structs.replace(COPIES, id="take", title="Toy take", edits=())
 
 
-def taking(plan: Plan, file: str) -> Plan:
+def with_deletion(plan: Plan, file: str) -> Plan:
     """Return a plan that also deletes a file, which a transaction can do and no kind of edit does."""
     before = plan.tree.read(file)
     if before is None:
         return plan
-    status = PatchStatus(TAKE, State.PENDING, (EditStatus("take", file, "", State.PENDING),))
-    change = FileChange(file, before, None, (TAKE.id,))
+    status = PatchStatus(DELETION, State.PENDING, (EditStatus("take", file, "", State.PENDING),))
+    change = FileChange(file, before, None, (DELETION.id,))
     return replace(plan, patches=(*plan.patches, status), changes=(*plan.changes, change))
 
 
-def making(file: str, code: str) -> str:
+def new_file_edit(file: str, code: str) -> str:
     """Return the text of an edit that creates a file."""
     return f'[edit.make]\nkind = "new-file"\nwhy = "toy"\nat = "{file}"\ncode = "{code}"'
 
 
-def at_hand(tree: CheckoutTree, patches: Sequence[Patch] = TOYS) -> Planner:
+def planner_of(tree: CheckoutTree, patches: Sequence[Patch] = TOYS) -> Planner:
     """Return a planner of patches, as `patchkit.api.revert` creates it."""
     return Planner(tree, PatchSet(patches, "toys"))
 
@@ -180,8 +180,8 @@ def apply(tree: CheckoutTree, *patches: Patch, allow_dirty: bool = False) -> tup
     return Transaction(tree, "toys", allow_dirty=allow_dirty).commit(plan).files
 
 
-def take_back(tree: CheckoutTree, *patches: Patch) -> RevertResult:
-    return revert(tree, frozenset(patch.id for patch in patches) or None, at_hand(tree))
+def revert_patches(tree: CheckoutTree, *patches: Patch) -> RevertResult:
+    return revert(tree, frozenset(patch.id for patch in patches) or None, planner_of(tree))
 
 
 def edit(tree: CheckoutTree, file: str, old: bytes, new: bytes) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.faults import killed
-from support.toys import APPLIED, SOURCES, apply, contents, edit, everything, take_back, write_package
+from support.toys import APPLIED, SOURCES, apply, contents, edit, everything, revert_patches, write_package
 
 from patchkit.errors import TreeError
 from patchkit.transaction.recover import recover
@@ -30,7 +30,7 @@ def nothing(tree: CheckoutTree) -> None:
     """What an apply is preceded by."""
 
 
-@pytest.mark.parametrize(("act", "prepare"), [(apply, nothing), (take_back, apply)])
+@pytest.mark.parametrize(("act", "prepare"), [(apply, nothing), (revert_patches, apply)])
 def test_a_write_killed_anywhere_is_taken_back_or_said_to_be_written(
     tmp_path: Path, act: Callable[..., object], prepare: Callable[..., object]
 ) -> None:
@@ -52,7 +52,7 @@ def test_a_write_killed_anywhere_is_taken_back_or_said_to_be_written(
             assert recover(tree).action == "finished"
         else:
             assert (contents(tree), recorded(tree)) == (before, known)
-            assert act is take_back or everything(tree.package) == was
+            assert act is revert_patches or everything(tree.package) == was
         assert recover(tree, back=True).action == "nothing"
         assert not list(tree.package.rglob(".*.patchkit"))
     assert ends == {"rolled-back", "an apply with patchkit revert, a revert with patchkit apply."}
@@ -90,14 +90,14 @@ def test_a_file_that_was_changed_since_keeps_everything_as_it_is(
     else:
         os.truncate(tree.package / file, size)
 
-    def stands() -> object:
+    def state() -> object:
         others = {
             each: (tree.package / each).read_bytes() for each in APPLIED if each != file or size is None
         }
         return others, os.stat(tree.package / file).st_size
 
-    before = stands()
+    before = state()
     with pytest.raises(TreeError, match="was changed after the write was interrupted"):
         recover(tree, back=True)
-    assert stands() == before
+    assert state() == before
     assert Store(tree.package).pending

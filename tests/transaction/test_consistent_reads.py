@@ -117,10 +117,10 @@ def test_an_answer_beside_a_write_is_that_of_before_or_after_it(
 ) -> None:
     """The write comes before each read of a patched file in turn."""
     answers = []
-    made = committing(checked_in(tmp_path / "fork"))
-    before(made)
-    old = answer(made)
-    for tree, found in beside(answer, act, lambda at: copied(made, tmp_path / str(at))):
+    create = committing(checked_in(tmp_path / "fork"))
+    before(create)
+    old = answer(create)
+    for tree, found in beside(answer, act, lambda at: copied(create, tmp_path / str(at))):
         answers.append(found)
         assert found in (old, answer(tree))
     assert len(answers) > 2
@@ -132,7 +132,7 @@ def test_a_port_beside_a_save_is_that_of_before_or_after_it(tmp_path: Path) -> N
         edit(theirs, file, old, new)
     git(theirs.root, "commit", "-qam", "Something of theirs")
 
-    def made(number: int) -> CheckoutTree:
+    def create(number: int) -> CheckoutTree:
         return committing(checked_in(tmp_path / str(number) / "fork"))
 
     def ported(tree: CheckoutTree) -> object:
@@ -146,15 +146,15 @@ def test_a_port_beside_a_save_is_that_of_before_or_after_it(tmp_path: Path) -> N
         edit(tree, MIRROR, b"depth = 1", b"depth = 3")
 
     answers = []
-    before = ported(made(0))
-    for tree, found in beside(ported, save, made):
+    before = ported(create(0))
+    for tree, found in beside(ported, save, create):
         answers.append(found)
         assert found in (before, ported(tree))
     assert len(answers) > 2
 
 
 def test_an_edit_that_is_taken_out_while_resolve_looks_for_it_is_not_recorded(tmp_path: Path) -> None:
-    def made(number: int) -> CheckoutTree:
+    def create(number: int) -> CheckoutTree:
         tree = committing(checked_in(tmp_path / str(number) / "fork"))
         edit(tree, MIRROR, b"copies = 0\n", b"copies = 0\n    guard = 1\n")
         return tree
@@ -169,41 +169,41 @@ def test_an_edit_that_is_taken_out_while_resolve_looks_for_it_is_not_recorded(tm
         edit(tree, MIRROR, b"    guard = 1\n", b"")
 
     answers = []
-    for tree, found in beside(resolved, taking_out, made):
+    for tree, found in beside(resolved, taking_out, create):
         answers.append(found)
         assert b"guard" not in (tree.read(MIRROR) or b"")
     assert ConflictError in answers
 
 
 def test_a_commit_beside_a_commit_is_made_after_it_or_refused(tmp_path: Path) -> None:
-    told: set[str] = set()
+    refusals: set[str] = set()
 
     def committed(tree: CheckoutTree, name: str) -> None:
         try:
             api.commit(tree, load(), (name,))
         except TreeError as error:
-            told.add(str(error).replace(str(tree.root), "TREE").partition(" (process")[0])
+            refusals.add(str(error).replace(str(tree.root), "TREE").partition(" (process")[0])
 
-    made = committing(checked_in(tmp_path / "fork"))
+    fork = committing(checked_in(tmp_path / "fork"))
     first, second = (partial(committed, name=name) for name in ("t-guard", "t-stop"))
-    for tree, _ in beside(first, second, lambda at: copied(made, tmp_path / str(at))):
+    for tree, _ in beside(first, second, lambda at: copied(fork, tmp_path / str(at))):
         api.commit(tree, load())
         subjects = git(tree.root, "log", "--format=%s").splitlines()
         assert sorted(subjects) == ["As upstream has it", "Toy t-flag", "Toy t-guard", "Toy t-stop"]
         assert status(tree) == {"applied"}
         assert git(tree.root, "status", "--porcelain") == ""
-    assert told == {"another patchkit"}
+    assert refusals == {"another patchkit"}
 
 
 def test_a_patch_that_is_required_and_reverted_between_the_plan_and_the_lock_is_noticed(
     tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.apply(tree, load(), ("t-flag",), only=True)
-    left = [revert]
+    remaining = [revert]
 
     def reverting(tree: CheckoutTree) -> object:
-        while left:
-            left.pop()(tree)
+        while remaining:
+            remaining.pop()(tree)
         return locked(tree)
 
     monkeypatch.setattr(applying, "locked", reverting)

@@ -397,7 +397,7 @@ def all_patches(patch_folder: Path, tmp_path: Path) -> PatchSet:
     return load([tmp_path / "own"])
 
 
-def told(act: Callable[[], object], tree: CheckoutTree) -> object:
+def outcome_of(act: Callable[[], object], tree: CheckoutTree) -> object:
     """Return what an act answers, or in which sentence it refuses; where the tree lies is left out."""
     try:
         return act()
@@ -411,8 +411,8 @@ def answers(tree: CheckoutTree, patches: PatchSet) -> dict[str, object]:
     def reverted() -> object:
         copy = open_tree(shutil.copytree(tree.root, tree.root.parent / "copy"))
         try:
-            said = told(lambda: api.revert(copy, patches), copy)
-            return said, {file: copy.read(file) for file in copy.files("", "") if ".patchkit/" not in file}
+            outcome = outcome_of(lambda: api.revert(copy, patches), copy)
+            return outcome, {file: copy.read(file) for file in copy.files("", "") if ".patchkit/" not in file}
         finally:
             shutil.rmtree(copy.root)
 
@@ -427,7 +427,7 @@ def answers(tree: CheckoutTree, patches: PatchSet) -> dict[str, object]:
         "report": lambda: api.report(tree, patches),
         "revert": reverted,
     }
-    return {name: told(look, tree) for name, look in looks.items()}
+    return {name: outcome_of(look, tree) for name, look in looks.items()}
 
 
 def mine(tree: CheckoutTree) -> None:

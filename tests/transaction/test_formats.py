@@ -23,8 +23,8 @@ from support.toys import (
     contents,
     edit,
     everything,
+    revert_patches,
     rewriting,
-    take_back,
     toy,
 )
 
@@ -63,18 +63,20 @@ def test_tree_of_version_0_1_is_reverted(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     patched_by_0_1(tree)
     assert recorded(tree) == ("copies", "depth", "guard", "stride")
-    assert take_back(tree) == RevertResult(("copies", "depth", "guard", "stride"), tuple(sorted(APPLIED)))
+    assert revert_patches(tree) == RevertResult(
+        ("copies", "depth", "guard", "stride"), tuple(sorted(APPLIED))
+    )
     assert everything(tree.root) == before
 
 
 def test_tree_of_version_0_1_is_reverted_in_part_and_patched_on(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     patched_by_0_1(tree)
-    take_back(tree, STRIDE)
+    revert_patches(tree, STRIDE)
     assert recorded(tree) == ("copies", "depth", "guard")
     apply(tree, STRIDE)
     assert contents(tree) == APPLIED
-    take_back(tree)
+    revert_patches(tree)
     assert everything(tree.root) == before
 
 
@@ -90,7 +92,7 @@ def test_write_that_version_0_1_left_behind_is_finished(tree: CheckoutTree) -> N
         path.with_name(f".{path.name}.patchkit").write_bytes(APPLIED[file])
     assert recover(tree) == Recovery("finished", tuple(APPLIED))
     assert contents(tree) == APPLIED
-    take_back(tree)
+    revert_patches(tree)
     assert everything(tree.root) == before
 
 
@@ -129,7 +131,7 @@ def test_odd_ledger_or_journal_ends_no_act_otherwise_than_with_a_sentence(
     (tree.package / ".patchkit" / name).write_bytes(altered_json(source.read_bytes(), seed))
     (tmp_path / "x").write_text("outside")
     known = set(tree.package.rglob("*.py"))
-    acts: tuple[Callable[[CheckoutTree], object], ...] = (recover, take_back, apply)
+    acts: tuple[Callable[[CheckoutTree], object], ...] = (recover, revert_patches, apply)
     for act in acts:
         with suppress(PatchkitError):
             act(tree)
@@ -158,4 +160,4 @@ def test_odd_object_is_a_sentence(tree: CheckoutTree, patch: Patch) -> None:
         path.unlink()
         path.symlink_to(tree.package / CRLF)
     with pytest.raises(TreeError):
-        take_back(tree)
+        revert_patches(tree)

@@ -20,7 +20,7 @@ from support.toys import (
     edit,
     everything,
     refused,
-    take_back,
+    revert_patches,
     write_package,
 )
 
@@ -50,7 +50,7 @@ def nothing(tree: CheckoutTree) -> None:
 
 
 @pytest.mark.parametrize("stays_full", [False, True])
-@pytest.mark.parametrize(("act", "prepare"), [(apply, nothing), (take_back, apply)])
+@pytest.mark.parametrize(("act", "prepare"), [(apply, nothing), (revert_patches, apply)])
 def test_full_disk_changes_nothing(
     tmp_path: Path, act: Callable[..., object], prepare: Callable[..., object], stays_full: bool
 ) -> None:
@@ -79,7 +79,7 @@ def test_full_disk_changes_nothing(
     [
         (apply, nothing, {"nothing", "finished", "rolled-back"}),
         # Everything that taking back takes is on disk from the start.
-        (take_back, apply, {"nothing", "finished"}),
+        (revert_patches, apply, {"nothing", "finished"}),
     ],
 )
 def test_write_killed_anywhere_is_finished_or_rolled_back(
@@ -102,7 +102,7 @@ def test_write_killed_anywhere_is_finished_or_rolled_back(
         assert recover(tree) == Recovery("nothing")
         assert not list(tree.package.rglob(".*.patchkit"))
         act(tree)
-        take_back(tree)
+        revert_patches(tree)
         assert everything(tree.package) == everything(write_package(tmp_path / "as new"))
     assert outcomes == ends
 
@@ -114,7 +114,7 @@ def test_recovery_killed_anywhere_can_be_done_again(tmp_path: Path, halfway: int
         if not ended:
             recover(tree)
         assert (contents(tree), recorded(tree)) == (APPLIED, tuple(patch.id for patch in TOYS))
-        take_back(tree)
+        revert_patches(tree)
         assert everything(tree.package) == everything(write_package(tmp_path / "as new"))
         if ended:
             break
@@ -238,19 +238,19 @@ def test_names_are_on_disk_before_what_relies_on_them(
         seen.append((name, mine))
         waiting.setdefault(os.fstat(folder).st_ino, set()).add(name)
 
-    def tell(module: Any, call: str, where: Callable[..., tuple[int, str]]) -> None:
+    def record(module: Any, call: str, where: Callable[..., tuple[int, str]]) -> None:
         real = getattr(module, call)
 
-        def told(*arguments: Any, **keys: Any) -> Any:
+        def recorded_call(*arguments: Any, **keys: Any) -> Any:
             changed(*where(*arguments, **keys))
             return real(*arguments, **keys)
 
-        monkeypatch.setattr(module, call, told)
+        monkeypatch.setattr(module, call, recorded_call)
 
-    tell(os, "rename", lambda _name, to, *, src_dir_fd, dst_dir_fd: (dst_dir_fd, to))
-    tell(os, "unlink", lambda name, *, dir_fd: (dir_fd, name))
-    tell(os, "mkdir", lambda name, *, dir_fd: (dir_fd, name))
-    tell(folders, "exchange", lambda handle, _name, other: (handle, other))
+    record(os, "rename", lambda _name, to, *, src_dir_fd, dst_dir_fd: (dst_dir_fd, to))
+    record(os, "unlink", lambda name, *, dir_fd: (dir_fd, name))
+    record(os, "mkdir", lambda name, *, dir_fd: (dir_fd, name))
+    record(folders, "exchange", lambda handle, _name, other: (handle, other))
     monkeypatch.setattr(os, "fsync", lambda handle: waiting.pop(os.fstat(handle).st_ino, None))
     apply(tree)
     before = dict(reversed(seen))  # The first time that a name changed.

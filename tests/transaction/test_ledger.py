@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
-from support.toys import COPIES, apply, everything, git, socket_at, take_back, write_package
+from support.toys import COPIES, apply, everything, git, revert_patches, socket_at, write_package
 
 from patchkit.errors import TreeError
 from patchkit.transaction.folder import Folder
@@ -153,7 +153,7 @@ def test_newer_format_is_refused_and_left_as_it_is(tree: CheckoutTree, name: str
     (tree.package / ".patchkit" / name).write_text('{"format": 3, "later": true}')
     (tree.package / ".patchkit" / "later").write_text("x")
     before = everything(tree.root)
-    acts = (apply, take_back, recover) if name == "ledger.json" else (recover,)
+    acts = (apply, revert_patches, recover) if name == "ledger.json" else (recover,)
     for act in acts:
         with pytest.raises(TreeError, match=r"is from a newer patchkit \(format 3; .* upgrade patchkit"):
             act(tree)
@@ -299,7 +299,7 @@ def test_what_is_no_file_is_refused_without_waiting_for_it(
     path = tree.package / ".patchkit" / name
     path.unlink(missing_ok=True)
     make(path)
-    for act in (apply, take_back, recover):
+    for act in (apply, revert_patches, recover):
         with pytest.raises(TreeError):
             act(tree)
 
@@ -366,17 +366,17 @@ def test_a_folder_that_another_process_takes_away_while_it_is_opened_is_none(
 ) -> None:
     (tmp_path / ".patchkit").mkdir()
 
-    def gone(folder: Folder, name: str) -> Folder:
+    def remove_and_open(folder: Folder, name: str) -> Folder:
         (folder.path / name).rmdir()
         return below(folder, name)
 
     below = Folder.open_folder
-    monkeypatch.setattr(Folder, "open_folder", gone)
+    monkeypatch.setattr(Folder, "open_folder", remove_and_open)
     assert Store(tmp_path).read() == Ledger()
 
 
 @pytest.mark.parametrize("linked", [".patchkit", ".patchkit/objects"])
-@pytest.mark.parametrize("act", [apply, take_back, recover])
+@pytest.mark.parametrize("act", [apply, revert_patches, recover])
 def test_link_in_place_of_the_folder_is_refused_and_its_target_left_alone(
     tree: CheckoutTree, tmp_path: Path, linked: str, act: Callable[[CheckoutTree], object]
 ) -> None:
@@ -396,7 +396,7 @@ def test_folder_that_patchkit_did_not_make_is_refused(tree: CheckoutTree) -> Non
     (tree.package / ".patchkit" / "objects").mkdir(parents=True)
     (tree.package / ".patchkit" / "notes.txt").write_text("mine")
     before = everything(tree.root)
-    for act in (apply, take_back, recover):
+    for act in (apply, revert_patches, recover):
         with pytest.raises(TreeError, match="was not made by patchkit"):
             act(tree)
     assert everything(tree.root) == before
@@ -408,5 +408,5 @@ def test_folder_of_version_0_1_gets_the_marker(tree: CheckoutTree) -> None:
     (tree.package / ".patchkit" / "made-by-patchkit").unlink()
     apply(tree)
     assert (tree.package / ".patchkit" / "made-by-patchkit").is_file()
-    take_back(tree)
+    revert_patches(tree)
     assert everything(tree.root) == before

@@ -61,7 +61,7 @@ def patched(tree: CheckoutTree) -> CheckoutTree:
 
 def test_the_ledger_names_the_contents_that_the_tree_has() -> None:
     (layer,) = json.loads(LEDGER.read_text())["layers"]
-    named = {file: (told["original"], told["applied"]) for file, told in layer["files"].items()}
+    named = {file: (entry["original"], entry["applied"]) for file, entry in layer["files"].items()}
     assert named == {
         file: tuple(hashlib.sha256(each).hexdigest() for each in (SOURCES[file], after))
         for file, after in PATCHED.items()

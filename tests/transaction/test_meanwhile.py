@@ -17,7 +17,7 @@ from support.toys import (
     apply,
     contents,
     everything,
-    take_back,
+    revert_patches,
     write_package,
 )
 
@@ -64,7 +64,7 @@ def without_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("save", [save_in_place, save_by_renaming])
-@pytest.mark.parametrize("act", [apply, take_back])
+@pytest.mark.parametrize("act", [apply, revert_patches])
 def test_save_at_any_moment_is_kept(
     tmp_path: Path, save: Callable[[Path], None], act: Callable[[CheckoutTree], object]
 ) -> None:
@@ -72,7 +72,7 @@ def test_save_at_any_moment_is_kept(
     refusals = 0
     for number in range(1, 1000):
         tree = open_tree(write_package(tmp_path / str(number) / "sglang"))
-        if act is take_back:
+        if act is revert_patches:
             apply(tree)
         before = contents(tree)
         target = tree.package / MIRROR
@@ -98,7 +98,7 @@ def test_save_before_the_last_step_is_kept_where_names_cannot_be_exchanged(
     without_exchange(monkeypatch)
     assert apply(tree)
     assert contents(tree) == APPLIED
-    take_back(tree)
+    revert_patches(tree)
 
     def save(number: int, name: str, arguments: Any) -> None:
         if name == "write" and b"height = 3" in bytes(arguments[1]):
@@ -170,12 +170,12 @@ def test_apply_before_any_step_of_a_revert_is_kept_out_or_keeps_its_ledger(tmp_p
         tree = open_tree(write_package(tmp_path / str(number) / "sglang"))
         apply(tree)
         with Faults(applying(number, tree, ends)).on() as faults:
-            take_back(tree)
+            revert_patches(tree)
         if faults.count < number:
             break
         there = b"# patchkit depth:" in (tree.read(MIRROR) or b"")
         assert there == ("depth" in recorded(tree))
-        take_back(tree)
+        revert_patches(tree)
         assert contents(tree) == {file: SOURCES[file] for file in APPLIED}
     assert number > 10
     assert ends == {0, 9}
@@ -206,7 +206,7 @@ def test_revert_of_what_another_patchkit_applies_and_reverts_meanwhile_finds_not
 ) -> None:
     """It sees the code and, with the ledger before and after the same, no original content."""
     commented: Callable[[Origins], dict[str, frozenset[str]]] = vars(Origins)["commented"].func
-    steps: list[Callable[[CheckoutTree], object]] = [take_back, apply]
+    steps: list[Callable[[CheckoutTree], object]] = [revert_patches, apply]
 
     def meanwhile(origins: Origins) -> dict[str, frozenset[str]]:
         if not steps:
@@ -219,7 +219,7 @@ def test_revert_of_what_another_patchkit_applies_and_reverts_meanwhile_finds_not
 
     before = everything(tree.root)
     monkeypatch.setattr(Origins, "commented", property(meanwhile))
-    assert take_back(tree) == RevertResult((), ())
+    assert revert_patches(tree) == RevertResult((), ())
     assert steps == []
     assert everything(tree.root) == before
 
@@ -230,7 +230,7 @@ TOLD = ("another patchkit", "is running or was interrupted", "while patchkit was
 def by_turns(root: Path) -> None:
     """Apply and take back, and be told why where that cannot be done now."""
     tree = open_tree(root)
-    for act in (apply, take_back) * 5:
+    for act in (apply, revert_patches) * 5:
         try:
             act(tree)
         except TreeError as error:
@@ -249,5 +249,5 @@ def test_twenty_at_once_each_succeed_or_are_told_by_whom_it_is_locked(tree: Chec
     assert [process.exitcode for process in running] == [0] * 20
     assert contents(tree) in (APPLIED, {file: SOURCES[file] for file in APPLIED})
     apply(tree)
-    take_back(tree)
+    revert_patches(tree)
     assert everything(tree.root) == before

@@ -19,14 +19,14 @@ from support.toys import (
     STRIDE,
     TOYS,
     apply,
-    at_hand,
     attribute,
     contents,
     edit,
     everything,
     git,
+    planner_of,
+    revert_patches,
     rewriting,
-    take_back,
     toy,
     write_package,
 )
@@ -51,7 +51,7 @@ MADE_DEPTH = b"# patchkit depth: toy\ndepth = 2\nheight = 3"
 def test_revert_gives_the_old_bytes_and_leaves_no_trace(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     apply(tree)
-    assert take_back(tree) == RevertResult(tuple(patch.id for patch in TOYS), tuple(sorted(APPLIED)))
+    assert revert_patches(tree) == RevertResult(tuple(patch.id for patch in TOYS), tuple(sorted(APPLIED)))
     assert everything(tree.root) == before
 
 
@@ -84,26 +84,26 @@ def test_revert_after_several_applies_gives_the_first_bytes(tree: CheckoutTree) 
     before = everything(tree.root)
     for patch in TOYS:
         apply(tree, patch)
-    take_back(tree)
+    revert_patches(tree)
     assert everything(tree.root) == before
 
 
 def test_nothing_applied_is_nothing_to_revert(tree: CheckoutTree) -> None:
     before = everything(tree.root)
-    assert take_back(tree) == RevertResult((), ())
+    assert revert_patches(tree) == RevertResult((), ())
     assert everything(tree.root) == before
 
 
 def test_patch_that_is_not_in_the_code_is_nothing_to_revert(tree: CheckoutTree) -> None:
     apply(tree, COPIES)
     before = everything(tree.root)
-    assert take_back(tree, DEPTH) == RevertResult((), ())
+    assert revert_patches(tree, DEPTH) == RevertResult((), ())
     assert everything(tree.root) == before
 
 
 def test_one_patch_is_taken_out_of_several(tree: CheckoutTree) -> None:
     apply(tree)
-    assert take_back(tree, DEPTH) == RevertResult(("depth",), (MIRROR, ABRUPT))
+    assert revert_patches(tree, DEPTH) == RevertResult(("depth",), (MIRROR, ABRUPT))
     assert tree.read(MIRROR) == APPLIED[MIRROR].replace(MADE_DEPTH, b"depth = 1")
     assert tree.read(ABRUPT) == SOURCES[ABRUPT]
     assert recorded(tree) == ("copies", "guard", "stride")
@@ -113,7 +113,7 @@ def test_taking_patches_out_one_by_one_ends_where_it_began(tree: CheckoutTree) -
     before = everything(tree.root)
     apply(tree)
     for patch in (STRIDE, DEPTH, GUARD, COPIES):
-        take_back(tree, patch)
+        revert_patches(tree, patch)
     assert everything(tree.root) == before
 
 
@@ -121,30 +121,30 @@ def test_patch_that_another_requires_is_refused(tree: CheckoutTree) -> None:
     apply(tree)
     before = everything(tree.root)
     with pytest.raises(ConflictError, match=r"stride cannot stay .* patchkit revert copies stride\.$"):
-        take_back(tree, COPIES)
+        revert_patches(tree, COPIES)
     assert everything(tree.root) == before
 
 
 def test_hardening_goes_with_what_it_hardens(tree: CheckoutTree) -> None:
     apply(tree)
-    assert take_back(tree, COPIES, STRIDE).patches == ("copies", "guard", "stride")
+    assert revert_patches(tree, COPIES, STRIDE).patches == ("copies", "guard", "stride")
     assert recorded(tree) == ("depth",)
 
 
 def test_hardening_stays_while_something_that_it_hardens_stays(tree: CheckoutTree) -> None:
     guard = msgspec.structs.replace(GUARD, hardens=("copies", "depth"))
     apply(tree, COPIES, DEPTH, guard)
-    assert take_back(tree, COPIES).patches == ("copies",)
+    assert revert_patches(tree, COPIES).patches == ("copies",)
 
 
 def test_hardening_of_what_the_tree_had_stays(tree: CheckoutTree) -> None:
     apply(tree, GUARD, DEPTH)
-    assert take_back(tree, DEPTH).patches == ("depth",)
+    assert revert_patches(tree, DEPTH).patches == ("depth",)
 
 
 def test_hardening_can_go_alone(tree: CheckoutTree) -> None:
     apply(tree)
-    assert take_back(tree, GUARD).patches == ("guard",)
+    assert revert_patches(tree, GUARD).patches == ("guard",)
     assert b"copies = None" in (tree.read(MIRROR) or b"")
 
 
@@ -154,21 +154,21 @@ def test_patch_set_that_changed_since_is_refused_for_one_of_several(tree: Checko
     changed = (copies, DEPTH, GUARD, STRIDE)
     before = everything(tree.root)
     with pytest.raises(ConflictError, match=rf"^{MIRROR}: the loaded patches differ from"):
-        revert(tree, frozenset({"depth"}), at_hand(tree, changed))
+        revert(tree, frozenset({"depth"}), planner_of(tree, changed))
     assert everything(tree.root) == before
 
 
 def test_patch_set_that_is_gone_is_no_obstacle_for_all(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     apply(tree)
-    revert(tree, None, at_hand(tree, ()))
+    revert(tree, None, planner_of(tree, ()))
     assert everything(tree.root) == before
 
 
 def test_edit_made_since_stays(tree: CheckoutTree) -> None:
     apply(tree)
     edit(tree, MIRROR, b"    def host(self):", b"    mine = 1\n\n    def host(self):")
-    take_back(tree)
+    revert_patches(tree)
     assert tree.read(MIRROR) == SOURCES[MIRROR].replace(b"    def", b"    mine = 1\n\n    def")
     assert not (tree.package / ".patchkit").exists()
 
@@ -176,11 +176,11 @@ def test_edit_made_since_stays(tree: CheckoutTree) -> None:
 def test_edit_made_since_stays_when_one_patch_of_several_goes(tree: CheckoutTree) -> None:
     apply(tree)
     edit(tree, MIRROR, b"class Mirror:", b"class Mirror(object):")
-    take_back(tree, DEPTH)
+    revert_patches(tree, DEPTH)
     assert tree.read(MIRROR) == APPLIED[MIRROR].replace(b"Mirror:", b"Mirror(object):").replace(
         MADE_DEPTH, b"depth = 1"
     )
-    take_back(tree)
+    revert_patches(tree)
     assert tree.read(MIRROR) == SOURCES[MIRROR].replace(b"Mirror:", b"Mirror(object):")
 
 
@@ -191,7 +191,7 @@ def test_edit_of_what_patchkit_wrote_is_refused_by_file_and_line(tree: CheckoutT
     with pytest.raises(
         ConflictError, match=rf"^{MIRROR}:11: code that patchkit wrote was edited after apply"
     ):
-        take_back(tree)
+        revert_patches(tree)
     assert everything(tree.root) == before
 
 
@@ -199,21 +199,21 @@ def test_what_was_put_back_by_hand_is_no_obstacle(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     apply(tree)
     (tree.package / MIRROR).write_bytes(SOURCES[MIRROR])
-    take_back(tree)
+    revert_patches(tree)
     assert everything(tree.root) == before
 
 
 def test_what_was_undone_by_hand_is_no_obstacle_to_the_rest(tree: CheckoutTree) -> None:
     apply(tree)
     edit(tree, MIRROR, MADE_DEPTH + b"\n", b"depth = 1\nmine = 1\n")
-    take_back(tree)
+    revert_patches(tree)
     assert tree.read(MIRROR) == (SOURCES[MIRROR] or b"") + b"mine = 1\n"
 
 
 def test_line_added_beside_the_one_that_a_patch_added_stays(tree: CheckoutTree) -> None:
     apply(tree)
     edit(tree, MIRROR, b"        guard()\n", b"        guard()\n        # mine\n")
-    take_back(tree)
+    revert_patches(tree)
     assert tree.read(MIRROR) == SOURCES[MIRROR].replace(b"        return", b"        # mine\n        return")
 
 
@@ -223,7 +223,7 @@ def test_copy_of_a_patched_function_keeps_the_copy(tree: CheckoutTree) -> None:
     copied = b"".join(line for line in lines if b"# patchkit" not in line)
     copied = copied.replace(b"Mirror", b"Copy").replace(b"depth", b"length").replace(b"height", b"width")
     (tree.package / MIRROR).write_bytes(APPLIED[MIRROR] + copied)
-    take_back(tree)
+    revert_patches(tree)
     assert tree.read(MIRROR) == SOURCES[MIRROR] + copied
 
 
@@ -231,14 +231,14 @@ def test_file_that_is_gone_is_refused_by_name(tree: CheckoutTree) -> None:
     apply(tree)
     (tree.package / MIRROR).unlink()
     with pytest.raises(ConflictError, match=rf"^{MIRROR}: the file, which patchkit changed, does not exist"):
-        take_back(tree)
+        revert_patches(tree)
 
 
 def test_edit_between_two_applies_stays(tree: CheckoutTree) -> None:
     apply(tree, COPIES)
     edit(tree, MIRROR, b"class Mirror:", b"class Mirror(object):")
     apply(tree, DEPTH)
-    take_back(tree)
+    revert_patches(tree)
     assert tree.read(MIRROR) == SOURCES[MIRROR].replace(b"Mirror:", b"Mirror(object):")
     assert tree.read(ABRUPT) == SOURCES[ABRUPT]
 
@@ -256,10 +256,10 @@ def test_lower_layer_goes_alone_and_the_rest_can_follow(
     apply(tree, COPIES)
     edit(tree, MIRROR, b"class Mirror:", b"class Mirror(object):")
     apply(tree, DEPTH)
-    take_back(tree, first)
+    revert_patches(tree, first)
     mine = SOURCES[MIRROR].replace(b"Mirror:", b"Mirror(object):")
     assert tree.read(MIRROR) == mine.replace(old, new)
-    take_back(tree, second)
+    revert_patches(tree, second)
     assert tree.read(MIRROR) == mine
     assert recorded(tree) == ()
 
@@ -271,7 +271,7 @@ def test_tree_that_was_replaced_and_patched_again_is_reverted_to_the_new_bytes(t
     write_package(tree.package, released)
     apply(tree)
     assert recorded(tree) == tuple(patch.id for patch in TOYS)
-    take_back(tree)
+    revert_patches(tree)
     assert {file: tree.read(file) for file in SOURCES} == released
     assert recorded(tree) == ()
 
@@ -282,33 +282,33 @@ def test_edit_undone_by_hand_and_made_again_keeps_the_first_bytes(tree: Checkout
     apply(tree, both)
     edit(tree, MIRROR, b"# patchkit both: toy\ndepth = 2", b"depth = 1")
     apply(tree, both)
-    revert(tree, None, at_hand(tree, (both,)))
+    revert(tree, None, planner_of(tree, (both,)))
     assert tree.read(MIRROR) == SOURCES[MIRROR]
 
 
 def test_crlf_file_edited_since_keeps_its_line_endings(tree: CheckoutTree) -> None:
     apply(tree)
     edit(tree, CRLF, b"class Backend:", b"# mine\r\nclass Backend:")
-    take_back(tree)
+    revert_patches(tree)
     assert tree.read(CRLF) == SOURCES[CRLF].replace(b"class", b"# mine\r\nclass")
 
 
 def test_line_added_behind_a_missing_final_newline_stays(tree: CheckoutTree) -> None:
     apply(tree)
     edit(tree, ABRUPT, b"stop = 0", b"stop = 0\n    mine = 1\n")
-    take_back(tree)
+    revert_patches(tree)
     assert tree.read(ABRUPT) == SOURCES[ABRUPT] + b"\n    mine = 1\n"
 
 
 def test_uncommitted_edits_do_not_keep_a_checkout_from_reverting(checkout: CheckoutTree) -> None:
     apply(checkout)
     edit(checkout, MIRROR, b"class Mirror:", b"class Mirror(object):")
-    take_back(checkout)
+    revert_patches(checkout)
     assert git(checkout.root, "diff", "--numstat").split()[:2] == ["1", "1"]
 
 
 NOWHERE: Any = MemoryTree({})
-NONE = at_hand(NOWHERE, ())
+NONE = planner_of(NOWHERE, ())
 ORIGINAL = [b"line_%d = 0\n" % number for number in range(12)]
 PATCHED = [
     *ORIGINAL[:3],
@@ -337,9 +337,9 @@ def test_revert_never_loses_an_edit(added: set[int], dropped: set[int]) -> None:
         {"x": AppliedFile(before, after, ("p",))}, [AppliedPatch("p", "Toy", (), (), ())], "toys"
     )
     with suppress(ConflictError):
-        unwound = plan_revert(record, frozenset({"p"}), lambda file: b"".join(mine), texts.__getitem__, NONE)
-        assert unwound.record == Record()
-        left = (unwound.changes["x"][1] or b"").splitlines(keepends=True)
+        plan = plan_revert(record, frozenset({"p"}), lambda file: b"".join(mine), texts.__getitem__, NONE)
+        assert plan.record == Record()
+        left = (plan.changes["x"][1] or b"").splitlines(keepends=True)
         kept = [line for line in ORIGINAL if line not in PATCHED or line in mine]
         assert [line for line in left if not line.startswith(b"mine")] == kept
         assert [line for line in left if line.startswith(b"mine")] == [
@@ -354,8 +354,8 @@ def test_edit_of_any_line_but_the_patch_itself_is_kept(number: int) -> None:
     texts = {digest_of(b"".join(lines)): b"".join(lines) for lines in (ORIGINAL, PATCHED)}
     before, after = texts
     record = Record().with_applied({"x": AppliedFile(before, after, ("p",))}, [], "toys")
-    unwound = plan_revert(record, frozenset({"p"}), lambda file: b"".join(mine), texts.__getitem__, NONE)
-    left = (unwound.changes["x"][1] or b"").splitlines(keepends=True)
+    plan = plan_revert(record, frozenset({"p"}), lambda file: b"".join(mine), texts.__getitem__, NONE)
+    left = (plan.changes["x"][1] or b"").splitlines(keepends=True)
     assert left == [line.replace(b"line_%d = 0\n" % number, b"mine = 0\n") for line in ORIGINAL]
 
 
@@ -376,7 +376,7 @@ METHOD = b"    # patchkit signed: toy\n    def extra(self):\n        return api.
 
 
 def signed_back(tree: CheckoutTree) -> RevertResult:
-    return revert(tree, None, at_hand(tree, (SIGNED,)))
+    return revert(tree, None, planner_of(tree, (SIGNED,)))
 
 
 def test_blank_lines_around_what_a_patch_put_in_are_no_obstacle(tree: CheckoutTree) -> None:
@@ -410,7 +410,7 @@ def test_edit_whose_comment_a_person_took_out_or_wrote_anew_is_taken_back(
     apply(tree)
     edit(tree, MIRROR, b"    # patchkit copies: toy\n", b"    %s\n" % others if others else b"")
     edit(tree, MIRROR, b"# patchkit depth: toy\n", b"")
-    take_back(tree)
+    revert_patches(tree)
     kept = SOURCES[MIRROR].replace(b"    copies", b"    %s\n    copies" % others if others else b"    copies")
     assert contents(tree) == {**{file: SOURCES[file] for file in APPLIED}, MIRROR: kept}
 
@@ -420,7 +420,7 @@ def test_edit_whose_comment_only_begins_as_it_did_is_refused(tree: CheckoutTree)
     edit(tree, MIRROR, b"# patchkit depth: toy\n", b"# patchkit depth: toy, and\n# more of it\n")
     before = everything(tree.root)
     with pytest.raises(ConflictError, match=r"mirror.py:11: a comment of depth would be left"):
-        take_back(tree)
+        revert_patches(tree)
     assert everything(tree.root) == before
 
 
@@ -430,7 +430,7 @@ def test_edit_without_its_comment_that_is_there_twice_is_refused(tree: CheckoutT
     edit(tree, MIRROR, b"# patchkit depth: toy\n" + made, made + made)
     before = everything(tree.root)
     with pytest.raises(ConflictError, match=r"mirror.py"):
-        take_back(tree)
+        revert_patches(tree)
     assert everything(tree.root) == before
 
 
@@ -438,7 +438,7 @@ def test_edit_without_its_comment_that_a_person_took_back_too_is_no_obstacle(tre
     apply(tree)
     edit(tree, MIRROR, MADE_DEPTH, b"depth = 1")
     edit(tree, MIRROR, b"        # patchkit guard: toy\n", b"")
-    take_back(tree)
+    revert_patches(tree)
     assert contents(tree) == {file: SOURCES[file] for file in APPLIED}
 
 
@@ -450,7 +450,7 @@ def test_edit_that_a_person_made_once_more_without_its_comment_is_refused_by_pla
     edit(tree, MIRROR, b"    copies = 0\n", b"    copies = 0\n    flag = 1\n")
     before = everything(tree.root)
     with pytest.raises(ConflictError, match=r"mirror.py: Mirror: flag of [\w-]+ would still be in place"):
-        revert(tree, frozenset({"flag"}), at_hand(tree, (flag,)))
+        revert(tree, frozenset({"flag"}), planner_of(tree, (flag,)))
     assert everything(tree.root) == before
 
 
@@ -490,7 +490,7 @@ def test_second_definition_of_a_patched_name_is_refused(tree: CheckoutTree) -> N
     )
     before = everything(tree.root)
     with pytest.raises(ConflictError, match=r"Mirror exists 2 times"):
-        take_back(tree)
+        revert_patches(tree)
     assert everything(tree.root) == before
 
 
@@ -499,7 +499,7 @@ def test_patched_class_that_was_renamed_is_refused(tree: CheckoutTree) -> None:
     edit(tree, MIRROR, b"class Mirror", b"class Glass")
     before = everything(tree.root)
     with pytest.raises(ConflictError, match=r"Mirror, which was patched, was renamed or moved"):
-        take_back(tree)
+        revert_patches(tree)
     assert everything(tree.root) == before
 
 
@@ -511,7 +511,7 @@ def test_patched_function_that_was_deleted_is_no_obstacle(tree: CheckoutTree) ->
         b"\n    def host(self):\n        # patchkit guard: toy\n        guard()\n        return self.copies\n",
         b"",
     )
-    take_back(tree)
+    revert_patches(tree)
     assert tree.read(MIRROR) == b"class Mirror:\n    copies = 0\n\n\ndepth = 1\n"
 
 
@@ -520,7 +520,7 @@ def test_comment_that_a_person_put_behind_patched_code_is_not_lost(tree: Checkou
     edit(tree, MIRROR, b"copies = None", b"copies = None  # mine")
     before = everything(tree.root)
     with pytest.raises(ConflictError, match="wrote was edited after apply"):
-        take_back(tree)
+        revert_patches(tree)
     assert everything(tree.root) == before
 
 
@@ -528,7 +528,7 @@ def test_file_turned_to_crlf_is_reverted_in_crlf(tree: CheckoutTree) -> None:
     apply(tree)
     path = tree.package / MIRROR
     path.write_bytes(APPLIED[MIRROR].replace(b"\n", b"\r\n"))
-    take_back(tree)
+    revert_patches(tree)
     assert path.read_bytes() == SOURCES[MIRROR].replace(b"\n", b"\r\n")
 
 
@@ -542,7 +542,7 @@ def test_file_that_grew_beyond_the_limits_is_refused(tree: CheckoutTree, added: 
     with pytest.raises(
         ConflictError, match=rf"{MIRROR}: the file was edited after apply and is not valid Python .*more than"
     ):
-        take_back(tree)
+        revert_patches(tree)
     assert everything(tree.root) == before
 
 
@@ -554,5 +554,5 @@ def test_file_that_is_no_python_any_more_is_refused(tree: CheckoutTree, junk: by
     with pytest.raises(
         ConflictError, match=rf"^{MIRROR}: the file was edited after apply and is not valid Python"
     ):
-        take_back(tree)
+        revert_patches(tree)
     assert everything(tree.root) == before

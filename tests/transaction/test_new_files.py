@@ -14,13 +14,13 @@ from support.toys import (
     CRLF,
     MIRROR,
     apply,
-    at_hand,
     everything,
-    making,
+    new_file_edit,
+    planner_of,
     refused,
     rewriting,
-    taking,
     toy,
+    with_deletion,
     write_package,
 )
 
@@ -38,29 +38,29 @@ if TYPE_CHECKING:
 NEW = "srt/fresh/deep/new.py"
 MAKE = toy(
     "make",
-    making(NEW, "made = 1"),
+    new_file_edit(NEW, "made = 1"),
     rewriting("copies", f"{MIRROR}::Mirror", "copies = 0", "copies = None"),
     rewriting("flag", f"{CRLF}::Backend", "flag = False", "flag = True"),
 )
 
 
 def take(tree: CheckoutTree) -> tuple[str, ...]:
-    return Transaction(tree, "toys").commit(taking(make_plan(tree, ()), ABRUPT)).files
+    return Transaction(tree, "toys").commit(with_deletion(make_plan(tree, ()), ABRUPT)).files
 
 
 def make_and_take(tree: CheckoutTree) -> None:
-    Transaction(tree, "toys").commit(taking(make_plan(tree, (MAKE,)), ABRUPT))
+    Transaction(tree, "toys").commit(with_deletion(make_plan(tree, (MAKE,)), ABRUPT))
 
 
-def take_back(tree: CheckoutTree) -> object:
-    return revert(tree, None, at_hand(tree, (MAKE,)))
+def revert_patches(tree: CheckoutTree) -> object:
+    return revert(tree, None, planner_of(tree, (MAKE,)))
 
 
 def test_made_file_is_there_and_goes_with_its_folders(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     assert NEW in apply(tree, MAKE)
     assert tree.read(NEW) == b"# patchkit make: toy\nmade = 1\n"
-    take_back(tree)
+    revert_patches(tree)
     assert everything(tree.root) == before
 
 
@@ -68,7 +68,7 @@ def test_taken_file_comes_back(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     assert take(tree) == (ABRUPT,)
     assert tree.read(ABRUPT) is None
-    take_back(tree)
+    revert_patches(tree)
     assert everything(tree.root) == before
 
 
@@ -81,13 +81,13 @@ def test_file_system_without_links_gets_new_files_too(
     monkeypatch.setattr(os, "link", denied)
     before = everything(tree.root)
     make_and_take(tree)
-    take_back(tree)
+    revert_patches(tree)
     assert everything(tree.root) == before
 
 
 def test_one_of_two_goes_alone(tree: CheckoutTree) -> None:
     make_and_take(tree)
-    revert(tree, frozenset({"make"}), at_hand(tree, (MAKE,)))
+    revert(tree, frozenset({"make"}), planner_of(tree, (MAKE,)))
     assert tree.read(NEW) is None
     assert not (tree.package / "srt/fresh").exists()
     assert tree.read(ABRUPT) is None
@@ -111,7 +111,7 @@ def test_what_a_person_put_beside_a_made_file_stays(tree: CheckoutTree) -> None:
     apply(tree, MAKE)
     mine = tree.package / "srt/fresh/mine.py"
     mine.write_text("mine = 1\n")
-    take_back(tree)
+    revert_patches(tree)
     assert mine.read_text() == "mine = 1\n"
     assert not (tree.package / "srt/fresh/deep").exists()
 
@@ -121,7 +121,7 @@ def test_made_file_that_was_edited_since_is_refused(tree: CheckoutTree) -> None:
     (tree.package / NEW).write_text("made = 2\n")
     before = everything(tree.root)
     with pytest.raises(ConflictError, match="was edited after"):
-        take_back(tree)
+        revert_patches(tree)
     assert everything(tree.root) == before
 
 
@@ -139,7 +139,9 @@ def test_making_and_taking_killed_anywhere_is_finished_or_rolled_back(
         if act == "revert":
             make_and_take(tree)
         if not killed(
-            partial(make_and_take, tree) if act == "apply" else partial(take_back, tree), number, torn=torn
+            partial(make_and_take, tree) if act == "apply" else partial(revert_patches, tree),
+            number,
+            torn=torn,
         ):
             break
         recover(tree)

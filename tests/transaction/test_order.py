@@ -21,7 +21,7 @@ from support.toys import (
     edit,
     everything,
     git,
-    making,
+    new_file_edit,
     rewriting,
     statement,
     toy,
@@ -63,7 +63,7 @@ PATCHES = PatchSet(
             rewriting("more", f"{MIRROR}::Mirror", "copies = None", "copies = None\nspares = None"),
             requires='["q-none"]',
         ),
-        toy("b-file", making("srt/fresh/new.py", "made = 1"), attribute(CRLF, "Backend", "made = 1")),
+        toy("b-file", new_file_edit("srt/fresh/new.py", "made = 1"), attribute(CRLF, "Backend", "made = 1")),
         toy("g-method", method("given"), statement("insert-before", "up", MIRROR, "depth = 1", "given()")),
         toy("c-method", method("called", "from toolbox import called_of"), hardens='["q-none"]'),
         toy(
@@ -123,9 +123,9 @@ def test_tree_is_what_its_patches_make_at_once_however_they_came_and_went(
                     p.id for p in PATCHES.select(tuple(ids), only=True)
                 }
             else:
-                gone = dependents(ids & before)
-                if gone:
-                    api.revert(tree, PATCHES, tuple(gone & before))
+                reverted = dependents(ids & before)
+                if reverted:
+                    api.revert(tree, PATCHES, tuple(reverted & before))
             assert code(tree.package) == made_at_once(frozenset(recorded(tree)))
 
 
@@ -169,8 +169,8 @@ def test_commits_are_what_their_patches_make_at_once_however_they_came_and_went(
                 assert frozenset(recorded(tree)) == before | {
                     p.id for p in PATCHES.select(tuple(ids), only=True)
                 }
-            elif gone := dependents(ids & before) & before:
-                api.revert(tree, PATCHES, tuple(gone))
+            elif reverted := dependents(ids & before) & before:
+                api.revert(tree, PATCHES, tuple(reverted))
                 git(tree.root, "add", "--all", ".")
                 git(tree.root, "commit", "-qm", "Taken back", "--allow-empty")
             assert git(tree.root, "status", "--porcelain") == ""
@@ -198,15 +198,15 @@ def test_one_commit_and_then_another_is_the_tree_of_the_other_and_then_the_one(
 
 
 @pytest.mark.parametrize("pair", [*PAIRS, *((other, one) for one, other in PAIRS)])
-@pytest.mark.parametrize("gone", [0, 1])
+@pytest.mark.parametrize("reverted", [0, 1])
 def test_either_of_two_commits_is_reverted_and_status_is_true(
-    pair: tuple[str, str], gone: int, tmp_path: Path
+    pair: tuple[str, str], reverted: int, tmp_path: Path
 ) -> None:
-    tree, alone = committed(tmp_path / "both", *pair), committed(tmp_path / "alone", pair[1 - gone])
-    api.revert(tree, TWINS, (pair[gone],))
+    tree, alone = committed(tmp_path / "both", *pair), committed(tmp_path / "alone", pair[1 - reverted])
+    api.revert(tree, TWINS, (pair[reverted],))
     assert code(tree.package) == code(alone.package)
     assert in_place(tree) == in_place(alone)
-    assert recorded(tree) == (pair[1 - gone],)
+    assert recorded(tree) == (pair[1 - reverted],)
     api.revert(tree, TWINS)
     assert code(tree.package) == made_at_once(frozenset())
 
@@ -275,30 +275,33 @@ EDITS = {
 
 @settings(max_examples=60, deadline=None)
 @given(
-    came=st.lists(one, unique=True, min_size=1, max_size=4),
+    applied=st.lists(one, unique=True, min_size=1, max_size=4),
     edited=st.integers(0, 3),
     place=st.sampled_from(list(EDITS)),
     goes=st.permutations(IDS),
 )
-@example(came=["g-method", "e-import"], edited=9, place="above", goes=["e-import", "g-method"])
+@example(applied=["g-method", "e-import"], edited=9, place="above", goes=["e-import", "g-method"])
 @example(
-    came=["m-twin", "c-method", "g-method"], edited=1, place="header", goes=["c-method", "m-twin", "g-method"]
+    applied=["m-twin", "c-method", "g-method"],
+    edited=1,
+    place="header",
+    goes=["c-method", "m-twin", "g-method"],
 )
-@example(came=["k-none-too"], edited=9, place="in a function", goes=["k-none-too", "q-none"])
+@example(applied=["k-none-too"], edited=9, place="in a function", goes=["k-none-too", "q-none"])
 @example(
-    came=["z-last", "q-none", "b-file", "m-twin"],
+    applied=["z-last", "q-none", "b-file", "m-twin"],
     edited=2,
     place="above",
     goes=["z-last", "q-none", "m-twin", "b-file"],
 )
 @example(
-    came=["m-twin", "k-none-too", "a-twin", "b-file"],
+    applied=["m-twin", "k-none-too", "a-twin", "b-file"],
     edited=2,
     place="above",
     goes=["q-none", "m-twin", "a-twin", "k-none-too", "b-file"],
 )
 def test_patches_gone_one_by_one_leave_a_person_s_edit_and_not_a_byte_more(
-    came: list[str], edited: int, place: str, goes: list[str]
+    applied: list[str], edited: int, place: str, goes: list[str]
 ) -> None:
     def edit_it(text: bytes) -> bytes:
         old, new = EDITS[place]
@@ -308,15 +311,15 @@ def test_patches_gone_one_by_one_leave_a_person_s_edit_and_not_a_byte_more(
     with tempfile.TemporaryDirectory() as folder:
         tree = open_tree(write_package(Path(folder) / "sglang"))
         mirror = tree.package / MIRROR
-        for at, name in enumerate(came):
+        for at, name in enumerate(applied):
             if at == edited:
                 mirror.write_bytes(edit_it(mirror.read_bytes()))
             api.apply(tree, PATCHES, (name,), only=True)
-        if edited >= len(came):
+        if edited >= len(applied):
             mirror.write_bytes(edit_it(mirror.read_bytes()))
         for name in goes:
-            if gone := dependents({name} & set(recorded(tree))) & set(recorded(tree)):
-                api.revert(tree, PATCHES, tuple(gone))
+            if reverted := dependents({name} & set(recorded(tree))) & set(recorded(tree)):
+                api.revert(tree, PATCHES, tuple(reverted))
         assert recorded(tree) == ()
         left = {file: text for file, (_, text) in code(tree.package).items() if file in SOURCES}
         assert left == SOURCES | {MIRROR: edit_it(SOURCES[MIRROR])}
@@ -385,7 +388,7 @@ def test_one_patch_is_taken_back_from_files_that_a_formatter_rewrote(
     formatted(tree)
     if kept == "committed":
         git(tree.root, "commit", "-qam", "Formatted")
-    gone = api.revert(tree, PATCHES, tuple(dependents({name}))).patches
-    api.apply(alone, PATCHES, tuple(set(IDS).difference(gone)), only=True)
+    reverted = api.revert(tree, PATCHES, tuple(dependents({name}))).patches
+    api.apply(alone, PATCHES, tuple(set(IDS).difference(reverted)), only=True)
     assert formatted(tree) == formatted(alone)
     assert in_place(tree) == in_place(alone)

@@ -119,10 +119,10 @@ def test_scopes_of_one_name_are_told_apart() -> None:
 def test_a_comment_that_code_was_wrapped_with_means_something_else() -> None:
     plain = b"def f(a):\n    # say why\n    use(a)\n"
     wrapped = b"def f(a):\n    if a:\n        # say why\n        use(a)\n"
-    said = [
+    comments = [
         unit.key
         for source in (plain, wrapped)
         for unit in Outline(source).scopes[("f", ""),]
         if unit.is_comment
     ]
-    assert said == [("#", "say why", 0), ("#", "say why", 1)]
+    assert comments == [("#", "say why", 0), ("#", "say why", 1)]

@@ -369,10 +369,10 @@ class Story(RuleBasedStateMachine):
 
     def _ask(self, names: tuple[str, ...]) -> None:
         """Commit all in a copy with its ledger, and ask that and clones of it: the same, or what is missing is said."""
-        stands = names, head(self.tree.root), frozenset(self._stored().items())
-        if stands in self.asked:
+        state = names, head(self.tree.root), frozenset(self._stored().items())
+        if state in self.asked:
             return
-        self.asked.add(stands)
+        self.asked.add(state)
         self._commit_at(LATER)
         with self._aside("here") as here:
             shutil.copytree(self.tree.root, here, symlinks=True)

@@ -20,8 +20,8 @@ from support.toys import (
     everything,
     git,
     refused,
+    revert_patches,
     rewriting,
-    take_back,
     toy,
     write_package,
 )
@@ -79,7 +79,7 @@ def test_modes_are_kept(tree: CheckoutTree, mode: int) -> None:
     (tree.package / MIRROR).chmod(mode)
     apply(tree)
     assert (tree.package / MIRROR).stat().st_mode & 0o777 == mode
-    take_back(tree)
+    revert_patches(tree)
     assert (tree.package / MIRROR).stat().st_mode & 0o777 == mode
 
 
@@ -109,7 +109,7 @@ def test_link_inside_the_tree_stays_a_link(tree: CheckoutTree) -> None:
     apply(tree)
     assert os.readlink(tree.package / MIRROR) == "../real.py"
     assert (tree.package / "srt/real.py").read_bytes() == APPLIED[MIRROR]
-    take_back(tree)
+    revert_patches(tree)
     assert os.readlink(tree.package / MIRROR) == "../real.py"
     assert (tree.package / "srt/real.py").read_bytes() == SOURCES[MIRROR]
 
@@ -179,7 +179,7 @@ def test_second_patchkit_at_the_same_moment_is_refused(tree: CheckoutTree) -> No
     with exclusive(tree.package):
         refused(tree, rf"another patchkit \(process {os.getpid()} on .*\) is writing")
         with pytest.raises(TreeError, match="another patchkit"):
-            take_back(tree)
+            revert_patches(tree)
     apply(tree)
 
 
@@ -188,7 +188,7 @@ def test_damaged_ledger_is_refused(tree: CheckoutTree) -> None:
     (tree.package / ".patchkit/ledger.json").write_text("{")
     refused(tree, "is damaged")
     with pytest.raises(TreeError, match="is damaged"):
-        take_back(tree)
+        revert_patches(tree)
 
 
 def test_clean_checkout_shows_only_the_targets_as_changed(checkout: CheckoutTree) -> None:

@@ -20,14 +20,14 @@ from support.toys import (
     STRIDE,
     TOYS,
     apply,
-    at_hand,
     contents,
     edit,
     everything,
     git,
+    planner_of,
+    revert_patches,
     rewriting,
     statement,
-    take_back,
     toy,
 )
 
@@ -95,16 +95,16 @@ def reworded(request: pytest.FixtureRequest, checkout: CheckoutTree, tmp_path: P
 
 
 def test_all_patches_leave_no_byte_of_theirs(reworded: CheckoutTree) -> None:
-    take_back(reworded)
+    revert_patches(reworded)
     assert contents(reworded) == {file: SOURCES[file] for file in APPLIED}
 
 
-@pytest.mark.parametrize("gone", [(DEPTH,), (GUARD,), (STRIDE,), (COPIES, STRIDE), (DEPTH, STRIDE)])
+@pytest.mark.parametrize("reverted", [(DEPTH,), (GUARD,), (STRIDE,), (COPIES, STRIDE), (DEPTH, STRIDE)])
 def test_some_leave_the_others_as_they_were_applied(
-    reworded: CheckoutTree, gone: tuple[Patch, ...], tmp_path: Path
+    reworded: CheckoutTree, reverted: tuple[Patch, ...], tmp_path: Path
 ) -> None:
-    take_back(reworded, *gone)
-    names = {patch.id for patch in gone} | ({"guard"} if COPIES in gone else set())
+    revert_patches(reworded, *reverted)
+    names = {patch.id for patch in reverted} | ({"guard"} if COPIES in reverted else set())
     alone = tmp_path / "alone"
     shutil.copytree(reworded.package, alone / "sglang", ignore=shutil.ignore_patterns(".patchkit"))
     for file, text in SOURCES.items():
@@ -112,13 +112,13 @@ def test_some_leave_the_others_as_they_were_applied(
     staying = [patch for patch in TOYS if patch.id not in names]
     apply(open_tree(alone), *formerly(*staying))
     assert contents(reworded) == contents(open_tree(alone))
-    take_back(reworded)
+    revert_patches(reworded)
     assert contents(reworded) == {file: SOURCES[file] for file in APPLIED}
 
 
 def test_they_go_one_by_one(reworded: CheckoutTree) -> None:
     for patch in (DEPTH, STRIDE, GUARD, COPIES):
-        assert take_back(reworded, patch).patches == (patch.id,)
+        assert revert_patches(reworded, patch).patches == (patch.id,)
         assert b"patchkit %s:" % patch.id.encode() not in b"".join(
             t or b"" for t in contents(reworded).values()
         )
@@ -128,8 +128,8 @@ def test_they_go_one_by_one(reworded: CheckoutTree) -> None:
 def test_comments_and_edits_of_a_person_stay(reworded: CheckoutTree) -> None:
     edit(reworded, MIRROR, b"    def host", b"    # ours, see patchkit's page\n    def host")
     edit(reworded, CRLF, b"class Backend", b"more = 1\r\nclass Backend")
-    take_back(reworded, DEPTH)
-    take_back(reworded)
+    revert_patches(reworded, DEPTH)
+    revert_patches(reworded)
     assert contents(reworded) == {
         ABRUPT: SOURCES[ABRUPT],
         MIRROR: SOURCES[MIRROR].replace(b"    def host", b"    # ours, see patchkit's page\n    def host"),
@@ -138,7 +138,7 @@ def test_comments_and_edits_of_a_person_stay(reworded: CheckoutTree) -> None:
 
 
 def test_status_is_that_of_the_patches(reworded: CheckoutTree) -> None:
-    assert {s.state for s in at_hand(reworded).statuses(TOYS)} == {State.APPLIED}
+    assert {s.state for s in planner_of(reworded).statuses(TOYS)} == {State.APPLIED}
 
 
 def test_other_code_is_refused_beside_other_words(tree: CheckoutTree) -> None:
@@ -146,20 +146,20 @@ def test_other_code_is_refused_beside_other_words(tree: CheckoutTree) -> None:
     copies = toy("copies", rewriting("copies", f"{MIRROR}::Mirror", "copies = 0", "copies = 7"))
     before = everything(tree.root)
     with pytest.raises(ConflictError, match=r"loaded patches differ .* use the version of patchkit that"):
-        revert(tree, frozenset({"depth"}), at_hand(tree, (copies, DEPTH, GUARD, STRIDE)))
+        revert(tree, frozenset({"depth"}), planner_of(tree, (copies, DEPTH, GUARD, STRIDE)))
     assert everything(tree.root) == before
 
 
-@pytest.mark.parametrize("gone", [None, frozenset({"depth"})])
+@pytest.mark.parametrize("reverted", [None, frozenset({"depth"})])
 def test_other_code_of_a_patch_is_refused_in_a_clone_with_what_to_do(
-    checkout: CheckoutTree, tmp_path: Path, gone: frozenset[str] | None
+    checkout: CheckoutTree, tmp_path: Path, reverted: frozenset[str] | None
 ) -> None:
     apply(checkout, *formerly(*TOYS))
     clone = in_clone(checkout, tmp_path)
     depth = toy("depth", rewriting("depth", MIRROR, "depth = 1", "depth = 7\nheight = 3"))
     before = everything(clone.root)
     with pytest.raises(ConflictError, match=r"use the version of patchkit that applied"):
-        revert(clone, gone, at_hand(clone, (COPIES, depth, GUARD, STRIDE)))
+        revert(clone, reverted, planner_of(clone, (COPIES, depth, GUARD, STRIDE)))
     assert everything(clone.root) == before
 
 
@@ -169,7 +169,7 @@ def test_comment_that_a_person_reworded_is_named_by_its_line_where_no_git_is(tre
     line = (tree.read(MIRROR) or b"").splitlines().index(b"# patchkit depth: toy indeed") + 1
     before = everything(tree.root)
     with pytest.raises(ConflictError, match=rf"mirror\.py:{line}: a comment of depth would be left"):
-        take_back(tree)
+        revert_patches(tree)
     assert everything(tree.root) == before
 
 
@@ -177,7 +177,7 @@ def test_patch_applied_later_goes_and_leaves_the_former_words(reworded: Checkout
     before = contents(reworded)
     apply(reworded, *TOYS, THRICE, allow_dirty=True)
     assert contents(reworded) != before
-    patches = at_hand(reworded, (*TOYS, THRICE))
+    patches = planner_of(reworded, (*TOYS, THRICE))
     revert(reworded, frozenset({"thrice"}), patches)
     assert contents(reworded) == before
     revert(reworded, None, patches)
@@ -188,7 +188,7 @@ def test_several_comments_of_a_patch_keep_their_own_words(checkout: CheckoutTree
     patches = (TWICE, THRICE)
     apply(checkout, *formerly(THRICE))
     alone = contents(checkout)
-    take_back_all = at_hand(checkout, patches)
+    take_back_all = planner_of(checkout, patches)
     revert(checkout, None, take_back_all)
     apply(checkout, *formerly(*patches))
     revert(checkout, frozenset({"twice"}), take_back_all)

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.releases import run
-from support.toys import MIRROR, SOURCES, apply, attribute, edit, statement, take_back, toy, write_package
+from support.toys import (
+    MIRROR,
+    SOURCES,
+    apply,
+    attribute,
+    edit,
+    revert_patches,
+    statement,
+    toy,
+    write_package,
+)
 
 from patchkit import api
 from patchkit.errors import TreeError
@@ -113,7 +123,7 @@ def test_a_chain_of_terms_stays_in_a_file_that_is_patched_and_reverted(tmp_path:
     before = tree.read(MIRROR)
     apply(tree)
     assert tree.read(MIRROR) != before
-    take_back(tree)
+    revert_patches(tree)
     assert tree.read(MIRROR) == before
 
 
