@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from patchkit.drafting.change import EditDraft
 from patchkit.drafting.hunks import dedented, header, parsed
 from patchkit.drafting.lines import count
+from patchkit.lines import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,8 +33,8 @@ class _File:
     found: list[EditDraft] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.old_lines = self.before.splitlines()
-        self.new_lines = self.after.splitlines()
+        self.old_lines = split_lines(self.before)
+        self.new_lines = split_lines(self.after)
 
     def old(self, node: ast.AST, *others: ast.AST) -> str:
         return source(self.old_lines, node, *others)
@@ -269,7 +270,7 @@ def _insert(file: _File, at: str, old: _Body, place: int, come: _Body) -> None:
         inside = f"{behind}\n{code}\n{before}"
         ways.append(EditDraft("rewrite", at, {"find": pair, "code": inside}))
     # A shorter anchor matches more trees.
-    ways.sort(key=lambda way: (way.kind == "rewrite", len(str(way.keys["find"]).splitlines()) > 1))
+    ways.sort(key=lambda way: (way.kind == "rewrite", len(split_lines(str(way.keys["find"]))) > 1))
     first, *others = ways
     file.found.append(EditDraft(first.kind, at, first.keys, (), tuple(others)))
 
@@ -304,15 +305,15 @@ def _delete(file: _File, at: str, gone: _Body, kept: Sequence[ast.stmt], whole: 
 def _rewrite(file: _File, at: str, gone: _Body, come: _Body, todo: tuple[str, ...] = ()) -> None:
     find = file.old(*gone)
     code = file.new(*come) if come else ""
-    lines = find.splitlines()
-    if come and len(lines) > LONG and 2 * count(lines, code.splitlines()) < len(lines):
+    lines = split_lines(find)
+    if come and len(lines) > LONG and 2 * count(lines, split_lines(code)) < len(lines):
         return  # A hunk needs fewer lines of the tree than a long `find`.
     todo = (*todo, *_long(find))
     file.found.append(EditDraft("rewrite", at, {"find": find, "code": code or "pass"}, todo))
 
 
 def _long(find: str) -> tuple[str, ...]:
-    if len(find.splitlines()) > LONG:
+    if len(split_lines(find)) > LONG:
         return ("a long `find` matches few trees: replace what does not matter with `...`",)
     return ()
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from patchkit.lines import lines_with_ends, split_lines
 from patchkit.porting.tokens import WORDS
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def comments(text: str) -> Counter[str]:
 
 def stripped_lines(text: str) -> list[str]:
     """Return the lines of a text that are not blank, without the white space around them."""
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    return [line.strip() for line in split_lines(text) if line.strip()]
 
 
 def remaining_comments(old: Sequence[str], new: Sequence[str], stands: str) -> str | None:
@@ -36,7 +37,7 @@ def remaining_comments(old: Sequence[str], new: Sequence[str], stands: str) -> s
     if not all(line in rest for line in new):
         return None
     gone, found = Counter(old) - Counter(new), []
-    for line in stands.splitlines(keepends=True):
+    for line in lines_with_ends(stands):
         if gone[line.strip()] > 0:
             gone[line.strip()] -= 1
         else:

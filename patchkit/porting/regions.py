@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from patchkit.lines import lines_with_ends
 from patchkit.porting import tokens
 
 if TYPE_CHECKING:
@@ -132,6 +133,6 @@ def _ended(text: str) -> str:
 
 def _bare(text: str) -> str:
     """Return a text without the blank lines above it."""
-    lines = text.splitlines(keepends=True)
+    lines = lines_with_ends(text)
     first = next((at for at, line in enumerate(lines) if line.strip()), len(lines))
     return "".join(lines[first:])

@@ -460,6 +460,13 @@ def test_a_comment_that_does_not_come_is_not_said_to_be_there(drift: str) -> Non
     assert ported(program(), program(LIBRARY, COMMENTED), ours) == (ours, [("kept", "Desk.lend")])
 
 
+def test_a_comment_with_a_line_separator_is_one_line() -> None:
+    base = program(LIBRARY, ("# A book goes out once.", "# Once.\n        # Twice."))
+    theirs = program(LIBRARY, ("# A book goes out once.", "# Twice."))
+    ours = program(LIBRARY, ("# A book goes out once.", "# Not\u2028# Once.\n        # Twice."))
+    assert ported(base, theirs, ours) == (ours, [("already", "Desk.lend")])
+
+
 def test_a_comment_above_that_is_another_there_is_kept_and_said() -> None:
     theirs, ours = (
         program(LIBRARY, ("# A book goes out once.", comment)) for comment in ("# Only once.", "# Ours.")
