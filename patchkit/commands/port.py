@@ -142,7 +142,7 @@ class Source:
         except UnicodeDecodeError:
             raise UsageError("not UTF-8", where=path, advice="convert it and try again") from None
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "ported"
-        asked = difference.DiffOptions(str(path), "--from")
+        asked = difference.DiffOptions(str(path), "--from", "--from TREE, or with --from HEAD^ --repo REPO")
         made = difference.of_diffs(base, (text,), asked=asked)
         return Change(difference.facts_of_diff(name, text), base, made.files, made.left)
 

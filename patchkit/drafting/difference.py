@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.drafting.change import Facts, FileDiff
 from patchkit.errors import UsageError
+from patchkit.lines import split_lines
 from patchkit.tree.git import git, place_of
 from patchkit.tree.names import is_unsafe
 from patchkit.tree.sglang import NAME, PARENTS, PLACES
@@ -46,6 +47,8 @@ class DiffOptions(NamedTuple):
 
     diff: str = "--from-diff"
     tree: str = "--on"
+    earlier: str = "--on TREE"
+    """How to name the tree from before the change, if the named one already has it."""
 
 
 _OF_NEW = DiffOptions()
@@ -154,7 +157,7 @@ def _facts(identifier: str, subject: str, body: str, sha: str) -> Facts:
     number = _NUMBER.search(subject)
     title = _NUMBER.sub("", subject).strip()
     trailers = re.compile(r"^(?:Co-authored-by|Signed-off-by|Change-Id): ", re.IGNORECASE)
-    lines = [line.rstrip() for line in body.strip().splitlines() if not trailers.match(line)]
+    lines = [line.rstrip() for line in split_lines(body.strip()) if not trailers.match(line)]
     why = "\n".join(lines).strip() or title
     return Facts(identifier, title, why, f"{_PULLS}{number[1]}" if number else "", sha)
 
@@ -229,7 +232,7 @@ def _make(
     if old is None and new is not None and there(new) is not None:
         raise UsageError(
             f"{asked.diff}: {new}: the diff creates this file, but the tree contains it",
-            advice=f"pass another tree with {asked.tree}",
+            advice=f"pass the tree from before the change with {asked.earlier}",
         )
     try:
         source = (was or b"").decode()
@@ -355,6 +358,11 @@ def _applied(file: str, source: str, hunks: Sequence[_Hunk], asked: DiffOptions)
         old, new = ([_ended(line, ends) for line in side] for side in (hunk.old, hunk.new))
         wanted = hunk.first - (1 if old else 0) + shift
         at = min(_places(lines, old), key=lambda place: abs(place - wanted), default=None) if old else wanted
+        if at is None and new and any(_places(lines, new)):
+            raise UsageError(
+                f"{asked.diff}: {file}: the tree already has the change of {hunk.header.strip()}",
+                advice=f"pass the tree from before the change with {asked.earlier}",
+            )
         if at is None or not 0 <= at <= len(lines):
             raise UsageError(
                 f"{asked.diff}: {file}: the lines of {hunk.header.strip()} are not in the tree",
