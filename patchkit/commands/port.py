@@ -203,7 +203,7 @@ def port(
         ported = PortResult(onto.package_label, done, made.changed, left=changes[len(steps) :])
         if not ported.is_whole and not (keep_going or markers):
             raise PortConflictError(
-                f"{_stuck(ported)}, so nothing was written",
+                f"{_describe_first_conflict(ported)}, so nothing was written",
                 ported,
                 advice="--keep-going applies the others, --markers also writes conflict markers",
             )
@@ -221,7 +221,7 @@ def port(
         apart = [step.plan for step in steps if step.plan.changes]
         Transaction(onto, PORTED, allow_dirty=allow_dirty).commit(plan, apart, read)
     if folder is not None and not dry_run:
-        ported = replace(ported, folders=_kept(steps, folder, watch))
+        ported = replace(ported, folders=_write_patches(steps, folder, watch))
     return ported
 
 
@@ -248,18 +248,18 @@ def _watched(changes: Sequence[Change], watch: Watch | None) -> Iterator[Change]
         yield change
 
 
-def _stuck(ported: PortResult) -> str:
+def _describe_first_conflict(ported: PortResult) -> str:
     """Return how many edits cannot be made, and the site of the first, for a message."""
-    stuck = [
+    conflicts = [
         (file, edit)
         for change in ported.changes
         for file in change.files
         for edit in file.edits
         if edit.outcome in NOT_MADE
     ]
-    file, edit = stuck[0]
+    file, edit = conflicts[0]
     where = f"{file.onto}: {edit.site}" if edit.site else file.onto
-    return f"{counted(len(stuck), 'edit')} cannot be applied ({where}: {edit.reason})"
+    return f"{counted(len(conflicts), 'edit')} cannot be applied ({where}: {edit.reason})"
 
 
 @dataclass(frozen=True)
@@ -339,7 +339,7 @@ def _plan(tree: Tree, change: Change, files: Sequence[LandedFile], contents: Con
     return Plan(tree, (PatchStatus(patch, State.PENDING, edits),), changes)
 
 
-def _kept(steps: Sequence[_Step], folder: Path, watch: Watch | None) -> tuple[Path, ...]:
+def _write_patches(steps: Sequence[_Step], folder: Path, watch: Watch | None) -> tuple[Path, ...]:
     """Write each change as a patch folder for this tree: to ``folder`` itself if it is one, else to a folder in it."""
     from patchkit.drafting.whole import (
         drafted,

@@ -175,11 +175,11 @@ def of_diffs(
     """
     contents: dict[str, bytes | None] = {}
     for text in base:
-        _made(tree, text, contents, asked._replace(diff="--base"), places)
+        _apply(tree, text, contents, asked._replace(diff="--base"), places)
     before = dict(contents)
     left: list[str] = []
     for text in texts:
-        left += _made(tree, text, contents, asked, places)
+        left += _apply(tree, text, contents, asked, places)
     files = []
     for file, after in contents.items():
         was = before[file] if file in before else tree.read(file)
@@ -188,7 +188,7 @@ def of_diffs(
     return Difference(tuple(files), tuple(dict.fromkeys(left)))
 
 
-def _made(
+def _apply(
     tree: Tree, text: str, contents: dict[str, bytes | None], asked: DiffOptions, places: Sequence[str]
 ) -> Iterable[str]:
     """Apply a diff to ``contents``, and return what is left out."""
@@ -211,11 +211,11 @@ def _made(
             continue
         if set(part.modes) == _PLAIN_MODES:
             left.append(f"{_shown(name)}: {_MODE}")
-        _make(part, files, there, contents, asked)
+        _apply_part(part, files, there, contents, asked)
     return left
 
 
-def _make(
+def _apply_part(
     part: _Part,
     files: Sequence[str | None],
     there: Callable[[str], bytes | None],

@@ -308,7 +308,7 @@ def test_a_function_that_goes_and_is_nearly_the_same_there_goes_and_both_are_sho
     merge.make(outline(source), outline(theirs), whole)
     (edit,) = merge.log.edits
     assert merge.output.render(whole) == theirs
-    assert (edit.outcome, "note(book, due)" in edit.was, "note(due, book)" in edit.stands) == (
+    assert (edit.outcome, "note(book, due)" in edit.base_text, "note(due, book)" in edit.ours_text) == (
         Outcome.CHANGED,
         True,
         True,

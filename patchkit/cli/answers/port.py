@@ -35,8 +35,8 @@ class PortedEdit(Answer, frozen=True, kw_only=True):
             site=edit.site,
             outcome=edit.outcome.value,
             reason=edit.reason,
-            was=edit.was,
-            stands=edit.stands,
+            was=edit.base_text,
+            stands=edit.ours_text,
             wanted=edit.wanted,
         )
 
