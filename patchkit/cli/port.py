@@ -144,8 +144,8 @@ def _print(found: Sequence[PortResult], *, written: bool, as_json: bool) -> None
             console.say(f"  {escaped(each.error)}")
         for change in each.changes:
             _print_change(change, brief=len(found) > 1)
-        for left in each.left:
-            facts = left.facts
+        for skipped in each.not_ported:
+            facts = skipped.facts
             console.say(
                 f"  {escaped(facts.id)}  {escaped(facts.title)}: not ported; resolve the conflicts first"
             )
@@ -182,7 +182,7 @@ def _print_change(change: PortedChange, *, brief: bool) -> None:
         for edit in file.edits if not brief else ():
             if edit.reason:
                 _print_edit(edit)
-    for one in change.change.left:
+    for one in change.change.left_out:
         console.say(f"  [yellow]![/] {escaped(one)}")
     for finding in change.findings:
         where = f"{finding.file}:{finding.line}: {finding.function}"

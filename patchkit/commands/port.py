@@ -46,7 +46,7 @@ class Change:
     facts: Facts
     base: Tree
     files: tuple[FileDiff, ...]
-    left: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     commit: str = ""
     repository: Path = Path()
 
@@ -70,7 +70,7 @@ class PortedChange:
 class PortResult:
     """The outcome of changes in one tree; ``changed`` are the files that changed, or would change.
 
-    ``left`` are the changes that were not tried, since the conflicts of one before them are marked.
+    ``not_ported`` are the changes that were not tried, since the conflicts of one before them are marked.
     """
 
     onto: str
@@ -78,7 +78,7 @@ class PortResult:
     changed: tuple[str, ...] = ()
     folders: tuple[Path, ...] = ()
     error: str = ""
-    left: tuple[Change, ...] = ()
+    not_ported: tuple[Change, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -125,7 +125,7 @@ class Source:
         found = (self._diff(path),) if path.is_file() else tuple(map(self._commit, self._commits()))
         if not any(change.files for change in found):
             nothing = "it contains no unified diff" if path.is_file() else "it is empty"
-            left = [one for change in found for one in change.left]
+            left = [one for change in found for one in change.left_out]
             raise UsageError(
                 f"{self._said} changes nothing in the package",
                 reasons=left or [nothing],
@@ -144,7 +144,7 @@ class Source:
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "ported"
         asked = difference.DiffOptions(str(path), "--from", "--from TREE, or with --from HEAD^ --repo REPO")
         made = difference.of_diffs(base, (text,), asked=asked)
-        return Change(difference.facts_of_diff(name, text), base, made.files, made.left)
+        return Change(difference.facts_of_diff(name, text), base, made.files, made.left_out)
 
     def _commits(self) -> list[str]:
         options = ("--reverse", "--no-merges") if ".." in self._said else ("--no-walk",)
@@ -166,7 +166,7 @@ class Source:
         number = facts.upstream.rpartition("/")[2]
         facts = replace(facts, id=number) if number else facts
         base = self.tree(self._base or f"{commit}^")
-        return Change(facts, base, made.files, made.left, commit, self._repository)
+        return Change(facts, base, made.files, made.left_out, commit, self._repository)
 
 
 def port(
@@ -200,7 +200,7 @@ def port(
             if markers and not steps[-1].ported.is_whole:
                 break
         done = tuple(step.ported for step in steps)
-        ported = PortResult(onto.package_label, done, made.changed, left=changes[len(steps) :])
+        ported = PortResult(onto.package_label, done, made.changed, not_ported=changes[len(steps) :])
         if not ported.is_whole and not (keep_going or markers):
             raise PortConflictError(
                 f"{_describe_first_conflict(ported)}, so nothing was written",
@@ -349,7 +349,7 @@ def _write_patches(steps: Sequence[_Step], folder: Path, watch: Watch | None) ->
     for step in steps:
         files = [FileDiff(each.file, each.before, each.after) for each in step.plan.changes]
         change = step.ported.change
-        draft = drafted(step.tree, files, change.facts, change.left, watch=watch)
+        draft = drafted(step.tree, files, change.facts, change.left_out, watch=watch)
         place = folder if len(steps) == 1 else folder / change.facts.id
         for name, text in draft.files.items():
             place.mkdir(parents=True, exist_ok=True)

@@ -39,7 +39,7 @@ class Difference:
     """The changed files of the package, and why other changes are left out."""
 
     files: tuple[FileDiff, ...]
-    left: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 class DiffOptions(NamedTuple):
@@ -95,25 +95,25 @@ def of_commit(
         )
     words = raw.stdout.decode(errors="surrogateescape").split("\0")
     files: list[FileDiff] = []
-    left: list[str] = []
+    left_out: list[str] = []
     for said, name in zip(words[::2], words[1::2], strict=False):
         modes, blobs = said.lstrip(":").split()[:2], said.split()[2:4]
         file = _inside(name, places)
         if file is None:
-            left.append(f"{_shown(name)}: {_OUTSIDE}")
+            left_out.append(f"{_shown(name)}: {_OUTSIDE}")
             continue
         if any(mode not in {*_PLAIN_MODES, "000000"} for mode in modes):
-            left.append(f"{_shown(name)}: {_NOT_A_FILE}")
+            left_out.append(f"{_shown(name)}: {_NOT_A_FILE}")
             continue
         if set(modes) == _PLAIN_MODES:
-            left.append(f"{_shown(name)}: {_MODE}")
+            left_out.append(f"{_shown(name)}: {_MODE}")
         if blobs[0] != blobs[1]:
             sides = zip((first, last), blobs, strict=True)
             contents = [
                 _blob(root, f"{end}:{name}", asked) if blob.strip("0") else None for end, blob in sides
             ]
             files.append(FileDiff(file, *contents))
-    return Difference(tuple(files), tuple(left))
+    return Difference(tuple(files), tuple(left_out))
 
 
 def facts_of_commit(root: Path, identifier: str, commit: str) -> Facts:
@@ -177,22 +177,22 @@ def of_diffs(
     for text in base:
         _apply(tree, text, contents, asked._replace(diff="--base"), places)
     before = dict(contents)
-    left: list[str] = []
+    left_out: list[str] = []
     for text in texts:
-        left += _apply(tree, text, contents, asked, places)
+        left_out += _apply(tree, text, contents, asked, places)
     files = []
     for file, after in contents.items():
         was = before[file] if file in before else tree.read(file)
         if was != after:
             files.append(FileDiff(file, was, after))
-    return Difference(tuple(files), tuple(dict.fromkeys(left)))
+    return Difference(tuple(files), tuple(dict.fromkeys(left_out)))
 
 
 def _apply(
     tree: Tree, text: str, contents: dict[str, bytes | None], asked: DiffOptions, places: Sequence[str]
 ) -> Iterable[str]:
     """Apply a diff to ``contents``, and return what is left out."""
-    left: list[str] = []
+    left_out: list[str] = []
 
     def there(file: str) -> bytes | None:
         return contents[file] if file in contents else tree.read(file)
@@ -201,18 +201,18 @@ def _apply(
         name = part.new or part.old or ""
         files = [None if each is None else _inside(each, places) for each in (part.old, part.new)]
         if all(file is None for file in files):
-            left.append(f"{_shown(name)}: {_OUTSIDE}")
+            left_out.append(f"{_shown(name)}: {_OUTSIDE}")
             continue
         if part.is_binary:
-            left.append(f"{_shown(name)}: it is binary, which no edit can change; left out.")
+            left_out.append(f"{_shown(name)}: it is binary, which no edit can change; left out.")
             continue
         if any(mode.startswith("12") or mode.startswith("16") for mode in part.modes):
-            left.append(f"{_shown(name)}: {_NOT_A_FILE}")
+            left_out.append(f"{_shown(name)}: {_NOT_A_FILE}")
             continue
         if set(part.modes) == _PLAIN_MODES:
-            left.append(f"{_shown(name)}: {_MODE}")
+            left_out.append(f"{_shown(name)}: {_MODE}")
         _apply_part(part, files, there, contents, asked)
-    return left
+    return left_out
 
 
 def _apply_part(

@@ -82,7 +82,7 @@ def commit(tree: CheckoutTree, prepared: PreparedCommit, patches: PatchSet, runt
     git's. Raise TreeError if HEAD moved since the plan was made, RefusedCommitError if git or a hook rejects a commit.
     In both cases nothing has changed.
     """
-    if not prepared.plan.made:
+    if not prepared.plan.changed_patches:
         return CommitResult(prepared.applied, ())
     with linked(tree, "patchkit apply --commit", prepared.head) as there:
         return CommitResult(prepared.applied, commits(there, prepared.plan, patches, runtime))
@@ -91,7 +91,7 @@ def commit(tree: CheckoutTree, prepared: PreparedCommit, patches: PatchSet, runt
 def commits(there: LinkedWorktree, plan: Plan, patches: PatchSet, runtime: str) -> tuple[Commit, ...]:
     """Commit the plan's patches in a linked worktree, each alone, or together if a hook rejects one alone."""
     made: list[Commit] = []
-    left = list(plan.made)
+    left = list(plan.changed_patches)
     while left:
         group: list[PatchStatus] = []
         files: set[str] = set()

@@ -132,18 +132,18 @@ def _applied(plan: Plan) -> list[AppliedPatch]:
             tuple(AppliedEdit(e.name, e.file, e.site) for e in status.edits if e.state is State.PENDING),
             tuple(e.name for e in status.edits if (status.patch.id, e.name) in plan.by_hand),
         )
-        for status in plan.made
+        for status in plan.changed_patches
     ]
 
 
 def _outcome(plan: Plan) -> ApplyResult:
-    made = {status.patch.id: _after(status) for status in plan.made}
+    made = {status.patch.id: _after(status) for status in plan.changed_patches}
     patches = tuple(made.get(status.patch.id, status) for status in plan.patches)
     marked = tuple(
         (change.file, block) for change in plan.changes for block in blocks_in(change.after or b"")
     )
     files = tuple(change.file for change in plan.changes if change.before != change.after)
-    return ApplyResult(patches, files, marked=marked, left=plan.left)
+    return ApplyResult(patches, files, marked=marked, left=plan.left_out)
 
 
 def _after(status: PatchStatus) -> PatchStatus:
