@@ -184,7 +184,8 @@ def test_workers_end_with_the_process_that_started_them(
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["terminated", "killed"])
 def test_a_worker_that_is_ended_costs_only_the_ref_that_it_worked_on(end: signal.Signals) -> None:
-    def work(commit: str, _: Sequence[Any]) -> str:
+    def work(commit: str, news: Sequence[Any]) -> str:
+        assert not news
         if commit == "odd":
             os.kill(os.getpid(), end)
         return commit

@@ -154,6 +154,12 @@ def pytest_runtest_teardown() -> None:
         _bound = _containers() + _ENOUGH
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Leave what there is to the process's end: pytest would collect garbage among it five times."""
+    gc.freeze()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
     """Schedule tests by these groups if ``--dist loadgroup`` is given."""
