@@ -183,7 +183,7 @@ def _end(
     from patchkit.cli import console
     from patchkit.cli.answers.recover import Recover
     from patchkit.commands.recover import recover
-    from patchkit.transaction.unfinished import unfinished
+    from patchkit.transaction.conflicts import conflicts_in
 
     how = "--abort" if aborting else "--continue"
     others = [param.opts[0] for param in _typed(context) if param.name not in _ENDING]
@@ -204,7 +204,7 @@ def _end(
         console.say(f"Nothing to {how.removeprefix('--')}: no write was interrupted.")
         # Git's options of these names are for conflicts, so users may try them on those of apply --markers.
         with suppress(TreeError):
-            for block in tuple(chain.from_iterable(unfinished(opened).values()))[:1]:
+            for block in tuple(chain.from_iterable(conflicts_in(opened).values()))[:1]:
                 console.say_unfinished(target.tail, block.patch, block.edit)
     else:
         done = recovery.action.capitalize().replace("-", " ")
@@ -255,8 +255,10 @@ def _print(
         console.say("\nOpt-in, and not applied because only their group was named:")
     for patch in opt_in:
         console.say(f"  [bold]{escaped(patch.id)}[/]  {escaped(patch.title)}")
-    if applied.left:
-        console.say(f"\n{escaped(describe_left(applied.left))} patchkit diff{target.whole_tail} shows where.")
+    if applied.left_out:
+        console.say(
+            f"\n{escaped(describe_left(applied.left_out))} patchkit diff{target.whole_tail} shows where."
+        )
     if applied.resolved_elsewhere:
         known = applied.resolved_elsewhere
         console.say(f"--resolved uses your earlier resolutions of {known} of the conflicts.")

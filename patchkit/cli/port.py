@@ -159,10 +159,10 @@ def _print(found: Sequence[PortResult], *, written: bool, as_json: bool) -> None
 def _say_next(tree: Path) -> None:
     """Say what to type for the first conflict that was left."""
     from patchkit.cli import console
-    from patchkit.transaction.unfinished import unfinished
+    from patchkit.transaction.conflicts import conflicts_in
     from patchkit.tree.tree import open_tree
 
-    block = next((block for blocks in unfinished(open_tree(tree)).values() for block in blocks), None)
+    block = next((block for blocks in conflicts_in(open_tree(tree)).values() for block in blocks), None)
     if block is not None:
         words = shlex.join(("resolve", str(tree), block.patch, block.edit))
         console.say_next((words, "records the first conflict once you have removed its markers"))

@@ -121,6 +121,6 @@ def _export(target: options.Target, folder: Path, *, as_json: bool) -> None:
         return
     for file in done.files:
         console.say(escaped(str(file)))
-    for left in done.left:
-        console.say(f"left out: {escaped(left)}")
+    for reason in done.left_out:
+        console.say(f"left out: {escaped(reason)}")
     console.say_next((f"apply{target.tail} --patches {shlex.quote(str(folder))}", "uses them"))

@@ -55,7 +55,7 @@ def command(
     tree = target.open()
     try:
         with console.working(tree):
-            reverted, left = (
+            reverted, not_reverted = (
                 revert_what_can_be(tree, patches, target.ids)
                 if keep_going
                 else PartialRevert(revert(tree, patches, target.ids), {})
@@ -66,15 +66,15 @@ def command(
             error.advice += "; --keep-going reverts the other patches"
         raise
     if as_json:
-        console.emit(Revert.of(tree, reverted, left, ports))
-        context.exit(1 if left else 0)
+        console.emit(Revert.of(tree, reverted, not_reverted, ports))
+        context.exit(1 if not_reverted else 0)
     if reverted.patches:
         console.say(f"Reverted: {escaped(', '.join(reverted.patches))}.")
-    for name, reason in left.items():
+    for name, reason in not_reverted.items():
         console.say(f"[red]![/] {escaped(name)}: {escaped(options.runnable(reason))}")
     if reverted.patches:
         console.say(f"\nChanged {console.count(reverted.files)}.")
-    elif not left:
+    elif not not_reverted:
         console.say("Nothing to revert.")
     if ports:
         were = (
@@ -88,5 +88,5 @@ def command(
         steps.append((f"revert{target.tail} {shlex.join(ports)}", "reverts what was ported"))
     if steps:
         console.say_next(*steps)
-    if left:
+    if not_reverted:
         context.exit(1)

@@ -14,9 +14,9 @@ from patchkit.plan.refusal import require_fitting
 from patchkit.plan.resolutions import recall_resolutions, with_recalled
 from patchkit.plan.status import State
 from patchkit.transaction.apply import Transaction
+from patchkit.transaction.conflicts import read_without_conflicts
 from patchkit.transaction.origins import origin
-from patchkit.transaction.remembered import ResolutionStore
-from patchkit.transaction.whole import whole
+from patchkit.transaction.resolution_store import ResolutionStore
 from patchkit.tree.backends import inheriting_backends
 from patchkit.tree.tree import OverlayTree
 
@@ -81,13 +81,13 @@ def apply(
             planned = planner.combined_plan(planned, origin(read, planner))
         return read, planned, _newly_inheriting(planned), 0 if resolved else known
 
-    def rehearsed(read: ReadTree) -> ApplyResult:
+    def checked(read: ReadTree) -> ApplyResult:
         _, planned, inheriting, known = prepared(read)
         return replace(transaction.check(planned), inheriting=inheriting, resolved_elsewhere=known)
 
     if dry_run:
-        return whole(tree, rehearsed)
-    read, planned, inheriting, known = whole(tree, prepared)
+        return read_without_conflicts(tree, checked)
+    read, planned, inheriting, known = read_without_conflicts(tree, prepared)
     return replace(transaction.commit(planned, read=read), inheriting=inheriting, resolved_elsewhere=known)
 
 
@@ -100,16 +100,20 @@ def _resolved(tree: CheckoutTree, planning: Callable[..., Plan], *, certain: boo
     planned = planning()
     found = recall_resolutions(tree, conflicts(planned.tree, planned.patches), ResolutionStore(tree).get)
     while found:
-        made = planning(contents={file: known.text for file, known in found.items()})
-        stuck = {s.patch.id for s in made.patches if s.state is State.CONFLICT and not (certain and s.edits)}
-        open_ones = {(s.patch.id, e.name) for s in made.patches for e in s.edits if e.state is State.CONFLICT}
+        resolved = planning(contents={file: known.text for file, known in found.items()})
+        conflicting = {
+            s.patch.id for s in resolved.patches if s.state is State.CONFLICT and not (certain and s.edits)
+        }
+        unresolved = {
+            (s.patch.id, e.name) for s in resolved.patches for e in s.edits if e.state is State.CONFLICT
+        }
         wrong = {
             file
             for file, known in found.items()
-            if any(edit in open_ones or edit[0] in stuck for edit in known.edits)
+            if any(edit in unresolved or edit[0] in conflicting for edit in known.edits)
         }
         if not wrong:
-            return with_recalled(tree, made, found)
+            return with_recalled(tree, resolved, found)
         found = {file: known for file, known in found.items() if file not in wrong}
     return planned
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.audit.engine import audit_cached, unread_noted
 from patchkit.audit.rules import RULES
-from patchkit.transaction.whole import whole
+from patchkit.transaction.conflicts import read_without_conflicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ def audit(
     A folder that cannot be read is a finding, or a note with ``allow_unread``. ``watch`` is called with the current
     step, the number of items done, and their total.
     """
-    report = whole(tree, lambda read: audit_cached(read, watch))
+    report = read_without_conflicts(tree, lambda read: audit_cached(read, watch))
     return (unread_noted(report) if allow_unread else report).against(baseline)
 
 

@@ -9,8 +9,8 @@ from patchkit.plan.planner import Planner
 from patchkit.plan.refusal import require_fitting
 from patchkit.series.commit import commit as committing
 from patchkit.series.commit import prepare
+from patchkit.transaction.conflicts import read_without_conflicts
 from patchkit.transaction.origins import origin
-from patchkit.transaction.whole import whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,4 +43,4 @@ def commit(
             require_fitting(planned, asked)
         return prepare(read, planner.combined_plan(planned, origin(read, planner)), patches)
 
-    return committing(tree, whole(tree, prepared), patches, runtime)
+    return committing(tree, read_without_conflicts(tree, prepared), patches, runtime)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from patchkit.plan import conflict
 from patchkit.plan.fitting import fitting_plan
 from patchkit.plan.planner import Planner
+from patchkit.transaction.conflicts import read_without_conflicts
 from patchkit.transaction.origins import origin
-from patchkit.transaction.whole import whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ def diff(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Plan
         made = fitting_plan(lambda without: planner.plan(ids, closest_shape=True, without=without))
         return planner.combined_plan(made, origin(read, planner))
 
-    return whole(tree, planned)
+    return read_without_conflicts(tree, planned)
 
 
 def conflicts(plan: Plan) -> tuple[Conflict, ...]:

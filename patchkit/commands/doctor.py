@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from patchkit.commands.status import status
 from patchkit.doctor.diagnosis import diagnose
 from patchkit.doctor.options import Arguments
-from patchkit.transaction.write import settled
+from patchkit.transaction.write import read_consistently
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,4 +29,4 @@ def doctor(tree: CheckoutTree, patches: PatchSet, words: Sequence[str], settings
         launch = Arguments(read).launch(words, settings)
         return diagnose(read, launch, functools.partial(status, read, patches))
 
-    return settled(tree, diagnosis)
+    return read_consistently(tree, diagnosis)

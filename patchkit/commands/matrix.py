@@ -44,20 +44,22 @@ def matrix(
     ``repository`` is not a repository.
     """
     named = refs(repository, patterns)
-    wanted = _PatchSets(patches, patches_of)
+    sets_of = _PatchSets(patches, patches_of)
     with GitRepository(repository) as git:
-        sets = {ref: wanted.of(git, ref) for ref in named}
+        sets = {ref: sets_of.of(git, ref) for ref in named}
     parts = []
-    for each in dict.fromkeys(found for found in sets.values() if not isinstance(found, str)):
-        chosen = [ref for ref in named if sets[ref] is each]
-        parts.append(survey(repository, chosen, each, tasks=tasks, jobs=jobs, watch=watch))
-    together = _together(repository, patches, parts)
+    for patch_set in dict.fromkeys(found for found in sets.values() if not isinstance(found, str)):
+        chosen = [ref for ref in named if sets[ref] is patch_set]
+        parts.append(survey(repository, chosen, patch_set, tasks=tasks, jobs=jobs, watch=watch))
+    merged = _merged(repository, patches, parts)
     refused = {
-        ref.name: Row(ref.name, ref.commit, error=why) for ref, why in sets.items() if isinstance(why, str)
+        ref.name: Row(ref.name, ref.commit, error=reason)
+        for ref, reason in sets.items()
+        if isinstance(reason, str)
     }
-    rows = refused | {row.ref: row for row in together.matrix.rows}
-    whole = msgspec.structs.replace(together.matrix, rows=tuple(rows[ref.name] for ref in named))
-    return SurveyResult(whole, together.answers, left_out(repository, patterns))
+    rows = refused | {row.ref: row for row in merged.matrix.rows}
+    whole = msgspec.structs.replace(merged.matrix, rows=tuple(rows[ref.name] for ref in named))
+    return SurveyResult(whole, merged.answers, left_out(repository, patterns))
 
 
 class _PatchSets:
@@ -90,18 +92,21 @@ class _PatchSets:
             return str(error)
 
 
-def _together(repository: Path, patches: PatchSet, parts: Sequence[SurveyResult]) -> SurveyResult:
+def _merged(repository: Path, patches: PatchSet, parts: Sequence[SurveyResult]) -> SurveyResult:
     """Merge surveys of refs with different patch sets."""
     rows: list[Row] = []
-    told: dict[str, dict[str, Any]] = {}
+    answers: dict[str, dict[str, Any]] = {}
     for number, part in enumerate(parts):
         # With other patches, the same files are another state.
-        mark = f"{number}-" if number else ""
+        prefix = f"{number}-" if number else ""
         rows += [
-            msgspec.structs.replace(row, state=row.state and f"{mark}{row.state}") for row in part.matrix.rows
+            msgspec.structs.replace(row, state=row.state and f"{prefix}{row.state}")
+            for row in part.matrix.rows
         ]
-        for task, answers in part.answers.items():
-            told.setdefault(task, {}).update({f"{mark}{name}": said for name, said in answers.items()})
+        for task, part_answers in part.answers.items():
+            answers.setdefault(task, {}).update(
+                {f"{prefix}{name}": answer for name, answer in part_answers.items()}
+            )
     ids = dict.fromkeys(name for part in parts for name in part.matrix.patches) if parts else patches.ids
     matrix = Matrix(
         str(parts[0].matrix.repository if parts else repository),
@@ -111,4 +116,4 @@ def _together(repository: Path, patches: PatchSet, parts: Sequence[SurveyResult]
         sum(part.matrix.examined for part in parts),
         round(sum(part.matrix.seconds for part in parts), 3),
     )
-    return SurveyResult(matrix, told)
+    return SurveyResult(matrix, answers)

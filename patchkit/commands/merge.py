@@ -15,13 +15,13 @@ from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.plan import vendor
 from patchkit.plan.planner import Planner
 from patchkit.plan.refusal import PlanConflictError, describe_conflicts
-from patchkit.series.asking import asked, error_line, quietly
 from patchkit.series.commit import Commit, commits, require_committable
-from patchkit.series.worktree import linked
+from patchkit.series.plumbing import error_line, git_output, run_git
+from patchkit.series.worktree import linked_worktree
 from patchkit.transaction import adopt
 from patchkit.transaction.origins import origin
 from patchkit.transaction.revert import in_code
-from patchkit.transaction.write import settled
+from patchkit.transaction.write import read_consistently
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from patchkit.series.worktree import LinkedWorktree
     from patchkit.tree.tree import CheckoutTree
 
-_TAKEN_BACK = "Take patchkit's patches back for a merge"
+_REVERT_MESSAGE = "Revert patchkit's patches for a merge"
 
 
 class UnmergedError(ConflictError):
@@ -63,22 +63,22 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> BranchMerge:
     uncommitted changes, ConflictError if the merge or a patch after it conflicts, and RefusedCommitError if a hook
     rejects a commit.
     """
-    head = settled(tree, _clean_head)
-    named = git(tree.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
-    if named.returncode != 0:
+    head = read_consistently(tree, _clean_head)
+    resolved = git(tree.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    if resolved.returncode != 0:
         raise UsageError(f"{ref} is not a commit of {tree.root}", advice="git fetch it, or name another ref")
-    other = named.stdout.decode().strip()
+    other = resolved.stdout.decode().strip()
     if _is_ancestor(tree, other, head):
         return BranchMerge(other, (), (), is_new=False)
-    with linked(tree, f"patchkit rebase --onto {ref} --merge", head) as there:
+    with linked_worktree(tree, f"patchkit rebase --onto {ref} --merge", head) as worktree:
         if _is_ancestor(tree, "HEAD", other):
-            there.switch(other)
+            worktree.switch(other)
             return BranchMerge(other, (), ())
-        ours = _unpatched(tree, there, there.base, patches)
+        ours = _unpatched(tree, worktree, worktree.base, patches)
         try:
-            theirs = _unpatched(tree, there, other, patches)
-            below = [_unpatched(tree, there, base, patches) for base in _bases(there, ref, other)]
-            result = _result(there, ours, theirs, below)
+            theirs = _unpatched(tree, worktree, other, patches)
+            bases = [_unpatched(tree, worktree, base, patches) for base in _bases(worktree, ref, other)]
+            result = _result(worktree, ours, theirs, bases)
         except UnmergedError as error:
             raise ConflictError(
                 f"{ref} conflicts with this branch even without patches, in {', '.join(error.files)}, so nothing was "
@@ -88,25 +88,25 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> BranchMerge:
             ) from None
         except ConflictError as error:
             raise ConflictError(f"{ref}: {error.what}", where=error.where, advice=error.advice) from error
-        there.switch(there.base)
-        there.become(ours.tree)
-        if ours.tree != asked(there.top, "rev-parse", "HEAD^{tree}"):
-            there.accepted("commit", "--quiet", "--message", _TAKEN_BACK)
-        _conclude(there, ref, other, result)
-        adopt.copy(tree, there.tree)
-        had = tuple(dict.fromkeys((*ours.patches, *theirs.patches)))
-        if not had:
+        worktree.switch(worktree.base)
+        worktree.read_tree(ours.tree)
+        if ours.tree != git_output(worktree.top, "rev-parse", "HEAD^{tree}"):
+            worktree.run_commit("commit", "--quiet", "--message", _REVERT_MESSAGE)
+        _commit_merge(worktree, ref, other, result)
+        adopt.copy(tree, worktree.tree)
+        reverted = tuple(dict.fromkeys((*ours.patches, *theirs.patches)))
+        if not reverted:
             return BranchMerge(other, (), ())
         runtime = (ours if ours.patches else theirs).runtime
-        made = commits(there, _planned(there, patches, had, runtime, ref), patches, runtime)
-    return BranchMerge(other, had, made)
+        applied = commits(worktree, _planned(worktree, patches, reverted, runtime, ref), patches, runtime)
+    return BranchMerge(other, reverted, applied)
 
 
 def _clean_head(tree: CheckoutTree) -> str:
     """Return the current commit. Raise TreeError if git cannot commit now, or if there are uncommitted changes."""
     require_committable(tree)
-    head = asked(tree.root, "rev-parse", "HEAD")
-    if asked(tree.root, "status", "--porcelain", "--untracked-files=no"):
+    head = git_output(tree.root, "rev-parse", "HEAD")
+    if git_output(tree.root, "status", "--porcelain", "--untracked-files=no"):
         raise TreeError(f"{tree.root} has uncommitted changes", advice="commit or stash them, then try again")
     return head
 
@@ -120,36 +120,38 @@ class _UnpatchedCommit:
     runtime: str
 
 
-def _unpatched(tree: CheckoutTree, there: LinkedWorktree, commit: str, patches: PatchSet) -> _UnpatchedCommit:
+def _unpatched(
+    tree: CheckoutTree, worktree: LinkedWorktree, commit: str, patches: PatchSet
+) -> _UnpatchedCommit:
     """Revert the patches of a commit. Raise ConflictError if that is not possible."""
-    there.switch(commit)
-    adopt.copy(tree, there.tree)
-    runtime = "vendored" if vendor.is_vendored(there.tree) else "import"
-    if not in_code(there.tree, Planner(there.tree, patches)):
-        return _UnpatchedCommit(asked(there.top, "rev-parse", "HEAD^{tree}"), (), runtime)
-    reverted = revert(there.tree, patches)
-    there.add(reverted.files)
-    written = asked(there.top, "write-tree")
-    there.become("HEAD")
-    return _UnpatchedCommit(written, reverted.patches, runtime)
+    worktree.switch(commit)
+    adopt.copy(tree, worktree.tree)
+    runtime = "vendored" if vendor.is_vendored(worktree.tree) else "import"
+    if not in_code(worktree.tree, Planner(worktree.tree, patches)):
+        return _UnpatchedCommit(git_output(worktree.top, "rev-parse", "HEAD^{tree}"), (), runtime)
+    reverted = revert(worktree.tree, patches)
+    worktree.add(reverted.files)
+    unpatched = git_output(worktree.top, "write-tree")
+    worktree.read_tree("HEAD")
+    return _UnpatchedCommit(unpatched, reverted.patches, runtime)
 
 
-def _planned(there: LinkedWorktree, patches: PatchSet, had: Sequence[str], runtime: str, ref: str) -> Plan:
+def _planned(worktree: LinkedWorktree, patches: PatchSet, ids: Sequence[str], runtime: str, ref: str) -> Plan:
     """Return the plan of the patches for the merge's result. Raise PlanConflictError if one conflicts."""
-    planner = Planner(there.tree, patches, runtime)
-    planned = planner.plan(had, only=True)
-    left = describe_conflicts(planned.patches)
-    if left:
+    planner = Planner(worktree.tree, patches, runtime)
+    planned = planner.plan(ids, only=True)
+    conflicts = describe_conflicts(planned.patches)
+    if conflicts:
         raise PlanConflictError(
-            f"{left} after the merge of {ref}, so nothing was written",
+            f"{conflicts} after the merge of {ref}, so nothing was written",
             planned,
             advice="revert the patches that conflict, then try again",
         )
-    return planner.combined_plan(planned, origin(there.tree, planner))
+    return planner.combined_plan(planned, origin(worktree.tree, planner))
 
 
-def _bases(there: LinkedWorktree, ref: str, other: str) -> list[str]:
-    found = git(there.top, "merge-base", "--all", there.base, other).stdout.decode().split()
+def _bases(worktree: LinkedWorktree, ref: str, other: str) -> list[str]:
+    found = git(worktree.top, "merge-base", "--all", worktree.base, other).stdout.decode().split()
     if not found:
         raise TreeError(
             f"{ref} and this branch have unrelated histories, so nothing was changed",
@@ -159,37 +161,40 @@ def _bases(there: LinkedWorktree, ref: str, other: str) -> list[str]:
 
 
 def _result(
-    there: LinkedWorktree, ours: _UnpatchedCommit, theirs: _UnpatchedCommit, bases: Sequence[_UnpatchedCommit]
+    worktree: LinkedWorktree,
+    ours: _UnpatchedCommit,
+    theirs: _UnpatchedCommit,
+    bases: Sequence[_UnpatchedCommit],
 ) -> str:
     """Return the tree of the merge, which git makes of commits with the unpatched trees."""
-    below = [word for base in bases for word in ("-p", _commit(there, base))]
-    there.switch(_commit(there, ours, *below))
+    parents = [word for base in bases for word in ("-p", _commit(worktree, base))]
+    worktree.switch(_commit(worktree, ours, *parents))
     # Only the tree of this merge is used, so it is not committed.
     options = ("--quiet", "--no-commit", "--no-ff", "--no-verify-signatures", "--no-autostash")
-    done = quietly(there.top, "merge", *options, _commit(there, theirs, *below))
-    unmerged = asked(there.top, "diff", "--name-only", "--diff-filter=U").splitlines()
+    done = run_git(worktree.top, "merge", *options, _commit(worktree, theirs, *parents))
+    unmerged = git_output(worktree.top, "diff", "--name-only", "--diff-filter=U").splitlines()
     if unmerged:
         raise UnmergedError(tuple(unmerged))
     if done.returncode != 0:
         raise TreeError(
             f"git merge failed ({error_line(done)}), so nothing was changed", advice="fix that and try again"
         )
-    tree = asked(there.top, "write-tree")
-    there.become("HEAD")
+    tree = git_output(worktree.top, "write-tree")
+    worktree.read_tree("HEAD")
     return tree
 
 
-def _commit(there: LinkedWorktree, unpatched: _UnpatchedCommit, *below: str) -> str:
-    made = git(there.top, "commit-tree", unpatched.tree, *below, "-m", _TAKEN_BACK, named=True)
-    return made.stdout.decode().strip()
+def _commit(worktree: LinkedWorktree, unpatched: _UnpatchedCommit, *parents: str) -> str:
+    result = git(worktree.top, "commit-tree", unpatched.tree, *parents, "-m", _REVERT_MESSAGE, named=True)
+    return result.stdout.decode().strip()
 
 
-def _conclude(there: LinkedWorktree, ref: str, other: str, result: str) -> None:
+def _commit_merge(worktree: LinkedWorktree, ref: str, other: str, result: str) -> None:
     """Commit the result as a merge of ``other``, as if its conflicts had been resolved by hand."""
-    quietly(there.top, "merge", "--quiet", "--no-commit", "--no-ff", "--strategy=ours", other)
-    there.become(result)
-    into = f" into {there.branch.removeprefix('refs/heads/')}" if there.branch else ""
-    there.accepted("commit", "--quiet", "--message", f"Merge {ref}{into}")
+    run_git(worktree.top, "merge", "--quiet", "--no-commit", "--no-ff", "--strategy=ours", other)
+    worktree.read_tree(result)
+    into = f" into {worktree.branch.removeprefix('refs/heads/')}" if worktree.branch else ""
+    worktree.run_commit("commit", "--quiet", "--message", f"Merge {ref}{into}")
 
 
 def _is_ancestor(tree: CheckoutTree, commit: str, of: str) -> bool:

@@ -19,10 +19,10 @@ from patchkit.porting.edits import Outcome
 from patchkit.porting.findings import findings_of
 from patchkit.porting.follow import Trees
 from patchkit.porting.land import NOT_MADE, land
-from patchkit.series.port import committed
+from patchkit.series.port import commit_ports
 from patchkit.transaction.apply import Transaction
+from patchkit.transaction.conflicts import read_without_conflicts
 from patchkit.transaction.ledger import PORTED
-from patchkit.transaction.whole import whole
 from patchkit.tree.git import git, require_repository
 from patchkit.tree.limits import read_named
 from patchkit.tree.objects import GitRepository, GitTree
@@ -212,9 +212,9 @@ def port(
             Transaction(read, PORTED, allow_dirty=allow_dirty).check(plan)
         return _PreparedPort(read, steps, plan, ported)
 
-    read, steps, plan, ported = whole(onto, prepared)
+    read, steps, plan, ported = read_without_conflicts(onto, prepared)
     if committing:
-        commits = committed(onto, plan, [(step.ported.change, step.plan) for step in steps])
+        commits = commit_ports(onto, plan, [(step.ported.change, step.plan) for step in steps])
         done = tuple(replace(step.ported, commit=commit) for step, commit in zip(steps, commits, strict=True))
         ported = replace(ported, changes=done)
     elif not dry_run:

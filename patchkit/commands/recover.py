@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.series.stopped import put_back
+from patchkit.series.interrupted import restore
 from patchkit.series.worktree import sweep
 from patchkit.transaction import recover as recovering
 
@@ -19,4 +19,4 @@ def recover(tree: CheckoutTree, *, back: bool = False) -> Recovery:
     The write is finished if everything for it is on disk, unless ``back`` is set.
     """
     sweep(tree)
-    return put_back(tree) or recovering.recover(tree, back=back)
+    return restore(tree) or recovering.recover(tree, back=back)

@@ -9,7 +9,7 @@ from patchkit.commands.status import status
 from patchkit.commands.verify import verify
 from patchkit.findings.finding import Confidence
 from patchkit.series.backports import IN_TREE, backports
-from patchkit.transaction.write import settled
+from patchkit.transaction.write import read_consistently
 from patchkit.verify.result import Outcome
 from patchkit.verify.subject import Criteria
 
@@ -33,7 +33,7 @@ def report(
         is_there = any(each.state in IN_TREE for each in statuses)
         return statuses, verify(read, patches, Criteria(Confidence.LIKELY), watch) if is_there else None
 
-    statuses, verdict = settled(tree, answers)
+    statuses, verdict = read_consistently(tree, answers)
     if verdict is None:
         return ()
     failed = [each.title for each in verdict.results if each.outcome is Outcome.FAILED]

@@ -15,10 +15,10 @@ from patchkit.plan.planner import Planner
 from patchkit.plan.resolutions import dropped_names, resolution
 from patchkit.plan.status import ACCEPTED, BY_HAND, EditStatus, State, note_of
 from patchkit.transaction import resolve as resolving
-from patchkit.transaction.remembered import ResolutionStore
+from patchkit.transaction.conflicts import advice, before_markers, conflicts_in
+from patchkit.transaction.resolution_store import ResolutionStore
 from patchkit.transaction.revert import recorded
-from patchkit.transaction.unfinished import advice, before_markers, unfinished
-from patchkit.transaction.write import settled
+from patchkit.transaction.write import read_consistently
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class SharedResolutions:
     """The files written, and the reason for each resolution that was left out."""
 
     files: tuple[Path, ...]
-    left: tuple[str, ...]
+    left_out: tuple[str, ...]
 
 
 def resolve(
@@ -70,19 +70,23 @@ def resolve(
         _require_valid(read, file, patch, edit)
         return read, file
 
-    found = settled(tree, checked)
+    found = read_consistently(tree, checked)
     if isinstance(found, ResolveResult):
         return found
     if not isinstance(found, _CheckedEdit):
         return _resolve_ported(*found, patch, edit)
-    missing = found.check is None
-    made = resolving.record_by_hand(found.read, found.patch, found.status, found.check, found.note)
-    if made is None or not made.is_whole:
-        return ResolveResult(recorded=True, remembered=False, accepted=missing)
-    conflict = at_site(OverlayTree(tree, {found.status.file: made.original}), found.patch, found.status)
-    kept = resolution(conflict, made.original, made.text, found.note.text if missing else "")
-    remembered = kept is not None and ResolutionStore(tree).put(*kept)
-    return ResolveResult(recorded=True, remembered=remembered, accepted=missing)
+    is_unchecked = found.check is None
+    manual_edit = resolving.record_manual_edit(found.read, found.patch, found.status, found.check, found.note)
+    if manual_edit is None or not manual_edit.is_whole:
+        return ResolveResult(recorded=True, remembered=False, accepted=is_unchecked)
+    conflict = at_site(
+        OverlayTree(tree, {found.status.file: manual_edit.original}), found.patch, found.status
+    )
+    stored = resolution(
+        conflict, manual_edit.original, manual_edit.text, found.note.text if is_unchecked else ""
+    )
+    remembered = stored is not None and ResolutionStore(tree).put(*stored)
+    return ResolveResult(recorded=True, remembered=remembered, accepted=is_unchecked)
 
 
 class _CheckedEdit(NamedTuple):
@@ -91,7 +95,7 @@ class _CheckedEdit(NamedTuple):
     read: ReadTree
     patch: Patch
     status: EditStatus
-    check: resolving.Holds | None
+    check: resolving.EditCheck | None
     note: resolving.Note
 
 
@@ -108,18 +112,20 @@ def _checked(
         )
     named = patches.get(patch)
     _require_edit(named, edit)
-    if (patch, edit) in resolving.made(tree):
+    if (patch, edit) in resolving.made_by_patchkit(tree):
         raise ConflictError(f"{patch} {edit} was made by patchkit, so there is nothing to record")
-    _require_out(tree, patch, edit)
+    _require_no_markers(tree, patch, edit)
     before = before_markers(tree)
     status = _status_of(tree, patches, before, patch, edit)
     missing = not _is_in_place(status)
     if status.reason in (ACCEPTED, BY_HAND):
         return ResolveResult(recorded=False, remembered=False)
     if missing and not accept:
-        why = missing_line(OverlayTree(tree, before), named, status) if status.state is State.CONFLICT else ""
+        reason = (
+            missing_line(OverlayTree(tree, before), named, status) if status.state is State.CONFLICT else ""
+        )
         raise ConflictError(
-            f"{patch} {edit} is not in place: {why or status.reason or 'patchkit apply can make it'}",
+            f"{patch} {edit} is not in place: {reason or status.reason or 'patchkit apply can make it'}",
             where=f"{status.file}: {status.site or 'module'}",
             advice=f"run patchkit diff {patch} to see what it changes, or patchkit resolve --accept {patch} {edit} to "
             "record it without this check",
@@ -131,22 +137,26 @@ def _checked(
             advice="create it first",
         )
 
-    def holds(file: str, text: bytes) -> bool:
+    def is_in_place(file: str, text: bytes) -> bool:
         try:
             return _is_in_place(_status_of(tree, patches, {**before, file: text}, patch, edit))
         except PatchkitError:
             return False
 
-    check = None if missing else holds
-    made = resolving.written_for(tree, named, status, check)
+    check = None if missing else is_in_place
+    manual_edit = resolving.manual_edit_for(tree, named, status, check)
     spec = next(each for each in named.edits if each.name == edit)
     finds = [find for find, _ in spec.kind.forms]
-    now = before.get(status.file) or tree.read(status.file) or b""
-    lost = dropped_names(made.found, finds, made.text, (made.original, now)) if made and not accept else []
-    if made is not None and lost:
+    current = before.get(status.file) or tree.read(status.file) or b""
+    lost = (
+        dropped_names(manual_edit.found, finds, manual_edit.text, (manual_edit.original, current))
+        if manual_edit and not accept
+        else []
+    )
+    if manual_edit is not None and lost:
         raise ConflictError(
             f"{patch} {edit}: your code lost {', '.join(lost)}, which was there before",
-            where=f"{status.file}:{made.line}",
+            where=f"{status.file}:{manual_edit.line}",
             advice=f"put it back, or confirm the removal with patchkit resolve --accept {patch} {edit}",
         )
     line = at_site(OverlayTree(tree, before), named, status).line
@@ -160,11 +170,11 @@ def _is_loaded(patches: PatchSet, patch: str, edit: str) -> bool:
 
 def _require_valid(tree: CheckoutTree, file: str, patch: str, edit: str) -> None:
     """Raise ConflictError unless a port's conflict is resolved and its file compiles; there is no other check."""
-    _require_out(tree, patch, edit)
+    _require_no_markers(tree, patch, edit)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            text = _line_by_line(tree.read(file) or b"") if file.endswith(".py") else b""
+            text = _without_other_conflicts(tree.read(file) or b"") if file.endswith(".py") else b""
             compile(text, file, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
@@ -186,7 +196,7 @@ def _resolve_ported(tree: ReadTree, file: str, patch: str, edit: str) -> Resolve
     return ResolveResult(recorded=True, remembered=False, ported=True)
 
 
-def _line_by_line(text: bytes) -> bytes:
+def _without_other_conflicts(text: bytes) -> bytes:
     """Return a text with blank lines in place of the markers of other conflicts and all but what was found."""
     lines = text.splitlines(keepends=True)
     for block in blocks_in(text):
@@ -196,9 +206,9 @@ def _line_by_line(text: bytes) -> bytes:
     return b"".join(lines)
 
 
-def _require_out(tree: CheckoutTree, patch: str, edit: str) -> None:
+def _require_no_markers(tree: CheckoutTree, patch: str, edit: str) -> None:
     """Raise ConflictError if the markers of an edit's conflict are still there."""
-    for file, blocks in unfinished(tree).items():
+    for file, blocks in conflicts_in(tree).items():
         for block in blocks:
             if (block.patch, block.edit) == (patch, edit):
                 raise ConflictError(
@@ -223,22 +233,22 @@ def export_resolutions(tree: CheckoutTree, patches: PatchSet, folder: Path) -> S
 
     Raise UsageError, with nothing written, if a patch has a folder there already or there is nothing to write.
     """
-    texts, left = extensions(ResolutionStore(tree), patches)
+    texts, left_out = extensions(ResolutionStore(tree), patches)
     files = {folder / name / "patch.toml": text for name, text in sorted(texts.items())}
-    taken = next((file for file in files if file.exists()), None)
-    if taken is not None:
-        raise UsageError(f"{taken} already exists", advice="name another folder")
+    existing = next((file for file in files if file.exists()), None)
+    if existing is not None:
+        raise UsageError(f"{existing} already exists", advice="name another folder")
     if not files:
-        what = "can be written as a patch folder" if left else "is recorded"
+        what = "can be written as a patch folder" if left_out else "is recorded"
         raise UsageError(
             f"no resolution of {tree.root} {what}",
-            reasons=left,
+            reasons=left_out,
             advice="resolve a conflict of patchkit apply --markers with patchkit resolve first",
         )
     for file, text in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    return SharedResolutions(tuple(files), left)
+    return SharedResolutions(tuple(files), left_out)
 
 
 def _require_edit(patch: Patch, name: str) -> None:

@@ -8,7 +8,7 @@ from patchkit.errors import ConflictError, UsageError
 from patchkit.plan.planner import Planner
 from patchkit.transaction import revert as reverting
 from patchkit.transaction.revert import RevertResult
-from patchkit.transaction.unwind import StuckError
+from patchkit.transaction.revert_plan import RevertBlockedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ class PartialRevert(NamedTuple):
     """What was reverted, and the reason for each patch that was left."""
 
     reverted: RevertResult
-    left: Mapping[str, str]
+    not_reverted: Mapping[str, str]
 
 
 def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> RevertResult:
@@ -31,8 +31,8 @@ def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Re
     if the code before a patch is unknown or a person's changes cannot be told from the patch's.
     """
     planner = Planner(tree, patches)
-    meant = frozenset(_selected(tree, patches, planner, ids))
-    return reverting.revert(tree, meant if ids else None, planner)
+    selected = frozenset(_selected(tree, patches, planner, ids))
+    return reverting.revert(tree, selected if ids else None, planner)
 
 
 def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> PartialRevert:
@@ -44,35 +44,37 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
     try:
         return PartialRevert(revert(tree, patches, ids), {})
     except ConflictError as error:
-        there, refusal = reverting.in_code(tree, planner), error
-        if not there:
+        in_code, conflict = reverting.in_code(tree, planner), error
+        if not in_code:
             raise
-    stuck = refusal.patches if isinstance(refusal, StuckError) else ()
-    done: list[RevertResult] = []
-    gone: set[str] = set()
-    meant = _selected(tree, patches, planner, ids)
-    ahead = [name for name in reversed(there) if not ids or name in meant]
+    blocked = conflict.patches if isinstance(conflict, RevertBlockedError) else ()
+    results: list[RevertResult] = []
+    reverted: set[str] = set()
+    selected = _selected(tree, patches, planner, ids)
+    remaining = [name for name in reversed(in_code) if not ids or name in selected]
     while True:
-        left: dict[str, str] = {}
-        for name in ahead:
-            if name in gone:
+        reasons: dict[str, str] = {}
+        for name in remaining:
+            if name in reverted:
                 continue
             try:
-                done.append(revert(tree, patches, (name,)))
+                results.append(revert(tree, patches, (name,)))
             except (ConflictError, UsageError) as error:
-                left[name] = str(refusal if name in stuck else error)
+                reasons[name] = str(conflict if name in blocked else error)
             else:
-                gone.update(done[-1].patches)
-        if not left or len(left) == len(ahead):
+                reverted.update(results[-1].patches)
+        if not reasons or len(reasons) == len(remaining):
             break
-        ahead = list(left)
-    files = dict.fromkeys(file for each in done for file in each.files)
-    return PartialRevert(RevertResult(tuple(name for name in there if name in gone), tuple(files)), left)
+        remaining = list(reasons)
+    files = dict.fromkeys(file for result in results for file in result.files)
+    return PartialRevert(
+        RevertResult(tuple(name for name in in_code if name in reverted), tuple(files)), reasons
+    )
 
 
 def committed_ports(tree: CheckoutTree, patches: PatchSet) -> tuple[str, ...]:
     """Return the ports in git's history whose code is in the tree; ``revert`` reverts them only by name."""
-    return reverting.ports_left(tree, Planner(tree, patches))
+    return reverting.ports_in_tree(tree, Planner(tree, patches))
 
 
 def _selected(
@@ -81,6 +83,6 @@ def _selected(
     groups = [name for name in names if name not in patches.ids and name in patches]
     if not groups:
         return tuple(names)
-    there = reverting.in_code(tree, planner)
-    inside = {patch.id for name in groups for patch in patches.group(name)}.intersection(there)
-    return (*(name for name in names if name not in groups), *inside)
+    in_code = reverting.in_code(tree, planner)
+    members = {patch.id for name in groups for patch in patches.group(name)}.intersection(in_code)
+    return (*(name for name in names if name not in groups), *members)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from patchkit.plan.fitting import with_left_out
 from patchkit.plan.planner import Planner
-from patchkit.transaction.unfinished import before_markers, unfinished, with_conflicts
-from patchkit.transaction.write import settled
+from patchkit.transaction.conflicts import before_markers, conflicts_in, with_conflicts
+from patchkit.transaction.write import read_consistently
 
 if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
@@ -30,9 +30,9 @@ def tree_status(tree: CheckoutTree, patches: PatchSet) -> TreeStatus:
     def status_of(read: CheckoutTree) -> TreeStatus:
         before = before_markers(read)
         found = Planner(read, patches).tree_status(before)
-        blocks = unfinished(read) if before else {}
+        blocks = conflicts_in(read) if before else {}
         left = with_conflicts(found.patches, blocks)
         edits = tuple((block.patch, block.edit) for inside in blocks.values() for block in inside)
         return replace(found, patches=with_left_out(left), unfinished=edits)
 
-    return settled(tree, status_of)
+    return read_consistently(tree, status_of)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.transaction.whole import whole
+from patchkit.transaction.conflicts import read_without_conflicts
 from patchkit.verify import engine
 from patchkit.verify.subject import Subject
 
@@ -21,4 +21,6 @@ def verify(
     tree: CheckoutTree, patches: PatchSet, criteria: Criteria, watch: Callable[[str, int], None] | None = None
 ) -> Verdict:
     """Run every check on a patched tree; ``watch`` is called with each check's title and the number of checks."""
-    return whole(tree, lambda read: engine.verify(Subject(read, tuple(patches), criteria), watch))
+    return read_without_conflicts(
+        tree, lambda read: engine.verify(Subject(read, tuple(patches), criteria), watch)
+    )

@@ -69,7 +69,7 @@ def _verify(tree: GitTree, patches: Sequence[Patch]) -> Verified:
     from patchkit.plan.build import make_plan
     from patchkit.plan.fitting import fitting_plan
     from patchkit.transaction.apply import Transaction
-    from patchkit.transaction.laid_out import lay_out
+    from patchkit.transaction.extract import extract
     from patchkit.tree.scratch import scratch
     from patchkit.tree.tree import open_tree
     from patchkit.verify.engine import verify
@@ -79,7 +79,7 @@ def _verify(tree: GitTree, patches: Sequence[Patch]) -> Verified:
     Extents(tree.repository).require_bounded(tree)
     with scratch() as folder:
         package = folder / (posixpath.basename(tree.place) or "package")
-        lay_out(tree, package, ".py")
+        extract(tree, package, ".py")
         copy = open_tree(package)
         chosen = tuple(patch for patch in patches if patch.default)
         planned = fitting_plan(

@@ -38,10 +38,17 @@ def spread(
     """Yield the result of ``work``, with the name, for each pair of a name and a commit.
 
     Each worker gets adjacent commits, which share files, and takes over another worker's when its own are done. What is
-    added to ``news`` meanwhile is sent to each worker with its next commit.
+    added to ``news`` meanwhile is sent to each worker with its next commit. Where the system has no semaphores for
+    worker processes, such as in a container without ``/dev/shm``, this process does the work.
     """
     tasks = list(todo)
-    lanes = [_Lane(work, lane, len(news)) for lane in _split(tasks, max(1, min(jobs, len(tasks))))]
+    try:
+        lanes = [_Lane(work, lane, len(news)) for lane in _split(tasks, max(1, min(jobs, len(tasks))))]
+    except (OSError, NotImplementedError):
+        for name, commit in tasks:
+            # The process has its own results already.
+            yield name, work(commit, ())
+        return
     running: dict[Future[Any], tuple[_Lane, str]] = {}
 
     def submit(lane: _Lane) -> None:

@@ -45,17 +45,17 @@ def backports(statuses: Iterable[PatchStatus], verified: str) -> tuple[Backport,
             continue
         patch = status.patch
         accepted = tuple(edit.name for edit in status.edits if edit.reason == ACCEPTED)
-        theirs = tuple(sorted({edit.name for edit in status.edits if edit.reason in (ACCEPTED, BY_HAND)}))
-        there = (edit.file for edit in status.edits if edit.state in {State.APPLIED, State.UPSTREAM})
+        by_hand = tuple(sorted({edit.name for edit in status.edits if edit.reason in (ACCEPTED, BY_HAND)}))
+        files = (edit.file for edit in status.edits if edit.state in {State.APPLIED, State.UPSTREAM})
         rows.append(
             Backport(
                 patch.id,
                 patch.title,
                 patch.upstream,
                 patch.upstream_commit,
-                tuple(sorted(set(there))),
-                _origin(status, theirs),
-                theirs,
+                tuple(sorted(set(files))),
+                _origin(status, by_hand),
+                by_hand,
                 verified,
                 _removal(patch, status.state),
                 accepted,
@@ -69,8 +69,8 @@ def _origin(status: PatchStatus, by_hand: tuple[str, ...]) -> str:
         return f"in part: {status.reason}"
     if status.state is State.UPSTREAM:
         return "upstream"
-    made = [edit.name for edit in status.edits if edit.state is State.APPLIED]
-    return "by hand" if by_hand and set(made) <= set(by_hand) else "ported"
+    applied = [edit.name for edit in status.edits if edit.state is State.APPLIED]
+    return "by hand" if by_hand and set(applied) <= set(by_hand) else "ported"
 
 
 def _removal(patch: Patch, state: State) -> str:
@@ -96,8 +96,8 @@ def markdown(rows: Iterable[Backport]) -> str:
         )
         how += f", {ACCEPTED}: {', '.join(row.accepted)}" if row.accepted else ""
         files = "<br>".join(f"`{file}`" for file in row.files)
-        said = (f"{link} {row.title}", row.upstream_commit[:12], files, how, row.verified, row.removal)
-        lines.append(_row(said))
+        cells = (f"{link} {row.title}", row.upstream_commit[:12], files, how, row.verified, row.removal)
+        lines.append(_row(cells))
     return "\n".join(lines) + "\n"
 
 

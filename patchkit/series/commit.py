@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING
 from patchkit.errors import ConflictError, TreeError
 from patchkit.plan.planner import Planner
 from patchkit.plan.status import State
-from patchkit.series.asking import asked
 from patchkit.series.message import message
-from patchkit.series.worktree import RefusedCommitError, linked
+from patchkit.series.plumbing import git_output
+from patchkit.series.worktree import RefusedCommitError, linked_worktree
+from patchkit.transaction import adopt
 from patchkit.transaction.apply import ApplyResult, Transaction
 from patchkit.transaction.origins import origin
-from patchkit.transaction.uncommitted import uncommitted
+from patchkit.transaction.uncommitted import uncommitted, uncommitted_patches
 from patchkit.transaction.write import check_targets
 from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus, Plan
@@ -65,13 +66,14 @@ class PreparedCommit:
 def prepare(tree: CheckoutTree, plan: Plan, patches: PatchSet) -> PreparedCommit:
     """Return a plan for ``commit``.
 
-    Raise TreeError if git does not track the package, a file that the plan changes has uncommitted changes, or another
-    git operation is in progress.
+    Raise TreeError if git does not track the package, a file that the plan changes has uncommitted changes, a patch
+    that the plan's patches require is not committed, or another git operation is in progress.
     """
     applied = Transaction(tree, patches.digest, committed=True).check(plan)
     require_committable(tree)
-    head = asked(tree.root, "rev-parse", "HEAD")
+    head = git_output(tree.root, "rev-parse", "HEAD")
     require_committed(tree, plan)
+    _require_requirements(tree, plan)
     return PreparedCommit(plan, applied, head)
 
 
@@ -84,23 +86,23 @@ def commit(tree: CheckoutTree, prepared: PreparedCommit, patches: PatchSet, runt
     """
     if not prepared.plan.changed_patches:
         return CommitResult(prepared.applied, ())
-    with linked(tree, "patchkit apply --commit", prepared.head) as there:
-        return CommitResult(prepared.applied, commits(there, prepared.plan, patches, runtime))
+    with linked_worktree(tree, "patchkit apply --commit", prepared.head) as worktree:
+        return CommitResult(prepared.applied, commits(worktree, prepared.plan, patches, runtime))
 
 
-def commits(there: LinkedWorktree, plan: Plan, patches: PatchSet, runtime: str) -> tuple[Commit, ...]:
+def commits(worktree: LinkedWorktree, plan: Plan, patches: PatchSet, runtime: str) -> tuple[Commit, ...]:
     """Commit the plan's patches in a linked worktree, each alone, or together if a hook rejects one alone."""
-    made: list[Commit] = []
-    left = list(plan.changed_patches)
-    while left:
+    done: list[Commit] = []
+    remaining = list(plan.changed_patches)
+    while remaining:
         group: list[PatchStatus] = []
         files: set[str] = set()
         first: RefusedCommitError | None = None
-        for wider in _groups(left):
+        for wider in _groups(remaining):
             for status in wider[len(group) :]:
                 files |= _write(
-                    there,
-                    Planner(there.tree, patches, runtime),
+                    worktree,
+                    Planner(worktree.tree, patches, runtime),
                     status.patch.id,
                     patches.digest,
                     again=bool(group),
@@ -109,46 +111,46 @@ def commits(there: LinkedWorktree, plan: Plan, patches: PatchSet, runtime: str) 
             if not files:
                 break
             try:
-                identifier = there.commit(
+                identifier = worktree.commit(
                     sorted(files), message([s.patch for s in group], patches.settings.subject_prefix)
                 )
             except RefusedCommitError as error:
                 first = first or error
                 continue
-            made += [Commit(status.patch.id, identifier) for status in group]
+            done += [Commit(status.patch.id, identifier) for status in group]
             break
         else:
-            raise RefusedCommitError(f"{left[0].patch.id}: {first}")
-        left = [status for status in left if status not in group]
-    return tuple(made)
+            raise RefusedCommitError(f"{remaining[0].patch.id}: {first}")
+        remaining = [status for status in remaining if status not in group]
+    return tuple(done)
 
 
-def _groups(left: Sequence[PatchStatus]) -> Iterator[list[PatchStatus]]:
+def _groups(remaining: Sequence[PatchStatus]) -> Iterator[list[PatchStatus]]:
     """Yield the first patch, then also the patches that harden it, then all; each list starts with the previous one."""
-    first = left[0].patch.id
-    wanted = {first, *(status.patch.id for status in left if first in status.patch.hardens)}
-    for status in reversed(left):
+    first = remaining[0].patch.id
+    wanted = {first, *(status.patch.id for status in remaining if first in status.patch.hardens)}
+    for status in reversed(remaining):
         wanted |= set(status.patch.requires) if status.patch.id in wanted else set()
-    together = [status for status in left if status.patch.id in wanted]
-    rest = [status for status in left if status not in together]
-    yield list(left[:1])
-    if len(together) > 1:
-        yield together
-    if rest and len(left) > 1:
-        yield together + rest
+    related = [status for status in remaining if status.patch.id in wanted]
+    rest = [status for status in remaining if status not in related]
+    yield list(remaining[:1])
+    if len(related) > 1:
+        yield related
+    if rest and len(remaining) > 1:
+        yield related + rest
 
 
-def _write(there: LinkedWorktree, planner: Planner, name: str, digest: str, *, again: bool) -> set[str]:
+def _write(worktree: LinkedWorktree, planner: Planner, name: str, digest: str, *, again: bool) -> set[str]:
     """Write one patch to the linked worktree and return the changed files. Raise ConflictError if it conflicts."""
     # The plan depends on the patches committed before.
-    planned = planner.combined_plan(planner.plan((name,), only=True), origin(there.tree, planner))
+    planned = planner.combined_plan(planner.plan((name,), only=True), origin(worktree.tree, planner))
     status = next(status for status in planned.patches if status.patch.id == name)
     if status.state is State.CONFLICT:
         raise ConflictError(
             f"{name} conflicts with the committed code ({status.reason}), so nothing was changed",
             advice="patchkit diff shows where",
         )
-    Transaction(there.tree, digest, allow_dirty=True, committed=not again).commit(planned)
+    Transaction(worktree.tree, digest, allow_dirty=True, committed=not again).commit(planned)
     return {change.file for change in planned.changes if change.before != change.after}
 
 
@@ -157,21 +159,21 @@ def require_committable(tree: CheckoutTree) -> None:
     where = tree.package
     if git(where, "rev-parse", "--verify", "--quiet", "HEAD").returncode != 0:
         raise TreeError(f"{where} is in no git repository with a commit", advice="leave out --commit")
-    own = where / os.fsdecode(git(where, "rev-parse", "--git-dir").stdout.rstrip(b"\n"))
-    for name, doing in _IN_PROGRESS.items():
-        if (own / name).exists():
+    git_folder = where / os.fsdecode(git(where, "rev-parse", "--git-dir").stdout.rstrip(b"\n"))
+    for name, operation in _IN_PROGRESS.items():
+        if (git_folder / name).exists():
             raise TreeError(
-                f"a {doing} is in progress in {tree.root}", advice="finish or abort it, then try again"
+                f"a {operation} is in progress in {tree.root}", advice="finish or abort it, then try again"
             )
-    if (own / "index.lock").exists():
+    if (git_folder / "index.lock").exists():
         raise TreeError(
             f"another git process is running in {tree.root}",
             advice="wait for it (or remove index.lock), then try again",
         )
     if git(tree.root, "ls-files", "--unmerged").stdout:
         raise TreeError(f"the index of {tree.root} has unmerged files", advice="resolve them, then try again")
-    for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
-        if git(where, "var", who, personal=True).returncode != 0:
+    for identity in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
+        if git(where, "var", identity, personal=True).returncode != 0:
             raise TreeError(
                 "git has no name and address for the commit",
                 advice="run git config for user.name and user.email, then try again",
@@ -194,9 +196,31 @@ def require_committed(tree: CheckoutTree, plan: Plan) -> None:
     if new:
         checkout = Checkout(tree.package)
         dirty += sorted({*checkout.committed(new), *checkout.staged(new)})
-    if dirty:
-        raise TreeError(
-            "uncommitted changes, patchkit's own included",
-            where=", ".join(dirty),
-            advice="commit or stash them first",
-        )
+    if not dirty:
+        return
+    patches = uncommitted_patches(tree)
+    if patches and adopt.unedited(tree).keys() >= set(dirty):
+        raise _uncommitted_error(patches)
+    raise TreeError("uncommitted changes", where=", ".join(dirty), advice="commit or stash them")
+
+
+def _require_requirements(tree: CheckoutTree, plan: Plan) -> None:
+    """Raise TreeError if a patch to commit requires one that is applied but not committed."""
+    statuses = {status.patch.id: status for status in plan.patches}
+    required = [name for status in plan.changed_patches for name in status.patch.requires]
+    for name in required:
+        if name in statuses:
+            required += [other for other in statuses[name].patch.requires if other not in required]
+    if required:
+        patches = uncommitted_patches(tree)
+        if not patches.keys().isdisjoint(required):
+            raise _uncommitted_error(patches)
+
+
+def _uncommitted_error(patches: Mapping[str, Iterable[str]]) -> TreeError:
+    names = " ".join(patches)
+    return TreeError(
+        "applied patches are not committed",
+        where=", ".join(sorted({file for files in patches.values() for file in files})),
+        advice=f"commit them with git, or run patchkit revert {names}, then patchkit apply --commit {names}",
+    )

@@ -36,7 +36,7 @@ def export(tree: GitTree, stages: Sequence[Stage], folder: Path, prefix: str = "
         return ()
     try:
         with scratch() as place:
-            return _placed(_written(tree, stages, place, prefix), folder)
+            return _copied(_written(tree, stages, place, prefix), folder)
     except OSError as error:
         raise TreeError(
             str(error.strerror),
@@ -47,7 +47,7 @@ def export(tree: GitTree, stages: Sequence[Stage], folder: Path, prefix: str = "
 
 def _written(tree: GitTree, stages: Sequence[Stage], place: Path, prefix: str) -> list[Path]:
     repository = _Scratch(tree, place)
-    repository.run("read-tree", _answer(tree.repository.path, "rev-parse", f"{tree.ref}^{{tree}}"))
+    repository.run("read-tree", _git_output(tree.repository.path, "rev-parse", f"{tree.ref}^{{tree}}"))
     base = parent = repository.run("commit-tree", repository.run("write-tree"), "-m", "The tree")
     for stage in stages:
         for change in stage.changes:
@@ -65,11 +65,11 @@ def _written(tree: GitTree, stages: Sequence[Stage], place: Path, prefix: str) -
     prefixes = ("--src-prefix=a/", "--dst-prefix=b/", "--full-index", "--binary", "--no-renames")
     signature = f"--signature=patchkit {__version__}"
     target = str(place / "series")
-    said = repository.run("format-patch", *prefixes, signature, "-o", target, f"{base}..{parent}")
-    return [Path(line) for line in said.splitlines()]
+    listed = repository.run("format-patch", *prefixes, signature, "-o", target, f"{base}..{parent}")
+    return [Path(line) for line in listed.splitlines()]
 
 
-def _placed(files: Sequence[Path], folder: Path) -> tuple[Path, ...]:
+def _copied(files: Sequence[Path], folder: Path) -> tuple[Path, ...]:
     """Copy the files to a folder under temporary names, then rename all of them."""
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     placed: list[Path] = []
@@ -103,16 +103,16 @@ class _Scratch:
             "GIT_CONFIG_PARAMETERS": "",
         }
         self._settings |= _identity(source, "AUTHOR") | _identity(source, "COMMITTER")
-        kind = _answer(source, "rev-parse", "--show-object-format")
-        made = ("--quiet", "--bare", "--template=", f"--object-format={kind}", str(self._path))
-        _answer(place, "init", *made, settings=self._settings)
-        objects = _answer(source, "rev-parse", "--path-format=absolute", "--git-path", "objects")
+        kind = _git_output(source, "rev-parse", "--show-object-format")
+        options = ("--quiet", "--bare", "--template=", f"--object-format={kind}", str(self._path))
+        _git_output(place, "init", *options, settings=self._settings)
+        objects = _git_output(source, "rev-parse", "--path-format=absolute", "--git-path", "objects")
         alternates = self._path / "objects" / "info" / "alternates"
         alternates.parent.mkdir(exist_ok=True)
         alternates.write_bytes(os.fsencode(f"{_quoted(objects)}\n"))
 
     def run(self, *arguments: str) -> str:
-        return _answer(self._path, *arguments, settings=self._settings)
+        return _git_output(self._path, *arguments, settings=self._settings)
 
 
 def _quoted(path: str) -> str:
@@ -123,17 +123,17 @@ def _quoted(path: str) -> str:
 
 def _identity(repository: Path, who: str) -> dict[str, str]:
     """Return git's variables for the author or committer of a repository."""
-    name, _, rest = _answer(repository, "var", f"GIT_{who}_IDENT").rpartition(" <")
+    name, _, rest = _git_output(repository, "var", f"GIT_{who}_IDENT").rpartition(" <")
     address, _, date = rest.partition("> ")
     return {f"GIT_{who}_NAME": name, f"GIT_{who}_EMAIL": address, f"GIT_{who}_DATE": date}
 
 
-def _answer(folder: Path, *arguments: str, settings: Mapping[str, str] | None = None) -> str:
+def _git_output(folder: Path, *arguments: str, settings: Mapping[str, str] | None = None) -> str:
     done = git(folder, *arguments, settings=settings, named=True)
     if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
         raise TreeError(
-            f"git {arguments[0]} failed in {folder} ({said[0] if said else 'without a message'})",
+            f"git {arguments[0]} failed in {folder} ({lines[0] if lines else 'without a message'})",
             advice="nothing was written; fix the cause and try again",
         )
     return os.fsdecode(done.stdout).removesuffix("\n")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from patchkit.errors import TreeError
 from patchkit.series.commit import require_committable, require_committed
-from patchkit.series.worktree import linked
+from patchkit.series.worktree import linked_worktree
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.ledger import PORTED
 from patchkit.transaction.ports import trailer
@@ -40,53 +40,54 @@ class Origin(Protocol):
         ...
 
 
-def committed(tree: CheckoutTree, whole: Plan, steps: Sequence[tuple[Origin, Plan]]) -> tuple[str, ...]:
+def commit_ports(tree: CheckoutTree, whole: Plan, steps: Sequence[tuple[Origin, Plan]]) -> tuple[str, ...]:
     """Commit each change on the current branch, all or none; return their commits, empty for a change without effect.
 
-    ``whole`` is the plan of all changes together. TreeError if git does not track the package, if a file to change has
-    uncommitted changes, or if an operation is unfinished; RefusedCommitError if git or a hook refuses.
+    ``whole`` is the plan of all changes together. Raise TreeError if git does not track the package, a file to change
+    has uncommitted changes, or another git operation is in progress, and RefusedCommitError if git or a hook rejects a
+    commit.
     """
     require_committable(tree)
     require_committed(tree, whole)
-    made: list[str] = []
-    with linked(tree, "patchkit port --commit") as there:
+    commits: list[str] = []
+    with linked_worktree(tree, "patchkit port --commit") as worktree:
         for origin, plan in steps:
             if not plan.changes:
-                made.append("")
+                commits.append("")
                 continue
-            Transaction(there.tree, PORTED, allow_dirty=True, committed=True).commit(plan)
+            Transaction(worktree.tree, PORTED, allow_dirty=True, committed=True).commit(plan)
             files = sorted({change.file for change in plan.changes})
-            there.add(files)
+            worktree.add(files)
             changed = {change.file: (change.before, change.after) for change in plan.changes}
             author, date, message = _authorship(origin, trailer(origin.facts.id, changed))
-            who = [f"--author={author}", f"--date={date}"] if author else []
-            words = ("commit", "--quiet", "--cleanup=whitespace", *who, "--message", message)
-            made.append(there.accepted(*words))
-    return tuple(made)
+            authorship = [f"--author={author}", f"--date={date}"] if author else []
+            arguments = ("commit", "--quiet", "--cleanup=whitespace", *authorship, "--message", message)
+            commits.append(worktree.run_commit(*arguments))
+    return tuple(commits)
 
 
-def _authorship(origin: Origin, named: str) -> tuple[str, str, str]:
+def _authorship(origin: Origin, trailer_line: str) -> tuple[str, str, str]:
     """Return author, date and message of a change.
 
-    The message ends with the trailer ``named`` and where the change came from, as ``git cherry-pick -x`` says it.
+    The message ends with ``trailer_line`` and with the original commit, as ``git cherry-pick -x`` names it.
     """
     facts = origin.facts
     if not origin.commit:
-        said = f"{facts.title or facts.id}\n"
+        message = f"{facts.title or facts.id}\n"
         if facts.why and facts.why != facts.title:
-            said += f"\n{facts.why}\n"
-        return "", "", f"{said}\n{_trailers(named, facts.upstream_commit)}"
-    form = "--format=%an <%ae>%x00%ad%x00%B"
-    shown = git(origin.repository, "log", "-1", "--date=raw", form, origin.commit, "--")
-    words = shown.stdout.decode(errors="replace").split("\0")
-    if shown.returncode != 0 or len(words) != 3:
+            message += f"\n{facts.why}\n"
+        return "", "", f"{message}\n{_trailers(trailer_line, facts.upstream_commit)}"
+    format_option = "--format=%an <%ae>%x00%ad%x00%B"
+    log = git(origin.repository, "log", "-1", "--date=raw", format_option, origin.commit, "--")
+    fields = log.stdout.decode(errors="replace").split("\0")
+    if log.returncode != 0 or len(fields) != 3:
         raise TreeError(
             f"git cannot read the author of {origin.commit} in {origin.repository}",
             advice="run git fsck there",
         )
-    author, date, message = words
-    return author, date, f"{message.rstrip()}\n\n{_trailers(named, origin.commit)}"
+    author, date, message = fields
+    return author, date, f"{message.rstrip()}\n\n{_trailers(trailer_line, origin.commit)}"
 
 
-def _trailers(named: str, commit: str) -> str:
-    return f"{named}\n" + (f"(cherry picked from commit {commit})\n" if commit else "")
+def _trailers(trailer_line: str, commit: str) -> str:
+    return f"{trailer_line}\n" + (f"(cherry picked from commit {commit})\n" if commit else "")

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
-from patchkit.series.asking import OWN_FILES, asked, error_line, quietly
-from patchkit.series.stopped import undo
+from patchkit.series.interrupted import undo_move
+from patchkit.series.plumbing import OWN_FILES, error_line, git_output, run_git
 from patchkit.transaction import adopt
 from patchkit.transaction.store import Store
 from patchkit.transaction.write import locked
@@ -29,9 +29,9 @@ from patchkit.tree.tree import CheckoutTree
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-_PREFIX, _LOCK, _FRESH = "patchkit-commit-", "lock", "fresh"
+_PREFIX, _LOCK, _NEW_LOCK = "patchkit-commit-", "lock", "fresh"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_ROUNDS = 5
+_MAX_AMENDS = 5
 _BLOCK = 4096
 # Maintenance in the background would outlive the worktree.
 _NO_MAINTENANCE = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")
@@ -77,41 +77,41 @@ class LinkedWorktree:
     @property
     def head(self) -> str:
         """The worktree's current commit."""
-        return asked(self.top, "rev-parse", "HEAD")
+        return git_output(self.top, "rev-parse", "HEAD")
 
     def switch(self, commit: str) -> None:
         """Check out another commit."""
-        asked(self.top, *OWN_FILES, "checkout", "--quiet", "--detach", commit)
+        git_output(self.top, *OWN_FILES, "checkout", "--quiet", "--detach", commit)
 
-    def become(self, tree: str) -> None:
+    def read_tree(self, tree: str) -> None:
         """Set the index and the files to those of a commit or tree; HEAD does not change."""
-        asked(self.top, *OWN_FILES, "read-tree", "--reset", "-u", tree)
+        git_output(self.top, *OWN_FILES, "read-tree", "--reset", "-u", tree)
 
     def add(self, files: Sequence[str]) -> None:
         """Add files of the package to the index."""
-        quietly(self.tree.package, "update-index", "--no-assume-unchanged", *files)
-        asked(self.tree.package, "add", "--all", "--force", *files)
+        run_git(self.tree.package, "update-index", "--no-assume-unchanged", *files)
+        git_output(self.tree.package, "add", "--all", "--force", *files)
 
     def commit(self, files: Sequence[str], message: str) -> str:
         """Commit files of the package, as hooks change them, and return the commit's id."""
         self.add(files)
-        return self.accepted("commit", "--quiet", "--cleanup=whitespace", "--message", message)
+        return self.run_commit("commit", "--quiet", "--cleanup=whitespace", "--message", message)
 
-    def accepted(self, *arguments: str) -> str:
+    def run_commit(self, *arguments: str) -> str:
         """Run a commit command until hooks change no more files. Raise RefusedCommitError if they reject it.
 
         A formatter that runs as a hook rewrites files and either fails or succeeds: in both cases its result is
         committed.
         """
-        left, start = adopt.unedited(self.tree), self.head
+        unedited, start = adopt.unedited(self.tree), self.head
         try:
-            for _ in range(_ROUNDS):
-                before = asked(self.top, "write-tree")
+            for _ in range(_MAX_AMENDS):
+                before = git_output(self.top, "write-tree")
                 done = git(self.top, *self.settings, *arguments, personal=True)
-                asked(self.top, "add", "--update", ".")
-                now = asked(self.top, "write-tree")
+                git_output(self.top, "add", "--update", ".")
+                now = git_output(self.top, "write-tree")
                 if done.returncode == 0:
-                    head, committed = asked(self.top, "rev-parse", "HEAD", "HEAD^{tree}").split()
+                    head, committed = git_output(self.top, "rev-parse", "HEAD", "HEAD^{tree}").split()
                     if head == start:
                         raise RefusedCommitError("git's hooks removed the commit")
                     if now == committed:
@@ -121,49 +121,51 @@ class LinkedWorktree:
                     raise RefusedCommitError(f"git refused the commit ({error_line(done)})")
         finally:
             if self.tree.package.is_dir():  # Otherwise a hook removed it, and an error is being raised.
-                adopt.note_rewritten(self.tree, left)
+                adopt.record_rewritten(self.tree, unedited)
         raise RefusedCommitError("git's hooks change files again at each commit")
 
 
 @contextmanager
-def linked(tree: CheckoutTree, why: str, head: str = "") -> Iterator[LinkedWorktree]:
+def linked_worktree(tree: CheckoutTree, reason: str, head: str = "") -> Iterator[LinkedWorktree]:
     """Yield a linked worktree at the commit of ``tree``, and move ``tree`` to its commits at the end.
 
     If the body raises, if ``tree`` is not at the commit ``head`` (empty: any), or if it cannot be moved (TreeError),
-    nothing changes. ``why`` is the text for the reflog.
+    nothing changes. ``reason`` is the text for the reflog.
     """
     sweep(tree)
-    with locked(tree) as store, _temporary(tree, head) as there:
-        adopt.copy(tree, there.tree)
+    with locked(tree) as store, _temporary(tree, head) as worktree:
+        adopt.copy(tree, worktree.tree)
         try:
-            yield there
+            yield worktree
         except RefusedCommitError as error:
             raise RefusedCommitError(
                 f"{error}, so nothing was changed",
                 advice="fix the cause and try again; hooks run in a separate worktree without untracked files",
             ) from None
-        with _uninterrupted():
+        with _delayed_signals():
             # A patch whose edits are all made by another one has no commit.
-            last = there.head
-            adopt.adopt(tree, store, there.tree, (there.base, last), lambda: _move(tree, there, last, why))
+            last = worktree.head
+            adopt.adopt(
+                tree, store, worktree.tree, (worktree.base, last), lambda: _move(tree, worktree, last, reason)
+            )
 
 
 def sweep(tree: CheckoutTree) -> None:
     """Remove the worktrees and temporary folders that a killed patchkit left in the repository of ``tree``."""
     listed = os.fsdecode(git(tree.root, "worktree", "list", "--porcelain").stdout).splitlines()
-    named = (Path(line.partition(" ")[2]) for line in listed if line.startswith("worktree "))
-    ours = {place.parent: place for place in named if place.parent.name.startswith(_PREFIX)}
+    paths = (Path(line.partition(" ")[2]) for line in listed if line.startswith("worktree "))
+    own = {place.parent: place for place in paths if place.parent.name.startswith(_PREFIX)}
     # The folder of a patchkit that was killed early contains no worktree yet.
     with suppress(OSError):  # With all disks full, Python finds no temporary folder.
         for folder in Path(tempfile.gettempdir()).resolve().glob(f"{_PREFIX}*"):
             if not _has_repository(folder):
-                ours.setdefault(folder, folder / tree.root.name)
-    for folder, place in ours.items():
+                own.setdefault(folder, folder / tree.root.name)
+    for folder, place in own.items():
         with suppress(OSError):
             if not folder.exists():
                 _remove(tree, place)
             elif (folder / _LOCK).exists() and folder.lstat().st_uid == os.geteuid():
-                with _held(folder / _LOCK):
+                with _locked(folder / _LOCK):
                     _remove(tree, place)
 
 
@@ -178,8 +180,8 @@ def _has_repository(folder: Path) -> bool:
 
 @contextmanager
 def _temporary(tree: CheckoutTree, expected: str) -> Iterator[LinkedWorktree]:
-    top = Path(asked(tree.package, "rev-parse", "--show-toplevel"))
-    head, branch = asked(tree.package, "rev-parse", "--verify", "HEAD^{commit}"), _branch(tree)
+    top = Path(git_output(tree.package, "rev-parse", "--show-toplevel"))
+    head, branch = git_output(tree.package, "rev-parse", "--verify", "HEAD^{commit}"), _branch(tree)
     if expected not in ("", head):
         raise _has_moved(top)
     with ExitStack() as stack:
@@ -187,9 +189,9 @@ def _temporary(tree: CheckoutTree, expected: str) -> Iterator[LinkedWorktree]:
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
             place = folder / top.name
             stack.callback(_remove_for_good, tree, place)
-            stack.enter_context(_held(folder / _FRESH))
+            stack.enter_context(_locked(folder / _NEW_LOCK))
             # A sweep takes a lock that it finds, so this one is found only once it is held.
-            (folder / _FRESH).rename(folder / _LOCK)
+            (folder / _NEW_LOCK).rename(folder / _LOCK)
         except OSError as error:
             raise TreeError(
                 str(error.strerror),
@@ -198,16 +200,16 @@ def _temporary(tree: CheckoutTree, expected: str) -> Iterator[LinkedWorktree]:
             ) from error
         # Files in LFS are not sources, and would be downloaded.
         environment = {"GIT_LFS_SKIP_SMUDGE": "1"}
-        made = quietly(top, "worktree", "add", "--quiet", "--detach", str(place), head, settings=environment)
-        if made.returncode != 0:
+        added = run_git(top, "worktree", "add", "--quiet", "--detach", str(place), head, settings=environment)
+        if added.returncode != 0:
             raise TreeError(
-                f"git worktree add failed in {place} ({error_line(made)})",
+                f"git worktree add failed in {place} ({error_line(added)})",
                 advice="nothing was changed; fix the cause, or set TMPDIR to a folder with space for a checkout",
             )
         # A file can differ from its commit right after checkout, by its line ends: no hook has rewritten it.
-        differing = asked(place, "diff", "--name-only").splitlines()
+        differing = git_output(place, "diff", "--name-only").splitlines()
         if differing:
-            asked(place, "update-index", "--assume-unchanged", *differing)
+            git_output(place, "update-index", "--assume-unchanged", *differing)
         package = place / tree.package.relative_to(top)
         root = place / tree.root.relative_to(top) if tree.root.is_relative_to(top) else package.parent
         settings = (*_NO_MAINTENANCE, *_FLUSHED, *_hooks(top, place))
@@ -215,7 +217,7 @@ def _temporary(tree: CheckoutTree, expected: str) -> Iterator[LinkedWorktree]:
 
 
 @contextmanager
-def _held(lock: Path) -> Iterator[None]:
+def _locked(lock: Path) -> Iterator[None]:
     """Hold the lock of a temporary folder while its process runs. Raise BlockingIOError if another process does."""
     handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -226,7 +228,7 @@ def _held(lock: Path) -> Iterator[None]:
 
 
 def _remove_for_good(tree: CheckoutTree, place: Path) -> None:
-    with _uninterrupted():
+    with _delayed_signals():
         _remove(tree, place)
 
 
@@ -260,21 +262,21 @@ def _branch(tree: CheckoutTree) -> str:
     return os.fsdecode(git(tree.root, "symbolic-ref", "--quiet", "HEAD").stdout).strip()
 
 
-def _move(tree: CheckoutTree, there: LinkedWorktree, last: str, why: str) -> None:
+def _move(tree: CheckoutTree, worktree: LinkedWorktree, last: str, reason: str) -> None:
     """Move the branch, index and files of ``tree`` to a commit, or raise TreeError with nothing changed.
 
     Raise UnfinishedError if git is killed or its disk fails in between.
     """
-    top = Path(asked(tree.package, "rev-parse", "--show-toplevel"))
-    base = there.base
-    if asked(top, "rev-parse", "HEAD") != base or _branch(tree) != there.branch:
+    top = Path(git_output(tree.package, "rev-parse", "--show-toplevel"))
+    base = worktree.base
+    if git_output(top, "rev-parse", "HEAD") != base or _branch(tree) != worktree.branch:
         raise _has_moved(top)
     # The dry run refreshes a copy of the index. git compares the times of files with that of the index, so the copy
     # must keep it.
-    index = asked(top, "rev-parse", "--path-format=absolute", "--git-path", "index")
-    settings = {"GIT_INDEX_FILE": str(shutil.copy2(index, there.top.parent / "index"))}
-    quietly(top, "update-index", "-q", "--refresh", settings=settings)
-    tried = quietly(top, *OWN_FILES, "read-tree", "-n", "-m", "-u", base, last, settings=settings)
+    index = git_output(top, "rev-parse", "--path-format=absolute", "--git-path", "index")
+    settings = {"GIT_INDEX_FILE": str(shutil.copy2(index, worktree.top.parent / "index"))}
+    run_git(top, "update-index", "-q", "--refresh", settings=settings)
+    tried = run_git(top, *OWN_FILES, "read-tree", "-n", "-m", "-u", base, last, settings=settings)
     if tried.returncode != 0:
         raise TreeError(
             f"the commits cannot be checked out in {top} ({error_line(tried)})",
@@ -285,15 +287,15 @@ def _move(tree: CheckoutTree, there: LinkedWorktree, last: str, why: str) -> Non
     _require_free(top, [name for name, change in changes.items() if change.kind == "A"])
     _require_space(tree, top, changes, last)
     alias = ("-c", f"alias.patchkit-move={_MOVE}")
-    done = quietly(top, *OWN_FILES, *_FLUSHED, *alias, "patchkit-move", base, last, why, apart=True)
+    done = run_git(top, *OWN_FILES, *_FLUSHED, *alias, "patchkit-move", base, last, reason, apart=True)
     if done.returncode == 4:
-        undo(tree, top, (base, last))
+        undo_move(tree, top, (base, last))
     elif done.returncode not in (0, 2):
         raise UnfinishedError(
             f"git was interrupted while it moved {top} ({error_line(done)})",
             advice=f"run patchkit apply --continue {tree.argument}, which restores its files",
         )
-    if done.returncode != 0 and asked(top, "rev-parse", "HEAD") != base:
+    if done.returncode != 0 and git_output(top, "rev-parse", "HEAD") != base:
         raise _has_moved(top)
     if done.returncode != 0:
         raise TreeError(
@@ -313,7 +315,7 @@ class _Change:
 
 def _changes(top: Path, base: str, last: str) -> dict[str, _Change]:
     """Return the files that differ between two commits."""
-    listed = asked(top, "diff-tree", "-r", "-z", "--no-renames", base, last).split("\0")
+    listed = git_output(top, "diff-tree", "-r", "-z", "--no-renames", base, last).split("\0")
     pairs = ((name, meta.split()) for meta, name in zip(listed[::2], listed[1::2], strict=False))
     return {name: _Change(kind, mode.removeprefix(":"), old) for name, (mode, _, old, _, kind) in pairs}
 
@@ -332,7 +334,7 @@ def _require_unedited(top: Path, changes: Mapping[str, _Change]) -> None:
         if checkout.is_content(change.id, content):
             continue
         # With a filter, the file's content differs from the object's.
-        filtered = quietly(top, "hash-object", f"--path={name}", str(path)).stdout.decode().strip()
+        filtered = run_git(top, "hash-object", f"--path={name}", str(path)).stdout.decode().strip()
         if filtered != change.id:
             raise TreeError(
                 f"{path} has uncommitted changes, which the new commits would overwrite",
@@ -344,10 +346,10 @@ def _require_free(top: Path, new: Iterable[str]) -> None:
     """Raise TreeError if a file, even an ignored one, exists where a new file would be created."""
     for name in new:
         path = top / name
-        above = next(folder for folder in path.parents if os.path.lexists(folder))
-        if os.path.lexists(path) or not above.is_dir():
+        existing = next(folder for folder in path.parents if os.path.lexists(folder))
+        if os.path.lexists(path) or not existing.is_dir():
             raise TreeError(
-                f"{path if os.path.lexists(path) else above} is in the way of a committed file",
+                f"{path if os.path.lexists(path) else existing} is in the way of a committed file",
                 advice="nothing was changed; move it elsewhere and try again",
             )
 
@@ -355,7 +357,7 @@ def _require_free(top: Path, new: Iterable[str]) -> None:
 def _require_space(tree: CheckoutTree, top: Path, differing: Collection[str], last: str) -> None:
     """Raise OSError if the disk has no space for the files that differ between two commits."""
     listed = (
-        line.split("\t", 1) for line in asked(top, "ls-tree", "-r", "-l", "-z", last).split("\0") if line
+        line.split("\t", 1) for line in git_output(top, "ls-tree", "-r", "-l", "-z", last).split("\0") if line
     )
     sizes = [int(size) for meta, name in listed if name in differing and (size := meta.split()[3]) != "-"]
     with tempfile.TemporaryFile(dir=Store(tree.package).path) as reserve:
@@ -364,18 +366,18 @@ def _require_space(tree: CheckoutTree, top: Path, differing: Collection[str], la
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
+def _delayed_signals() -> Iterator[None]:
     """Delay signals that would end the process until the body is done."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[int] = []
-    before = {number: signal.signal(number, lambda got, _: came.append(got)) for number in _SIGNALS}
+    received: list[int] = []
+    handlers = {each: signal.signal(each, lambda number, _: received.append(number)) for each in _SIGNALS}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for each, handler in handlers.items():
             if handler is not None:  # None: not installed from Python, and cannot be restored.
-                signal.signal(number, handler)
-        for came_in in came:
-            signal.raise_signal(came_in)
+                signal.signal(each, handler)
+        for number in received:
+            signal.raise_signal(number)

@@ -11,7 +11,7 @@ from patchkit.transaction.current import current_record
 from patchkit.transaction.ledger import AppliedFile, Journal, Ledger, Record
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_or_none
-from patchkit.transaction.write import check_targets, locked, refusing, write_all
+from patchkit.transaction.write import check_targets, locked, wrapped_os_errors, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -21,27 +21,29 @@ if TYPE_CHECKING:
 
 def copy(source: CheckoutTree, target: CheckoutTree) -> None:
     """Give ``target`` the ledger of ``source``, with the contents that can be read."""
-    known = Store(source.package)
-    _replace(target, known.read(), known)
+    store = Store(source.package)
+    _replace(target, store.read(), store)
 
 
 def unedited(tree: CheckoutTree) -> dict[str, bytes | None]:
     """Return the contents of the files that were not edited since the ledger's record of them."""
     store = Store(tree.package)
     record = current_record(store.read(), tree.read, store.get) or Record()
-    stands = {file: tree.read(file) for file in record.files}
+    current = {file: tree.read(file) for file in record.files}
     return {
-        file: stands[file] for file, k in record.files.items() if digest_or_none(stands[file]) == k.applied
+        file: current[file]
+        for file, known in record.files.items()
+        if digest_or_none(current[file]) == known.applied
     }
 
 
-def note_rewritten(tree: CheckoutTree, before: Mapping[str, bytes | None]) -> None:
+def record_rewritten(tree: CheckoutTree, before: Mapping[str, bytes | None]) -> None:
     """Record that files, unedited with the contents ``before``, were then rewritten with patchkit's patches."""
-    now = {file: tree.read(file) for file in before}
+    current = {file: tree.read(file) for file in before}
     changed = {
-        file: AppliedFile(digest_or_none(stood), digest_or_none(now[file]), ())
-        for file, stood in before.items()
-        if stood != now[file]
+        file: AppliedFile(digest_or_none(old), digest_or_none(current[file]), ())
+        for file, old in before.items()
+        if old != current[file]
     }
     if not changed:
         return
@@ -52,7 +54,7 @@ def note_rewritten(tree: CheckoutTree, before: Mapping[str, bytes | None]) -> No
         )
         record = record or Record()
         after = ledger.with_record(record, record.with_applied(changed, (), record.layers[-1].digest))
-        _write(tree, store, after, (text for file in changed if (text := now[file]) is not None))
+        _write(tree, store, after, (text for file in changed if (text := current[file]) is not None))
 
 
 def adopt(
@@ -65,44 +67,44 @@ def adopt(
     holds.
     """
     before, source = store.read(), Store(other.package)
-    after, is_there = before, commits[0] == commits[1]
+    after, is_moved = before, commits[0] == commits[1]
     for record in source.read().records:
         if record not in before.records:
             after = after.with_record(Record(), record)
-    with refusing(tree, "nothing was changed; fix the cause and try again"):
-        if after == before and is_there:
+    with wrapped_os_errors(tree, "nothing was changed; fix the cause and try again"):
+        if after == before and is_moved:
             return
         try:
-            store.begin(Journal({}, after, move=UNSET if is_there else commits))
+            store.begin(Journal({}, after, move=UNSET if is_moved else commits))
             for text in _contents(source, after.contents - before.contents):
                 store.put(text)
             store.stage(after)
-            if not is_there:
+            if not is_moved:
                 move()
         except UnfinishedError:
             raise
         except BaseException:
-            half = f"the ledger is partly written; run patchkit apply --continue {tree.argument}"
-            with refusing(tree, half, UnfinishedError):
+            advice = f"the ledger is partly written; run patchkit apply --continue {tree.argument}"
+            with wrapped_os_errors(tree, advice, UnfinishedError):
                 store.unstage()
                 store.end()
             raise
     advice = (
         f"everything is committed; run patchkit apply --continue {tree.argument}, which writes the ledger"
     )
-    with refusing(tree, advice, UnfinishedError):
+    with wrapped_os_errors(tree, advice, UnfinishedError):
         store.publish()
         store.end()
 
 
-def _replace(tree: CheckoutTree, ledger: Ledger, known: Store) -> None:
+def _replace(tree: CheckoutTree, ledger: Ledger, source: Store) -> None:
     if Store(tree.package).read() != ledger:
         with locked(tree) as store:
-            _write(tree, store, ledger, _contents(known, ledger.contents))
+            _write(tree, store, ledger, _contents(source, ledger.contents))
 
 
 def _contents(store: Store, digests: Iterable[str]) -> list[bytes]:
-    return [store.get(digest) for digest in sorted(digests) if store.holds(digest)]
+    return [store.get(digest) for digest in sorted(digests) if store.has(digest)]
 
 
 def _write(tree: CheckoutTree, store: Store, after: Ledger, contents: Iterable[bytes]) -> None:

@@ -13,7 +13,13 @@ from patchkit.transaction.ledger import AppliedEdit, AppliedFile, AppliedPatch, 
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_or_none
 from patchkit.transaction.uncommitted import uncommitted
-from patchkit.transaction.write import changed_meanwhile, check_targets, locked, require_settled, write_all
+from patchkit.transaction.write import (
+    check_targets,
+    concurrent_change_error,
+    locked,
+    require_no_pending_write,
+    write_all,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,10 +48,10 @@ class Transaction:
 
     def check(self, plan: Plan) -> ApplyResult:
         """Return what `commit` would return, with nothing written. Raise TreeError if `commit` would."""
-        require_settled(self.tree)
+        require_no_pending_write(self.tree)
         store = Store(self.tree.package)
         self._prepare(plan, current_record(store.read(), self.tree.read, store.get) or Record())
-        return _outcome(plan)
+        return _result(plan)
 
     def commit(self, plan: Plan, steps: Sequence[Plan] = (), read: ReadTree | None = None) -> ApplyResult:
         """Write the plan's changes and return the result, or raise TreeError with nothing written.
@@ -53,48 +59,50 @@ class Transaction:
         ``steps`` are the plans that ``plan`` combines, in order, if each gets a record of its own. ``read`` is the tree
         that the plan was computed from, which must be unchanged.
         """
-        require_settled(self.tree)
+        require_no_pending_write(self.tree)
         if not plan.changes:
-            return _outcome(plan)
+            return _result(plan)
         with locked(self.tree) as store:
             # A patch that the plan requires may have been reverted in a file that the plan does not change.
             if read is not None and not read.is_unchanged:
-                raise changed_meanwhile(self.tree)
+                raise concurrent_change_error(self.tree)
             before = store.read()
             record = current_record(before, self.tree.read, store.get) or Record()
-            prepared = self._prepare(plan, record)
-            now = record
+            targets = self._prepare(plan, record)
+            new_record = record
             for step in steps or (plan,):
-                now = with_plan(now, step, self.digest, prepared.made)
-            texts = (text for step in steps for each in step.changes for text in (each.before, each.after))
-            kept = [text for text in texts if text is not None]
-            after = self._after(before, record, now)
-            write_all(self.tree, store, prepared, before=before, after=after, kept=kept)
-        return _outcome(plan)
+                new_record = with_plan(new_record, step, self.digest, targets.new_folders)
+            contents = (
+                text for step in steps for change in step.changes for text in (change.before, change.after)
+            )
+            kept = [text for text in contents if text is not None]
+            after = self._ledger_after(before, record, new_record)
+            write_all(self.tree, store, targets, before=before, after=after, kept=kept)
+        return _result(plan)
 
-    def _after(self, ledger: Ledger, record: Record, now: Record) -> Ledger:
-        return ledger.with_record(Record() if self.committed else record, now)
+    def _ledger_after(self, ledger: Ledger, record: Record, new: Record) -> Ledger:
+        return ledger.with_record(Record() if self.committed else record, new)
 
     def _prepare(self, plan: Plan, record: Record) -> Targets:
-        prepared = check_targets(
+        targets = check_targets(
             self.tree, {change.file: (change.before, change.after) for change in plan.changes}
         )
         if not self.allow_dirty:
             known = record.files
-            theirs = {
+            others = {
                 file: (place, before)
-                for file, place in prepared.places.items()
-                if (before := prepared.contents[file][0]) is not None
+                for file, place in targets.places.items()
+                if (before := targets.contents[file][0]) is not None
                 and not (file in known and known[file].applied == digest_or_none(before))
             }
-            dirty = uncommitted(self.tree.package, theirs)
+            dirty = uncommitted(self.tree.package, others)
             if dirty:
                 raise TreeError(
                     "uncommitted changes",
                     where=", ".join(dirty),
-                    advice="commit or stash them, or pass --allow-dirty",
+                    advice="commit or stash them" + ("" if self.committed else ", or pass --allow-dirty"),
                 )
-        return prepared
+        return targets
 
 
 @dataclass(frozen=True)
@@ -107,7 +115,7 @@ class ApplyResult:
     """The backend classes that read the mirror and inherit an opt-out that the apply added."""
     marked: tuple[tuple[str, Block], ...] = ()
     """The conflict markers that were written, each with its file."""
-    left: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
     """The reason for each patch that was left out because it conflicts."""
     resolved_elsewhere: int = 0
     """The number of conflicts for which a resolution of the same code is recorded."""
@@ -136,25 +144,25 @@ def _applied(plan: Plan) -> list[AppliedPatch]:
     ]
 
 
-def _outcome(plan: Plan) -> ApplyResult:
-    made = {status.patch.id: _after(status) for status in plan.changed_patches}
-    patches = tuple(made.get(status.patch.id, status) for status in plan.patches)
+def _result(plan: Plan) -> ApplyResult:
+    applied = {status.patch.id: _as_applied(status) for status in plan.changed_patches}
+    patches = tuple(applied.get(status.patch.id, status) for status in plan.patches)
     marked = tuple(
         (change.file, block) for change in plan.changes for block in blocks_in(change.after or b"")
     )
     files = tuple(change.file for change in plan.changes if change.before != change.after)
-    return ApplyResult(patches, files, marked=marked, left=plan.left_out)
+    return ApplyResult(patches, files, marked=marked, left_out=plan.left_out)
 
 
-def _after(status: PatchStatus) -> PatchStatus:
+def _as_applied(status: PatchStatus) -> PatchStatus:
     """Return a patch's status once its edits are made; a conflict stays one."""
-    edits = tuple(map(_settled, status.edits))
+    edits = tuple(map(_edit_as_applied, status.edits))
     if status.state is State.CONFLICT:
         return replace(status, edits=edits)
     return replace(status, state=State.APPLIED, reason="", edits=edits)
 
 
-def _settled(edit: EditStatus) -> EditStatus:
+def _edit_as_applied(edit: EditStatus) -> EditStatus:
     """Return an edit of an applied patch as applied, also if it was in the tree before."""
     if edit.state in {State.NOT_APPLICABLE, State.CONFLICT}:
         return edit

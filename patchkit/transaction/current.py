@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from patchkit.transaction.ledger import AppliedFile, Ledger, Record
 
-_OURS = b"patchkit"
+_PATCHKIT = b"patchkit"
 """Part of each comment that a patch adds, and of the runtime's imports and calls, vendored or not."""
 
 
@@ -23,10 +23,10 @@ def current_record(
     ledger: Ledger, read: Callable[[str], bytes | None], content: Callable[[str], bytes]
 ) -> Record | None:
     """Return the record that matches most of the files that ``read`` returns, the newest of equals, or None."""
-    return next((record for record, _ in ranked(ledger, read, content)), None)
+    return next((record for record, _ in ranked_records(ledger, read, content)), None)
 
 
-def ranked(
+def ranked_records(
     ledger: Ledger, read: Callable[[str], bytes | None], content: Callable[[str], bytes]
 ) -> list[tuple[Record, bool]]:
     """Return the matching records, the best first, each with whether all of its files are unchanged since.
@@ -35,40 +35,42 @@ def ranked(
     """
     content = cache(content)
     files = frozenset[str]().union(*(record.files for record in ledger.records))
-    stands = {file: read(file) for file in files}
-    digests = {file: digest_or_none(text) for file, text in stands.items()}
+    current = {file: read(file) for file in files}
+    digests = {file: digest_or_none(text) for file, text in current.items()}
     found: list[tuple[tuple[int, int, int, int], Record, bool]] = []
     for record in reversed(ledger.records):
-        same = {file for file, known in record.files.items() if digests[file] == known.applied}
-        others = (item for item in record.files.items() if item[0] not in same)
-        kept = [lines for file, known in others if (lines := _kept(known, stands[file], content))]
-        if same or kept:
-            score = (len(same), len(kept), sum(kept), -len(record.files))
-            found.append((score, record, len(same) == len(record.files)))
+        unedited = {file for file, known in record.files.items() if digests[file] == known.applied}
+        others = (item for item in record.files.items() if item[0] not in unedited)
+        remaining = [
+            lines for file, known in others if (lines := _remaining_lines(known, current[file], content))
+        ]
+        if unedited or remaining:
+            score = (len(unedited), len(remaining), sum(remaining), -len(record.files))
+            found.append((score, record, len(unedited) == len(record.files)))
     found.sort(key=lambda each: each[0], reverse=True)
     return [(record, exact) for _, record, exact in found]
 
 
-def _kept(known: AppliedFile, stands: bytes | None, content: Callable[[str], bytes]) -> int:
+def _remaining_lines(known: AppliedFile, current: bytes | None, content: Callable[[str], bytes]) -> int:
     """Return how many of the lines that patchkit wrote are in a file.
 
     Only lines that contain ``patchkit`` count if there are any; upstream may have written the others too.
     """
-    if stands is None or known.applied is None:
+    if current is None or known.applied is None:
         return 0
     try:
         before = _lines(content(known.original)) if known.original is not None else frozenset[bytes]()
         applied = content(known.applied)
     except TreeError:
         return 0
-    brought = _lines(applied) - before
-    signed = frozenset(line for line in brought if _OURS in line)
+    added = _lines(applied) - before
+    named = frozenset(line for line in added if _PATCHKIT in line)
     # A person who resolved a conflict may have removed any of the lines.
-    sure = signed if signed and not blocks_in(applied) else brought
-    return len(_lines(stands) & sure)
+    counted = named if named and not blocks_in(applied) else added
+    return len(_lines(current) & counted)
 
 
-def uncommented(
+def patches_without_comments(
     ledger: Ledger,
     read: Callable[[str], bytes | None],
     committed: Callable[[str], bytes | None],
@@ -81,19 +83,23 @@ def uncommented(
     found: dict[str, tuple[str, str]] = {}
     for record in ledger.records:
         for file, known in record.files.items():
-            stands = read(file)
-            if stands is None or known.original is None or known.applied is None:
+            current = read(file)
+            if current is None or known.original is None or known.applied is None:
                 continue
             try:
-                brought = _lines(content(known.applied)) - _lines(content(known.original))
+                added = _lines(content(known.applied)) - _lines(content(known.original))
             except TreeError:
                 continue
-            signs = sorted(line for line in brought if line.startswith(SIGN.encode()))
-            code = brought.difference(signs)
-            if code and code <= _lines(stands) and not code <= _lines(committed(file) or b""):
+            comments = sorted(line for line in added if line.startswith(SIGN.encode()))
+            code = added.difference(comments)
+            if code and code <= _lines(current) and not code <= _lines(committed(file) or b""):
                 for name in known.patches:
-                    own = [sign.decode() for sign in signs if sign.startswith(f"{SIGN}{name}:".encode())]
-                    found |= {name: (file, own[0])} if own else {}
+                    own_comments = [
+                        comment.decode()
+                        for comment in comments
+                        if comment.startswith(f"{SIGN}{name}:".encode())
+                    ]
+                    found |= {name: (file, own_comments[0])} if own_comments else {}
     return found
 
 

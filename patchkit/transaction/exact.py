@@ -26,7 +26,7 @@ _Path = tuple[_Header, ...]
 _BLOCKS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 
 
-def merged_exactly(file: str, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> MergeResult:
+def merge_exactly(file: str, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> MergeResult:
     """Make in ``ours`` each change from ``base`` to ``theirs``, as ``merge`` does, and no other.
 
     Raise ConflictError also if code of ``ours`` would be moved to another block, or use an undefined name.
@@ -34,9 +34,9 @@ def merged_exactly(file: str, base: bytes | None, ours: bytes | None, theirs: by
     if base is None or ours is None or theirs is None or base in (ours, theirs) or ours == theirs:
         return merge(file, base, ours, theirs)
     is_python = file.endswith(".py")
-    made = _by_lines(base, ours, theirs)
-    if made is not None and (not is_python or _keeps_its_place(base, ours, theirs, made)):
-        text = made
+    merged = _merge_lines(base, ours, theirs)
+    if merged is not None and (not is_python or _keeps_blocks(base, ours, theirs, merged)):
+        text = merged
     elif not is_python:
         raise ConflictError(
             "the ported lines were edited after the port",
@@ -45,7 +45,7 @@ def merged_exactly(file: str, base: bytes | None, ours: bytes | None, theirs: by
         )
     else:
         text = merge(file, base, ours, theirs, exact=True).text or b""
-        if not _keeps_its_place(base, ours, theirs, text):
+        if not _keeps_blocks(base, ours, theirs, text):
             raise ConflictError(
                 "other code was added inside a ported block",
                 where=file,
@@ -60,21 +60,25 @@ def merged_exactly(file: str, base: bytes | None, ours: bytes | None, theirs: by
     return MergeResult(text, text)
 
 
-def _by_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+def _merge_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
     """Return the result of both changes if their lines are apart, else None."""
-    lines, mine, wanted = (text.splitlines(keepends=True) for text in (base, ours, theirs))
-    made, others = _changes(lines, wanted), _changes(lines, mine)
-    for _, start, end, _, _ in made:
-        if any(start <= other[2] and other[1] <= end for other in others):
+    base_lines, our_lines, their_lines = (text.splitlines(keepends=True) for text in (base, ours, theirs))
+    their_changes, our_changes = _changes(base_lines, their_lines), _changes(base_lines, our_lines)
+    for _, start, end, _, _ in their_changes:
+        if any(start <= other[2] and other[1] <= end for other in our_changes):
             return None
-    taken = [(code, mine) for code in others] + [(code, wanted) for code in made]
-    found: list[bytes] = []
+    changes = [(code, our_lines) for code in our_changes] + [(code, their_lines) for code in their_changes]
+    merged: list[bytes] = []
     last = 0
-    for (_, start, end, first, behind), source in sorted(taken, key=lambda each: each[0][1]):
-        found += [*lines[last:start], *source[first:behind]]
+    for (_, start, end, source_start, source_end), source in sorted(changes, key=lambda each: each[0][1]):
+        merged += [*base_lines[last:start], *source[source_start:source_end]]
         last = end
-    text = b"".join([*found, *lines[last:]])
-    return None if _is_left(Counter(lines), Counter(mine), Counter(wanted), text) else text
+    text = b"".join([*merged, *base_lines[last:]])
+    return (
+        None
+        if _has_removed_line(Counter(base_lines), Counter(our_lines), Counter(their_lines), text)
+        else text
+    )
 
 
 def _changes(base: Sequence[bytes], other: Sequence[bytes]) -> list[_Opcode]:
@@ -82,68 +86,75 @@ def _changes(base: Sequence[bytes], other: Sequence[bytes]) -> list[_Opcode]:
     return [code for code in codes if code[0] != "equal"]
 
 
-def _is_left(base: Counter[bytes], ours: Counter[bytes], theirs: Counter[bytes], text: bytes) -> bool:
+def _has_removed_line(
+    base: Counter[bytes], ours: Counter[bytes], theirs: Counter[bytes], text: bytes
+) -> bool:
     """Return whether a removed line is still there as often as before, because it was moved."""
-    made = Counter(text.splitlines(keepends=True))
+    merged = Counter(text.splitlines(keepends=True))
     return any(
-        line.strip() and ours[line] >= base[line] and made[line] > ours[line] - times
+        line.strip() and ours[line] >= base[line] and merged[line] > ours[line] - times
         for line, times in (base - theirs).items()
     )
 
 
-def _keeps_its_place(base: bytes, ours: bytes, theirs: bytes, made: bytes) -> bool:
+def _keeps_blocks(base: bytes, ours: bytes, theirs: bytes, merged: bytes) -> bool:
     """Return whether each statement of a result is in the same blocks as before, or as in ``theirs``."""
     try:
-        was, mine, wanted, found = (list(_placed(text)) for text in (base, ours, theirs, made))
+        base_paths, our_paths, their_paths, merged_paths = (
+            list(_statement_paths(text)) for text in (base, ours, theirs, merged)
+        )
     except (SyntaxError, ValueError, RecursionError):
         return False
     # A block stays the same if its header changes.
-    names = _renamed_headers(was, mine) | _renamed_headers(was, wanted)
+    renamed = _renamed_headers(base_paths, our_paths) | _renamed_headers(base_paths, their_paths)
     b, o, t, m = (
-        Counter(tuple(names.get(part, part) for part in path) for path in paths)
-        for paths in (was, mine, wanted, found)
+        Counter(tuple(renamed.get(part, part) for part in path) for path in paths)
+        for paths in (base_paths, our_paths, their_paths, merged_paths)
     )
     return not m - o - (t - b) and not o - m - (b - t)
 
 
 def _renamed_headers(one: Sequence[_Path], other: Sequence[_Path]) -> dict[_Header, _Header]:
     """Return the changed headers of another version by the original ones, matched by kind and name, or by kind."""
-    had, has = ({header for path in paths for header in path[:-1]} for paths in (one, other))
+    old_headers, new_headers = ({header for path in paths for header in path[:-1]} for paths in (one, other))
     found: dict[_Header, _Header] = {}
     for length in (2, 1):
-        gone, come = had - has - {*found.values()}, has - had - found.keys()
-        old = {header[:length]: header for header in gone}
-        times = Counter(header[:length] for header in gone), Counter(header[:length] for header in come)
+        removed, added = (
+            old_headers - new_headers - {*found.values()},
+            new_headers - old_headers - found.keys(),
+        )
+        removed_by_key = {header[:length]: header for header in removed}
+        counts = Counter(header[:length] for header in removed), Counter(header[:length] for header in added)
         found |= {
-            header: old[header[:length]]
-            for header in come
-            if times[0][header[:length]] == times[1][header[:length]] == 1
+            header: removed_by_key[header[:length]]
+            for header in added
+            if counts[0][header[:length]] == counts[1][header[:length]] == 1
         }
     return found
 
 
-def _placed(text: bytes) -> Iterator[_Path]:
+def _statement_paths(text: bytes) -> Iterator[_Path]:
     """Yield each statement of a source with the headers of the blocks that contain it, outermost first."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         compile(text, "it", "exec", dont_inherit=True)
         module = ast.parse(text)
-    ahead: list[tuple[ast.AST, _Path]] = [(each, ()) for each in module.body]
-    while ahead:
-        node, around = ahead.pop()
+    remaining: list[tuple[ast.AST, _Path]] = [(each, ()) for each in module.body]
+    while remaining:
+        node, enclosing = remaining.pop()
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             source = f"{node.level} {node.module}" if isinstance(node, ast.ImportFrom) else ""
-            yield from ((*around, ("import", source, ast.dump(name))) for name in node.names)
+            yield from ((*enclosing, ("import", source, ast.dump(name))) for name in node.names)
             continue
-        said: list[str] = []
+        code: list[str] = []
         blocks: list[tuple[str, list[ast.AST]]] = []
         for name, part in ast.iter_fields(node):
             rows = part if isinstance(part, list) else [part]
             if any(isinstance(each, _BLOCKS) for each in rows):
                 blocks.append((name, rows))
             else:
-                said += [ast.dump(each) if isinstance(each, ast.AST) else repr(each) for each in rows]
-        header = (type(node).__name__, str(getattr(node, "name", "")), " ".join(said))
-        yield (*around, header)
+                code += [ast.dump(each) if isinstance(each, ast.AST) else repr(each) for each in rows]
+        header = (type(node).__name__, str(getattr(node, "name", "")), " ".join(code))
+        yield (*enclosing, header)
         for name, rows in blocks:
-            ahead += [(each, (*around, header, ("in", name, ""))) for each in rows]
+            remaining += [(each, (*enclosing, header, ("in", name, ""))) for each in rows]

@@ -56,17 +56,17 @@ class Folder:
         """Close the descriptor."""
         os.close(self.handle)
 
-    def below(self, name: str) -> Folder:
+    def open_folder(self, name: str) -> Folder:
         """Open a folder in this one. Raise OSError if it does not exist, is a link, or is not a folder."""
         with _with_path(self.path / name):
             return Folder(self.path / name, os.open(name, _FOLDER, dir_fd=self.handle))
 
-    def reach(self, names: tuple[str, ...]) -> Folder:
+    def open_path(self, names: tuple[str, ...]) -> Folder:
         """Open the folder at the relative path ``names``."""
         opened = Folder(self.path, os.dup(self.handle))
         for name in names:
             with opened:
-                opened = opened.below(name)
+                opened = opened.open_folder(name)
         return opened
 
     def is_same(self, other: Folder) -> bool:
@@ -115,10 +115,10 @@ class Folder:
             try:
                 try:
                     if like is not None:
-                        _take_after(handle, like)
-                    left = memoryview(content)
-                    while left:
-                        left = left[os.write(handle, left) :]
+                        _copy_mode_and_owner(handle, like)
+                    remaining = memoryview(content)
+                    while remaining:
+                        remaining = remaining[os.write(handle, remaining) :]
                     os.fsync(handle)
                 finally:
                     os.close(handle)
@@ -127,20 +127,20 @@ class Folder:
                     self.remove(name)
                 raise
 
-    def lay(self, file: str, content: bytes) -> None:
+    def write_new_file(self, file: str, content: bytes) -> None:
         """Write a new file and the folders above it, without waiting for the disk.
 
         Raise TreeError for a path that leads out of the folder, OSError if a link or a file is in the way.
         """
-        *way, name = file.split("/")
-        if any(map(is_unsafe, (*way, name))):
+        *folders, name = file.split("/")
+        if any(map(is_unsafe, (*folders, name))):
             raise TreeError(f"{file!r} is not a valid path in {self.path}; nothing was written.")
         opened = Folder(self.path, os.dup(self.handle))
-        for each in way:
-            with opened, _with_path(opened.path / each):
+        for folder in folders:
+            with opened, _with_path(opened.path / folder):
                 with suppress(FileExistsError):
-                    os.mkdir(each, dir_fd=opened.handle)
-                opened = opened.below(each)
+                    os.mkdir(folder, dir_fd=opened.handle)
+                opened = opened.open_folder(folder)
         with opened, _with_path(opened.path / name):
             handle = opened.open_file(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             with os.fdopen(handle, "wb") as stream:
@@ -177,14 +177,14 @@ class Folder:
                 raise
         return True
 
-    def make(self, name: str) -> None:
+    def create_folder(self, name: str) -> None:
         """Create a folder in this one, on disk, unless it exists."""
         with _with_path(self.path / name):
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=self.handle)
             os.fsync(self.handle)
 
-    def unmake(self, name: str) -> None:
+    def remove_empty_folder(self, name: str) -> None:
         """Remove a folder in this one if it exists and is empty."""
         with _with_path(self.path / name):
             try:
@@ -216,7 +216,7 @@ def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
     return found
 
 
-def _take_after(handle: int, like: os.stat_result) -> None:
+def _copy_mode_and_owner(handle: int, like: os.stat_result) -> None:
     # Only root may change the owner.
     with suppress(PermissionError):
         os.fchown(handle, like.st_uid, like.st_gid)
@@ -229,6 +229,6 @@ def _with_path(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        linked = error.errno in {errno.ELOOP, errno.ENOTDIR} and path.is_symlink()
-        said = "Is a link, which is not followed" if linked else error.strerror
-        raise OSError(errno.ELOOP if linked else error.errno, said, str(path)) from error
+        is_link = error.errno in {errno.ELOOP, errno.ENOTDIR} and path.is_symlink()
+        message = "Is a link, which is not followed" if is_link else error.strerror
+        raise OSError(errno.ELOOP if is_link else error.errno, message, str(path)) from error

@@ -36,7 +36,7 @@ class _Ledger1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: int = 1
 
     @property
-    def today(self) -> Ledger:
+    def upgraded(self) -> Ledger:
         return Ledger((Record(self.layers),) if self.layers else ())
 
 
@@ -45,8 +45,8 @@ class _Journal1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ledger: _Ledger1
 
     @property
-    def today(self) -> Journal:
-        return Journal(dict(self.files), self.ledger.today)
+    def upgraded(self) -> Journal:
+        return Journal(dict(self.files), self.ledger.upgraded)
 
 
 def read_ledger(content: bytes) -> Ledger:
@@ -54,9 +54,9 @@ def read_ledger(content: bytes) -> Ledger:
 
     def read(content: bytes, version: int) -> Ledger:
         old = version == 1
-        return _decoded(content, _Ledger1).today if old else _decoded(content, Ledger)
+        return _decode(content, _Ledger1).upgraded if old else _decode(content, Ledger)
 
-    return _versioned(content, read)
+    return _read_version(content, read)
 
 
 def read_journal(content: bytes) -> Journal:
@@ -64,24 +64,24 @@ def read_journal(content: bytes) -> Journal:
 
     def read(content: bytes, version: int) -> Journal:
         old = version == 1
-        return _decoded(content, _Journal1).today if old else _decoded(content, Journal)
+        return _decode(content, _Journal1).upgraded if old else _decode(content, Journal)
 
-    return _versioned(content, read)
+    return _read_version(content, read)
 
 
-def written(value: Ledger | Journal) -> bytes:
+def encoded(value: Ledger | Journal) -> bytes:
     """Return a ledger or a journal as bytes in the current format."""
     return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
 
 
-def _versioned(content: bytes, read: Callable[[bytes, int], _Kind]) -> _Kind:
-    version = _decoded(content, _Versioned).format
+def _read_version(content: bytes, read: Callable[[bytes, int], _Kind]) -> _Kind:
+    version = _decode(content, _Versioned).format
     if version > FORMAT:
         raise NewerError(f"format {version}; this version reads up to {FORMAT}")
     return read(content, version)
 
 
-def _decoded(content: bytes, kind: type[_Kind]) -> _Kind:
+def _decode(content: bytes, kind: type[_Kind]) -> _Kind:
     try:
         return msgspec.json.decode(content, type=kind)
     # Content that nests too deep or is not Unicode raises RecursionError or ValueError.

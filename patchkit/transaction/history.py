@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from patchkit.tree.tree import CheckoutTree
 
-_DEEPEST = 50
+_MAX_RENAMES = 50
 """The most renames of one file that are followed."""
-_AT_ONCE = 16
+_PREFETCHED = 16
 """The most contents of one file in history that are read before they are needed."""
 
 
@@ -39,13 +39,13 @@ def before_patches(tree: CheckoutTree, checkout: Checkout, files: Iterable[str])
         return {}
     try:
         touching = checkout.touching(SIGN, names)
-        places = [(parent, file) for file in names for _, parent in touching.get(file, ())[:_AT_ONCE]]
+        places = [(parent, file) for file in names for _, parent in touching.get(file, ())[:_PREFETCHED]]
         known = checkout.blobs([*(("HEAD", file) for file in names), *places])
 
         def at(commit: str, file: str) -> bytes | None:
             return known[commit, file] if (commit, file) in known else checkout.at(commit, file)
 
-        return {file: _unsigned(tree, checkout, at, file, touching.get(file, ())) for file in names}
+        return {file: _before_patches(tree, checkout, at, file, touching.get(file, ())) for file in names}
     except TreeError as error:
         raise ConflictError(
             f"git cannot read the files from before the patches: {error}",
@@ -53,27 +53,27 @@ def before_patches(tree: CheckoutTree, checkout: Checkout, files: Iterable[str])
         ) from None
 
 
-def _unsigned(
+def _before_patches(
     tree: CheckoutTree,
     checkout: Checkout,
     at: Callable[[str, str], bytes | None],
     file: str,
     touching: Iterable[tuple[str, str]],
 ) -> bytes | None:
-    stands, here = tree.read(file), at("HEAD", file)
+    current, committed = tree.read(file), at("HEAD", file)
     # A patch whose comments were removed and committed is in HEAD, which is then not the original.
-    if not _is_signed(here) and here != stands:
-        return here
-    moves = 0
+    if not _has_patch_comment(committed) and committed != current:
+        return committed
+    renames = 0
     pairs = list(touching)
-    while pairs and moves < _DEEPEST:
+    while pairs and renames < _MAX_RENAMES:
         commit, parent = pairs.pop(0)
         content = at(parent, file)
-        if content is None and (before := checkout.renamed(parent, commit, file)) is not None:
-            file, moves = before, moves + 1
+        if content is None and (old_name := checkout.renamed(parent, commit, file)) is not None:
+            file, renames = old_name, renames + 1
             content = at(parent, file)
             pairs = checkout.touching(SIGN, [file], parent).get(file, [])
-        if not _is_signed(content):
+        if not _has_patch_comment(content):
             return content
     raise ConflictError(
         "neither a ledger (.patchkit) nor this clone has the file from before the patches",
@@ -82,5 +82,5 @@ def _unsigned(
     )
 
 
-def _is_signed(content: bytes | None) -> bool:
+def _has_patch_comment(content: bytes | None) -> bool:
     return SIGN.encode() in (content or b"")

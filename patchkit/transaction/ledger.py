@@ -92,7 +92,7 @@ class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if patch.id in listed
         )
         return msgspec.structs.replace(
-            self, files=files, patches=patches, folders=_above(self.folders, files)
+            self, files=files, patches=patches, folders=_folders_of(self.folders, files)
         )
 
     @property
@@ -100,7 +100,7 @@ class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Whether it is the layer of a ported change, which has a layer of its own."""
         return self.digest == PORTED
 
-    def made(self, file: str) -> frozenset[tuple[str, str]]:
+    def edits_in(self, file: str) -> frozenset[tuple[str, str]]:
         """Return the edits made in ``file``, as pairs of patch id and edit name."""
         return frozenset((p.id, edit.name) for p in self.patches for edit in p.edits if edit.file == file)
 
@@ -155,17 +155,23 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         change. A file in which every edit of a layer was made again has been replaced since, and is removed from that
         layer, and from the layers of ported changes if its content is the one before them.
         """
-        made = frozenset((patch.id, edit.name) for patch in patches for edit in patch.edits)
-        void: set[str] = set()
+        edits = frozenset((patch.id, edit.name) for patch in patches for edit in patch.edits)
+        replaced: set[str] = set()
         layers: list[Layer] = []
         for layer in self.layers:
             if layer.is_ported:
-                void |= {
-                    f for f, k in layer.files.items() if f in changes and k.original == changes[f].original
+                replaced |= {
+                    file
+                    for file, known in layer.files.items()
+                    if file in changes and known.original == changes[file].original
                 }
-                layers.append(layer.with_files({f: k for f, k in layer.files.items() if f not in void}))
+                layers.append(
+                    layer.with_files(
+                        {file: known for file, known in layer.files.items() if file not in replaced}
+                    )
+                )
             else:
-                layers.append(layer.with_files(_remaining(layer, changes, made)))
+                layers.append(layer.with_files(_remaining(layer, changes, edits)))
         return Record(tuple(layers))._with_applied(changes, patches, digest, folders)
 
     def _with_applied(
@@ -185,13 +191,15 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 or ((digest == PORTED or self.layers[level].is_ported) and changes[file].patches)
             )
         }
-        is_apart = not self.layers or digest == PORTED or self.layers[-1].is_ported
-        top = len(self.layers) if rewritten or is_apart else len(self.layers) - 1
-        homes = {file: top if level is None or file in rewritten else level for file, level in levels.items()}
+        needs_new_layer = not self.layers or digest == PORTED or self.layers[-1].is_ported
+        top = len(self.layers) if rewritten or needs_new_layer else len(self.layers) - 1
+        layer_of = {
+            file: top if level is None or file in rewritten else level for file, level in levels.items()
+        }
         layers = [*self.layers, Layer((), {}, "", "", "")][: top + 1]
-        for level in set(homes.values()):
-            here = {file: changes[file] for file, home in homes.items() if home == level}
-            layers[level] = _joined(layers[level], here, patches, digest, folders)
+        for level in set(layer_of.values()):
+            here = {file: changes[file] for file, target in layer_of.items() if target == level}
+            layers[level] = _with_changes(layers[level], here, patches, digest, folders)
         return Record(tuple(layer for layer in layers if layer.files))
 
     def _level(self, file: str) -> int | None:
@@ -241,14 +249,14 @@ def _digests(digests: Iterable[str | None]) -> frozenset[str]:
 
 
 def _remaining(
-    layer: Layer, changes: Mapping[str, AppliedFile], made: frozenset[tuple[str, str]]
+    layer: Layer, changes: Mapping[str, AppliedFile], edits: frozenset[tuple[str, str]]
 ) -> dict[str, AppliedFile]:
-    """Return the layer's files, without those in which every edit is in ``made``."""
-    again = {file for file in changes if layer.made(file) and layer.made(file) <= made}
-    return {file: known for file, known in layer.files.items() if file not in again}
+    """Return the layer's files, without those in which every edit is in ``edits``."""
+    replaced = {file for file in changes if layer.edits_in(file) and layer.edits_in(file) <= edits}
+    return {file: known for file, known in layer.files.items() if file not in replaced}
 
 
-def _joined(
+def _with_changes(
     layer: Layer,
     changes: Mapping[str, AppliedFile],
     patches: Sequence[AppliedPatch],
@@ -257,24 +265,28 @@ def _joined(
 ) -> Layer:
     files = dict(layer.files)
     for file, change in changes.items():
-        first = files.get(file, change)
-        ids = tuple(dict.fromkeys((*first.patches, *change.patches)))
-        files[file] = AppliedFile(first.original, change.applied, ids)
+        earlier_file = files.get(file, change)
+        ids = tuple(dict.fromkeys((*earlier_file.patches, *change.patches)))
+        files[file] = AppliedFile(earlier_file.original, change.applied, ids)
     known = {patch.id: patch for patch in layer.patches}
     for patch in patches:
-        made = tuple(edit for edit in patch.edits if edit.file in changes)
+        new_edits = tuple(edit for edit in patch.edits if edit.file in changes)
         if any(patch.id in change.patches for change in changes.values()):
             earlier = known[patch.id].edits if patch.id in known else ()
-            edits = tuple(dict.fromkeys((*earlier, *made)))
-            again = {edit.name for edit in made} - set(patch.by_hand)
-            noted = known[patch.id].by_hand if patch.id in known else ()
-            theirs = tuple(name for name in dict.fromkeys((*noted, *patch.by_hand)) if name not in again)
-            known[patch.id] = msgspec.structs.replace(patch, edits=edits, by_hand=theirs)
+            edits = tuple(dict.fromkeys((*earlier, *new_edits)))
+            made_by_patchkit = {edit.name for edit in new_edits} - set(patch.by_hand)
+            earlier_by_hand = known[patch.id].by_hand if patch.id in known else ()
+            by_hand = tuple(
+                name
+                for name in dict.fromkeys((*earlier_by_hand, *patch.by_hand))
+                if name not in made_by_patchkit
+            )
+            known[patch.id] = msgspec.structs.replace(patch, edits=edits, by_hand=by_hand)
     time = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    above = tuple(dict.fromkeys((*layer.folders, *_above(folders, changes))))
-    made_by = digest if patches else layer.digest
-    return Layer(tuple(known.values()), files, made_by, __version__, time, above)
+    all_folders = tuple(dict.fromkeys((*layer.folders, *_folders_of(folders, changes))))
+    patch_set = digest if patches else layer.digest
+    return Layer(tuple(known.values()), files, patch_set, __version__, time, all_folders)
 
 
-def _above(folders: Iterable[str], files: Iterable[str]) -> tuple[str, ...]:
+def _folders_of(folders: Iterable[str], files: Iterable[str]) -> tuple[str, ...]:
     return tuple(folder for folder in folders if any(file.startswith(f"{folder}/") for file in files))

@@ -31,10 +31,10 @@ def exclusive(package: Path) -> Iterator[bool]:
 
     Raise TreeError if another process holds the lock, OSError if the system refuses.
     """
-    with Folder.open(package) as above:
-        fresh = above.stat(FOLDER) is None
+    with Folder.open(package) as parent:
+        is_new = parent.stat(FOLDER) is None
         for _ in range(_ATTEMPTS):
-            handle = _try(above, package)
+            handle = _try_lock(parent, package)
             if handle is not None:
                 break
         else:
@@ -42,34 +42,34 @@ def exclusive(package: Path) -> Iterator[bool]:
                 f"other patchkit processes keep writing to {package}", advice="wait for them and try again"
             )
         try:
-            yield fresh
+            yield is_new
         finally:
             os.close(handle)
 
 
-def _try(above: Folder, package: Path) -> int | None:
+def _try_lock(parent: Folder, package: Path) -> int | None:
     """Take the lock; return None if its folder or file was removed in the meantime."""
     try:
-        above.make(FOLDER)
-        with above.below(FOLDER) as folder:
+        parent.create_folder(FOLDER)
+        with parent.open_folder(FOLDER) as folder:
             handle = folder.open_file(LOCK, os.O_RDWR | os.O_CREAT)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _is_named(handle, folder) and _is_below(folder, above):
-                    _sign(handle)
+                if _is_lock_file(handle, folder) and _is_current_folder(folder, parent):
+                    _write_holder(handle)
                     # git may outlive patchkit, and the lock must be held until git ends.
                     os.set_inheritable(handle, True)
                     return handle
             except BlockingIOError:
-                who = _signature(handle)
+                holder = _read_holder(handle)
                 os.close(handle)
                 raise TreeError(
-                    f"another patchkit{who} is writing to {package}", advice="wait for it and try again"
+                    f"another patchkit{holder} is writing to {package}", advice="wait for it and try again"
                 ) from None
             except BaseException:
                 with suppress(OSError, TreeError):
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if _is_named(handle, folder):
+                    if _is_lock_file(handle, folder):
                         folder.remove(LOCK)
                 os.close(handle)
                 raise
@@ -78,29 +78,29 @@ def _try(above: Folder, package: Path) -> int | None:
         return None
     except BaseException:
         # Also for KeyboardInterrupt.
-        above.unmake(FOLDER)
+        parent.remove_empty_folder(FOLDER)
         raise
     return None
 
 
-def _sign(handle: int) -> None:
+def _write_holder(handle: int) -> None:
     # The lock works without its description, which a full disk may prevent.
     with suppress(OSError):
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
 
 
-def _signature(handle: int) -> str:
-    said = os.pread(handle, 200, 0).decode(errors="replace")
-    return f" ({said})" if said and said.isprintable() else ""
+def _read_holder(handle: int) -> str:
+    holder = os.pread(handle, 200, 0).decode(errors="replace")
+    return f" ({holder})" if holder and holder.isprintable() else ""
 
 
-def _is_named(handle: int, folder: Folder) -> bool:
+def _is_lock_file(handle: int, folder: Folder) -> bool:
     named = folder.stat(LOCK)
     return named is not None and os.path.samestat(named, os.fstat(handle))
 
 
-def _is_below(folder: Folder, above: Folder) -> bool:
-    with suppress(FileNotFoundError), above.below(FOLDER) as now:
-        return folder.is_same(now)
+def _is_current_folder(folder: Folder, parent: Folder) -> bool:
+    with suppress(FileNotFoundError), parent.open_folder(FOLDER) as current:
+        return folder.is_same(current)
     return False

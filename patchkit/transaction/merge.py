@@ -24,10 +24,13 @@ if TYPE_CHECKING:
 
 
 class MergeResult(NamedTuple):
-    """A text with the changes undone; ``proof`` is the same without imports that stay because other code uses them."""
+    """A text with the changes undone.
+
+    ``stripped`` is the same without the imports that remain because other code uses them.
+    """
 
     text: bytes | None
-    proof: bytes | None
+    stripped: bytes | None
 
 
 def merge(
@@ -47,35 +50,47 @@ def merge(
             advice="move it elsewhere and revert again",
         )
     try:
-        left, mine, was = outline_of(base), outline_of(ours), outline_of(theirs)
-        left = _without_lost_signs(left, mine, was)
+        base_outline, our_outline, their_outline = outline_of(base), outline_of(ours), outline_of(theirs)
+        base_outline = _without_removed_comments(base_outline, our_outline, their_outline)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise ConflictError(
             f"the file was edited after apply and is not valid Python ({error})",
             where=file,
             advice="fix it and revert again",
         ) from None
-    proof, unused = _Merge(file, left, mine, was, exact=exact).made()
-    used = frozenset(name for name in unused if _times(name, proof) > _times(name, theirs))
-    return MergeResult(_Merge(file, left, mine, was, used, exact=exact).made()[0] if used else proof, proof)
-
-
-def _without_lost_signs(base: Outline, ours: Outline, theirs: Outline) -> Outline:
-    """Return the base without comments of patches that were removed or reworded while their code stayed."""
-    lost: set[int] = set()
-    for name, units in base.scopes.items():
-        here, wanted = ours.scopes.get(name), theirs.scopes.get(name, [])
-        if here is not None:
-            kept = ours.signs(here).keys() | theirs.signs(wanted).keys()
-            lost.update(
-                line for text, lines in base.signs(units).items() if text not in kept for line in lines
-            )
-    return (
-        outline_of(b"".join(line for at, line in enumerate(base.lines) if at not in lost)) if lost else base
+    stripped, removed_names = _Merge(file, base_outline, our_outline, their_outline, exact=exact).merged()
+    used_names = frozenset(
+        name for name in removed_names if _count_word(name, stripped) > _count_word(name, theirs)
+    )
+    return MergeResult(
+        _Merge(file, base_outline, our_outline, their_outline, used_names, exact=exact).merged()[0]
+        if used_names
+        else stripped,
+        stripped,
     )
 
 
-def _times(name: str, text: bytes) -> int:
+def _without_removed_comments(base: Outline, ours: Outline, theirs: Outline) -> Outline:
+    """Return the base without comments of patches that were removed or reworded while their code stayed."""
+    removed: set[int] = set()
+    for name, units in base.scopes.items():
+        our_units, their_units = ours.scopes.get(name), theirs.scopes.get(name, [])
+        if our_units is not None:
+            remaining = ours.patch_comments(our_units).keys() | theirs.patch_comments(their_units).keys()
+            removed.update(
+                line
+                for text, lines in base.patch_comments(units).items()
+                if text not in remaining
+                for line in lines
+            )
+    return (
+        outline_of(b"".join(line for at, line in enumerate(base.lines) if at not in removed))
+        if removed
+        else base
+    )
+
+
+def _count_word(name: str, text: bytes) -> int:
     return len(re.findall(rb"\b" + re.escape(name.encode()) + rb"\b", text))
 
 
@@ -83,15 +98,15 @@ def _times(name: str, text: bytes) -> int:
 class _Edits:
     """Lines to delete and lines to insert, by line number."""
 
-    dropped: set[int] = field(default_factory=set)
-    added: dict[int, list[bytes]] = field(default_factory=dict)
+    deleted: set[int] = field(default_factory=set)
+    inserted: dict[int, list[bytes]] = field(default_factory=dict)
 
-    def made(self, lines: Sequence[bytes]) -> bytes:
-        made = []
+    def apply(self, lines: Sequence[bytes]) -> bytes:
+        text = []
         for number in range(len(lines) + 1):
-            made += self.added.get(number, [])
-            made += [lines[number]] if number < len(lines) and number not in self.dropped else []
-        return b"".join(made)
+            text += self.inserted.get(number, [])
+            text += [lines[number]] if number < len(lines) and number not in self.deleted else []
+        return b"".join(text)
 
 
 class _Change(NamedTuple):
@@ -100,8 +115,8 @@ class _Change(NamedTuple):
     scope: Name
     start: int
     end: int
-    wanted_start: int
-    wanted_end: int
+    their_start: int
+    their_end: int
 
 
 class _Merge:
@@ -122,239 +137,266 @@ class _Merge:
         self._base, self._ours, self._theirs = base, ours, theirs
         self._keep = keep
         self._edits = _Edits()
-        self._unimported: set[str] = set()
-        self._settled: set[int] = set()
+        self._removed_imports: set[str] = set()
+        self._resized_gaps: set[int] = set()
         ends = Counter(line[len(line.rstrip(b"\r\n")) :] for line in ours.lines)
         self._newline = max((end for end in ends if end), key=lambda end: ends[end], default=b"\n")
 
-    def made(self) -> tuple[bytes, frozenset[str]]:
+    def merged(self) -> tuple[bytes, frozenset[str]]:
         """Return the merged text, and the names that it no longer imports."""
-        for name, units in self._base.scopes.items():
-            wanted = self._theirs.scopes.get(name)
-            if wanted is not None:
-                self._undo_in(name, units, wanted)
-        return self._edits.made(self._ours.lines), frozenset(self._unimported)
+        for name, base_units in self._base.scopes.items():
+            their_units = self._theirs.scopes.get(name)
+            if their_units is not None:
+                self._undo_scope(name, base_units, their_units)
+        return self._edits.apply(self._ours.lines), frozenset(self._removed_imports)
 
-    def _undo_in(self, name: Name, units: list[Unit], wanted: list[Unit]) -> None:
-        keys, wanted_keys = _keys(units), _keys(wanted)
-        codes = SequenceMatcher(None, keys, wanted_keys, autojunk=False).get_opcodes()
+    def _undo_scope(self, name: Name, base_units: list[Unit], their_units: list[Unit]) -> None:
+        base_keys, their_keys = _keys(base_units), _keys(their_units)
+        codes = SequenceMatcher(None, base_keys, their_keys, autojunk=False).get_opcodes()
         changes = [
-            _begun_at_sign(name, codes, at, units) for at, code in enumerate(codes) if code[0] != "equal"
+            _aligned_to_comment(name, codes, at, base_units)
+            for at, code in enumerate(codes)
+            if code[0] != "equal"
         ]
-        mine = self._ours.scopes.get(name)
-        if mine is None or self._ours.times(name) != self._base.times(name):
+        our_units = self._ours.scopes.get(name)
+        if our_units is None or self._ours.count(name) != self._base.count(name):
             if changes:
-                self._require_gone(name, changes)
+                self._require_removed(name, changes)
             return
         for change in changes:
-            self._undo(change, mine)
+            self._undo(change, our_units)
 
-    def _require_gone(self, name: Name, changes: Sequence[_Change]) -> None:
+    def _require_removed(self, name: Name, changes: Sequence[_Change]) -> None:
         """Raise ConflictError unless a scope was removed together with the changes made in it."""
-        dotted, times = ".".join(part for part, _ in name), self._ours.times(name)
-        if times:
+        dotted, count = ".".join(part for part, _ in name), self._ours.count(name)
+        if count:
             raise self._conflict(
-                0, f"{dotted} exists {times} times, and one of them was patched", "remove the others"
+                0, f"{dotted} exists {count} times, and one of them was patched", "remove the others"
             )
-        left = {unit.key for units in self._ours.scopes.values() for unit in units}
-        fresh = self._ours.scopes.keys() - self._base.scopes.keys()
-        is_renamed = self._exact and any(other[:-1] == name[:-1] for other in fresh)
+        remaining = {unit.key for units in self._ours.scopes.values() for unit in units}
+        new_scopes = self._ours.scopes.keys() - self._base.scopes.keys()
+        is_renamed = self._exact and any(other[:-1] == name[:-1] for other in new_scopes)
         for change in changes:
-            if is_renamed or any(key in left for key in self._brought(change)):
+            if is_renamed or any(key in remaining for key in self._added_keys(change)):
                 raise self._conflict(
                     0, f"{dotted}, which was patched, was renamed or moved", "give it its name back"
                 )
 
-    def _brought(self, change: _Change) -> list[Key]:
+    def _added_keys(self, change: _Change) -> list[Key]:
         """Return what a change added to its scope."""
         keys = Counter(_keys(self._base.scopes[change.scope][change.start : change.end]))
-        keys.subtract(_keys(self._theirs.scopes[change.scope][change.wanted_start : change.wanted_end]))
-        return [key for key, times in keys.items() if times > 0]
+        keys.subtract(_keys(self._theirs.scopes[change.scope][change.their_start : change.their_end]))
+        return [key for key, count in keys.items() if count > 0]
 
-    def _undo(self, change: _Change, mine: list[Unit]) -> None:
-        units = self._base.scopes[change.scope]
-        found = units[change.start : change.end]
-        wanted = self._theirs.scopes[change.scope][change.wanted_start : change.wanted_end]
-        if not found:
-            self._put_in(change, wanted, mine)
+    def _undo(self, change: _Change, our_units: list[Unit]) -> None:
+        base_scope = self._base.scopes[change.scope]
+        base_units = base_scope[change.start : change.end]
+        their_units = self._theirs.scopes[change.scope][change.their_start : change.their_end]
+        if not base_units:
+            self._reinsert(change, their_units, our_units)
             return
-        at = self._place(units, change, mine)
-        if at is None:
-            parts = [] if wanted else _parts(change, found)
+        index = self._locate(base_scope, change, our_units)
+        if index is None:
+            parts = [] if their_units else _parts(change, base_units)
             if len(parts) > 1:
                 for part in parts:
-                    self._undo(part, mine)
-            elif self._are_imports([*found, *wanted]):
-                self._undo_imports(found, wanted, mine)
+                    self._undo(part, our_units)
+            elif self._are_imports([*base_units, *their_units]):
+                self._undo_imports(base_units, their_units, our_units)
             else:
-                self._require_undone(change, wanted, mine)
+                self._require_undone(change, their_units, our_units)
             return
-        for theirs, unit in zip(mine[at:], found, strict=False):
-            if self._ours.deep(theirs) != self._base.deep(unit):
-                raise self._edited(theirs.start)
-        self._replace(change, at, mine)
+        for our_unit, base_unit in zip(our_units[index:], base_units, strict=False):
+            if self._ours.full_key(our_unit) != self._base.full_key(base_unit):
+                raise self._edited(our_unit.start)
+        self._replace(change, index, our_units)
 
     # Find a change
 
-    def _place(self, units: list[Unit], change: _Change, mine: list[Unit]) -> int | None:
-        """Return the index in ``mine`` of the units of a change, or None if they are not together."""
+    def _locate(self, base_scope: list[Unit], change: _Change, our_units: list[Unit]) -> int | None:
+        """Return the index in ``our_units`` of the units of a change, or None if they are not together."""
         size = change.end - change.start
-        wanted = _keys(units[change.start : change.end])
-        places = _occurrences(wanted, _keys(mine))
+        keys = _keys(base_scope[change.start : change.end])
+        places = _occurrences(keys, _keys(our_units))
         if not places:
             return None
-        first = _occurrences(wanted, _keys(units))
-        if len(places) == len(first):
-            place = places[first.index(change.start)]
+        base_places = _occurrences(keys, _keys(base_scope))
+        if len(places) == len(base_places):
+            place = places[base_places.index(change.start)]
         else:
-            around = [self._context(units, change.start, size, mine, place) for place in places]
+            around = [self._context(base_scope, change.start, size, our_units, place) for place in places]
             best = [
                 place
-                for place, (left, right) in zip(places, around, strict=True)
-                if all(left >= other[0] and right >= other[1] for other in around)
+                for place, (before, after) in zip(places, around, strict=True)
+                if all(before >= other[0] and after >= other[1] for other in around)
             ]
             if len(best) != 1:
-                lines = ", ".join(str(mine[place].start + 1) for place in places)
+                lines = ", ".join(str(our_units[place].start + 1) for place in places)
                 raise self._conflict(
-                    mine[places[0]].start,
+                    our_units[places[0]].start,
                     f"the patched code is there {len(places)} times (lines {lines})",
                     "remove the copies",
                 )
             place = best[0]
-        found = units[change.start : change.end]
-        named = any(unit.scope is not None or _is_sign(unit) for unit in found)
-        if not named and self._context(units, change.start, size, mine, place) == (0, 0):
+        base_units = base_scope[change.start : change.end]
+        is_named = any(unit.scope is not None or _is_patch_comment(unit) for unit in base_units)
+        if not is_named and self._context(base_scope, change.start, size, our_units, place) == (0, 0):
             # A formatter sorts imports among others.
-            if self._are_imports(found):
+            if self._are_imports(base_units):
                 return None
-            raise self._edited(mine[place].start)
+            raise self._edited(our_units[place].start)
         return place
 
     @staticmethod
-    def _context(units: list[Unit], start: int, size: int, mine: list[Unit], place: int) -> tuple[int, int]:
+    def _context(
+        base_scope: list[Unit], start: int, size: int, our_units: list[Unit], place: int
+    ) -> tuple[int, int]:
         """Return how many units before and after a place are the original ones; an end of the scope is one."""
-        left = _run(_keys(units[:start])[::-1], _keys(mine[:place])[::-1])
-        right = _run(_keys(units[start + size :]), _keys(mine[place + size :]))
-        return left, right
+        before = _common_length(_keys(base_scope[:start])[::-1], _keys(our_units[:place])[::-1])
+        after = _common_length(_keys(base_scope[start + size :]), _keys(our_units[place + size :]))
+        return before, after
 
-    def _require_undone(self, change: _Change, wanted: list[Unit], mine: list[Unit]) -> None:
+    def _require_undone(self, change: _Change, their_units: list[Unit], our_units: list[Unit]) -> None:
         """Raise ConflictError unless the change was undone by hand."""
-        here, before = Counter(_keys(mine)), Counter(_keys(self._theirs.scopes[change.scope]))
-        left = any(here[key] > before[key] for key in self._brought(change))
-        back = not wanted or bool(_occurrences(_keys(wanted), _keys(mine)))
-        if left or not back or (self._exact and not wanted and not self._is_closed(change, mine)):
-            raise self._edited(self._near(change, mine))
+        our_keys, their_keys = Counter(_keys(our_units)), Counter(_keys(self._theirs.scopes[change.scope]))
+        is_remaining = any(our_keys[key] > their_keys[key] for key in self._added_keys(change))
+        is_restored = not their_units or bool(_occurrences(_keys(their_units), _keys(our_units)))
+        if (
+            is_remaining
+            or not is_restored
+            or (self._exact and not their_units and not self._is_adjacent(change, our_units))
+        ):
+            raise self._edited(self._nearby_line(change, our_units))
 
-    def _is_closed(self, change: _Change, mine: list[Unit]) -> bool:
+    def _is_adjacent(self, change: _Change, our_units: list[Unit]) -> bool:
         """Return whether the units on both sides of a change are now adjacent."""
-        units = self._base.scopes[change.scope]
-        sides = _key_at(units, change.start - 1), _key_at(units, change.end)
-        return any(sides == (_key_at(mine, at - 1), _key_at(mine, at)) for at in range(len(mine) + 1))
+        base_scope = self._base.scopes[change.scope]
+        sides = _key_at(base_scope, change.start - 1), _key_at(base_scope, change.end)
+        return any(
+            sides == (_key_at(our_units, at - 1), _key_at(our_units, at)) for at in range(len(our_units) + 1)
+        )
 
-    def _near(self, change: _Change, mine: list[Unit]) -> int:
+    def _nearby_line(self, change: _Change, our_units: list[Unit]) -> int:
         """Return the line after the last remaining unit before a change."""
-        units = self._base.scopes[change.scope]
-        blocks = SequenceMatcher(None, _keys(units), _keys(mine), autojunk=False).get_matching_blocks()
+        base_scope = self._base.scopes[change.scope]
+        blocks = SequenceMatcher(
+            None, _keys(base_scope), _keys(our_units), autojunk=False
+        ).get_matching_blocks()
         pairs = [(start + n, other + n) for start, other, size in blocks for n in range(size)]
-        place = max((mine_at + 1 for at, mine_at in pairs if at < change.start), default=0)
-        return mine[min(place, len(mine) - 1)].start if mine else 0
+        place = max((our_index + 1 for index, our_index in pairs if index < change.start), default=0)
+        return our_units[min(place, len(our_units) - 1)].start if our_units else 0
 
     # Undo it
 
-    def _replace(self, change: _Change, at: int, mine: list[Unit]) -> None:
-        units, theirs = self._base.scopes[change.scope], self._theirs.scopes[change.scope]
+    def _replace(self, change: _Change, at: int, our_units: list[Unit]) -> None:
+        base_scope, their_scope = self._base.scopes[change.scope], self._theirs.scopes[change.scope]
         size = change.end - change.start
-        first, last = mine[at], mine[at + size - 1]
-        if (at and mine[at - 1].end > first.start) or (
-            at + size < len(mine) and mine[at + size].start < last.end
+        first, last = our_units[at], our_units[at + size - 1]
+        if (at and our_units[at - 1].end > first.start) or (
+            at + size < len(our_units) and our_units[at + size].start < last.end
         ):
             raise self._conflict(first.start, "the line has both patchkit's code and other code", "break it")
-        wanted = theirs[change.wanted_start : change.wanted_end]
-        old_first, old_last = units[change.start], units[change.end - 1]
-        if wanted and self._ours.indent(first) != self._base.indent(old_first):
+        their_units = their_scope[change.their_start : change.their_end]
+        base_first, base_last = base_scope[change.start], base_scope[change.end - 1]
+        if their_units and self._ours.indent(first) != self._base.indent(base_first):
             raise self._edited(first.start)
-        before, behind = self._ours.gap_before(first), self._ours.gap_after(last)
-        was_before, was_behind = self._base.gap_before(old_first), self._base.gap_after(old_last)
-        if wanted:
-            lines = self._theirs.lines[wanted[0].start : wanted[-1].end]
-            if self._settle(before):
-                self._stretch(before, len(self._theirs.gap_before(wanted[0])) - len(was_before))
-            self._add(first.start, lines)
-            if self._settle(behind):
-                self._stretch(behind, len(self._theirs.gap_after(wanted[-1])) - len(was_behind))
+        gap_above, gap_below = self._ours.gap_before(first), self._ours.gap_after(last)
+        base_gap_above, base_gap_below = self._base.gap_before(base_first), self._base.gap_after(base_last)
+        if their_units:
+            lines = self._theirs.lines[their_units[0].start : their_units[-1].end]
+            if self._claim_gap(gap_above):
+                self._resize_gap(
+                    gap_above, len(self._theirs.gap_before(their_units[0])) - len(base_gap_above)
+                )
+            self._insert(first.start, lines)
+            if self._claim_gap(gap_below):
+                self._resize_gap(
+                    gap_below, len(self._theirs.gap_after(their_units[-1])) - len(base_gap_below)
+                )
         else:
-            same = _key_at(mine, at - 1) == _key_at(units, change.start - 1) and _key_at(
-                mine, at + size
-            ) == _key_at(units, change.end)
-            gap = self._closed_gap(theirs, change)
-            by = gap - len(was_before) - len(was_behind)
-            by -= sum(
-                gap - len(was)
-                for own, was in ((before, was_before), (behind, was_behind))
-                if not self._settle(own)
+            same_neighbours = _key_at(our_units, at - 1) == _key_at(base_scope, change.start - 1) and _key_at(
+                our_units, at + size
+            ) == _key_at(base_scope, change.end)
+            gap = self._gap_after_removal(their_scope, change)
+            growth = gap - len(base_gap_above) - len(base_gap_below)
+            growth -= sum(
+                gap - len(base_gap)
+                for our_gap, base_gap in ((gap_above, base_gap_above), (gap_below, base_gap_below))
+                if not self._claim_gap(our_gap)
             )
-            is_last = behind.stop == len(self._ours.lines)
-            least = 0 if same or is_last else max(len(before), len(behind))
-            if not same and _is_header(units, change.start - 1) and _is_header(mine, at - 1):
+            is_last = gap_below.stop == len(self._ours.lines)
+            minimum = 0 if same_neighbours or is_last else max(len(gap_above), len(gap_below))
+            if (
+                not same_neighbours
+                and _is_header(base_scope, change.start - 1)
+                and _is_header(our_units, at - 1)
+            ):
                 # What a patch put first in a block is apart from what follows, not that from the header.
-                least = gap + len(before) - len(was_before)
-                by = least - len(before) - len(behind)
-            self._stretch(before, max(by, least - len(before) - len(behind)), behind)
-        self._edits.dropped.update(range(first.start, last.end))
-        stay = {name for unit in wanted for name in self._theirs.imported(unit)}
-        for unit in mine[at : at + size]:
-            bound = {_bound(name) for name in self._ours.imported(unit) - stay}
-            self._unimported |= bound
-            if bound & self._keep:
-                self._edits.dropped.difference_update(range(unit.start, unit.end))
+                minimum = gap + len(gap_above) - len(base_gap_above)
+                growth = minimum - len(gap_above) - len(gap_below)
+            self._resize_gap(gap_above, max(growth, minimum - len(gap_above) - len(gap_below)), gap_below)
+        self._edits.deleted.update(range(first.start, last.end))
+        kept_names = {name for unit in their_units for name in self._theirs.imported(unit)}
+        for unit in our_units[at : at + size]:
+            names = {_bound_name(name) for name in self._ours.imported(unit) - kept_names}
+            self._removed_imports |= names
+            if names & self._keep:
+                self._edits.deleted.difference_update(range(unit.start, unit.end))
 
-    def _closed_gap(self, theirs: list[Unit], change: _Change) -> int:
+    def _gap_after_removal(self, their_scope: list[Unit], change: _Change) -> int:
         """Return the number of blank lines in place of units that are removed."""
-        if change.wanted_start < len(theirs):
-            return len(self._theirs.gap_before(theirs[change.wanted_start]))
-        return len(self._theirs.gap_after(theirs[-1])) if theirs else 0
+        if change.their_start < len(their_scope):
+            return len(self._theirs.gap_before(their_scope[change.their_start]))
+        return len(self._theirs.gap_after(their_scope[-1])) if their_scope else 0
 
-    def _settle(self, gap: range) -> bool:
+    def _claim_gap(self, gap: range) -> bool:
         """Return whether a gap is unchanged; a change in another scope may end at the same gap."""
-        fresh = gap.start not in self._settled
-        self._settled.add(gap.start)
-        return fresh
+        is_first = gap.start not in self._resized_gaps
+        self._resized_gaps.add(gap.start)
+        return is_first
 
-    def _stretch(self, gap: range, by: int, more: range = range(0)) -> None:
-        """Insert ``by`` blank lines into a gap, or delete as many of them as there are."""
-        if by > 0:
-            self._edits.added.setdefault(gap.start, []).extend([self._newline] * by)
+    def _resize_gap(self, gap: range, growth: int, more: range = range(0)) -> None:
+        """Insert ``growth`` blank lines into a gap, or delete as many of them as there are."""
+        if growth > 0:
+            self._edits.inserted.setdefault(gap.start, []).extend([self._newline] * growth)
             return
-        left = [line for line in (*more, *gap) if line not in self._edits.dropped]
-        self._edits.dropped.update(left[: -by if by else 0])
+        remaining = [line for line in (*more, *gap) if line not in self._edits.deleted]
+        self._edits.deleted.update(remaining[: -growth if growth else 0])
 
-    def _add(self, at: int, lines: Sequence[bytes]) -> None:
+    def _insert(self, at: int, lines: Sequence[bytes]) -> None:
         ended = [line.rstrip(b"\r\n") + self._newline for line in lines]
-        self._edits.added.setdefault(at, []).extend(ended)
+        self._edits.inserted.setdefault(at, []).extend(ended)
 
-    def _put_in(self, change: _Change, wanted: list[Unit], mine: list[Unit]) -> None:
+    def _reinsert(self, change: _Change, their_units: list[Unit], our_units: list[Unit]) -> None:
         """Insert what a patch deleted, between the two units that were around it."""
-        units = self._base.scopes[change.scope]
-        theirs = self._theirs.scopes[change.scope]
-        if len(_occurrences(_keys(wanted), _keys(mine))) >= len(_occurrences(_keys(wanted), _keys(theirs))):
+        base_scope = self._base.scopes[change.scope]
+        their_scope = self._theirs.scopes[change.scope]
+        if len(_occurrences(_keys(their_units), _keys(our_units))) >= len(
+            _occurrences(_keys(their_units), _keys(their_scope))
+        ):
             return
-        left, right = _key_at(units, change.start - 1), _key_at(units, change.start)
+        left, right = _key_at(base_scope, change.start - 1), _key_at(base_scope, change.start)
         places = [
-            at for at in range(len(mine) + 1) if (_key_at(mine, at - 1), _key_at(mine, at)) == (left, right)
+            at
+            for at in range(len(our_units) + 1)
+            if (_key_at(our_units, at - 1), _key_at(our_units, at)) == (left, right)
         ]
         if len(places) != 1:
-            raise self._edited(self._near(change, mine))
+            raise self._edited(self._nearby_line(change, our_units))
         at = places[0]
-        lines = self._theirs.lines[wanted[0].start : wanted[-1].end]
-        before, behind = self._theirs.gap_before(wanted[0]), self._theirs.gap_after(wanted[-1])
-        if at < len(mine):
-            was = self._base.gap_before(units[change.start])
-            gap = self._ours.gap_before(mine[at])
-            if self._settle(gap):
-                self._stretch(gap, len(before) - len(was))
-            self._add(mine[at].start, [*lines, *([b""] * len(behind))])
+        lines = self._theirs.lines[their_units[0].start : their_units[-1].end]
+        gap_above, gap_below = (
+            self._theirs.gap_before(their_units[0]),
+            self._theirs.gap_after(their_units[-1]),
+        )
+        if at < len(our_units):
+            base_gap = self._base.gap_before(base_scope[change.start])
+            gap = self._ours.gap_before(our_units[at])
+            if self._claim_gap(gap):
+                self._resize_gap(gap, len(gap_above) - len(base_gap))
+            self._insert(our_units[at].start, [*lines, *([b""] * len(gap_below))])
         else:
-            self._add(mine[at - 1].end, [*([b""] * len(before)), *lines])
+            self._insert(our_units[at - 1].end, [*([b""] * len(gap_above)), *lines])
 
     # Imports, which formatters sort and join
 
@@ -364,42 +406,44 @@ class _Merge:
             unit.is_import for unit in units
         )
 
-    def _undo_imports(self, found: list[Unit], wanted: list[Unit], mine: list[Unit]) -> None:
-        brought = frozenset[Imported]().union(*(self._base.imported(unit) for unit in found))
-        back = frozenset[Imported]().union(*(self._theirs.imported(unit) for unit in wanted))
-        here = [unit for unit in mine if unit.is_import]
-        had = frozenset[Imported]().union(*(self._ours.imported(unit) for unit in here))
-        if back - brought - had:
-            raise self._edited(here[0].start if here else 0)
-        for unit in found:
-            same = [each for each in mine if each.key == unit.key and unit.is_comment]
-            if unit.is_comment and len(same) == 1:
-                self._edits.dropped.add(same[0].start)
-        going = frozenset(name for name in brought - back if _bound(name) not in self._keep)
-        self._unimported |= {_bound(name) for name in brought - back}
-        for name in sorted(going, key=repr):
-            holders = [unit for unit in here if name in self._ours.imported(unit)]
-            if len(holders) > 1:
+    def _undo_imports(self, base_units: list[Unit], their_units: list[Unit], our_units: list[Unit]) -> None:
+        base_names = frozenset[Imported]().union(*(self._base.imported(unit) for unit in base_units))
+        their_names = frozenset[Imported]().union(*(self._theirs.imported(unit) for unit in their_units))
+        our_imports = [unit for unit in our_units if unit.is_import]
+        our_names = frozenset[Imported]().union(*(self._ours.imported(unit) for unit in our_imports))
+        if their_names - base_names - our_names:
+            raise self._edited(our_imports[0].start if our_imports else 0)
+        for unit in base_units:
+            copies = [other for other in our_units if other.key == unit.key and unit.is_comment]
+            if unit.is_comment and len(copies) == 1:
+                self._edits.deleted.add(copies[0].start)
+        removed = frozenset(name for name in base_names - their_names if _bound_name(name) not in self._keep)
+        self._removed_imports |= {_bound_name(name) for name in base_names - their_names}
+        for name in sorted(removed, key=repr):
+            imports = [unit for unit in our_imports if name in self._ours.imported(unit)]
+            if len(imports) > 1:
                 raise self._conflict(
-                    holders[0].start, f"{name[2]} is imported {len(holders)} times", "remove the copies"
+                    imports[0].start, f"{name[2]} is imported {len(imports)} times", "remove the copies"
                 )
-        for unit in here:
-            if self._ours.imported(unit) & going:
-                self._drop_names(unit, going)
+        for unit in our_imports:
+            if self._ours.imported(unit) & removed:
+                self._remove_names(unit, removed)
 
-    def _drop_names(self, unit: Unit, going: frozenset[Imported]) -> None:
+    def _remove_names(self, unit: Unit, removed: frozenset[Imported]) -> None:
         """Remove names from an import, or the import with its last name."""
-        names = self._ours.names(unit)
-        staying = [name for name in names if name not in going]
-        self._edits.dropped.update(range(unit.start, unit.end))
-        if not staying:
+        names = self._ours.imported_names(unit)
+        remaining = [name for name in names if name not in removed]
+        self._edits.deleted.update(range(unit.start, unit.end))
+        if not remaining:
             return
         if unit.comments:
             raise self._edited(unit.start)
-        level, module = staying[0][0], staying[0][1]
-        said = ", ".join(name if name == bound else f"{name} as {bound}" for _, _, name, bound in staying)
+        level, module = remaining[0][0], remaining[0][1]
+        imported = ", ".join(
+            name if name == bound else f"{name} as {bound}" for _, _, name, bound in remaining
+        )
         start = f"from {'.' * level}{module} import " if level or module else "import "
-        self._add(unit.start, [self._ours.indent(unit) + f"{start}{said}".encode()])
+        self._insert(unit.start, [self._ours.indent(unit) + f"{start}{imported}".encode()])
 
     # Errors
 
@@ -415,29 +459,29 @@ class _Merge:
         return ConflictError(what, where=f"{self._file}:{line + 1}", advice=f"{advice} and revert again")
 
 
-def _begun_at_sign(
+def _aligned_to_comment(
     name: Name, codes: Sequence[tuple[str, int, int, int, int]], at: int, units: list[Unit]
 ) -> _Change:
     """Return a change, moved to where it begins with a patch's comment.
 
     Of code that is there twice, a comparison may take the first, which the patch found, for what the patch added.
     """
-    _, start, end, first, behind = codes[at]
-    change = _Change(name, start, end, first, behind)
-    if first != behind:
+    _, start, end, their_start, their_end = codes[at]
+    change = _Change(name, start, end, their_start, their_end)
+    if their_start != their_end:
         return change
     keys = _keys(units)
-    least = codes[at - 1][1] if at else start
-    most = codes[at + 1][2] if at + 1 < len(codes) else end
+    lower = codes[at - 1][1] if at else start
+    upper = codes[at + 1][2] if at + 1 < len(codes) else end
     for step in (-1, 1):
-        by = 0
-        while least <= start + by and end + by <= most:
-            if _is_sign(units[start + by]):
-                return _Change(name, start + by, end + by, first + by, behind + by)
-            left, right = (start + by - 1, end + by - 1) if step < 0 else (start + by, end + by)
-            if left < least or right >= most or keys[left] != keys[right]:
+        shift = 0
+        while lower <= start + shift and end + shift <= upper:
+            if _is_patch_comment(units[start + shift]):
+                return _Change(name, start + shift, end + shift, their_start + shift, their_end + shift)
+            left, right = (start + shift - 1, end + shift - 1) if step < 0 else (start + shift, end + shift)
+            if left < lower or right >= upper or keys[left] != keys[right]:
                 break
-            by += step
+            shift += step
     return change
 
 
@@ -461,7 +505,7 @@ def _occurrences(wanted: list[Key], keys: list[Key]) -> list[int]:
     return [at for at in range(len(keys) - size + 1) if keys[at : at + size] == wanted]
 
 
-def _run(left: list[Key], right: list[Key]) -> int:
+def _common_length(left: list[Key], right: list[Key]) -> int:
     """Return the length of the common start of two lists, one more if both end there."""
     length = next(
         (n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right))
@@ -473,10 +517,10 @@ def _is_header(units: Sequence[Unit], index: int) -> bool:
     return index >= 0 and units[index].key[0] == "header"
 
 
-def _is_sign(unit: Unit) -> bool:
+def _is_patch_comment(unit: Unit) -> bool:
     return unit.is_comment and str(unit.key[1]).startswith(MARK)
 
 
-def _bound(name: Imported) -> str:
+def _bound_name(name: Imported) -> str:
     """Return the name that an import binds."""
     return name[3].partition(".")[0]

@@ -18,14 +18,14 @@ from patchkit.plan.marks import SIGN, signers
 from patchkit.plan.planner import Origin
 from patchkit.plan.status import State
 from patchkit.transaction.apply import with_plan
-from patchkit.transaction.current import ranked, uncommented
+from patchkit.transaction.conflicts import before_markers, conflicts_in
+from patchkit.transaction.current import patches_without_comments, ranked_records
 from patchkit.transaction.history import before_patches, checkout_of
 from patchkit.transaction.ledger import Record
 from patchkit.transaction.ports import layers_of, ports_in
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_of, digest_or_none
-from patchkit.transaction.unfinished import before_markers, unfinished
-from patchkit.transaction.wording import worded_as
+from patchkit.transaction.wording import with_wording_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Account:
+class CandidateRecord:
     """A ledger's record of the tree's current state, or an equivalent one, and its contents by digest.
 
-    It is ``sure`` unless only some lines of the code match the record. ``marked`` has the files with committed
-    conflict markers that the record does not contain: the content without them, and their patches. ``is_of_ports`` is
-    whether the record is of ports in git's history.
+    ``is_exact`` is whether the record matches all files, not only some lines of them. ``committed_conflicts`` has the
+    files with committed conflict markers that the record does not contain: the content without them, and their patches.
+    ``is_of_ports`` is whether the record is of ports in git's history.
     """
 
     record: Record
     content: Callable[[str], bytes]
-    sure: bool = True
-    marked: Mapping[str, tuple[bytes, frozenset[str]]] = field(default_factory=dict)
+    is_exact: bool = True
+    committed_conflicts: Mapping[str, tuple[bytes, frozenset[str]]] = field(default_factory=dict)
     is_of_ports: bool = False
 
     @property
@@ -66,7 +66,7 @@ class Account:
 
 
 class Origins:
-    """The possible accounts of a tree's patches, the surest first, each computed when it is needed."""
+    """The records that can describe a tree's patches, the most reliable first, each computed when it is needed."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Origins:
         self.ledger: Ledger = self._store.read()
 
     @cached_property
-    def signed(self) -> dict[str, frozenset[str]]:
+    def commented(self) -> dict[str, frozenset[str]]:
         """The files with comments of patches, and the ids of these."""
         texts = ((file, self._tree.read(file) or b"") for file in self._tree.files(""))
         sign = SIGN.encode()
@@ -92,7 +92,7 @@ class Origins:
         """Return a file's current content."""
         return self._tree.read(file)
 
-    def real(self, files: Iterable[str]) -> frozenset[Path]:
+    def real_paths(self, files: Iterable[str]) -> frozenset[Path]:
         """Return the files' real paths, with links resolved."""
         return frozenset((self._tree.package / file).resolve() for file in files)
 
@@ -102,9 +102,9 @@ class Origins:
         return self._inspect()
 
     @cached_property
-    def ours(self) -> frozenset[str]:
+    def commented_patches(self) -> frozenset[str]:
         """The patches that have a comment in the code."""
-        return frozenset[str]().union(*self.signed.values())
+        return frozenset[str]().union(*self.commented.values())
 
     @cached_property
     def uncommitted(self) -> tuple[Record, ...]:
@@ -114,16 +114,16 @@ class Origins:
     @property
     def in_code(self) -> frozenset[str]:
         """The patches that patchkit put into the code, also those without a comment that are in a record."""
-        return self.ours.union(*(record.patches for record in self.uncommitted))
+        return self.commented_patches.union(*(record.patches for record in self.uncommitted))
 
     @cached_property
-    def lost(self) -> dict[str, tuple[str, str]]:
+    def without_comment(self) -> dict[str, tuple[str, str]]:
         """Patches in the ledger whose code has lost its comment and is not committed: file and comment by patch."""
 
         def committed(file: str) -> bytes | None:
             return None if self._checkout is None else self._checkout.at("HEAD", file)
 
-        return uncommented(self.ledger, self._tree.read, committed, self._store.get)
+        return patches_without_comments(self.ledger, self._tree.read, committed, self._store.get)
 
     @property
     def ported(self) -> frozenset[str]:
@@ -134,27 +134,27 @@ class Origins:
 
     def committed_ports(self, names: frozenset[str]) -> frozenset[str]:
         """Return those of ``names`` that are ports which git's history has, and no record of uncommitted ones."""
-        asked = names - self.in_code
-        return asked.intersection(port.name for port in self._ports) if asked else asked
+        missing = names - self.in_code
+        return missing.intersection(port.name for port in self._ports) if missing else missing
 
     @cached_property
     def _ports(self) -> tuple[Port, ...]:
         return () if self._checkout is None else ports_in(self._tree.package)
 
-    def of_ports(self, names: frozenset[str]) -> Account:
+    def of_ports(self, names: frozenset[str]) -> CandidateRecord:
         """Return the account of ports in git's history.
 
         Raise ConflictError if one cannot be told from other changes.
         """
         if self._checkout is None:
-            return Account(Record(), self._store.get)
+            return CandidateRecord(Record(), self._store.get)
         layers, contents = layers_of(self._checkout, self._tree.package, self._ports, names)
-        return Account(Record(layers), contents.__getitem__, is_of_ports=True)
+        return CandidateRecord(Record(layers), contents.__getitem__, is_of_ports=True)
 
     @cached_property
     def originals(self) -> Contents:
         """The contents of the patched files before any patch. Raise ConflictError if they are not known."""
-        if not self.signed and not self.uncommitted:
+        if not self.commented and not self.uncommitted:
             return {}
         if self._checkout is not None and not self.uncommitted:
             with suppress(ConflictError):
@@ -164,39 +164,39 @@ class Origins:
     @property
     def applied(self) -> Contents:
         """The contents that patchkit wrote to those files. Raise ConflictError if they are not known."""
-        account = next(iter(self))
-        files = account.record.files.items()
-        return {f: None if known.applied is None else account.content(known.applied) for f, known in files}
+        candidate = next(iter(self))
+        files = candidate.record.files.items()
+        return {f: None if known.applied is None else candidate.content(known.applied) for f, known in files}
 
-    def __iter__(self) -> Iterator[Account]:
-        """Yield each account; raise ConflictError after the last one if git lacks a content."""
+    def __iter__(self) -> Iterator[CandidateRecord]:
+        """Yield each candidate. Raise ConflictError after the last one if git lacks a content."""
         if self._checkout is None and not self._ranked:
-            again = f"sglang=={self._tree.version}" if self._tree.version else "its release"
+            requirement = f"sglang=={self._tree.version}" if self._tree.version else "its release"
             raise ConflictError(
                 f"no ledger (.patchkit) and no git history has the unpatched files of {self._tree.package}",
-                advice=f"run pip install --force-reinstall --no-deps {again}, or restore the files from a copy",
+                advice=f"run pip install --force-reinstall --no-deps {requirement}, or restore the files from a copy",
             )
-        yield from (Account(record, self._store.get) for record in self.uncommitted)
+        yield from (CandidateRecord(record, self._store.get) for record in self.uncommitted)
         if self._checkout is None:
             return
-        yield from (Account(record, self._store.get) for record in self._confirmed)
-        refusal: ConflictError | None = None
+        yield from (CandidateRecord(record, self._store.get) for record in self._confirmed)
+        missing: ConflictError | None = None
         try:
             before = self._before
         except ConflictError as error:
-            refusal = error
+            missing = error
         else:
-            yield self._inferred(self._checkout, before)
+            yield self._infer(self._checkout, before)
         for record, exact in self._ranked:
             if record not in self.uncommitted and record not in self._confirmed:
-                yield Account(record, self._store.get, sure=exact)
-        if refusal is not None:
-            raise refusal
+                yield CandidateRecord(record, self._store.get, is_exact=exact)
+        if missing is not None:
+            raise missing
 
     @cached_property
     def _before(self) -> Contents:
         """The contents from before the patches' comments in git's history. Raise ConflictError if git lacks one."""
-        return {} if self._checkout is None else before_patches(self._tree, self._checkout, self.signed)
+        return {} if self._checkout is None else before_patches(self._tree, self._checkout, self.commented)
 
     @cached_property
     def _confirmed(self) -> tuple[Record, ...]:
@@ -208,7 +208,7 @@ class Origins:
         except ConflictError:
             return ()
         exact = (record for record, exact in self._ranked if exact and record not in self.uncommitted)
-        return tuple(record for record in exact if self._confirms(record, before))
+        return tuple(record for record in exact if self._is_confirmed(record, before))
 
     @cached_property
     def _checkout(self) -> Checkout | None:
@@ -216,58 +216,66 @@ class Origins:
 
     @cached_property
     def _ranked(self) -> list[tuple[Record, bool]]:
-        return ranked(self.ledger, self._tree.read, self._store.get)
+        return ranked_records(self.ledger, self._tree.read, self._store.get)
 
     @cached_property
     def _committed(self) -> frozenset[str]:
         """The files that have a patch's comment in HEAD too."""
-        files = frozenset(self.signed).union(*(record.files for record, _ in self._ranked))
+        files = frozenset(self.commented).union(*(record.files for record, _ in self._ranked))
         return self._checkout.having(SIGN, sorted(files)) if self._checkout is not None else frozenset()
 
-    def _confirms(self, record: Record, before: Contents) -> bool:
+    def _is_confirmed(self, record: Record, before: Contents) -> bool:
         """Return whether a record's originals are those in git's history, which has none between two applies."""
         if len(record.layers) != 1:
             return False
-        unsigned = record.patches.keys() - self.ours
-        whole = {s.patch.id for s in self.statuses if s.state is State.APPLIED} if unsigned else set[str]()
-        if not self.ours <= record.patches.keys() or not unsigned <= whole:
+        uncommented = record.patches.keys() - self.commented_patches
+        complete = (
+            {s.patch.id for s in self.statuses if s.state is State.APPLIED} if uncommented else set[str]()
+        )
+        if not self.commented_patches <= record.patches.keys() or not uncommented <= complete:
             return False
         try:
-            originals = Account(record, self._store.get).originals
+            originals = CandidateRecord(record, self._store.get).originals
         except TreeError:
             return False
         return all(file in originals and originals[file] == text for file, text in before.items())
 
-    def _inferred(self, checkout: Checkout, before: Contents) -> Account:
+    def _infer(self, checkout: Checkout, before: Contents) -> CandidateRecord:
         """Compute the record from the contents in git's history and the loaded patches."""
-        ours = [status for status in self.statuses if status.patch.id in self.ours]
-        sites = {edit.file for status in ours for edit in status.edits if edit.state is State.APPLIED}
+        statuses = [status for status in self.statuses if status.patch.id in self.commented_patches]
+        sites = {edit.file for status in statuses for edit in status.edits if edit.state is State.APPLIED}
         originals = {**before, **before_patches(self._tree, checkout, sites.difference(before))}
         if vendor.is_vendored(self._tree):
             originals |= dict.fromkeys(self._tree.files(vendor.FOLDER, ""))
-        planned = self._planner.plan_exactly([status.patch.id for status in ours], originals)
+        planned = self._planner.plan_exactly([status.patch.id for status in statuses], originals)
         # An edit that is in the code but conflicts in the original was made by a person.
-        written = _edits(ours, {State.APPLIED, State.UPSTREAM}) & _edits(planned.patches, {State.CONFLICT})
-        marked = self._marked(checkout)
-        changes = tuple(replace(each, after=self._worded(each, marked)) for each in planned.changes)
-        planned = replace(planned, by_hand=written, changes=changes)
-        made = [change.file for change in planned.changes if change.before is None]
-        record = with_plan(Record(), planned, "", _folders_of(self._tree, made))
+        by_hand = _edits(statuses, {State.APPLIED, State.UPSTREAM}) & _edits(
+            planned.patches, {State.CONFLICT}
+        )
+        conflicts = self._committed_conflicts(checkout)
+        changes = tuple(
+            replace(each, after=self._with_current_wording(each, conflicts)) for each in planned.changes
+        )
+        planned = replace(planned, by_hand=by_hand, changes=changes)
+        created = [change.file for change in planned.changes if change.before is None]
+        record = with_plan(Record(), planned, "", _new_folders(self._tree, created))
         pairs = ((change.before, change.after) for change in planned.changes)
         texts = {digest_of(text): text for pair in pairs for text in pair if text is not None}
-        return Account(record, texts.__getitem__, marked=marked)
+        return CandidateRecord(record, texts.__getitem__, committed_conflicts=conflicts)
 
-    def _worded(self, change: FileChange, marked: Mapping[str, tuple[bytes, frozenset[str]]]) -> bytes | None:
+    def _with_current_wording(
+        self, change: FileChange, conflicts: Mapping[str, tuple[bytes, frozenset[str]]]
+    ) -> bytes | None:
         """Return what the patches make of a file, with the words of the comments that are in the code."""
-        stands = marked[change.file][0] if change.file in marked else self._tree.read(change.file)
-        return worded_as(stands, change.after)
+        current = conflicts[change.file][0] if change.file in conflicts else self._tree.read(change.file)
+        return with_wording_of(current, change.after)
 
-    def _marked(self, checkout: Checkout) -> dict[str, tuple[bytes, frozenset[str]]]:
+    def _committed_conflicts(self, checkout: Checkout) -> dict[str, tuple[bytes, frozenset[str]]]:
         found: dict[str, tuple[bytes, frozenset[str]]] = {}
-        for file, blocks in unfinished(self._tree).items():
-            stands = self._tree.read(file) or b""
-            _, without = without_equal_conflicts(checkout.at("HEAD", file) or b"", stands)
-            if without != stands:
+        for file, blocks in conflicts_in(self._tree).items():
+            current = self._tree.read(file) or b""
+            _, without = without_equal_conflicts(checkout.at("HEAD", file) or b"", current)
+            if without != current:
                 found[file] = without, frozenset(block.patch for block in blocks)
         return found
 
@@ -279,15 +287,15 @@ def origin(tree: CheckoutTree, planner: Planner) -> Origin | None:
     """
     try:
         origins = Origins(tree, planner)
-        if not origins.signed and not origins.uncommitted:
+        if not origins.commented and not origins.uncommitted:
             return None
-        account = next(iter(origins))
-        record = account.record
-        if not account.sure or len(record.layers) != 1 or record.by_hand:
+        candidate = next(iter(origins))
+        record = candidate.record
+        if not candidate.is_exact or len(record.layers) != 1 or record.by_hand:
             return None
         if any(digest_or_none(tree.read(file)) != known.applied for file, known in record.files.items()):
             return None
-        contents = account.originals
+        contents = candidate.originals
     except (ConflictError, TreeError, UsageError):
         return None
     makers = frozenset((file, name) for file, known in record.files.items() for name in known.patches)
@@ -298,8 +306,8 @@ def _edits(statuses: Iterable[PatchStatus], states: set[State]) -> frozenset[tup
     return frozenset((s.patch.id, edit.name) for s in statuses for edit in s.edits if edit.state in states)
 
 
-def _folders_of(tree: CheckoutTree, made: Iterable[str]) -> list[str]:
+def _new_folders(tree: CheckoutTree, created: Iterable[str]) -> list[str]:
     """Return the folders, outermost first, that contain only files created by patches."""
-    files = set(made)
-    above = {file[:at] for file in files for at, each in enumerate(file) if each == "/"}
-    return sorted(folder for folder in above if files.issuperset(tree.files(folder, "")))
+    files = set(created)
+    folders = {file[:at] for file in files for at, each in enumerate(file) if each == "/"}
+    return sorted(folder for folder in folders if files.issuperset(tree.files(folder, "")))

@@ -68,23 +68,19 @@ class Outline:
         self.lines = source.splitlines(keepends=True)
         self._comments = _comments(source, self.lines)
         self._scopes: dict[Name, _Scope] = {}
-        self._doubled: Counter[tuple[str, ...]] = Counter()
+        self._counts: Counter[tuple[str, ...]] = Counter()
         module = ast.parse(source)
-        self._open((), 0, len(self.lines), module.body, ())
-        self._place_comments()
+        self._add_scope((), 0, len(self.lines), module.body, ())
+        self._assign_comments()
 
     @property
     def scopes(self) -> dict[Name, list[Unit]]:
         """The units of each scope, in source order."""
         return {name: scope.units for name, scope in self._scopes.items()}
 
-    def times(self, name: Name) -> int:
+    def count(self, name: Name) -> int:
         """Return the number of definitions with the dotted name of a scope."""
-        return self._doubled[tuple(part for part, _ in name)] if name else 1
-
-    def text(self, unit: Unit) -> list[bytes]:
-        """Return the lines of a unit."""
-        return self.lines[unit.start : unit.end]
+        return self._counts[tuple(part for part, _ in name)] if name else 1
 
     def indent(self, unit: Unit) -> bytes:
         """Return the white space before a unit."""
@@ -105,14 +101,14 @@ class Outline:
             end += 1
         return range(unit.end, end)
 
-    def deep(self, unit: Unit) -> tuple[object, ...]:
+    def full_key(self, unit: Unit) -> tuple[object, ...]:
         """Return the whole meaning of a unit: its comments, and for a definition its content."""
         inside: tuple[object, ...] = ()
         if unit.scope is not None:
-            inside = tuple(self.deep(below) for below in self._scopes[unit.scope].units)
+            inside = tuple(self.full_key(inner) for inner in self._scopes[unit.scope].units)
         return (unit.key, unit.comments, inside)
 
-    def signs(self, units: Sequence[Unit]) -> dict[str, list[int]]:
+    def patch_comments(self, units: Sequence[Unit]) -> dict[str, list[int]]:
         """Return the line numbers of the patches' comments in these units, by text."""
         found: dict[str, list[int]] = {}
         for unit in units:
@@ -123,15 +119,15 @@ class Outline:
         return found
 
     @staticmethod
-    def names(unit: Unit) -> tuple[Imported, ...]:
+    def imported_names(unit: Unit) -> tuple[Imported, ...]:
         """Return the names that an import brings, in order; none for any other unit."""
         return cast("tuple[Imported, ...]", unit.key[2]) if unit.is_import else ()
 
     def imported(self, unit: Unit) -> frozenset[Imported]:
         """Return the names that an import brings, as a set."""
-        return frozenset(self.names(unit))
+        return frozenset(self.imported_names(unit))
 
-    def _open(
+    def _add_scope(
         self, name: Name, start: int, end: int, body: Sequence[ast.stmt], header: Sequence[Unit]
     ) -> None:
         self._scopes[name] = _Scope(name, start, end, list(header))
@@ -157,21 +153,21 @@ class Outline:
         start, end = _start(node), node.end_lineno or node.lineno
         decorated = ", ".join(map(ast.unparse, node.decorator_list))
         dotted = (*(part for part, _ in scope), node.name)
-        self._doubled[dotted] += 1
+        self._counts[dotted] += 1
         name: Name = (*scope, (node.name, ""))
         if name in self._scopes:
             name = (*scope, (node.name, decorated))
         if name in self._scopes:
-            name = (*scope, (node.name, f"{decorated} {self._doubled[dotted]}"))
+            name = (*scope, (node.name, f"{decorated} {self._counts[dotted]}"))
         header = self._unit(("header", _header(node)), start, self._header_end(start, node.body))
-        self._open(name, start, end, node.body, [header])
+        self._add_scope(name, start, end, node.body, [header])
         return self._unit(("def", depth, name[-1]), start, end, name)
 
     def _compound(self, node: ast.stmt, depth: int, scope: Name) -> Iterator[Unit]:
         start = _start(node)
         first = next(getattr(node, name) for name in _LISTS if getattr(node, name, None))
-        opening = f"{type(node).__name__}", depth, _header(node)
-        yield self._unit(opening, start, self._header_end(start, first))
+        key = f"{type(node).__name__}", depth, _header(node)
+        yield self._unit(key, start, self._header_end(start, first))
         yield from self._walk(getattr(node, "body", []), depth + 1, scope)
         last = _end(getattr(node, "body", []) or first[:1])
         for handler in getattr(node, "handlers", []):
@@ -217,7 +213,7 @@ class Outline:
             end -= 1
         return max(end, start + 1)
 
-    def _place_comments(self) -> None:
+    def _assign_comments(self) -> None:
         """Add each comment that is in no unit to the innermost scope around it."""
         covered: set[int] = set()
         for scope in self._scopes.values():
@@ -227,9 +223,9 @@ class Outline:
         for line, text in self._comments.items():
             if line in covered:
                 continue
-            around = [s for s in self._scopes.values() if s.start <= line < s.end]
-            home = max(around, key=lambda scope: len(scope.name))
-            home.units.append(Unit(("#", text), line, line + 1))
+            enclosing = [s for s in self._scopes.values() if s.start <= line < s.end]
+            innermost = max(enclosing, key=lambda scope: len(scope.name))
+            innermost.units.append(Unit(("#", text), line, line + 1))
         for scope in self._scopes.values():
             scope.units.sort(key=lambda unit: unit.start)
             for at, unit in enumerate(scope.units):
@@ -287,15 +283,15 @@ def _key(node: ast.stmt, depth: int) -> Key:
     if isinstance(node, ast.Import):
         return ("import", depth, tuple((0, "", a.name, a.asname or a.name) for a in node.names))
     if isinstance(node, ast.ImportFrom):
-        brought = ((node.level, node.module or "", a.name, a.asname or a.name) for a in node.names)
-        return ("import", depth, tuple(brought))
+        names = ((node.level, node.module or "", a.name, a.asname or a.name) for a in node.names)
+        return ("import", depth, tuple(names))
     return ("statement", depth, _meaning(node))
 
 
 def _header(node: ast.AST) -> str:
     """Return the meaning of a compound statement, a definition or a handler without its body."""
-    kept = {name: value for name, value in ast.iter_fields(node) if name not in _LISTS}
-    return repr({name: _dump(value) for name, value in kept.items()}) + type(node).__name__
+    fields = {name: value for name, value in ast.iter_fields(node) if name not in _LISTS}
+    return repr({name: _dump(value) for name, value in fields.items()}) + type(node).__name__
 
 
 def _dump(value: object) -> object:
@@ -305,11 +301,11 @@ def _dump(value: object) -> object:
 
 
 def _meaning(node: ast.AST) -> str:
-    for below in ast.walk(node):
-        if isinstance(below, ast.Constant):
-            below.kind = None
-        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-            text = below.value.value
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Constant):
+            inner.kind = None
+        if isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Constant):
+            text = inner.value.value
             if isinstance(text, str):
-                below.value.value = inspect.cleandoc(text).strip()
+                inner.value.value = inspect.cleandoc(text).strip()
     return ast.dump(node)

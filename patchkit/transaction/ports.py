@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Changes = Mapping[str, tuple[bytes | None, bytes | None]]
 
 TRAILER = "Patchkit-Port"
-_TOLD = re.compile(rf"^{TRAILER}: (\S+) ([0-9a-f]{{32}})$", re.MULTILINE)
+_TRAILER_LINE = re.compile(rf"^{TRAILER}: (\S+) ([0-9a-f]{{32}})$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class Port:
     """A commit with the trailer of a port; ``parent`` is empty if this clone lacks it."""
 
     name: str
-    mark: str
+    digest: str
     commit: str
     parent: str
 
 
 def trailer(name: str, changes: Changes) -> str:
     """Return the line of a commit's message that names a port and identifies its changes, by file."""
-    return f"{TRAILER}: {name} {_mark(changes)}"
+    return f"{TRAILER}: {name} {_digest_of(changes)}"
 
 
 def ports_in(package: Path) -> tuple[Port, ...]:
@@ -55,9 +55,9 @@ def ports_in(package: Path) -> tuple[Port, ...]:
     listed = git(package, "log", *arguments, "--format=%x00%H%x00%P%x00%B", "HEAD", "--")
     words = iter(listed.stdout.decode(errors="replace").split("\0")[1:])
     return tuple(
-        Port(name, mark, commit, parents.partition(" ")[0])
+        Port(name, digest, commit, parents.partition(" ")[0])
         for commit, parents, message in zip(words, words, words, strict=False)
-        for name, mark in _TOLD.findall(message)
+        for name, digest in _TRAILER_LINE.findall(message)
     )
 
 
@@ -82,7 +82,7 @@ def layers_of(
         changes = _changes(checkout, package, port)
         if port.name not in names and files.isdisjoint(changes):
             continue
-        if port.name in names and _mark(changes) != port.mark:
+        if port.name in names and _digest_of(changes) != port.digest:
             raise ConflictError(
                 f"{port.name}: its commit {port.commit[:12]} has other changes too, or not all of its own",
                 advice=f"use git revert {port.commit[:12]}",
@@ -111,20 +111,20 @@ def _changes(checkout: Checkout, package: Path, port: Port) -> Changes:
     }
 
 
-def _mark(changes: Changes) -> str:
+def _digest_of(changes: Changes) -> str:
     """Return a digest of the lines that changes remove and add, which a rebase does not change."""
-    said = [
-        [file, before is None, after is None, *_counted(before, after)]
+    described = [
+        [file, before is None, after is None, *_changed_lines(before, after)]
         for file, (before, after) in sorted(changes.items())
     ]
-    return hashlib.sha256(repr(said).encode()).hexdigest()[:32]
+    return hashlib.sha256(repr(described).encode()).hexdigest()[:32]
 
 
-def _counted(before: bytes | None, after: bytes | None) -> Iterable[list[tuple[bytes, int]]]:
+def _changed_lines(before: bytes | None, after: bytes | None) -> Iterable[list[tuple[bytes, int]]]:
     old, new = (text.splitlines() if text is not None else [] for text in (before, after))
     removed, added = Counter[bytes](), Counter[bytes]()
-    for tag, start, end, first, behind in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    for tag, start, end, new_start, new_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "equal":
             removed.update(old[start:end])
-            added.update(new[first:behind])
+            added.update(new[new_start:new_end])
     return sorted(removed.items()), sorted(added.items())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from patchkit.errors import TreeError, UnfinishedError
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import FileState
-from patchkit.transaction.write import Place, Write, clean_up, locked, place_of, refusing
+from patchkit.transaction.write import Place, Write, clean_up, locked, place_of, wrapped_os_errors
 
 if TYPE_CHECKING:
     from patchkit.transaction.swap import Swap
@@ -38,10 +38,12 @@ def recover(tree: CheckoutTree, *, back: bool = False) -> Recovery:
             return Recovery("nothing")
         places = {file: _place(tree, file) for file in journal.files}
         with Write(tree, store, journal, places, store.get) as write:
-            with refusing(tree, "nothing was changed; fix the cause and run patchkit apply --continue again"):
+            with wrapped_os_errors(
+                tree, "nothing was changed; fix the cause and run patchkit apply --continue again"
+            ):
                 write.open()
             # All contents are stored before the first file is changed: if one is missing, no file was.
-            finish = not back and all(map(store.holds, journal.contents))
+            finish = not back and all(map(store.has, journal.contents))
             if finish:
                 _require_finishable(store, write)
                 _finish(write)
@@ -59,41 +61,41 @@ def recover(tree: CheckoutTree, *, back: bool = False) -> Recovery:
 
 def _place(tree: CheckoutTree, file: str) -> Place:
     try:
-        return place_of(tree, file, there=True)
+        return place_of(tree, file, exists=True)
     except TreeError:
         # The write creates or deletes this file.
-        return place_of(tree, file, there=False)
+        return place_of(tree, file, exists=False)
 
 
 def _require_finishable(store: Store, write: Write) -> None:
     for swap in write.swaps:
         target, aside = swap.states()
         if target is FileState.OTHER:
-            raise _changed_since(store, swap)
+            raise _changed_error(store, swap)
         if target is FileState.AFTER and aside is FileState.OTHER:
-            raise swap.saved_meanwhile()
+            raise swap.saved_error()
 
 
 def _require_undoable(store: Store, write: Write) -> None:
     states = [(swap, *swap.states()) for swap in write.swaps]
-    begun = any(target is FileState.AFTER or aside is FileState.BEFORE for _, target, aside in states)
+    is_started = any(target is FileState.AFTER or aside is FileState.BEFORE for _, target, aside in states)
     for swap, target, aside in states:
-        if target is FileState.OTHER and begun:
-            raise _changed_since(store, swap)
+        if target is FileState.OTHER and is_started:
+            raise _changed_error(store, swap)
         if target is FileState.AFTER and aside is FileState.NOTHING and swap.before is not None:
             store.get(swap.before)
 
 
-def _changed_since(store: Store, swap: Swap) -> TreeError:
-    if swap.before is not None and store.holds(swap.before):
-        return swap.changed_since(str(store.where(swap.before)))
-    return swap.changed_since()
+def _changed_error(store: Store, swap: Swap) -> TreeError:
+    if swap.before is not None and store.has(swap.before):
+        return swap.changed_error(str(store.where(swap.before)))
+    return swap.changed_error()
 
 
 def _finish(write: Write) -> None:
     store, journal = write.store, write.journal
-    with refusing(write.tree, _advice(write), UnfinishedError):
-        write.make_folders()
+    with wrapped_os_errors(write.tree, _advice(write), UnfinishedError):
+        write.create_folders()
         write.swaps.clear()
         write.open()
         for swap in write.swaps:
@@ -104,10 +106,10 @@ def _finish(write: Write) -> None:
 
 
 def _undo(write: Write) -> None:
-    with refusing(write.tree, _advice(write), UnfinishedError):
+    with wrapped_os_errors(write.tree, _advice(write), UnfinishedError):
         for swap in reversed(write.swaps):
             swap.undo()
-        write.unmake_folders(write.journal.made)
+        write.remove_empty_folders(write.journal.made)
         write.store.unstage()
         write.store.end()
 

@@ -12,13 +12,19 @@ import msgspec
 
 from patchkit.errors import ConflictError, TreeError
 from patchkit.plan.markers import IncompleteMarkersError, blocks_in, indent_of, newline_of, without_markers
+from patchkit.transaction.conflicts import conflicts_in
 from patchkit.transaction.current import current_record
 from patchkit.transaction.ledger import AppliedEdit, AppliedFile, AppliedPatch, Record
 from patchkit.transaction.merge import merge
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_of
-from patchkit.transaction.unfinished import unfinished
-from patchkit.transaction.write import changed_meanwhile, check_targets, locked, require_settled, write_all
+from patchkit.transaction.write import (
+    check_targets,
+    concurrent_change_error,
+    locked,
+    require_no_pending_write,
+    write_all,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,7 +52,7 @@ class ManualEdit:
     is_whole: bool
 
 
-Holds = Callable[[str, bytes], bool]
+EditCheck = Callable[[str, bytes], bool]
 """Return whether an edit is in place, given a file and its content."""
 
 
@@ -62,8 +68,8 @@ class _Edit(NamedTuple):
 
     patch: str
     status: EditStatus
-    stands: bytes
-    holds: Holds | None
+    current: bytes
+    check: EditCheck | None
 
 
 class _Hunk(NamedTuple):
@@ -79,7 +85,7 @@ class _ResolvedRecord(NamedTuple):
 
     record: Record
     content: bytes
-    made: ManualEdit
+    manual_edit: ManualEdit
 
 
 def by_hand(tree: CheckoutTree) -> frozenset[tuple[str, str]]:
@@ -91,45 +97,50 @@ def by_hand(tree: CheckoutTree) -> frozenset[tuple[str, str]]:
     return frozenset()
 
 
-def made(tree: CheckoutTree) -> frozenset[tuple[str, str]]:
+def made_by_patchkit(tree: CheckoutTree) -> frozenset[tuple[str, str]]:
     """Return the edits that the ledger records as made by patchkit."""
     record = _record(tree, Store(tree.package))
     return frozenset((p.id, e.name) for p in record.patches.values() for e in p.edits) - record.by_hand
 
 
-def written_for(tree: CheckoutTree, patch: Patch, edit: EditStatus, holds: Holds | None) -> ManualEdit | None:
+def manual_edit_for(
+    tree: CheckoutTree, patch: Patch, edit: EditStatus, check: EditCheck | None
+) -> ManualEdit | None:
     """Return what a person wrote in place of an edit's conflict markers, or None if apply wrote none."""
     store = Store(tree.package)
-    asked = _Edit(patch.id, edit, tree.read(edit.file) or b"", holds)
-    found = _lookup(store, store.read(), _record(tree, store), asked)
-    return found[1].made if found is not None else None
+    wanted = _Edit(patch.id, edit, tree.read(edit.file) or b"", check)
+    found = _find_resolved(store, store.read(), _record(tree, store), wanted)
+    return found[1].manual_edit if found is not None else None
 
 
-def record_by_hand(
-    tree: ReadTree, patch: Patch, edit: EditStatus, holds: Holds | None, note: Note
+def record_manual_edit(
+    tree: ReadTree, patch: Patch, edit: EditStatus, check: EditCheck | None, note: Note
 ) -> ManualEdit | None:
     """Record that a person made an edit, and write the comment ``note`` above their lines.
 
     Where apply had written conflict markers, the lines in their place can be reverted, and are returned; so can the
     fewest of the person's other changes in the file that the edit needs. Otherwise the original is not known: the
-    edit cannot be reverted, and if it is not checked (``holds`` is None), only the comment can. Raise TreeError if a
+    edit cannot be reverted, and if it is not checked (``check`` is None), only the comment can. Raise TreeError if a
     file was changed since it was read.
     """
-    require_settled(tree)
+    require_no_pending_write(tree)
     with locked(tree) as store:
         ledger = store.read()
-        held, stands = _record(tree, store), tree.read(edit.file) or b""
+        record, current = _record(tree, store), tree.read(edit.file) or b""
         if not tree.is_unchanged:
-            raise changed_meanwhile(tree)
-        old, done = _lookup(store, ledger, held, _Edit(patch.id, edit, stands, holds)) or (held, None)
-        written = _above_line(stands, done.made.line if done else note.line, note.text)
-        file = AppliedFile(digest_of(stands), digest_of(written), (patch.id,))
-        entry = _noted(patch, edit, mine=holds is None and done is None)
-        now = (done.record if done else held).with_applied({edit.file: file}, [entry], "")
-        changes = check_targets(tree, {edit.file: (stands, written)})
-        kept = (stands, written, *([done.content] if done else []))
-        write_all(tree, store, changes, before=ledger, after=ledger.with_record(old, now), kept=kept)
-    return done.made if done else None
+            raise concurrent_change_error(tree)
+        old, resolved = _find_resolved(store, ledger, record, _Edit(patch.id, edit, current, check)) or (
+            record,
+            None,
+        )
+        commented = _with_comment(current, resolved.manual_edit.line if resolved else note.line, note.text)
+        file = AppliedFile(digest_of(current), digest_of(commented), (patch.id,))
+        entry = _applied_patch(patch, edit, is_revertible=check is None and resolved is None)
+        new = (resolved.record if resolved else record).with_applied({edit.file: file}, [entry], "")
+        changes = check_targets(tree, {edit.file: (current, commented)})
+        contents = (current, commented, *([resolved.content] if resolved else []))
+        write_all(tree, store, changes, before=ledger, after=ledger.with_record(old, new), kept=contents)
+    return resolved.manual_edit if resolved else None
 
 
 def conflict_of(tree: CheckoutTree, patch: str, edit: str) -> str | None:
@@ -150,17 +161,19 @@ def record_ported(tree: ReadTree, patch: str, edit: EditStatus) -> bool:
     Return False, with nothing recorded, if the ledger no longer has that conflict. Raise TreeError if a file was
     changed since it was read.
     """
-    require_settled(tree)
+    require_no_pending_write(tree)
     with locked(tree) as store:
         ledger = store.read()
-        stands = tree.read(edit.file) or b""
+        current = tree.read(edit.file) or b""
         if not tree.is_unchanged:
-            raise changed_meanwhile(tree)
-        found = _lookup(store, ledger, _record(tree, store), _Edit(patch, edit, stands, None))
+            raise concurrent_change_error(tree)
+        found = _find_resolved(store, ledger, _record(tree, store), _Edit(patch, edit, current, None))
         if found is not None:
-            old, done = found
-            after = ledger.with_record(old, done.record)
-            write_all(tree, store, check_targets(tree, {}), before=ledger, after=after, kept=(done.content,))
+            old, resolved = found
+            after = ledger.with_record(old, resolved.record)
+            write_all(
+                tree, store, check_targets(tree, {}), before=ledger, after=after, kept=(resolved.content,)
+            )
     return found is not None
 
 
@@ -169,7 +182,7 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
 
     Raise ConflictError, with nothing written, if there are no markers of it.
     """
-    require_settled(tree)
+    require_no_pending_write(tree)
     with locked(tree) as store:
         ledger = store.read()
         record = _record(tree, store)
@@ -177,31 +190,34 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
             for file, known in layer.files.items():
                 if known.applied is None or known.original is None:
                     continue
-                marked, stands = store.get(known.applied), tree.read(file) or b""
-                block = next((b for b in blocks_in(marked) if (b.patch, b.edit) == (patch, edit)), None)
-                bounds = _conflict_lines(marked, block, stands) if block is not None else None
+                with_markers, current = store.get(known.applied), tree.read(file) or b""
+                block = next((b for b in blocks_in(with_markers) if (b.patch, b.edit) == (patch, edit)), None)
+                bounds = _conflict_lines(with_markers, block, current) if block is not None else None
                 if block is None or bounds is None:
                     continue
-                back = _lines(marked)[block.start + 1 : block.start + 1 + block.found]
-                left = without_markers(marked, [block])
-                text = _replaced(stands, [_Hunk(*bounds, tuple(back))])
-                files = {**layer.files, file: AppliedFile(known.original, digest_of(left), known.patches)}
-                if not blocks_in(left) and not layer.made(file):
+                original_lines = _lines(with_markers)[block.start + 1 : block.start + 1 + block.found]
+                remaining = without_markers(with_markers, [block])
+                text = _replaced(current, [_Hunk(*bounds, tuple(original_lines))])
+                files = {
+                    **layer.files,
+                    file: AppliedFile(known.original, digest_of(remaining), known.patches),
+                }
+                if not blocks_in(remaining) and not layer.edits_in(file):
                     # Only imports of the patches can be left.
                     with suppress(ConflictError):
-                        text = merge(file, left, text, store.get(known.original)).text or text
+                        text = merge(file, remaining, text, store.get(known.original)).text or text
                         del files[file]
                 layers = (*record.layers[:level], layer.with_files(files), *record.layers[level + 1 :])
                 after = ledger.with_record(record, Record(tuple(each for each in layers if each.files)))
-                changes = check_targets(tree, {file: (stands, text)})
-                write_all(tree, store, changes, before=ledger, after=after, kept=(left,))
+                changes = check_targets(tree, {file: (current, text)})
+                write_all(tree, store, changes, before=ledger, after=after, kept=(remaining,))
                 return file
         # Committed markers are in no ledger of a clone.
-        for file, blocks in unfinished(tree).items():
+        for file, blocks in conflicts_in(tree).items():
             block = next((b for b in blocks if (b.patch, b.edit) == (patch, edit)), None)
             if block is not None:
-                stands = tree.read(file) or b""
-                changes = check_targets(tree, {file: (stands, without_markers(stands, [block]))})
+                current = tree.read(file) or b""
+                changes = check_targets(tree, {file: (current, without_markers(current, [block]))})
                 write_all(tree, store, changes, before=ledger, after=ledger)
                 return file
     raise ConflictError(
@@ -210,10 +226,10 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
     )
 
 
-def _conflict_lines(marked: bytes, block: Block, stands: bytes) -> tuple[int, int] | None:
+def _conflict_lines(marked: bytes, block: Block, current: bytes) -> tuple[int, int] | None:
     """Return the lines of a conflict in a file, also if some of its markers were removed; None if all were."""
-    start, end = _bounds(marked, block, stands)
-    lines = _lines(stands)
+    start, end = _bounds(marked, block, current)
+    lines = _lines(current)
     markers = [at for at in range(start, end) if lines[at].startswith(_MARKERS)]
     if not markers:
         return None
@@ -226,30 +242,32 @@ def _record(tree: CheckoutTree, store: Store) -> Record:
     return current_record(store.read(), tree.read, store.get) or Record()
 
 
-def _noted(patch: Patch, edit: EditStatus, *, mine: bool) -> AppliedPatch:
-    """Return a record that a person made an edit; with ``mine`` it can be reverted."""
-    made = (AppliedEdit(edit.name, edit.file, edit.site),) if mine else ()
+def _applied_patch(patch: Patch, edit: EditStatus, *, is_revertible: bool) -> AppliedPatch:
+    """Return a record that a person made an edit; with ``is_revertible`` it can be reverted."""
+    edits = (AppliedEdit(edit.name, edit.file, edit.site),) if is_revertible else ()
     return AppliedPatch(
-        patch.id, patch.title, tuple(patch.requires), tuple(patch.hardens), made, by_hand=(edit.name,)
+        patch.id, patch.title, tuple(patch.requires), tuple(patch.hardens), edits, by_hand=(edit.name,)
     )
 
 
-def _lookup(store: Store, ledger: Ledger, held: Record, edit: _Edit) -> tuple[Record, _ResolvedRecord] | None:
+def _find_resolved(
+    store: Store, ledger: Ledger, record: Record, edit: _Edit
+) -> tuple[Record, _ResolvedRecord] | None:
     """Return the record in which apply wrote an edit's conflict markers, and the result of resolving it."""
-    found = _finished(store, held, edit)
+    found = _resolved_in(store, record, edit)
     if found is not None:
-        return held, found
+        return record, found
     for other in ledger.records:
         # If the conflict was patchkit's only change of the file, none of its lines may be left.
-        also = _finished(store, other, edit)
-        if also is not None and also.content == edit.stands:
-            return other, also
+        resolved = _resolved_in(store, other, edit)
+        if resolved is not None and resolved.content == edit.current:
+            return other, resolved
     return None
 
 
-def _finished(store: Store, record: Record, edit: _Edit) -> _ResolvedRecord | None:
+def _resolved_in(store: Store, record: Record, edit: _Edit) -> _ResolvedRecord | None:
     """Return the result of resolving an edit's conflict in a record, or None if the record does not have it."""
-    file, later = edit.status.file, edit.stands
+    file, later = edit.status.file, edit.current
     for level in reversed(range(len(record.layers))):
         known = record.layers[level].files.get(file)
         if known is None or known.applied is None or known.original is None:
@@ -259,55 +277,59 @@ def _finished(store: Store, record: Record, edit: _Edit) -> _ResolvedRecord | No
             (b for b in blocks_in(marked) if (b.patch, b.edit) == (edit.patch, edit.status.name)), None
         )
         if block is not None:
-            content, made = _made(marked, block, later, original, edit)
-            return _ResolvedRecord(_with_edit(record, level, edit, content), content, made)
-        if edit.patch in known.patches and _holds(edit, marked) and not _holds(edit, original):
+            content, manual_edit = _resolved_text(marked, block, later, original, edit)
+            return _ResolvedRecord(_with_edit(record, level, edit, content), content, manual_edit)
+        if edit.patch in known.patches and _is_in_place(edit, marked) and not _is_in_place(edit, original):
             # The edit was recorded with another conflict.
-            made = ManualEdit(original, b"", b"", 1, is_whole=False)
-            return _ResolvedRecord(_with_edit(record, level, edit, marked), marked, made)
+            manual_edit = ManualEdit(original, b"", b"", 1, is_whole=False)
+            return _ResolvedRecord(_with_edit(record, level, edit, marked), marked, manual_edit)
         later = original
     return None
 
 
-def _made(
+def _resolved_text(
     marked: bytes, block: Block, later: bytes, original: bytes, edit: _Edit
 ) -> tuple[bytes, ManualEdit]:
     """Return a text with its conflict replaced as in ``later`` and the other changes needed, and the person's edit."""
     start, end = _bounds(marked, block, later)
     text = tuple(_lines(later)[start:end])
-    own = _Hunk(block.start, block.end, text)
+    person_hunk = _Hunk(block.start, block.end, text)
 
-    def is_made(hunks: Sequence[_Hunk]) -> bool:
-        return _holds(edit, _replaced(marked, [own, *hunks]))
+    def is_complete(hunks: Sequence[_Hunk]) -> bool:
+        return _is_in_place(edit, _replaced(marked, [person_hunk, *hunks]))
 
-    needed = _least(_hunks(marked, block, later, (start, end)), is_made) if edit.holds is not None else []
+    needed = (
+        _fewest_hunks(_hunks(marked, block, later, (start, end)), is_complete)
+        if edit.check is not None
+        else []
+    )
     found = b"".join(_lines(marked)[block.start + 1 : block.start + 1 + block.found])
     blank = next((number for number, line in enumerate(text) if line.strip()), 0)
-    line = _bounds(marked, block, edit.stands)[0] + blank + 1
-    made = ManualEdit(original, found, b"".join(text), line, is_whole=not needed)
-    return _replaced(marked, [own, *needed]), made
+    line = _bounds(marked, block, edit.current)[0] + blank + 1
+    manual_edit = ManualEdit(original, found, b"".join(text), line, is_whole=not needed)
+    return _replaced(marked, [person_hunk, *needed]), manual_edit
 
 
-def _holds(edit: _Edit, text: bytes) -> bool:
+def _is_in_place(edit: _Edit, text: bytes) -> bool:
     try:
-        return edit.holds is not None and edit.holds(edit.status.file, without_markers(text))
+        return edit.check is not None and edit.check(edit.status.file, without_markers(text))
     except IncompleteMarkersError:
         return False
 
 
-def _least(hunks: Sequence[_Hunk], holds: Callable[[Sequence[_Hunk]], bool]) -> list[_Hunk]:
+def _fewest_hunks(hunks: Sequence[_Hunk], is_complete: Callable[[Sequence[_Hunk]], bool]) -> list[_Hunk]:
     """Return the fewest of the changes, given nearest first, with which the edit holds; none if it never does."""
     chosen: list[_Hunk] = []
-    ahead = list(hunks)
-    while not holds(chosen):
-        if not ahead or not holds([*chosen, *ahead]):
+    remaining = list(hunks)
+    while not is_complete(chosen):
+        if not remaining or not is_complete([*chosen, *remaining]):
             return []
-        low, high = 1, len(ahead)
+        low, high = 1, len(remaining)
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if holds([*chosen, *ahead[:middle]]) else (middle + 1, high)
-        chosen.append(ahead[low - 1])
-        ahead = ahead[: low - 1]
+            low, high = (low, middle) if is_complete([*chosen, *remaining[:middle]]) else (middle + 1, high)
+        chosen.append(remaining[low - 1])
+        remaining = remaining[: low - 1]
     return chosen
 
 
@@ -334,26 +356,26 @@ def _replaced(text: bytes, hunks: Iterable[_Hunk]) -> bytes:
     return b"".join(lines)
 
 
-def _above_line(text: bytes, line: int, note: str) -> bytes:
+def _with_comment(text: bytes, line: int, comment: str) -> bytes:
     """Return a text with a comment above a line, counted from 1, or at its end."""
     lines, newline = _lines(text), newline_of(text)
     if line > len(lines):
-        gap = newline if lines and not lines[-1].endswith((b"\n", b"\r")) else b""
-        return b"".join([*lines, gap, note.encode(), newline])
-    lines.insert(line - 1, indent_of(lines[line - 1]) + note.encode() + newline)
+        end = newline if lines and not lines[-1].endswith((b"\n", b"\r")) else b""
+        return b"".join([*lines, end, comment.encode(), newline])
+    lines.insert(line - 1, indent_of(lines[line - 1]) + comment.encode() + newline)
     return b"".join(lines)
 
 
 def _with_edit(record: Record, level: int, edit: _Edit, content: bytes) -> Record:
     """Return the record with an edit that a person made, and its file's content in a layer."""
     layer, status = record.layers[level], edit.status
-    made = AppliedEdit(status.name, status.file, status.site)
+    applied = AppliedEdit(status.name, status.file, status.site)
     known = layer.files[status.file]
     files = layer.files | {status.file: msgspec.structs.replace(known, applied=digest_of(content))}
     patches = tuple(
         msgspec.structs.replace(
             patch,
-            edits=tuple(dict.fromkeys((*patch.edits, made))),
+            edits=tuple(dict.fromkeys((*patch.edits, applied))),
             by_hand=tuple(dict.fromkeys((*patch.by_hand, status.name))),
         )
         if patch.id == edit.patch

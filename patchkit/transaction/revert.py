@@ -13,20 +13,26 @@ from patchkit.transaction.history import checkout_of
 from patchkit.transaction.ledger import Record
 from patchkit.transaction.origins import Origins
 from patchkit.transaction.ports import ports_in
+from patchkit.transaction.revert_plan import (
+    RevertBlockedError,
+    RevertPlan,
+    manual_edit_error,
+    plan_revert,
+    with_hardening_patches,
+)
 from patchkit.transaction.store import Store
-from patchkit.transaction.unwind import RevertPlan, StuckError, made_by_hand, reverted_with, unwind
-from patchkit.transaction.write import check_targets, locked, settled, write_all
+from patchkit.transaction.write import check_targets, locked, read_consistently, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from patchkit.plan.planner import Planner
     from patchkit.transaction.ledger import Ledger
-    from patchkit.transaction.origins import Account
+    from patchkit.transaction.origins import CandidateRecord
     from patchkit.tree.tree import CheckoutTree, ReadTree
 
 
-Planned: TypeAlias = "tuple[Account, frozenset[str], RevertPlan]"
+Planned: TypeAlias = "tuple[CandidateRecord, frozenset[str], RevertPlan]"
 """What the revert is computed from, the patches that it reverts, and its plan."""
 
 
@@ -51,18 +57,18 @@ def ported(tree: CheckoutTree) -> tuple[str, ...]:
     return () if checkout is None else tuple(dict.fromkeys(port.name for port in ports_in(tree.package)))
 
 
-def ports_left(tree: CheckoutTree, planner: Planner) -> tuple[str, ...]:
+def ports_in_tree(tree: CheckoutTree, planner: Planner) -> tuple[str, ...]:
     """Return the names of the ports in git's history whose code is in the tree, oldest first."""
     names = ported(tree)
     if not names:
         return ()
     origins = Origins(tree, planner)
     return tuple(
-        name for name in names if name not in origins.in_code and _is_left(tree, origins, name, planner)
+        name for name in names if name not in origins.in_code and _has_code(tree, origins, name, planner)
     )
 
 
-def _is_left(tree: CheckoutTree, origins: Origins, name: str, planner: Planner) -> bool:
+def _has_code(tree: CheckoutTree, origins: Origins, name: str, planner: Planner) -> bool:
     try:
         planned = _planned(tree, origins, frozenset({name}), planner)
     except ConflictError:
@@ -72,7 +78,7 @@ def _is_left(tree: CheckoutTree, origins: Origins, name: str, planner: Planner) 
 
 def in_code(tree: CheckoutTree, planner: Planner) -> tuple[str, ...]:
     """Return the ids of the patches whose code patchkit put into the tree, in order of application."""
-    return _ordered(Origins(tree, planner).in_code, planner)
+    return _in_order(Origins(tree, planner).in_code, planner)
 
 
 def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner) -> RevertResult:
@@ -88,7 +94,7 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
         return read, origins.ledger, _planned(read, origins, patches, planner)
 
     # A refusal must not create the ledger's folder, so the first plan is made without the lock.
-    read, known, planned = settled(tree, prepared)
+    read, known, planned = read_consistently(tree, prepared)
     if planned is None:
         return RevertResult((), ())
     with locked(tree) as store:
@@ -97,11 +103,11 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
             planned = _planned(tree, Origins(tree, planner), patches, planner)
         if planned is None:
             return RevertResult((), ())
-        account, gone, unwound = planned
-        changed = {file: change for file, change in unwound.changes.items() if change[0] != change[1]}
-        if account.is_of_ports and not changed:
+        candidate, reverted, plan = planned
+        changed = {file: change for file, change in plan.changes.items() if change[0] != change[1]}
+        if candidate.is_of_ports and not changed:
             return RevertResult((), ())
-        held = current_record(ledger, tree.read, store.get) or Record()
+        current = current_record(ledger, tree.read, store.get) or Record()
         write_all(
             tree,
             store,
@@ -109,80 +115,84 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
             before=ledger,
             # A port in git's history is in no record, so the one of other patches stays.
             after=ledger
-            if account.is_of_ports
+            if candidate.is_of_ports
             else ledger.with_record(
-                account.record if account.record in ledger.records else held, unwound.record
+                candidate.record if candidate.record in ledger.records else current, plan.record
             ),
-            kept=unwound.kept,
-            emptied=unwound.emptied,
+            kept=plan.kept,
+            emptied=plan.emptied,
         )
-    return RevertResult(_ordered(gone, planner), tuple(sorted(changed)))
+    return RevertResult(_in_order(reverted, planner), tuple(sorted(changed)))
 
 
-def _ordered(ids: frozenset[str], planner: Planner) -> tuple[str, ...]:
+def _in_order(ids: frozenset[str], planner: Planner) -> tuple[str, ...]:
     return tuple(sorted(ids, key=[*planner.ids, *sorted(ids)].index))
 
 
-def _in_place(origins: Origins, patches: frozenset[str] | None) -> frozenset[str] | None:
+def _selected(origins: Origins, patches: frozenset[str] | None) -> frozenset[str] | None:
     """Return which of the patches patchkit put into the tree, None for all; upstream's own code is a ConflictError."""
-    ours = origins.in_code
-    if patches is not None and not patches <= ours:
-        ours |= origins.ported
-    if ours and (patches is None or patches <= ours):
+    in_code = origins.in_code
+    if patches is not None and not patches <= in_code:
+        in_code |= origins.ported
+    if in_code and (patches is None or patches <= in_code):
         return patches
     asked = [s for s in origins.statuses if patches is None or s.patch.id in patches]
-    _require_not_upstreams(origins, [s.patch.id for s in asked if s.state is State.UPSTREAM], patches)
-    whole = {s.patch.id for s in asked if s.state is State.APPLIED}
-    return (ours | whole) & (patches or frozenset())
+    _require_not_upstream(origins, [s.patch.id for s in asked if s.state is State.UPSTREAM], patches)
+    applied = {s.patch.id for s in asked if s.state is State.APPLIED}
+    return (in_code | applied) & (patches or frozenset())
 
 
-def _require_not_upstreams(origins: Origins, theirs: list[str], patches: frozenset[str] | None) -> None:
-    for name in theirs:
-        if name in origins.lost:
-            file, comment = origins.lost[name]
+def _require_not_upstream(origins: Origins, upstream: list[str], patches: frozenset[str] | None) -> None:
+    for name in upstream:
+        if name in origins.without_comment:
+            file, comment = origins.without_comment[name]
             raise ConflictError(
                 f"{name}: its code has no comment of the patch and may be upstream's own",
                 where=file,
                 advice=f"put `{comment}` back above the code and revert again, or undo it with git",
             )
-    if theirs and patches is not None:
-        raise ConflictError(f"{', '.join(theirs)}: upstream's own code in this tree", advice="use git revert")
+    if upstream and patches is not None:
+        raise ConflictError(
+            f"{', '.join(upstream)}: upstream's own code in this tree", advice="use git revert"
+        )
 
 
 def _planned(
     tree: CheckoutTree, origins: Origins, patches: frozenset[str] | None, planner: Planner
 ) -> Planned | None:
     """Plan a revert with the first account with which it is possible; None if no patch is in the tree."""
-    named = _in_place(origins, patches)
+    named = _selected(origins, patches)
     if named is not None and not named:
         return None
-    refusals: list[tuple[bool, PatchkitError]] = []
+    errors: list[tuple[bool, PatchkitError]] = []
     try:
-        for account in _accounts(origins, named):
+        for candidate in _candidates(origins, named):
             try:
-                record = account.record
-                gone = frozenset(record.patches) if named is None else reverted_with(record, named)
-                unwound = _unwound(tree, account, gone, planner)
-                _require_gone(origins, account, None if named is None else gone, unwound, planner)
+                record = candidate.record
+                reverted = (
+                    frozenset(record.patches) if named is None else with_hardening_patches(record, named)
+                )
+                plan = _plan_with(tree, candidate, reverted, planner)
+                _require_removed(origins, candidate, None if named is None else reverted, plan, planner)
             except PatchkitError as error:
                 # No other account describes an edit that was made by hand and not committed.
-                record = account.record
+                record = candidate.record
                 if record.by_hand and record in origins.uncommitted:
                     raise
                 # Nor a ported change: with an older record, its code would be left.
                 if record.ported & (record.patches.keys() if named is None else named):
                     raise
-                refusals.append((account.sure, error))
+                errors.append((candidate.is_exact, error))
             else:
-                return account, gone, unwound
+                return candidate, reverted, plan
     except PatchkitError as error:
-        if not refusals:
+        if not errors:
             raise
-        refusals.append((True, error))
-    raise next((error for sure, error in refusals if sure), refusals[0][1])
+        errors.append((True, error))
+    raise next((error for is_exact, error in errors if is_exact), errors[0][1])
 
 
-def _accounts(origins: Origins, named: frozenset[str] | None) -> Iterable[Account]:
+def _candidates(origins: Origins, named: frozenset[str] | None) -> Iterable[CandidateRecord]:
     """Return the accounts to try. Raise ConflictError for patches and for ports that only git's history has."""
     committed = origins.committed_ports(named) if named else frozenset[str]()
     if not named or not committed:
@@ -196,58 +206,66 @@ def _accounts(origins: Origins, named: frozenset[str] | None) -> Iterable[Accoun
     return (origins.of_ports(committed),)
 
 
-def _unwound(tree: CheckoutTree, account: Account, gone: frozenset[str], planner: Planner) -> RevertPlan:
+def _plan_with(
+    tree: CheckoutTree, candidate: CandidateRecord, reverted: frozenset[str], planner: Planner
+) -> RevertPlan:
     """Plan a revert; conflict markers that the account does not record are removed first."""
-    without = {file: text for file, (text, patches) in account.marked.items() if patches <= gone}
+    without = {
+        file: text for file, (text, patches) in candidate.committed_conflicts.items() if patches <= reverted
+    }
 
     def read(file: str) -> bytes | None:
         return without[file] if file in without else tree.read(file)
 
-    unwound = unwind(account.record, gone, read, account.content, planner)
-    alone = {file: (text, text) for file, text in without.items() if file not in unwound.changes}
-    changes = {file: (tree.read(file), text) for file, (_, text) in {**unwound.changes, **alone}.items()}
-    return replace(unwound, changes=changes)
+    plan = plan_revert(candidate.record, reverted, read, candidate.content, planner)
+    unchanged = {file: (text, text) for file, text in without.items() if file not in plan.changes}
+    changes = {file: (tree.read(file), text) for file, (_, text) in {**plan.changes, **unchanged}.items()}
+    return replace(plan, changes=changes)
 
 
-def _require_gone(
-    origins: Origins, account: Account, gone: frozenset[str] | None, unwound: RevertPlan, planner: Planner
+def _require_removed(
+    origins: Origins,
+    candidate: CandidateRecord,
+    reverted: frozenset[str] | None,
+    plan: RevertPlan,
+    planner: Planner,
 ) -> None:
-    """Raise ConflictError if code of the patches in ``gone`` (None: of any) is left, or an edit of another is lost."""
-    after = {file: text for file, (_, text) in unwound.changes.items()}
-    linked = origins.real(after)
-    for file, names in sorted(origins.signed.items()):
-        if file not in after and origins.real([file]) <= linked:
+    """Raise ConflictError if code of the patches in ``reverted`` (None: of any) remains, or another loses an edit."""
+    after = {file: text for file, (_, text) in plan.changes.items()}
+    changed_paths = origins.real_paths(after)
+    for file, names in sorted(origins.commented.items()):
+        if file not in after and origins.real_paths([file]) <= changed_paths:
             continue
-        here = signers(after[file] or b"") if file in after else names
-        left = sorted(here if gone is None else here & gone)
-        strange = [name for name in left if name not in planner.ids]
-        if strange:
-            raise StuckError(
-                f"{', '.join(strange)}: in the code, but not loaded",
-                *strange,
+        commented = signers(after[file] or b"") if file in after else names
+        remaining = sorted(commented if reverted is None else commented & reverted)
+        not_loaded = [name for name in remaining if name not in planner.ids]
+        if not_loaded:
+            raise RevertBlockedError(
+                f"{', '.join(not_loaded)}: in the code, but not loaded",
+                *not_loaded,
                 where=file,
                 advice="pass its folder with --patches DIR, or undo it with git revert",
             )
         for name, edit in noted_in((after[file] if file in after else origins.read(file)) or b""):
-            if name in left:
-                raise made_by_hand(name, edit)
-        if left:
-            raise StuckError(
-                f"code of {', '.join(left)} would be left: it was moved or edited, or the loaded patches differ from "
-                "the applied ones",
-                *left,
+            if name in remaining:
+                raise manual_edit_error(name, edit)
+        if remaining:
+            raise RevertBlockedError(
+                f"code of {', '.join(remaining)} would be left: it was moved or edited, or the loaded patches differ "
+                "from the applied ones",
+                *remaining,
                 where=file,
                 advice="remove that code, or use the version of patchkit that applied it, or undo it with git revert, "
                 "and revert again",
             )
-    if gone is None or account.sure:
+    if reverted is None or candidate.is_exact:
         return
-    before = {file: text for file, (text, _) in unwound.changes.items()}
-    staying = tuple(name for name in account.record.patches if name not in gone)
-    lost = sorted(planner.present(before, staying) - planner.present({**before, **after}, staying))
+    before = {file: text for file, (text, _) in plan.changes.items()}
+    kept = tuple(name for name in candidate.record.patches if name not in reverted)
+    lost = sorted(planner.present(before, kept) - planner.present({**before, **after}, kept))
     if lost:
         name, edit = lost[0]
-        raise StuckError(
+        raise RevertBlockedError(
             f"{name}: {edit} would be reverted too",
             name,
             advice="revert them together, or use git revert",

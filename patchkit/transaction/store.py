@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 LOCK = "lock"
 _LEDGER, _JOURNAL, _OBJECTS = "ledger.json", "journal.json", "objects"
 _MARKER, _IGNORE = "made-by-patchkit", ".gitignore"
-_MARKER_TEXT = b"What patchkit needs to take its patches back. docs/formats.md of patchkit describes it.\n"
+_MARKER_TEXT = b"Data that patchkit needs to revert its patches, described in docs/formats.md of patchkit.\n"
 _FILES = (_LEDGER, _JOURNAL, _IGNORE, _MARKER)
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
-# Between two reads, another process can take a patch back and apply it again; not as often as this.
+# Between two reads, another process can revert a patch and apply it again, but not this often.
 _TRIES = 5
 _Kind = TypeVar("_Kind")
 
@@ -48,26 +48,26 @@ class Store:
     @contextmanager
     def opened(self) -> Iterator[Folder | None]:
         """Open the folder; yield None if it does not exist. Raise TreeError if patchkit did not create it."""
-        with self._refusing(self.path), Folder.open(self._package) as package:
-            found = None
+        with self._wrapped_os_errors(self.path), Folder.open(self._package) as package:
+            folder = None
             try:
-                found = package.below(FOLDER)
+                folder = package.open_folder(FOLDER)
             except FileNotFoundError:
                 pass
             except OSError:
                 raise TreeError(
                     f"{self.path} is a link or not a folder", advice="move it away and try again"
                 ) from None
-        if found is None:
+        if folder is None:
             yield None
             return
-        with found:
-            self._require_ours(found)
-            yield found
+        with folder:
+            self._require_own(folder)
+            yield folder
 
-    def _require_ours(self, folder: Folder) -> None:
+    def _require_own(self, folder: Folder) -> None:
         """Accept a folder without the marker, as version 0.1 made it, only if it contains nothing else."""
-        with self._refusing(self.path):
+        with self._wrapped_os_errors(self.path):
             if folder.stat(_MARKER) is not None:
                 return
             foreign = [name for name in folder.names() if not _is_own(name)]
@@ -79,13 +79,13 @@ class Store:
 
     def create(self) -> None:
         """Create the folder's content, hidden from git, and mark it as patchkit's."""
-        with self._here() as folder:
+        with self._existing() as folder:
             if folder.stat(_MARKER) is None:
                 _replace(folder, _MARKER, _MARKER_TEXT)
             if folder.stat(_IGNORE) is None:
                 _replace(folder, _IGNORE, b"*\n")
-            folder.make(_OBJECTS)
-            folder.below(_OBJECTS).close()
+            folder.create_folder(_OBJECTS)
+            folder.open_folder(_OBJECTS).close()
 
     def tidy(self) -> None:
         """Remove unused contents, and everything if the ledger is empty; nothing during a write."""
@@ -93,15 +93,15 @@ class Store:
             if self.pending:
                 return
             ledger = self.read()
-            with self._here() as folder:
-                _drop(folder, ledger.contents)
+            with self._existing() as folder:
+                _remove_unused(folder, ledger.contents)
                 for name in _FILES:
                     folder.remove(_staged(name))
                 if not ledger.records:
                     _discard(folder)
             if not ledger.records:
                 with Folder.open(self._package) as package:
-                    package.unmake(FOLDER)
+                    package.remove_empty_folder(FOLDER)
 
     def read(self) -> Ledger:
         """Return the ledger, empty if there is none. Raise TreeError if it is damaged or from a newer patchkit."""
@@ -109,30 +109,30 @@ class Store:
 
     def line(self, word: str) -> int:
         """Return the first line of the ledger's file that contains a name or a digest, else 1."""
-        with self.opened() as folder, self._refusing(self.path / _LEDGER):
+        with self.opened() as folder, self._wrapped_os_errors(self.path / _LEDGER):
             content = None if folder is None else folder.read(_LEDGER)
         lines = (content or b"").splitlines()
         return next((number for number, line in enumerate(lines, 1) if word.encode() in line), 1)
 
     def stage(self, ledger: Ledger) -> None:
         """Write the next ledger to disk under another name."""
-        with self._here() as folder:
-            _stage(folder, _LEDGER, formats.written(ledger))
+        with self._existing() as folder:
+            _stage(folder, _LEDGER, formats.encoded(ledger))
 
     def publish(self) -> None:
         """Put the staged ledger in place."""
-        with self._here() as folder:
+        with self._existing() as folder:
             _publish(folder, _LEDGER)
 
     def unstage(self) -> None:
         """Remove a staged ledger."""
-        with self._here() as folder:
+        with self._existing() as folder:
             folder.remove(_staged(_LEDGER))
 
     @property
     def pending(self) -> bool:
         """Whether a write has started and not ended."""
-        with self.opened() as folder, self._refusing(self.path):
+        with self.opened() as folder, self._wrapped_os_errors(self.path):
             return folder is not None and folder.stat(_JOURNAL) is not None
 
     @property
@@ -140,7 +140,7 @@ class Store:
         """Numbers that change with every write, also with one that leaves the same ledger, or none."""
         known: list[int] = []
         for path in (self.path / _LEDGER, self.path, self._package):
-            with self._refusing(path), suppress(FileNotFoundError, NotADirectoryError):
+            with self._wrapped_os_errors(path), suppress(FileNotFoundError, NotADirectoryError):
                 found = path.lstat()
                 known += (found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
                 if path == self.path:
@@ -153,12 +153,12 @@ class Store:
 
     def begin(self, journal: Journal) -> None:
         """Record that a write is in progress."""
-        with self._here() as folder:
-            _replace(folder, _JOURNAL, formats.written(journal))
+        with self._existing() as folder:
+            _replace(folder, _JOURNAL, formats.encoded(journal))
 
     def end(self) -> None:
         """Record, on disk, that no write is in progress, so that its contents can be removed."""
-        with self._here() as folder:
+        with self._existing() as folder:
             folder.remove(_JOURNAL)
             folder.flush()
 
@@ -169,16 +169,16 @@ class Store:
     def put(self, content: bytes) -> str:
         """Store ``content`` and return its digest."""
         digest = digest_of(content)
-        if not self.holds(digest):
-            with self._here() as folder, folder.below(_OBJECTS) as objects:
+        if not self.has(digest):
+            with self._existing() as folder, folder.open_folder(_OBJECTS) as objects:
                 _replace(objects, digest, content)
         return digest
 
     def get(self, digest: str) -> bytes:
         """Return the content with this digest. Raise TreeError if it is missing, unreadable or damaged."""
-        content = self._stored(digest)
+        content = self._read_content(digest)
         if content is None and not self._locked:
-            content = self._stored_again(digest)
+            content = self._reread(digest)
         if content is None:
             raise TreeError(
                 f"{self.where(digest)} is missing",
@@ -188,15 +188,15 @@ class Store:
             raise self._damaged(self.where(digest))
         return content
 
-    def holds(self, digest: str) -> bool:
+    def has(self, digest: str) -> bool:
         """Return whether the content with this digest is stored and readable."""
         try:
-            content = self._stored(digest)
+            content = self._read_content(digest)
         except TreeError:
             return False
         return content is not None and digest_of(content) == digest
 
-    def _stored_again(self, digest: str) -> bytes | None:
+    def _reread(self, digest: str) -> bytes | None:
         """Return a missing content that another process has stored by now, None if the ledger lacks its content.
 
         Raise TreeError if another process is writing, or has removed the content because the ledger needs it no more.
@@ -204,17 +204,17 @@ class Store:
         for _ in range(_TRIES):
             if self.pending or digest not in self.read().contents:
                 raise TreeError(f"{self.path} was changed while patchkit was running", advice="try again")
-            content = self._stored(digest)
+            content = self._read_content(digest)
             if content is not None:
                 return content
         return None
 
-    def _stored(self, digest: str) -> bytes | None:
+    def _read_content(self, digest: str) -> bytes | None:
         try:
             with (
-                self._refusing(self.where(digest)),
-                self._here() as folder,
-                folder.below(_OBJECTS) as objects,
+                self._wrapped_os_errors(self.where(digest)),
+                self._existing() as folder,
+                folder.open_folder(_OBJECTS) as objects,
             ):
                 return objects.read(digest)
         except TreeError as error:
@@ -223,7 +223,7 @@ class Store:
             raise
 
     @contextmanager
-    def _here(self) -> Iterator[Folder]:
+    def _existing(self) -> Iterator[Folder]:
         """Open the folder, which must exist."""
         with self.opened() as folder:
             if folder is None:
@@ -231,7 +231,7 @@ class Store:
             yield folder
 
     def _read(self, name: str, read: Callable[[bytes], _Kind]) -> _Kind | None:
-        with self.opened() as folder, self._refusing(self.path / name):
+        with self.opened() as folder, self._wrapped_os_errors(self.path / name):
             content = None if folder is None else folder.read(name)
         if content is None:
             return None
@@ -251,7 +251,7 @@ class Store:
         )
 
     @contextmanager
-    def _refusing(self, path: Path) -> Iterator[None]:
+    def _wrapped_os_errors(self, path: Path) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -266,11 +266,11 @@ def _is_own(name: str) -> bool:
     return name in own
 
 
-def _drop(folder: Folder, needed: frozenset[str]) -> None:
+def _remove_unused(folder: Folder, needed: frozenset[str]) -> None:
     """Remove the contents that are not needed; files that patchkit did not name stay."""
     if folder.stat(_OBJECTS) is None:
         return
-    with folder.below(_OBJECTS) as objects:
+    with folder.open_folder(_OBJECTS) as objects:
         for name in objects.names():
             digest = name.removeprefix(".").removesuffix(".patchkit")
             if _DIGEST.match(digest) and (digest != name or digest not in needed):
@@ -279,7 +279,7 @@ def _drop(folder: Folder, needed: frozenset[str]) -> None:
 
 def _discard(folder: Folder) -> None:
     """Remove the folder's content: the ledger after the contents, the lock last."""
-    folder.unmake(_OBJECTS)
+    folder.remove_empty_folder(_OBJECTS)
     folder.remove(_LEDGER)
     if all(map(_is_own, folder.names())):
         for name in (_IGNORE, _MARKER, LOCK):

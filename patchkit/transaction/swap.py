@@ -49,10 +49,10 @@ class Swap:
     @property
     def aside(self) -> str:
         """The name beside the file that holds the new content, and after the exchange the old one."""
-        return aside_of(self.name)
+        return staged_name(self.name)
 
     @property
-    def _back(self) -> str:
+    def _restored_name(self) -> str:
         """The name under which the old content is written again by an undo."""
         return f".{self.name}.patchkit-back"
 
@@ -97,42 +97,42 @@ class Swap:
                 if self._state(self.aside) is not FileState.BEFORE:
                     self.folder.link(self.aside, self.name)
                     self.folder.remove(self.aside)
-                    raise self._moved()
+                    raise self._concurrent_change_error()
             elif self.folder.exchange(self.aside, self.name):
                 if self._state(self.aside) is not FileState.BEFORE:
                     self.folder.exchange(self.aside, self.name)
-                    raise self._moved()
+                    raise self._concurrent_change_error()
             else:
                 if self._state(self.name) is not FileState.BEFORE:
-                    raise self._moved()
+                    raise self._concurrent_change_error()
                 self.folder.rename(self.aside, self.name)
         except (FileExistsError, FileNotFoundError):
-            raise self._moved() from None
+            raise self._concurrent_change_error() from None
         self.folder.flush()
 
-    def settle(self) -> None:
+    def discard_old(self) -> None:
         """Delete the old content beside the file. Raise TreeError if it is something else."""
         if self._state(self.aside) is FileState.OTHER:
-            raise self.saved_meanwhile()
+            raise self.saved_error()
         self.folder.remove(self.aside)
 
     def undo(self) -> None:
         """Restore the old content, from any stage of the write. Raise TreeError if the file was changed since."""
-        self.folder.remove(self._back)
+        self.folder.remove(self._restored_name)
         target, aside = self.states()
         if aside is FileState.AFTER:
             if self.before is None and target is FileState.AFTER and self._is_one_file():
                 self.folder.remove(self.name)
             self.folder.remove(self.aside)
         elif target is FileState.AFTER:
-            self._put_back(aside)
+            self._restore(aside)
         elif aside is not FileState.NOTHING and target is FileState.OTHER:
-            raise self.saved_meanwhile()
+            raise self.saved_error()
         else:
             self.folder.remove(self.aside)
         self.folder.flush()
 
-    def _put_back(self, aside: FileState) -> None:
+    def _restore(self, aside: FileState) -> None:
         """Replace the new content by the content beside the file, which was the file before."""
         if self.before is None:
             self.folder.remove(self.name)
@@ -141,40 +141,40 @@ class Swap:
                 self.folder.create(self.aside, self.content(self.before))
             self.folder.link(self.aside, self.name)
         elif aside is FileState.NOTHING:
-            self.folder.create(self._back, self.content(self.before), self.folder.stat(self.name))
-            self.folder.rename(self._back, self.name)
+            self.folder.create(self._restored_name, self.content(self.before), self.folder.stat(self.name))
+            self.folder.rename(self._restored_name, self.name)
         elif not self.folder.exchange(self.aside, self.name):
             self.folder.rename(self.aside, self.name)
         self.folder.remove(self.aside)
 
     def finish(self) -> None:
         """Put the new content in place, from any stage of the write. Raise TreeError if the file was changed since."""
-        self.folder.remove(self._back)
+        self.folder.remove(self._restored_name)
         target, aside = self.states()
         if target is FileState.OTHER:
-            raise self.changed_since()
+            raise self.changed_error()
         if target is FileState.BEFORE:
             self.folder.remove(self.aside)
             self.stage()
             self.publish()
         elif aside is FileState.OTHER:
-            raise self.saved_meanwhile()
+            raise self.saved_error()
 
     def _is_one_file(self) -> bool:
-        named, waiting = self.folder.stat(self.name), self.folder.stat(self.aside)
-        return named is not None and waiting is not None and os.path.samestat(named, waiting)
+        target, aside = self.folder.stat(self.name), self.folder.stat(self.aside)
+        return target is not None and aside is not None and os.path.samestat(target, aside)
 
-    def _moved(self) -> TreeError:
+    def _concurrent_change_error(self) -> TreeError:
         return TreeError(f"{self.path} was changed while patchkit was running", advice="try again")
 
-    def changed_since(self, kept: str = "the content from before the write") -> TreeError:
-        """Return the error for a file that was changed after the interruption; ``kept`` is the content to restore."""
+    def changed_error(self, original: str = "the content from before the write") -> TreeError:
+        """Return the error for a file that was changed after the interruption; ``original`` is what to restore."""
         return TreeError(
             f"{self.path} was changed after the write was interrupted",
-            advice=f"save your version elsewhere, copy {kept} to the file, and run patchkit apply --continue again",
+            advice=f"save your version elsewhere, copy {original} to the file, and run patchkit apply --continue again",
         )
 
-    def saved_meanwhile(self) -> TreeError:
+    def saved_error(self) -> TreeError:
         """Return the error for a file that someone saved during the write."""
         aside = self.folder.path / self.aside
         return TreeError(
@@ -183,7 +183,7 @@ class Swap:
         )
 
 
-def aside_of(name: str) -> str:
+def staged_name(name: str) -> str:
     """Return the name beside ``name`` under which a file's new content is staged."""
     return f".{name}.patchkit"
 

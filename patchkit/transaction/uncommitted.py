@@ -1,9 +1,13 @@
-"""Find files with uncommitted changes, so that apply does not write over them."""
+"""Find files with uncommitted changes, so that apply does not overwrite them, and patches that are not committed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from patchkit.plan.marks import signers
+from patchkit.transaction.current import current_record
+from patchkit.transaction.ledger import Record
+from patchkit.transaction.store import Store
 from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
@@ -11,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from patchkit.transaction.write import Place
+    from patchkit.tree.tree import CheckoutTree
 
 _TRACKED = "__init__.py"
 """A file that git tracks if it tracks the package."""
@@ -38,3 +43,16 @@ def uncommitted(package: Path, files: Mapping[str, tuple[Place, bytes]]) -> list
         or staged.get(name) != committed[name]
         or not checkout.is_content(committed[name], files[file][1])
     )
+
+
+def uncommitted_patches(tree: CheckoutTree) -> dict[str, list[str]]:
+    """Return the patches in the ledger that have comments in the tree but not in HEAD, each with the files of these."""
+    store = Store(tree.package)
+    record = current_record(store.read(), tree.read, store.get) or Record()
+    committed = Checkout(tree.package).blobs([("HEAD", file) for file in record.files])
+    added = {
+        file: signers(tree.read(file) or b"") - signers(committed.get(("HEAD", file)) or b"")
+        for file in sorted(record.files)
+    }
+    found = {name: [file for file, names in added.items() if name in names] for name in record.patches}
+    return {name: files for name, files in found.items() if files}

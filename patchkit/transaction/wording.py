@@ -10,7 +10,7 @@ from typing import NamedTuple
 from patchkit.plan.marks import SIGN, signers
 from patchkit.plan.status import noted_in
 
-_SIGNED = re.compile(rb"[ \t]*%s([\w.-]+): " % SIGN.encode())
+_COMMENT = re.compile(rb"[ \t]*%s([\w.-]+): " % SIGN.encode())
 
 
 class _Row(NamedTuple):
@@ -18,49 +18,51 @@ class _Row(NamedTuple):
 
     key: bytes
     text: bytes
-    is_sign: bool
+    is_comment: bool
 
 
-def worded_as(other: bytes | None, text: bytes | None) -> bytes | None:
+def with_wording_of(other: bytes | None, text: bytes | None) -> bytes | None:
     """Return ``text`` with the words of ``other`` in each comment of a patch that both have at the same place."""
     if text is None or other is None or text == other:
         return text
     rows, others = _rows(text), _rows(other)
-    if {row for row in rows if row.is_sign} <= {row for row in others if row.is_sign}:
+    if {row for row in rows if row.is_comment} <= {row for row in others if row.is_comment}:
         return text
     # Lines that both have in equal numbers keep the comments of one patch apart.
     codes = SequenceMatcher(
         None, [row.key for row in rows], [row.key for row in others], autojunk=False
     ).get_opcodes()
-    made = [row.text for row in rows]
-    for tag, start, end, first, behind in codes:
+    result = [row.text for row in rows]
+    for tag, start, end, other_start, other_end in codes:
         if tag == "equal":
-            pairs = zip(range(start, end), others[first:behind], strict=True)
-            made[start:end] = [like.text if like.is_sign else rows[at].text for at, like in pairs]
-    return b"".join(made)
+            pairs = zip(range(start, end), others[other_start:other_end], strict=True)
+            result[start:end] = [
+                other_row.text if other_row.is_comment else rows[at].text for at, other_row in pairs
+            ]
+    return b"".join(result)
 
 
-def without_signs(text: bytes) -> bytes:
+def without_patch_comments(text: bytes) -> bytes:
     """Return ``text`` without the comments of patches."""
-    return b"".join(row.text for row in _rows(text) if not row.is_sign)
+    return b"".join(row.text for row in _rows(text) if not row.is_comment)
 
 
-def signs_of(text: bytes | None, patch: str) -> list[bytes]:
+def patch_comments(text: bytes | None, patch: str) -> list[bytes]:
     """Return a patch's comments in a file, in order."""
-    return [row.text for row in _rows(text or b"") if row.is_sign and patch in signers(row.text)]
+    return [row.text for row in _rows(text or b"") if row.is_comment and patch in signers(row.text)]
 
 
 def _rows(text: bytes) -> list[_Row]:
     found: list[_Row] = []
-    for key, lines in groupby(text.splitlines(keepends=True), _sign):
+    for key, lines in groupby(text.splitlines(keepends=True), _comment_key):
         if key is None:
-            found += [_Row(line, line, is_sign=False) for line in lines]
+            found += [_Row(line, line, is_comment=False) for line in lines]
         else:
-            found.append(_Row(key, b"".join(lines), is_sign=True))
+            found.append(_Row(key, b"".join(lines), is_comment=True))
     return found
 
 
-def _sign(line: bytes) -> bytes | None:
+def _comment_key(line: bytes) -> bytes | None:
     """Return a comment of a patch without its words; None for other lines, and for notes of edits made by hand."""
-    found = _SIGNED.match(line)
+    found = _COMMENT.match(line)
     return found[0] if found and not noted_in(line) else None

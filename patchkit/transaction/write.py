@@ -19,7 +19,7 @@ from patchkit.transaction.folder import Folder
 from patchkit.transaction.ledger import Journal, is_file
 from patchkit.transaction.lock import exclusive
 from patchkit.transaction.store import Store
-from patchkit.transaction.swap import Swap, aside_of, digest_of, digest_or_none
+from patchkit.transaction.swap import Swap, digest_of, digest_or_none, staged_name
 from patchkit.tree.tree import ReadTree
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from patchkit.transaction.ledger import Ledger
     from patchkit.tree.tree import CheckoutTree
 
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 _TRIES = 5
 Contents = tuple[bytes | None, bytes | None]
 """A file's bytes before and after a write, None if it does not exist."""
 
 
-def require_settled(tree: CheckoutTree) -> None:
+def require_no_pending_write(tree: CheckoutTree) -> None:
     """Raise TreeError if a write to ``tree`` is running or was interrupted."""
     if Store(tree.package).pending:
         raise TreeError(
@@ -44,28 +44,28 @@ def require_settled(tree: CheckoutTree) -> None:
         )
 
 
-def settled(tree: CheckoutTree, answer: Callable[[ReadTree], _Answer]) -> _Answer:
-    """Return what ``answer`` computes from the tree; it is computed again if a file that it reads changes meanwhile.
+def read_consistently(tree: CheckoutTree, compute: Callable[[ReadTree], _Result]) -> _Result:
+    """Return what ``compute`` computes from the tree; it is computed again if a file that it reads changes meanwhile.
 
     Raise TreeError if a write to ``tree`` is running or was interrupted, or if files keep changing.
     """
     store = Store(tree.package)
     for _ in range(_TRIES):
-        before, read = store.generation, ReadTree(tree.root, tree.package)
-        require_settled(tree)
+        generation, read = store.generation, ReadTree(tree.root, tree.package)
+        require_no_pending_write(tree)
         try:
-            found = answer(read)
+            result = compute(read)
         except Exception:
             # Files from before and after a write can make an answer fail in any way.
-            if store.generation == before and read.is_unchanged:
+            if store.generation == generation and read.is_unchanged:
                 raise
         else:
-            if store.generation == before and read.is_unchanged:
-                return found
-    raise changed_meanwhile(tree)
+            if store.generation == generation and read.is_unchanged:
+                return result
+    raise concurrent_change_error(tree)
 
 
-def changed_meanwhile(tree: CheckoutTree) -> TreeError:
+def concurrent_change_error(tree: CheckoutTree) -> TreeError:
     """Return the error for a tree that others changed."""
     return TreeError(f"{tree.package} was changed while patchkit was running", advice="try again")
 
@@ -79,24 +79,26 @@ def locked(tree: CheckoutTree, *, recovering: bool = False) -> Iterator[Store]:
     store.read()
     store.journal()
     with ExitStack() as stack:
-        with refusing(tree, "nothing was changed; fix the cause and try again"):
-            fresh = stack.enter_context(exclusive(tree.package))
+        with wrapped_os_errors(tree, "nothing was changed; fix the cause and try again"):
+            is_new = stack.enter_context(exclusive(tree.package))
             try:
                 store.create()
             except BaseException:
-                if fresh:
+                if is_new:
                     store.tidy()
                 raise
         try:
             if not recovering:
-                require_settled(tree)
+                require_no_pending_write(tree)
             yield store
         finally:
             store.tidy()
 
 
 @contextmanager
-def refusing(tree: CheckoutTree, advice: str, kind: type[PatchkitError] = TreeError) -> Iterator[None]:
+def wrapped_os_errors(
+    tree: CheckoutTree, advice: str, kind: type[PatchkitError] = TreeError
+) -> Iterator[None]:
     """Raise errors of the operating system as ``kind``, with ``advice``."""
     try:
         yield
@@ -121,21 +123,21 @@ class Place:
         return tuple("/".join(self.folders[:end]) for end in range(1, len(self.folders) + 1))
 
 
-def place_of(tree: CheckoutTree, file: str, *, there: bool) -> Place:
-    """Return the location of ``file``, which exists if ``there``. Raise TreeError if it is outside the package."""
+def place_of(tree: CheckoutTree, file: str, *, exists: bool) -> Place:
+    """Return the location of ``file``, which exists if ``exists``. Raise TreeError if it is outside the package."""
     named = tree.package / file
     if not is_file(file):
         raise TreeError(f"{file!r} is not a valid file name in the package", advice="rename it")
     try:
-        path = named.resolve(strict=True) if there else _resolved_parent(named) / named.name
-        kind = path.lstat().st_mode if there or path.is_symlink() or path.exists() else None
+        path = named.resolve(strict=True) if exists else _resolved_parent(named) / named.name
+        kind = path.lstat().st_mode if exists or path.is_symlink() or path.exists() else None
     except (OSError, RuntimeError) as error:
         raise TreeError(f"{named} cannot be read ({error})", advice="restore it and try again") from error
     if not path.is_relative_to(tree.package):
         raise TreeError(
             f"{named} is a link out of the tree, to {path}", advice="replace it with a copy of the file"
         )
-    if not there and kind is not None:
+    if not exists and kind is not None:
         raise TreeError(f"{named} already exists", advice="move it away and try again")
     if kind is not None and not stat.S_ISREG(kind):
         raise TreeError(f"{named} is not a regular file", advice="replace it with one")
@@ -167,33 +169,35 @@ class Targets:
 
     contents: Mapping[str, Contents]
     places: Mapping[str, Place]
-    made: tuple[str, ...]
+    new_folders: tuple[str, ...]
 
 
 def check_targets(tree: CheckoutTree, contents: Mapping[str, Contents]) -> Targets:
     """Return the targets of a write. Raise TreeError if one cannot be written or differs from its old content."""
     places: dict[str, Place] = {}
-    made: dict[str, None] = {}
+    new_folders: dict[str, None] = {}
     for file, (before, after) in contents.items():
-        place = place_of(tree, file, there=before is not None)
+        place = place_of(tree, file, exists=before is not None)
         path = tree.package.joinpath(*place.folders, place.name)
         if before is not None:
             _require_writable(path)
         _require_writable(next(folder for folder in path.parents if folder.exists()))
         if tree.read(file) != before:
             raise TreeError(f"{path} was changed while patchkit was running", advice="try again")
-        twin = next((other for other, known in places.items() if known == place), None)
-        if twin is not None:
+        same = next((other for other, known in places.items() if known == place), None)
+        if same is not None:
             raise TreeError(
-                f"{twin} and {file} are the same file", advice="replace the link with a copy of the file"
+                f"{same} and {file} are the same file", advice="replace the link with a copy of the file"
             )
-        aside = path.with_name(aside_of(place.name))
+        aside = path.with_name(staged_name(place.name))
         if os.path.lexists(aside):
             raise TreeError(f"{aside} already exists", advice="move it away and try again")
         places[file] = place
         if after is not None:
-            made |= {folder: None for folder in place.above if not os.path.lexists(tree.package / folder)}
-    return Targets(contents, places, tuple(made))
+            new_folders |= {
+                folder: None for folder in place.above if not os.path.lexists(tree.package / folder)
+            }
+    return Targets(contents, places, tuple(new_folders))
 
 
 class Write:
@@ -229,26 +233,26 @@ class Write:
             place = self._places[file]
             if place.folders not in opened:
                 try:
-                    folder = self._package.reach(place.folders)
+                    folder = self._package.open_path(place.folders)
                 except FileNotFoundError:
                     continue
                 opened[place.folders] = self._stack.enter_context(folder)
             self.swaps.append(Swap(file, opened[place.folders], place.name, before, after, self._content))
 
-    def make_folders(self) -> None:
+    def create_folders(self) -> None:
         """Create the folders of new files."""
         for folder in self.journal.made:
-            *above, name = folder.split("/")
-            with self._package.reach(tuple(above)) as parent:
-                parent.make(name)
+            *folders, name = folder.split("/")
+            with self._package.open_path(tuple(folders)) as parent:
+                parent.create_folder(name)
 
-    def unmake_folders(self, folders: Sequence[str]) -> None:
+    def remove_empty_folders(self, folders: Sequence[str]) -> None:
         """Remove those of the folders that are empty, innermost first."""
         for folder in sorted(folders, key=len, reverse=True):
-            above, name = posixpath.split(folder)
+            parent_path, name = posixpath.split(folder)
             try:
-                with self._package.reach(tuple(above.split("/")) if above else ()) as parent:
-                    parent.unmake(name)
+                with self._package.open_path(tuple(parent_path.split("/")) if parent_path else ()) as parent:
+                    parent.remove_empty_folder(name)
             except FileNotFoundError:
                 continue
 
@@ -256,11 +260,11 @@ class Write:
         """Raise TreeError if a folder was moved since it was opened."""
         for swap in self.swaps:
             try:
-                with self._package.reach(self._places[swap.file].folders) as now:
-                    moved = not now.is_same(swap.folder)
+                with self._package.open_path(self._places[swap.file].folders) as current:
+                    is_moved = not current.is_same(swap.folder)
             except OSError:
-                moved = True
-            if moved:
+                is_moved = True
+            if is_moved:
                 raise TreeError(
                     f"{swap.folder.path} was moved while patchkit was running", advice="try again"
                 )
@@ -280,30 +284,32 @@ def write_all(
 
     ``kept`` are further contents that the new ledger refers to; ``emptied`` are folders to remove if they are empty.
     """
-    known = {digest_of(text): text for pair in targets.contents.values() for text in pair if text is not None}
+    contents = {
+        digest_of(text): text for pair in targets.contents.values() for text in pair if text is not None
+    }
     files = {
         file: (digest_or_none(old), digest_or_none(new)) for file, (old, new) in targets.contents.items()
     }
-    journal = Journal(files, after, targets.made, tuple(emptied))
-    begun: list[Swap] = []
-    with Write(tree, store, journal, targets.places, known.__getitem__) as write:
+    journal = Journal(files, after, targets.new_folders, tuple(emptied))
+    staged: list[Swap] = []
+    with Write(tree, store, journal, targets.places, contents.__getitem__) as write:
         try:
             store.begin(journal)
-            for text in (*kept, *known.values()):
+            for text in (*kept, *contents.values()):
                 store.put(text)
             store.stage(after)
-            write.make_folders()
+            write.create_folders()
             write.open()
             write.require_in_place()
             for swap in write.swaps:
-                begun.append(swap)
+                staged.append(swap)
                 swap.stage()
             for swap in write.swaps:
                 write.require_in_place()
                 swap.publish()
             store.publish()
         except BaseException as error:
-            _roll_back(write, begun, before)
+            _roll_back(write, staged, before)
             if isinstance(error, OSError):
                 raise TreeError(
                     str(error.strerror),
@@ -317,20 +323,20 @@ def write_all(
 def clean_up(write: Write) -> None:
     """Delete the old contents beside the files, and the journal. Raise UnfinishedError if the system refuses."""
     advice = f"all files are written; run patchkit apply --continue {write.tree.argument}"
-    with refusing(write.tree, advice, UnfinishedError):
+    with wrapped_os_errors(write.tree, advice, UnfinishedError):
         for swap in write.swaps:
-            swap.settle()
-        write.unmake_folders(write.journal.emptied)
+            swap.discard_old()
+        write.remove_empty_folders(write.journal.emptied)
         write.store.end()
 
 
-def _roll_back(write: Write, begun: Sequence[Swap], before: Ledger) -> None:
+def _roll_back(write: Write, staged: Sequence[Swap], before: Ledger) -> None:
     store = write.store
     advice = f"the write is interrupted; run patchkit apply --continue {write.tree.argument}"
-    with refusing(write.tree, advice, UnfinishedError):
-        for swap in reversed(begun):
+    with wrapped_os_errors(write.tree, advice, UnfinishedError):
+        for swap in reversed(staged):
             swap.undo()
-        write.unmake_folders(write.journal.made)
+        write.remove_empty_folders(write.journal.made)
         store.unstage()
         if store.read() != before:
             store.stage(before)

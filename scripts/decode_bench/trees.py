@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchkit.errors import UsageError
-from patchkit.transaction.laid_out import lay_out
+from patchkit.transaction.extract import extract
 from patchkit.tree.objects import GitRepository, GitTree
 from patchkit.tree.tree import open_tree
 
@@ -73,7 +73,7 @@ def located(place: str, folder: Path) -> Path:
     with GitRepository(Path(repository)) as opened:
         tree = GitTree(opened, ref)
         shutil.rmtree(folder / "sglang", ignore_errors=True)
-        lay_out(tree, folder / "sglang")
+        extract(tree, folder / "sglang")
     return folder
 
 

@@ -16,7 +16,7 @@ from support.toys import MIRROR, edit, everything, git
 
 from patchkit.cli import main
 from patchkit.plan.resolutions import Resolution
-from patchkit.transaction.remembered import ResolutionStore
+from patchkit.transaction.resolution_store import ResolutionStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -217,13 +219,34 @@ def test_a_changed_patch_set_starts_afresh(fork: CheckoutTree, patch_folder: Pat
     assert surveyed(fork).examined == 0
 
 
-def test_two_processes_say_what_one_does(fork: CheckoutTree) -> None:
+def test_two_processes_say_what_one_does(
+    fork: CheckoutTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(2, 6):
         commit(fork, f"release/{number}", {MIRROR: f"class Mirror:\n    copies = {number}\n"})
     one = surveyed(fork, jobs=1)
-    extra = load.patches([])  # The same patches, read again.
-    two = api.matrix(fork.root, ("release/*",), extra, jobs=2).matrix
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda _name: str(tmp_path / "empty"))
+    two = surveyed(fork, "release/*", jobs=2)
     assert states(one) == states(two)
+    assert one.examined == two.examined == 5
+
+
+def test_without_semaphores_for_worker_processes_one_process_says_the_same(
+    fork: CheckoutTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+    for number in range(2, 4):
+        commit(fork, f"release/{number}", {MIRROR: f"class Mirror:\n    copies = {number}\n"})
+    with monkeypatch.context() as patched:
+        patched.setattr("multiprocessing.synchronize._multiprocessing.SemLock", refuse)
+        alone = api.matrix(fork.root, ("release/*",), load.patches(), tasks=[VERIFY], jobs=2)
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda _name: str(tmp_path / "empty"))
+    workers = api.matrix(fork.root, ("release/*",), load.patches(), tasks=[VERIFY], jobs=2)
+    assert states(alone.matrix) == states(workers.matrix)
+    assert [row.verified for row in alone.matrix.rows] == [row.verified for row in workers.matrix.rows]
+    assert alone.matrix.examined == workers.matrix.examined == 3
 
 
 def test_nothing_is_written_to_the_repository(fork: CheckoutTree) -> None:

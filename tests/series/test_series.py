@@ -7,11 +7,13 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 from support.repositories import committing, hook, whole
 from support.repositories import patched_states as states
-from support.toys import CRLF, MIRROR, everything, git, write_package
+from support.toys import CRLF, MIRROR, add_patch, attribute, everything, git, write_package
 
 from patchkit import api
+from patchkit.cli import main
 from patchkit.errors import PatchkitError, TreeError, UsageError
 from patchkit.patchset import load
 from patchkit.series.worktree import RefusedCommitError
@@ -144,9 +146,47 @@ def test_uncommitted_changes_in_a_target_are_refused(fork: CheckoutTree) -> None
     refused(fork, "uncommitted changes")
 
 
-def test_what_patchkit_applied_and_nobody_committed_is_refused(fork: CheckoutTree) -> None:
+def refusal_of(tree: CheckoutTree, *ids: str) -> str:
+    with pytest.raises(TreeError) as caught:
+        committed(tree, *ids)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("ids", [("t-guard",), ("t-stop",)], ids=["same file", "required"])
+def test_patches_that_are_applied_but_not_committed_are_reverted_and_committed_as_the_refusal_says(
+    fork: CheckoutTree, patch_folder: Path, ids: tuple[str, ...]
+) -> None:
+    add_patch(patch_folder, "t-first", attribute(MIRROR, "Mirror", "first = 1"))
+    committed(fork, "t-first")
     api.apply(fork, load.patches(), ("t-flag",), only=True)
-    refused(fork, "patchkit's own included")
+    message = refusal_of(fork, *ids)
+    assert message.startswith(
+        f"{CRLF}, {MIRROR}: applied patches are not committed: commit them with git, or "
+    )
+    for command in ("revert t-flag", "apply --commit t-flag"):
+        assert f"patchkit {command}" in message
+        name, *words = command.split()
+        done = CliRunner().invoke(main, [name, str(fork.root), *words])
+        assert done.exit_code == 0, done.output
+    assert log(fork) == ["Toy t-flag", "Toy t-guard"]
+    assert git(fork.root, "status", "--porcelain") == ""
+    assert committed(fork) == ["t-stop"]
+    assert set(states(fork).values()) == {"applied"}
+
+
+def test_patches_that_are_applied_but_not_committed_can_be_committed_with_git(fork: CheckoutTree) -> None:
+    api.apply(fork, load.patches(), ("t-flag",))
+    assert "patchkit revert t-flag t-guard, then" in refusal_of(fork)
+    git(fork.root, "commit", "-qam", "Patches")
+    assert committed(fork) == ["t-stop"]
+
+
+def test_a_refusal_to_commit_does_not_name_patches_where_a_file_has_other_changes(
+    fork: CheckoutTree,
+) -> None:
+    api.apply(fork, load.patches(), ("t-flag",), only=True)
+    (fork.package / MIRROR).write_bytes((fork.read(MIRROR) or b"") + b"\n# mine\n")
+    assert refusal_of(fork) == f"{MIRROR}: uncommitted changes: commit or stash them."
 
 
 def test_half_a_merge_is_refused(fork: CheckoutTree) -> None:

@@ -65,8 +65,8 @@ _LONG = (
     *("tests/matrix/test_recollection.py", "tests/doctor/test_doctor.py"),
     # A survey, a commit or a check for each of many moments or damages.
     "tests/matrix/test_memory.py::test_a_damaged_memory",
-    "tests/transaction/test_settled.py::test_a_commit_beside_a_commit",
-    "tests/transaction/test_settled.py::test_an_answer_beside_a_write_is_that_of_before_or_after_it[verify",
+    "tests/transaction/test_consistent_reads.py::test_a_commit_beside_a_commit",
+    "tests/transaction/test_consistent_reads.py::test_an_answer_beside_a_write_is_that_of_before_or_after_it[verify",
 )
 
 

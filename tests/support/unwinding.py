@@ -116,7 +116,7 @@ def copied_functions(changes: Sequence[FileChange]) -> Tally:
                 except ConflictError:
                     tally.refused += 1
                     continue
-                proof = code(merged.proof or b"")
+                proof = code(merged.stripped or b"")
                 kept = set(code(merged.text or b"")) - set(proof)
                 left = without(proof, code(b"".join(copy)))
                 imports = all(b"import" in line for line in kept)

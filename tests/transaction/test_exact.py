@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchkit.errors import ConflictError
-from patchkit.transaction.exact import merged_exactly
+from patchkit.transaction.exact import merge_exactly
 
 FILE = "srt/desk.py"
 BASE = """\
@@ -40,7 +40,7 @@ def changed(text: str, *changes: tuple[str, str]) -> str:
 def undone(first: tuple[str, str], second: tuple[str, str], file: str = FILE) -> str:
     """Return the base with the second of two changes, from which the first is taken back."""
     one = changed(BASE, first)
-    made = merged_exactly(file, one.encode(), changed(one, second).encode(), BASE.encode()).text
+    made = merge_exactly(file, one.encode(), changed(one, second).encode(), BASE.encode()).text
     return (made or b"").decode()
 
 
@@ -114,13 +114,13 @@ def test_code_that_moved_is_undone_nowhere_in_silence() -> None:
         ("    due = today()\n", "    reader.told = True\n    due = today()\n"),
     )
     with pytest.raises(ConflictError, match="edited after"):
-        merged_exactly(FILE, one.encode(), moved.encode(), BASE.encode())
+        merge_exactly(FILE, one.encode(), moved.encode(), BASE.encode())
 
 
 def test_code_that_a_person_took_out_is_undone_already() -> None:
     one = changed(BASE, TOLD)
     own = changed(BASE, TAKEN)
-    assert merged_exactly(FILE, one.encode(), own.encode(), BASE.encode()).text == own.encode()
+    assert merge_exactly(FILE, one.encode(), own.encode(), BASE.encode()).text == own.encode()
 
 
 def test_lines_of_another_language_are_undone_where_nothing_touches_them() -> None:
@@ -128,14 +128,14 @@ def test_lines_of_another_language_are_undone_where_nothing_touches_them() -> No
     one = base.replace("v2;\n", "v2;\nint w;\n")
     far, near = one.replace("int v7", "long v7"), one.replace("int w", "long w")
     assert (
-        merged_exactly("a.cuh", one.encode(), far.encode(), base.encode()).text
+        merge_exactly("a.cuh", one.encode(), far.encode(), base.encode()).text
         == base.replace("int v7", "long v7").encode()
     )
     with pytest.raises(ConflictError, match=r"a\.cuh"):
-        merged_exactly("a.cuh", one.encode(), near.encode(), base.encode())
+        merge_exactly("a.cuh", one.encode(), near.encode(), base.encode())
     moved = base.replace("v7;\n", "v7;\nint w;\n")
     with pytest.raises(ConflictError):
-        merged_exactly("a.cuh", one.encode(), moved.encode(), base.encode())
+        merge_exactly("a.cuh", one.encode(), moved.encode(), base.encode())
 
 
 NAMES = [f"s{number}" for number in range(8)]
@@ -167,7 +167,7 @@ def program(*made: Change) -> bytes:
 def test_of_two_random_changes_the_first_is_undone_exactly_or_not_at_all(one: Change, other: Change) -> None:
     base, first, both, alone = program(), program(one), program(one, other), program(other)
     try:
-        made = merged_exactly(FILE, first, both, base).text
+        made = merge_exactly(FILE, first, both, base).text
     except ConflictError:
         return
     assert not {name for name in one if f"{name}_a".encode() in (made or b"")}

@@ -116,7 +116,7 @@ def test_edit_after_a_write_that_never_began_is_no_obstacle_to_rolling_back(tree
 def test_any_ledger_and_journal_is_read_or_refused(seed: int) -> None:
     for path, read in ((LEDGER, formats.read_ledger), (JOURNAL, formats.read_journal)):
         with suppress(formats.DamagedError, formats.NewerError):
-            assert formats.written(read(altered_json(path.read_bytes(), seed)))
+            assert formats.encoded(read(altered_json(path.read_bytes(), seed)))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -138,7 +138,7 @@ def test_odd_ledger_or_journal_ends_no_act_otherwise_than_with_a_sentence(
 
 
 def test_ledger_says_its_format() -> None:
-    assert json.loads(formats.written(Ledger()))["format"] == 2
+    assert json.loads(formats.encoded(Ledger()))["format"] == 2
 
 
 @pytest.mark.parametrize("name", ["srt/caf\udce9.py", "srt/a\nb.py", "srt/a\x1b[2Jb.py", "srt/a\x7fb.py"])

@@ -30,7 +30,7 @@ from patchkit.transaction import folder as folders
 from patchkit.transaction.recover import Recovery, recover
 from patchkit.transaction.revert import recorded
 from patchkit.transaction.store import Store
-from patchkit.transaction.swap import aside_of, digest_of
+from patchkit.transaction.swap import digest_of, staged_name
 from patchkit.tree.tree import CheckoutTree, open_tree
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def test_names_are_on_disk_before_what_relies_on_them(
     seen: list[tuple[str, set[str]]] = []
 
     def changed(folder: int, name: str) -> None:
-        asides = {aside_of(each) for names in waiting.values() for each in names}
+        asides = {staged_name(each) for names in waiting.values() for each in names}
         mine = {each for names in waiting.values() for each in names}.difference(asides)
         seen.append((name, mine))
         waiting.setdefault(os.fstat(folder).st_ino, set()).add(name)

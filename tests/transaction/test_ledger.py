@@ -164,14 +164,14 @@ def test_content_is_kept_once_under_its_digest(store: Store) -> None:
     digest = store.put(b"x = 1\r\n")
     assert store.put(b"x = 1\r\n") == digest == digest_of(b"x = 1\r\n")
     assert store.get(digest) == b"x = 1\r\n"
-    assert store.holds(digest)
-    assert not store.holds(A)
+    assert store.has(digest)
+    assert not store.has(A)
 
 
 def test_damaged_content_is_refused_by_name(store: Store) -> None:
     digest = store.put(b"x = 1\n")
     store.where(digest).write_bytes(b"x = 2\n")
-    assert not store.holds(digest)
+    assert not store.has(digest)
     with pytest.raises(TreeError, match=rf"{digest} is damaged"):
         store.get(digest)
 
@@ -233,7 +233,7 @@ def test_content_that_cannot_be_read_is_refused_by_name(store: Store) -> None:
     digest = store.put(b"x = 1\n")
     store.where(digest).unlink()
     store.where(digest).mkdir()
-    assert not store.holds(digest)
+    assert not store.has(digest)
     with pytest.raises(TreeError, match=rf"{digest} cannot be read: Not a regular file"):
         store.get(digest)
 
@@ -320,9 +320,9 @@ def test_contents_without_a_reference_are_dropped(store: Store) -> None:
     store.stage(Ledger((applied(Record(), "one", x=(before, after)),)))
     store.publish()
     store.tidy()
-    assert store.holds(before)
-    assert store.holds(after)
-    assert not store.holds(other)
+    assert store.has(before)
+    assert store.has(after)
+    assert not store.has(other)
 
 
 def test_folder_goes_with_the_last_layer(store: Store) -> None:
@@ -345,14 +345,14 @@ def test_nothing_is_dropped_while_a_write_is_pending(store: Store) -> None:
     digest = store.put(b"before")
     store.begin(Journal({}, Ledger()))
     store.tidy()
-    assert store.holds(digest)
+    assert store.has(digest)
 
 
 def test_nothing_is_dropped_where_the_ledger_is_damaged(store: Store) -> None:
     digest = store.put(b"before")
     (store.path / "ledger.json").write_text("{")
     store.tidy()
-    assert store.holds(digest)
+    assert store.has(digest)
 
 
 def test_git_status_does_not_show_the_ledger(checkout: CheckoutTree) -> None:
@@ -370,8 +370,8 @@ def test_a_folder_that_another_process_takes_away_while_it_is_opened_is_none(
         (folder.path / name).rmdir()
         return below(folder, name)
 
-    below = Folder.below
-    monkeypatch.setattr(Folder, "below", gone)
+    below = Folder.open_folder
+    monkeypatch.setattr(Folder, "open_folder", gone)
     assert Store(tmp_path).read() == Ledger()
 
 

@@ -205,20 +205,20 @@ def test_revert_of_what_another_patchkit_applies_and_reverts_meanwhile_finds_not
     tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It sees the code and, with the ledger before and after the same, no original content."""
-    signed: Callable[[Origins], dict[str, frozenset[str]]] = vars(Origins)["signed"].func
+    commented: Callable[[Origins], dict[str, frozenset[str]]] = vars(Origins)["commented"].func
     steps: list[Callable[[CheckoutTree], object]] = [take_back, apply]
 
     def meanwhile(origins: Origins) -> dict[str, frozenset[str]]:
         if not steps:
-            return signed(origins)
+            return commented(origins)
         first, last = steps.pop(), steps.pop()
         first(tree)
-        found = signed(origins)
+        found = commented(origins)
         last(tree)
         return found
 
     before = everything(tree.root)
-    monkeypatch.setattr(Origins, "signed", property(meanwhile))
+    monkeypatch.setattr(Origins, "commented", property(meanwhile))
     assert take_back(tree) == RevertResult((), ())
     assert steps == []
     assert everything(tree.root) == before

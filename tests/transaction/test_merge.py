@@ -36,8 +36,8 @@ from patchkit.plan.rehearse import MemoryTree
 from patchkit.transaction.ledger import AppliedFile, AppliedPatch, Record
 from patchkit.transaction.merge import merge
 from patchkit.transaction.revert import RevertResult, recorded, revert
+from patchkit.transaction.revert_plan import plan_revert
 from patchkit.transaction.swap import digest_of
-from patchkit.transaction.unwind import unwind
 from patchkit.tree.limits import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -337,7 +337,7 @@ def test_revert_never_loses_an_edit(added: set[int], dropped: set[int]) -> None:
         {"x": AppliedFile(before, after, ("p",))}, [AppliedPatch("p", "Toy", (), (), ())], "toys"
     )
     with suppress(ConflictError):
-        unwound = unwind(record, frozenset({"p"}), lambda file: b"".join(mine), texts.__getitem__, NONE)
+        unwound = plan_revert(record, frozenset({"p"}), lambda file: b"".join(mine), texts.__getitem__, NONE)
         assert unwound.record == Record()
         left = (unwound.changes["x"][1] or b"").splitlines(keepends=True)
         kept = [line for line in ORIGINAL if line not in PATCHED or line in mine]
@@ -354,7 +354,7 @@ def test_edit_of_any_line_but_the_patch_itself_is_kept(number: int) -> None:
     texts = {digest_of(b"".join(lines)): b"".join(lines) for lines in (ORIGINAL, PATCHED)}
     before, after = texts
     record = Record().with_applied({"x": AppliedFile(before, after, ("p",))}, [], "toys")
-    unwound = unwind(record, frozenset({"p"}), lambda file: b"".join(mine), texts.__getitem__, NONE)
+    unwound = plan_revert(record, frozenset({"p"}), lambda file: b"".join(mine), texts.__getitem__, NONE)
     left = (unwound.changes["x"][1] or b"").splitlines(keepends=True)
     assert left == [line.replace(b"line_%d = 0\n" % number, b"mine = 0\n") for line in ORIGINAL]
 

@@ -113,7 +113,7 @@ def test_scopes_of_one_name_are_told_apart() -> None:
     source = b"class A:\n    @property\n    def x(self): ...\n    @x.setter\n    def x(self, v): ...\n"
     outline = Outline(source)
     assert len(outline.scopes) == 4
-    assert {outline.times(name) for name in outline.scopes if len(name) == 2} == {2}
+    assert {outline.count(name) for name in outline.scopes if len(name) == 2} == {2}
 
 
 def test_a_comment_that_code_was_wrapped_with_means_something_else() -> None:

@@ -37,7 +37,7 @@ from patchkit.findings.finding import Confidence
 from patchkit.patchset.select import PatchSet
 from patchkit.plan.status import State
 from patchkit.transaction.revert import revert
-from patchkit.transaction.wording import worded_as
+from patchkit.transaction.wording import with_wording_of
 from patchkit.tree.tree import open_tree
 from patchkit.verify.subject import Criteria
 
@@ -198,14 +198,14 @@ def test_several_comments_of_a_patch_keep_their_own_words(checkout: CheckoutTree
 def test_comments_that_were_one_and_are_two_are_the_same_comments() -> None:
     one = b"a\n# patchkit b: x\nc\nd\n"
     two = b"a\n# patchkit b: y\n# patchkit b: z\nc\ne\n"
-    assert worded_as(one, two) == b"a\n# patchkit b: x\nc\ne\n"
-    assert worded_as(two, one) == b"a\n# patchkit b: y\n# patchkit b: z\nc\nd\n"
+    assert with_wording_of(one, two) == b"a\n# patchkit b: x\nc\ne\n"
+    assert with_wording_of(two, one) == b"a\n# patchkit b: y\n# patchkit b: z\nc\nd\n"
 
 
 def test_note_of_an_edit_made_by_hand_is_no_wording() -> None:
     noted, text = b"# patchkit b: by hand: edit\nc\n", b"# patchkit b: x\nc\n"
-    assert worded_as(noted, text) == text
-    assert worded_as(text, noted) == noted
+    assert with_wording_of(noted, text) == text
+    assert with_wording_of(text, noted) == noted
 
 
 def test_release_patched_with_other_words_is_verified_and_reverted(

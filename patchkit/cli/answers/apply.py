@@ -74,7 +74,7 @@ class Apply(States, frozen=True, kw_only=True):
             tree=TreeAnswer.of(tree),
             patches=states(tree, applied.patches),
             changed_files=applied.files,
-            left=Left.each(applied.left),
+            left=Left.each(applied.left_out),
             markers=tuple(Marked.of(file, block) for file, block in applied.marked),
             inherited_opt_outs=tuple(map(InheritedOptOut.of, applied.inheriting)),
             commits=tuple(map(Made.of, commits)),

@@ -60,4 +60,4 @@ class Resolve(Answer, frozen=True, kw_only=True):
     @classmethod
     def of_export(cls, tree: CheckoutTree, shared: SharedResolutions) -> Resolve:
         """Return the answer for resolutions written as patch folders."""
-        return cls(tree=TreeAnswer.of(tree), files=tuple(map(str, shared.files)), left=shared.left)
+        return cls(tree=TreeAnswer.of(tree), files=tuple(map(str, shared.files)), left=shared.left_out)

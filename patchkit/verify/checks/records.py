@@ -38,7 +38,7 @@ def check(subject: Subject) -> CheckOutcome:
 
 def _lost(subject: Subject) -> Iterator[Finding]:
     for digest in sorted(subject.ledger.contents):
-        if not subject.store.holds(digest):
+        if not subject.store.has(digest):
             message = f"{FOLDER}/objects/{digest[:12]}… is missing or damaged, so revert cannot restore it"
             yield violation(LEDGER, _FILE, subject.store.line(digest), message, _RESTORE)
 

@@ -1,25 +1,28 @@
-"""Find the conflict markers that patchkit left in a tree."""
+"""Find the conflict markers that patchkit wrote to a tree."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from patchkit.errors import TreeError
 from patchkit.patchset.patch import Patch
 from patchkit.plan.markers import Block, IncompleteMarkersError, blocks_in, without_markers
 from patchkit.plan.status import EditStatus, PatchStatus, State
 from patchkit.transaction.store import Store
+from patchkit.transaction.write import read_consistently
 from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from patchkit.tree.tree import CheckoutTree
+    from patchkit.tree.tree import CheckoutTree, ReadTree
+
+_Result = TypeVar("_Result")
 
 
-def unfinished(tree: CheckoutTree) -> Mapping[str, tuple[Block, ...]]:
+def conflicts_in(tree: CheckoutTree) -> Mapping[str, tuple[Block, ...]]:
     """Return the conflicts in each file. Raise TreeError if one lacks some of its markers."""
     files = set(tree.files(SERVING))
     # A damaged ledger is reported by the commands that need it.
@@ -41,15 +44,28 @@ def unfinished(tree: CheckoutTree) -> Mapping[str, tuple[Block, ...]]:
     return found
 
 
-def require_finished(tree: CheckoutTree) -> None:
+def require_no_conflicts(tree: CheckoutTree) -> None:
     """Raise TreeError if the tree contains conflict markers."""
-    for file, blocks in unfinished(tree).items():
+    for file, blocks in conflicts_in(tree).items():
         block = blocks[0]
         raise TreeError(
             f"conflict markers of {block.patch} {block.edit}",
             where=f"{file}:{block.start + 1}",
             advice=f"{advice(block)}; patchkit revert reverts all patches",
         )
+
+
+def read_without_conflicts(tree: CheckoutTree, compute: Callable[[ReadTree], _Result]) -> _Result:
+    """Return what ``compute`` returns for the tree, as ``read_consistently`` does.
+
+    Raise TreeError if a write was interrupted, or if the tree contains conflict markers.
+    """
+
+    def checked(read: ReadTree) -> _Result:
+        require_no_conflicts(read)
+        return compute(read)
+
+    return read_consistently(tree, checked)
 
 
 def advice(block: Block) -> str:
@@ -63,7 +79,7 @@ def advice(block: Block) -> str:
 def before_markers(tree: CheckoutTree) -> dict[str, bytes | None]:
     """Return the files that contain conflict markers, with the code from before them."""
     return {
-        file: without_markers(tree.read(file) or b"", blocks) for file, blocks in unfinished(tree).items()
+        file: without_markers(tree.read(file) or b"", blocks) for file, blocks in conflicts_in(tree).items()
     }
 
 
@@ -71,16 +87,16 @@ def with_conflicts(
     statuses: Iterable[PatchStatus], blocks: Mapping[str, Iterable[Block]]
 ) -> tuple[PatchStatus, ...]:
     """Return the statuses with every conflict that has markers in the tree, also those of a port."""
-    left = {
+    reasons = {
         (block.patch, block.edit, file): f"line {block.start + 1}: {advice(block)}"
-        for file, inside in blocks.items()
-        for block in inside
+        for file, file_blocks in blocks.items()
+        for block in file_blocks
     }
-    known = tuple(statuses)
-    names = dict.fromkeys(at[0] for at in left)
-    ported = [name for name in names if name not in {status.patch.id for status in known}]
+    all_statuses = tuple(statuses)
+    names = dict.fromkeys(key[0] for key in reasons)
+    ported = [name for name in names if name not in {status.patch.id for status in all_statuses}]
     others = (PatchStatus(placeholder(name), State.CONFLICT, ()) for name in ported)
-    return tuple(_with_conflicts(status, left) for status in (*known, *others))
+    return tuple(_with_conflicts(status, reasons) for status in (*all_statuses, *others))
 
 
 def placeholder(name: str) -> Patch:
@@ -88,12 +104,12 @@ def placeholder(name: str) -> Patch:
     return Patch(id=name, title=name, why="", risk="", verify="", edits=())
 
 
-def _with_conflicts(status: PatchStatus, left: Mapping[tuple[str, str, str], str]) -> PatchStatus:
-    mine = {at[1:]: reason for at, reason in left.items() if at[0] == status.patch.id}
-    if not mine:
+def _with_conflicts(status: PatchStatus, reasons: Mapping[tuple[str, str, str], str]) -> PatchStatus:
+    own = {key[1:]: reason for key, reason in reasons.items() if key[0] == status.patch.id}
+    if not own:
         return status
-    said = {(edit.name, edit.file): edit for edit in status.edits}
-    for (name, file), reason in mine.items():
-        edit = said.get((name, file), EditStatus(name, file, "", State.CONFLICT))
-        said[name, file] = replace(edit, state=State.CONFLICT, reason=reason)
-    return replace(status, state=State.CONFLICT, edits=tuple(said.values()))
+    edits = {(edit.name, edit.file): edit for edit in status.edits}
+    for (name, file), reason in own.items():
+        edit = edits.get((name, file), EditStatus(name, file, "", State.CONFLICT))
+        edits[name, file] = replace(edit, state=State.CONFLICT, reason=reason)
+    return replace(status, state=State.CONFLICT, edits=tuple(edits.values()))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from patchkit.tree.objects import GitTree
 
 
-def lay_out(tree: GitTree, package: Path, suffix: str = "") -> None:
+def extract(tree: GitTree, package: Path, suffix: str = "") -> None:
     """Write a tree's files that end in ``suffix`` to the new folder ``package``; a link becomes a copy of its target.
 
     Raise TreeError if a name in the tree leads out of the folder, or if something is in a file's way.
@@ -24,7 +24,7 @@ def lay_out(tree: GitTree, package: Path, suffix: str = "") -> None:
             for file in tree.files("", suffix):
                 content = tree.read(file)
                 if content is not None:
-                    folder.lay(file, content)
+                    folder.write_new_file(file, content)
     except OSError as error:
         raise TreeError(
             f"{tree.package_label} cannot be written to {package} ({error.strerror}: {error.filename})",

@@ -18,7 +18,7 @@ from patchkit.findings.finding import Confidence
 from patchkit.patchset.load import patches as load
 from patchkit.transaction import apply as applying
 from patchkit.transaction.store import Store
-from patchkit.transaction.write import locked, settled
+from patchkit.transaction.write import locked, read_consistently
 from patchkit.tree.tree import CheckoutTree, open_tree
 from patchkit.verify.subject import Criteria
 
@@ -216,7 +216,7 @@ def test_a_patch_that_is_required_and_reverted_between_the_plan_and_the_lock_is_
 
 def test_a_tree_that_others_keep_writing_to_is_named(tree: CheckoutTree) -> None:
     with pytest.raises(TreeError, match=r"was changed while patchkit was running: try again\.$"):
-        settled(tree, lambda read: apply(read) if status(read) == {"pending"} else revert(read))
+        read_consistently(tree, lambda read: apply(read) if status(read) == {"pending"} else revert(read))
 
 
 def test_a_failure_in_a_tree_that_nobody_writes_to_is_its_own(tree: CheckoutTree) -> None:
@@ -227,7 +227,7 @@ def test_a_failure_in_a_tree_that_nobody_writes_to_is_its_own(tree: CheckoutTree
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        settled(tree, failing)
+        read_consistently(tree, failing)
     assert calls == [True]
 
 
@@ -238,7 +238,7 @@ def test_a_failure_between_two_writes_is_none(tree: CheckoutTree) -> None:
             raise KeyError("half")
         return status(tree)
 
-    assert settled(tree, failing_once) == {"applied"}
+    assert read_consistently(tree, failing_once) == {"applied"}
 
 
 @pytest.mark.parametrize("before", [nothing, lambda tree: api.apply(tree, load(), ("t-flag",))])

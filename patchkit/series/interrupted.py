@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from patchkit.errors import TreeError, UnfinishedError
-from patchkit.series.asking import OWN_FILES, asked, error_line, quietly
+from patchkit.series.plumbing import OWN_FILES, error_line, git_output, run_git
 from patchkit.transaction.folder import Folder
 from patchkit.transaction.recover import Recovery
 from patchkit.transaction.store import Store
-from patchkit.transaction.write import locked, refusing
+from patchkit.transaction.write import locked, wrapped_os_errors
 from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
@@ -53,86 +53,89 @@ class _File:
         return bool(self.ids[0].strip("0"))
 
 
-def put_back(tree: CheckoutTree) -> Recovery | None:
+def restore(tree: CheckoutTree) -> Recovery | None:
     """Restore ``tree`` after an interrupted move; return None if no move was interrupted before the branch moved.
 
     Raise TreeError, with nothing changed, if one of the files was changed since, or if the index is locked.
     """
-    if not _is_of_move(Store(tree.package)):
+    if not _has_move(Store(tree.package)):
         return None
     with locked(tree, recovering=True) as store:
         journal = store.journal()
         if journal is None or journal.move is UNSET:
             return None
-        top = Path(asked(tree.package, "rev-parse", "--show-toplevel"))
+        top = Path(git_output(tree.package, "rev-parse", "--show-toplevel"))
         base, last = journal.move
-        if asked(top, "rev-parse", "HEAD") != base:
+        if git_output(top, "rev-parse", "HEAD") != base:
             return None
         _require_no_lock(tree, top)
-        left_out = _left_out(top)
-        stands = _contents(top, journal.move, left_out)
-        for file, found in stands.items():
-            if found is _Content.OTHER:
+        excluded = _sparse_excluded(top)
+        states = _contents(top, journal.move, excluded)
+        for file, state in states.items():
+            if state is _Content.OTHER:
                 raise TreeError(
                     f"{top / file.name} was changed after git was interrupted",
                     advice=f"save your version elsewhere, git checkout HEAD -- {file.name} (or remove it if HEAD has "
-                    f"none), {_again(tree)}",
+                    f"none), {_retry(tree)}",
                 )
-        begun = [file for file, found in stands.items() if found is _Content.NEW]
-        with refusing(tree, f"fix the cause, {_again(tree)}", UnfinishedError):
-            _restore(tree, top, list(_files(top, base, last)), begun, left_out)
+        written = [file for file, state in states.items() if state is _Content.NEW]
+        with wrapped_os_errors(tree, f"fix the cause, {_retry(tree)}", UnfinishedError):
+            _restore(tree, top, list(_files(top, base, last)), written, excluded)
             store.unstage()
             store.end()
-    return Recovery("rolled-back", tuple(file.name for file in begun))
+    return Recovery("rolled-back", tuple(file.name for file in written))
 
 
-def undo(tree: CheckoutTree, top: Path, commits: tuple[str, str]) -> None:
+def undo_move(tree: CheckoutTree, top: Path, commits: tuple[str, str]) -> None:
     """Restore the files that git wrote before it failed, if any; a file that was saved since is kept.
 
     The index and the branch are as they were. Raise UnfinishedError if the system refuses.
     """
-    stands = _contents(top, commits, _left_out(top))
-    with refusing(tree, f"fix the cause, {_again(tree)}", UnfinishedError), Folder.open(top) as opened:
-        for file, found in stands.items():
-            if found is not _Content.OTHER and not file.is_old:
+    states = _contents(top, commits, _sparse_excluded(top))
+    with (
+        wrapped_os_errors(tree, f"fix the cause, {_retry(tree)}", UnfinishedError),
+        Folder.open(top) as opened,
+    ):
+        for file, state in states.items():
+            if state is not _Content.OTHER and not file.is_old:
                 _remove(opened, tuple(file.name.split("/")))
-        old = _names(file for file, found in stands.items() if found is _Content.NEW and file.is_old)
+        old = _names(file for file, state in states.items() if state is _Content.NEW and file.is_old)
         _index(tree, top, ("checkout-index", "--quiet", "--force"), old)
 
 
-def _is_of_move(store: Store) -> bool:
+def _has_move(store: Store) -> bool:
     journal = store.journal()
     return journal is not None and journal.move is not UNSET
 
 
-def _again(tree: CheckoutTree) -> str:
+def _retry(tree: CheckoutTree) -> str:
     return f"then run patchkit apply --continue {tree.argument} again"
 
 
 def _require_no_lock(tree: CheckoutTree, top: Path) -> None:
-    lock = Path(asked(top, "rev-parse", "--path-format=absolute", "--git-path", "index.lock"))
+    lock = Path(git_output(top, "rev-parse", "--path-format=absolute", "--git-path", "index.lock"))
     if lock.exists():
-        raise TreeError(f"{lock} exists", advice=f"if no other git is running, remove it; {_again(tree)}")
+        raise TreeError(f"{lock} exists", advice=f"if no other git is running, remove it; {_retry(tree)}")
 
 
 def _files(top: Path, base: str, last: str) -> Iterator[_File]:
-    listed = asked(top, "diff-tree", "-r", "-z", "--no-renames", base, last).split("\0")
+    listed = git_output(top, "diff-tree", "-r", "-z", "--no-renames", base, last).split("\0")
     for meta, name in zip(listed[::2], listed[1::2], strict=False):
         old_mode, new_mode, old, new, _ = meta.removeprefix(":").split()
         if _SUBMODULE not in (old_mode, new_mode):
             yield _File(name, (old_mode, new_mode), (old, new))
 
 
-def _left_out(top: Path) -> frozenset[str]:
+def _sparse_excluded(top: Path) -> frozenset[str]:
     """Return the files that a sparse checkout excludes."""
-    listed = asked(top, "ls-files", "-v", "-z").split("\0")
+    listed = git_output(top, "ls-files", "-v", "-z").split("\0")
     return frozenset(name for flag, _, name in (line.partition(" ") for line in listed) if flag in ("S", "s"))
 
 
-def _contents(top: Path, commits: tuple[str, str], left_out: frozenset[str]) -> dict[_File, _Content]:
-    """Return what each file that differs between the commits contains, except those in ``left_out``."""
+def _contents(top: Path, commits: tuple[str, str], excluded: frozenset[str]) -> dict[_File, _Content]:
+    """Return what each file that differs between the commits contains, except those in ``excluded``."""
     return {
-        file: _state_of(top, file, commits) for file in _files(top, *commits) if file.name not in left_out
+        file: _state_of(top, file, commits) for file in _files(top, *commits) if file.name not in excluded
     }
 
 
@@ -157,48 +160,50 @@ def _content(top: Path, file: _File, side: int, commit: str) -> bytes | None:
     """Return the content that git checks out for a file of a commit; None if the commit does not have it."""
     if not file.ids[side].strip("0"):
         return None
-    asks = ("blob", file.ids[side]) if file.modes[side] == _LINK else ("--filters", f"{commit}:{file.name}")
-    return quietly(top, "cat-file", *asks).stdout
+    arguments = (
+        ("blob", file.ids[side]) if file.modes[side] == _LINK else ("--filters", f"{commit}:{file.name}")
+    )
+    return run_git(top, "cat-file", *arguments).stdout
 
 
 def _restore(
-    tree: CheckoutTree, top: Path, files: Sequence[_File], begun: Sequence[_File], left_out: frozenset[str]
+    tree: CheckoutTree, top: Path, files: Sequence[_File], written: Sequence[_File], excluded: frozenset[str]
 ) -> None:
-    """Restore all of the files in the index, and those in ``begun`` in the folder, from the first commit."""
+    """Restore all of the files in the index, and those in ``written`` in the folder, from the first commit."""
     kept = [file for file in files if file.is_old]
     entries = (("--cacheinfo", f"{file.modes[0]},{file.ids[0]},{file.name}") for file in kept)
     _index(tree, top, ("update-index", "--add"), [word for entry in entries for word in entry])
     _index(tree, top, ("update-index", "--force-remove"), _names(file for file in files if not file.is_old))
     _index(
-        tree, top, ("update-index", "--skip-worktree"), _names(file for file in kept if file.name in left_out)
+        tree, top, ("update-index", "--skip-worktree"), _names(file for file in kept if file.name in excluded)
     )
-    named = _names(file for file in begun if file.is_old)
+    named = _names(file for file in written if file.is_old)
     _index(tree, top, ("checkout-index", "--quiet", "--force", "--index"), named)
     with Folder.open(top) as opened:
         # The folder of a new file may exist without the file.
         for file in files:
-            if not file.is_old and file.name not in left_out:
+            if not file.is_old and file.name not in excluded:
                 _remove(opened, tuple(file.name.split("/")))
 
 
 def _remove(top: Folder, parts: tuple[str, ...]) -> None:
     """Remove a file that git created, and the folders above it that are then empty."""
     for end in range(len(parts), 0, -1):
-        with suppress(FileNotFoundError), top.reach(parts[: end - 1]) as above:
-            known = above.stat(parts[end - 1])
-            if end == len(parts) and known is not None and not stat.S_ISDIR(known.st_mode):
-                above.remove(parts[-1])
+        with suppress(FileNotFoundError), top.open_path(parts[: end - 1]) as parent:
+            status = parent.stat(parts[end - 1])
+            if end == len(parts) and status is not None and not stat.S_ISDIR(status.st_mode):
+                parent.remove(parts[-1])
             elif end < len(parts):
-                above.unmake(parts[end - 1])
+                parent.remove_empty_folder(parts[end - 1])
 
 
 def _index(tree: CheckoutTree, top: Path, command: Sequence[str], words: Sequence[str]) -> None:
     for start in range(0, len(words), _BATCH):
-        done = quietly(top, *OWN_FILES, *command, *words[start : start + _BATCH])
+        done = run_git(top, *OWN_FILES, *command, *words[start : start + _BATCH])
         if done.returncode:
             raise UnfinishedError(
                 f"git {command[0]} failed in {top} ({error_line(done)})",
-                advice=f"fix the cause, {_again(tree)}",
+                advice=f"fix the cause, {_retry(tree)}",
             )
 
 

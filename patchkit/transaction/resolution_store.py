@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
 
 _FOLDER = "resolutions"
-_FORMER = "resolutions"
+_OLD_CACHE = "resolutions"
 """The folder of the cache in which an earlier version stored them."""
 
 
@@ -46,10 +46,10 @@ class ResolutionStore:
     """The resolutions recorded for a tree, one file per conflict."""
 
     def __init__(self, tree: CheckoutTree) -> None:
-        users = _Place(Path(platformdirs.user_data_dir("patchkit")), (_FOLDER,))
+        user = _Place(Path(platformdirs.user_data_dir("patchkit")), (_FOLDER,))
         shared = _common_folder(tree.root)
-        self._places = (users,) if shared is None else (_Place(shared, ("patchkit", _FOLDER)), users)
-        _move(cache.folder(_FORMER), users)
+        self._places = (user,) if shared is None else (_Place(shared, ("patchkit", _FOLDER)), user)
+        _migrate(cache.folder(_OLD_CACHE), user)
 
     def get(self, name: str) -> Resolution | None:
         """Return the resolution stored under a name; None if there is none or it is damaged."""
@@ -70,8 +70,8 @@ def _common_folder(root: Path) -> Path | None:
     """Return the folder shared by all worktrees of the repository that contains a tree."""
     with suppress(TreeError):  # git is not installed.
         answer = git(root, "rev-parse", "--git-common-dir")
-        said = answer.stdout.rstrip(b"\n")
-        return root / os.fsdecode(said) if said and not answer.returncode else None
+        output = answer.stdout.rstrip(b"\n")
+        return root / os.fsdecode(output) if output and not answer.returncode else None
     return None
 
 
@@ -89,30 +89,30 @@ def _read(path: Path) -> Resolution | None:
 
 
 def _write(place: _Place, name: str, content: bytes) -> bool:
-    begun = f"{name}.{os.getpid()}.tmp"
+    temporary = f"{name}.{os.getpid()}.tmp"
     try:
         place.root.mkdir(parents=True, exist_ok=True)
         with Folder.open(place.root.resolve()) as root:
-            for depth, each in enumerate(place.names):
-                with root.reach(place.names[:depth]) as above:
-                    above.make(each)
-            with root.reach(place.names) as folder:
-                folder.remove(begun)
-                folder.create(begun, content)
+            for depth, folder_name in enumerate(place.names):
+                with root.open_path(place.names[:depth]) as parent:
+                    parent.create_folder(folder_name)
+            with root.open_path(place.names) as folder:
+                folder.remove(temporary)
+                folder.create(temporary, content)
                 try:
-                    folder.rename(begun, name)
+                    folder.rename(temporary, name)
                 finally:
-                    folder.remove(begun)
+                    folder.remove(temporary)
     except OSError:
         return False
     return True
 
 
-def _move(former: Path, users: _Place) -> None:
+def _migrate(old: Path, user: _Place) -> None:
     """Move what an earlier version stored in the cache; files that cannot be moved stay."""
     with suppress(OSError):
-        for path in sorted(former.glob("*.json")):
-            if (users.path / path.name).exists() or _write(users, path.name, path.read_bytes()):
+        for path in sorted(old.glob("*.json")):
+            if (user.path / path.name).exists() or _write(user, path.name, path.read_bytes()):
                 path.unlink()
-        if former.is_dir():
-            former.rmdir()
+        if old.is_dir():
+            old.rmdir()

@@ -17,9 +17,9 @@ _NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
 OWN_FILES = ("-c", "submodule.recurse=false")
 
 
-def asked(folder: Path, *arguments: str) -> str:
+def git_output(folder: Path, *arguments: str) -> str:
     """Return git's output. Raise TreeError with git's message if it fails."""
-    done = quietly(folder, *arguments)
+    done = run_git(folder, *arguments)
     if done.returncode != 0:
         command = next(word for word in arguments if not word.startswith("-") and "=" not in word)
         raise TreeError(
@@ -29,7 +29,7 @@ def asked(folder: Path, *arguments: str) -> str:
     return os.fsdecode(done.stdout).strip()
 
 
-def quietly(
+def run_git(
     folder: Path, *arguments: str, settings: Mapping[str, str] | None = None, apart: bool = False
 ) -> CompletedProcess[bytes]:
     """Run git with its filters but without hooks; path arguments are not patterns."""

@@ -10,8 +10,8 @@ from support.hostile import REFUSED, everything, with_entries
 from support.toys import MIRROR, SOURCES, git
 
 from patchkit.errors import TreeError
+from patchkit.transaction.extract import extract
 from patchkit.transaction.folder import Folder
-from patchkit.transaction.laid_out import lay_out
 from patchkit.tree.objects import GitRepository, GitTree
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ def test_a_tree_in_git_is_laid_out_whole_and_a_link_as_what_it_leads_to(
     git(checkout.root, "add", "-A")
     git(checkout.root, "commit", "-qm", "links")
     with GitRepository(checkout.root) as repository:
-        lay_out(GitTree(repository, "HEAD"), tmp_path / "new" / "sglang")
+        extract(GitTree(repository, "HEAD"), tmp_path / "new" / "sglang")
         with pytest.raises(TreeError, match=r"cannot be written to .*File exists"):
-            lay_out(GitTree(repository, "HEAD"), tmp_path / "new" / "sglang")
+            extract(GitTree(repository, "HEAD"), tmp_path / "new" / "sglang")
     laid = everything(tmp_path / "new" / "sglang")
     files = {str(tmp_path / "new" / "sglang" / name): content for name, content in SOURCES.items()}
     files[str(tmp_path / "new" / "sglang" / "link.py")] = SOURCES[MIRROR]
@@ -45,7 +45,7 @@ def test_a_path_that_leads_out_of_a_folder_is_not_written(tmp_path: Path, file: 
     (tmp_path / "home" / "a").mkdir(parents=True)
     before = everything(tmp_path)
     with Folder.open(tmp_path / "home") as folder, pytest.raises(TreeError, match="not a valid path"):
-        folder.lay(file, b"")
+        folder.write_new_file(file, b"")
     assert everything(tmp_path) == before
 
 
@@ -56,7 +56,7 @@ def test_a_link_in_the_way_is_not_followed(tmp_path: Path, file: str) -> None:
     (tmp_path / "home" / "through").symlink_to(tmp_path / "outside")
     before = everything(tmp_path)
     with Folder.open(tmp_path / "home") as folder, pytest.raises(OSError, match=r"link|exists"):
-        folder.lay(file, b"")
+        folder.write_new_file(file, b"")
     assert everything(tmp_path) == before
 
 
@@ -73,5 +73,5 @@ def test_a_hostile_tree_is_not_laid_out_elsewhere_even_if_it_was_read(
     before = everything(tmp_path)
     home = tmp_path / "home" / "sglang"
     with GitRepository(checkout.root) as repository, suppress(TreeError):
-        lay_out(GitTree(repository, hostile), home)
+        extract(GitTree(repository, hostile), home)
     assert everything(tmp_path, home.parent) == before

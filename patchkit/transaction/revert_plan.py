@@ -1,0 +1,515 @@
+"""Plan a revert without writing: edits of people are kept, or the revert is a conflict.
+
+A file that was not edited since apply gets its original bytes. In an edited file each change between the original
+and what apply wrote is undone, layer by layer from the lowest. The result is checked: none of the patches' edits
+may be in place, and none of their comments left.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Protocol
+
+from patchkit import collector
+from patchkit.errors import ConflictError, PatchkitError
+from patchkit.plan.markers import blocks_in, without_equal_conflicts
+from patchkit.plan.marks import SIGN, signers
+from patchkit.plan.status import noted_in
+from patchkit.transaction.exact import merge_exactly
+from patchkit.transaction.ledger import AppliedFile, Record
+from patchkit.transaction.merge import MergeResult, merge
+from patchkit.transaction.swap import digest_or_none
+from patchkit.transaction.wording import patch_comments, with_wording_of, without_patch_comments
+
+if TYPE_CHECKING:
+    from patchkit.transaction.ledger import Layer
+
+Contents = Mapping[str, bytes | None]
+"""Bytes by file, None if it does not exist."""
+_Attempt = tuple[Callable[[bool, tuple[str, ...]], Contents], tuple[str, ...]]
+"""A function that applies patches to the originals or to their ``moved`` form, and the patches to apply."""
+
+
+class RevertBlockedError(ConflictError):
+    """Something prevents ``patches`` from being reverted, alone or with others."""
+
+    def __init__(self, what: str, *patches: str, where: object = "", advice: str = "") -> None:
+        super().__init__(what, where=where, advice=advice)
+        self.patches = patches
+
+
+class Replayer(Protocol):
+    """The loaded patches, applied to and looked for in files with given contents."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the loaded patches, in order of application."""
+        ...
+
+    def replay(self, contents: Contents, ids: Sequence[str]) -> Contents:
+        """Return the files of ``contents`` with exactly these patches applied."""
+        ...
+
+    def present(self, contents: Contents, ids: Sequence[str]) -> frozenset[tuple[str, str]]:
+        """Return the edits in place, as (patch id, name), of those of the patches that are loaded."""
+        ...
+
+
+@dataclass(frozen=True)
+class RevertPlan:
+    """The result of a revert: the record after it, its contents, and each file's bytes before and after.
+
+    ``emptied`` are folders that were created for files of which none is left.
+    """
+
+    record: Record
+    kept: tuple[bytes, ...]
+    changes: Mapping[str, tuple[bytes | None, bytes | None]]
+    emptied: tuple[str, ...]
+
+
+def with_hardening_patches(record: Record, named: frozenset[str]) -> frozenset[str]:
+    """Return the ``named`` patches and the patches that harden only these.
+
+    Raise ConflictError if a patch that stays requires one of them, or if the record does not contain a ``named``
+    one.
+    """
+    patches = record.patches.values()
+    unknown = named.difference(record.patches)
+    if unknown:
+        raise ConflictError(
+            f"{', '.join(sorted(unknown))}: neither a ledger (.patchkit) nor git's history has the original code",
+            advice="use git revert or git checkout",
+        )
+    reverted = set(named)
+    for patch in patches:
+        hardened = record.patches.keys() & set(patch.hardens)
+        if hardened and hardened <= reverted:
+            reverted.add(patch.id)
+    dependents = [
+        patch.id for patch in patches if patch.id not in reverted and reverted & set(patch.requires)
+    ]
+    if dependents:
+        raise ConflictError(
+            f"{', '.join(dependents)} cannot stay without {', '.join(sorted(named))}",
+            advice=f"revert them together: patchkit revert {' '.join((*sorted(named), *dependents))}",
+        )
+    return frozenset(reverted)
+
+
+@collector.paused()
+def plan_revert(
+    record: Record,
+    reverted: frozenset[str],
+    read: Callable[[str], bytes | None],
+    content: Callable[[str], bytes],
+    replayer: Replayer,
+) -> RevertPlan:
+    """Plan the revert of the patches in ``reverted`` from the files that ``read`` returns.
+
+    ``content`` returns the record's contents by digest. Raise ConflictError, with file and line, where an edit
+    cannot be told from patchkit's, or for a file to which the loaded patches no longer do what was applied.
+    """
+
+    remainder = _remainder(record, reverted, content, replayer)
+    current = {file: read(file) for file in remainder.before}
+    _require_no_manual_edits(record, reverted, replayer, current)
+    merged = {}
+    for file, before in remainder.before.items():
+        try:
+            merged[file] = _merged(
+                file, before, current[file], remainder.after[file], exact=file in remainder.ported
+            )
+        except RevertBlockedError:
+            raise
+        except ConflictError as conflict:
+            # A person's code may be among that of several patches.
+            if any(layer.is_ported for layer in record.layers if file in layer.files):
+                raise
+            try:
+                merged[file] = _revert_one_by_one(
+                    file, current[file], record, reverted, content=content, replayer=replayer
+                )
+            except PatchkitError:
+                raise conflict from None
+    changes = {file: (current[file], result.text) for file, result in merged.items()}
+    _require_no_comments(reverted, changes, remainder.after)
+    _require_undone(record, reverted, replayer, merged, remainder.after)
+    emptied = tuple(folder for folder in record.folders if folder not in remainder.record.folders)
+    return RevertPlan(remainder.record, remainder.kept, changes, emptied)
+
+
+@dataclass(frozen=True)
+class _Remainder:
+    """What a record is without some of its patches, and each file as it ``before`` with them and ``after`` be without.
+
+    A file in ``ported`` has lost a change that no patch makes again.
+    """
+
+    record: Record
+    kept: tuple[bytes, ...]
+    before: Contents
+    after: Contents
+    ported: frozenset[str]
+
+
+def _remainder(
+    record: Record, reverted: frozenset[str], content: Callable[[str], bytes], replayer: Replayer
+) -> _Remainder:
+    """Take the patches in ``reverted`` out of a record, layer by layer from the lowest."""
+
+    def stored(digest: str | None) -> bytes | None:
+        return None if digest is None else content(digest)
+
+    before: dict[str, bytes | None] = {}
+    after: dict[str, bytes | None] = {}
+    layers: list[Layer] = []
+    kept: dict[str | None, bytes] = {}
+    ported: set[str] = set()
+    for layer in record.layers:
+        originals = {file: stored(known.original) for file, known in layer.files.items()}
+        rebased = {
+            file: _merged(
+                file, before.get(file, original), original, after.get(file, original), exact=file in ported
+            ).text
+            for file, original in originals.items()
+        }
+        before |= {file: stored(known.applied) for file, known in layer.files.items()}
+        after |= _layer_after(
+            layer, reverted, replayer, originals=originals, applied=before, rebased=rebased, ported=ported
+        )
+        if layer.is_ported:
+            ported |= {file for file, known in layer.files.items() if reverted.intersection(known.patches)}
+        files = {
+            file: AppliedFile(
+                digest_or_none(rebased[file]),
+                digest_or_none(after[file]),
+                _patches_in(layer, file, reverted, rebased[file], after[file]),
+            )
+            for file, known in layer.files.items()
+            if rebased[file] != after[file]
+            or (known.original == known.applied and _kept(known.patches, reverted))
+        }
+        texts = (text for file in files for text in (rebased[file], after[file]))
+        kept |= {digest_or_none(text): text for text in texts if text is not None}
+        if files:
+            layers.append(layer.with_files(files))
+    return _Remainder(Record(tuple(layers)), tuple(kept.values()), before, after, frozenset(ported))
+
+
+def _revert_one_by_one(
+    file: str,
+    current: bytes | None,
+    record: Record,
+    reverted: frozenset[str],
+    *,
+    content: Callable[[str], bytes],
+    replayer: Replayer,
+) -> MergeResult:
+    """Undo the patches in a file one after the other, the last first.
+
+    Each is undone as it is beside the others or, if these stand around it in another order, as it is alone. Those of
+    a layer are in the order of the loaded ones, as a clone does not know when each was applied. Raise ConflictError
+    if one cannot be undone, or PatchkitError if one is not loaded.
+    """
+    layers = tuple(
+        layer.with_files({file: layer.files[file]}) for layer in record.layers if file in layer.files
+    )
+    order = (*sorted(reverted.difference(replayer.ids)), *replayer.ids)
+    done = frozenset[str]()
+    result = MergeResult(current, current)
+
+    @cache
+    def without(ids: frozenset[str]) -> bytes | None:
+        return _remainder(Record(layers), ids, content, replayer).after[file]
+
+    def alone(name: str, original: str | None) -> tuple[bytes | None, bytes | None]:
+        before = None if original is None else content(original)
+        return replayer.replay({file: before}, (name,))[file], before
+
+    for layer in reversed(layers):
+        known = layer.files[file]
+        for name in (each for each in reversed(order) if each in reverted and each in known.patches):
+            try:
+                undone = _undo_patch(file, name, result, without(done), without(done | {name}))
+            except ConflictError:
+                undone = _undo_patch(file, name, result, *alone(name, known.original))
+            done, result = done | {name}, undone
+    return result
+
+
+def _undo_patch(
+    file: str, name: str, ours: MergeResult, base: bytes | None, theirs: bytes | None
+) -> MergeResult:
+    """Make the change from ``before`` to ``after``; raise ConflictError also if a comment of the patch is left."""
+    result = MergeResult(
+        merge(file, base, ours.text, theirs).text, merge(file, base, ours.stripped, theirs).stripped
+    )
+    if f"{SIGN}{name}:".encode() in (result.text or b""):
+        raise _differing_error(file)
+    return result
+
+
+def _merged(
+    file: str, base: bytes | None, ours: bytes | None, theirs: bytes | None, *, exact: bool
+) -> MergeResult:
+    if ours is None and base is not None and theirs is not None:
+        raise ConflictError(
+            "the file, which patchkit changed, does not exist",
+            where=file,
+            advice="restore it and revert again",
+        )
+    if base is not None and ours is not None and base not in (ours, theirs):
+        base, ours = _without_conflicts(file, base, ours)
+        if theirs is not None and ours == without_patch_comments(base):
+            # Only the patches' comments were removed, as a formatter may do.
+            text = without_patch_comments(theirs)
+            return MergeResult(text, text)
+    # Code of a ported change has no comment.
+    return merge_exactly(file, base, ours, theirs) if exact else merge(file, base, ours, theirs)
+
+
+def _without_conflicts(file: str, base: bytes, ours: bytes) -> tuple[bytes, bytes]:
+    """Return both without conflict markers. Raise ConflictError if the code between some was edited."""
+    base, ours = without_equal_conflicts(base, ours)
+    for block in blocks_in(base):
+        raise RevertBlockedError(
+            f"the conflict of {block.patch} {block.edit} was edited after apply",
+            block.patch,
+            where=file,
+            advice=f"finish it, run patchkit resolve {block.patch} {block.edit} and revert again, or restore the "
+            "file with git",
+        )
+    return base, ours
+
+
+def _require_no_manual_edits(
+    record: Record, reverted: frozenset[str], replayer: Replayer, current: Contents
+) -> None:
+    """Raise ConflictError if a reverted patch has an edit in place that a person made without conflict markers."""
+    revertible = frozenset((p.id, e.name) for layer in record.layers for p in layer.patches for e in p.edits)
+    manual = {(name, edit) for name, edit in record.by_hand - revertible if name in reverted}
+    if not manual:
+        return
+    remaining = sorted(
+        manual & replayer.present(current, tuple(name for name in record.patches if name in reverted))
+    )
+    if remaining:
+        name, edit = remaining[0]
+        raise manual_edit_error(name, edit)
+
+
+def manual_edit_error(patch: str, edit: str) -> RevertBlockedError:
+    """Return the error for an edit that a person made and whose original is not known."""
+    return RevertBlockedError(
+        f"{edit} of {patch} was made by hand, and no ledger (.patchkit) has the original code",
+        patch,
+        advice="remove it and its comment by hand, for example with git, and revert again",
+    )
+
+
+def _require_no_comments(
+    reverted: frozenset[str], changes: Mapping[str, tuple[bytes | None, bytes | None]], expected: Contents
+) -> None:
+    """Raise ConflictError if a comment of a reverted patch would be left in a file."""
+    for file, (current, result) in changes.items():
+        for name in sorted(reverted) if SIGN.encode() in (result or b"") else ():
+            comment = f"{SIGN}{name}:".encode()
+            if comment not in (result or b""):
+                continue
+            lines, current_lines = (result or b"").splitlines(), (current or b"").splitlines()
+            commented = [pair for pair in zip_longest(lines, lines[1:], fillvalue=b"") if comment in pair[0]]
+            if len(commented) > (expected[file] or b"").count(comment):
+                for by_hand in noted_in(result or b""):
+                    if by_hand[0] == name and by_hand not in noted_in(expected[file] or b""):
+                        raise manual_edit_error(*by_hand)
+                pairs = list(zip_longest(current_lines, current_lines[1:], fillvalue=b""))
+                # The code below a comment may be gone; then only the comment has its line.
+                places = (
+                    [number for number, pair in enumerate(pairs, 1) if pair[:size] == commented[-1][:size]]
+                    for size in (2, 1)
+                )
+                line = next((numbers[-1] for numbers in places if numbers), 1)
+                raise RevertBlockedError(
+                    f"a comment of {name} would be left: its code was copied or edited after apply",
+                    name,
+                    where=f"{file}:{line}",
+                    advice="remove that code or that comment, or use the version of patchkit that applied it, and "
+                    "revert again",
+                )
+
+
+def _require_undone(
+    record: Record,
+    reverted: frozenset[str],
+    replayer: Replayer,
+    merged: Mapping[str, MergeResult],
+    expected: Contents,
+) -> None:
+    """Raise ConflictError if an edit of a reverted patch would still be in place in an edited file."""
+    edited = {file: result for file, result in merged.items() if result.text != expected[file]}
+    if not edited:
+        return
+    ids = tuple(name for name in record.patches if name in reverted)
+    results = {**expected, **{file: result.stripped for file, result in edited.items()}}
+    present = replayer.present(results, ids) - replayer.present(expected, ids)
+    recorded = {
+        (p.id, edit.name): edit for p in record.patches.values() for edit in p.edits if edit.file in edited
+    }
+    remaining = sorted(present & recorded.keys())
+    if remaining:
+        name, edit = remaining[0]
+        known = recorded[name, edit]
+        raise RevertBlockedError(
+            f"{edit} of {name} would still be in place: its code was copied or moved after apply",
+            name,
+            where=f"{known.file}: {known.site or 'module'}",
+            advice="remove that code and revert again",
+        )
+
+
+def _layer_after(
+    layer: Layer,
+    reverted: frozenset[str],
+    replayer: Replayer,
+    *,
+    originals: Contents,
+    applied: Contents,
+    rebased: Contents,
+    ported: Collection[str],
+) -> dict[str, bytes | None]:
+    """Return the files after the layer, from the ``rebased`` originals and without the patches in ``reverted``.
+
+    A file in ``ported`` has lost a change that no patch makes again.
+    """
+    after: dict[str, bytes | None] = {}
+    mixed = []
+    for file, known in layer.files.items():
+        kept = _kept(known.patches, reverted)
+        if not kept:
+            after[file] = rebased[file]
+        elif kept == known.patches and (layer.is_ported or file in ported):
+            try:
+                after[file] = merge_exactly(file, originals[file], applied[file], rebased[file]).text
+            except ConflictError:
+                raise _dependent_error(file, reverted, known.patches) from None
+        elif kept == known.patches:
+            after[file] = merge(file, originals[file], applied[file], rebased[file]).text
+        else:
+            mixed.append(file)
+    all_patches = tuple(patch.id for patch in layer.patches)
+
+    @cache
+    def replay(on_rebased: bool, ids: tuple[str, ...]) -> Contents:
+        return replayer.replay(rebased if on_rebased else originals, ids)
+
+    def replay_one_by_one(on_rebased: bool, ids: tuple[str, ...]) -> Contents:
+        contents = rebased if on_rebased else originals
+        for name in ids:
+            contents = {**contents, **replayer.replay(contents, (name,))}
+        return contents
+
+    for file in mixed:
+        patches = layer.files[file].patches
+        # Patches applied one after the other around a person's edit may differ from all applied together.
+        attempts: tuple[_Attempt, ...] = (
+            (replay, all_patches),
+            (replay, patches),
+            (replay_one_by_one, patches),
+        )
+        for apply, ids in attempts:
+            text = apply(False, ids)[file]
+            if with_wording_of(applied[file], text) == applied[file]:
+                reduced = apply(True, _kept(ids, reverted))[file]
+                after[file] = (
+                    reduced
+                    if text == applied[file]
+                    else _with_applied_wording(file, applied[file], reduced, patches, reverted)
+                )
+                break
+        else:
+            with_all, without_reverted = (
+                replay(False, all_patches),
+                replay(False, _kept(all_patches, reverted)),
+            )
+            try:
+                reduced = _subtract(file, with_all[file], applied[file], without_reverted[file])
+            except ConflictError:
+                worded = _with_applied_wording(file, applied[file], without_reverted[file], patches, reverted)
+                reduced = _subtract(
+                    file, with_wording_of(applied[file], with_all[file]), applied[file], worded
+                )
+            after[file] = merge(file, originals[file], reduced, rebased[file]).text
+    return after
+
+
+def _dependent_error(file: str, reverted: frozenset[str], patches: tuple[str, ...]) -> RevertBlockedError:
+    """Return the error for two changes of the same code, one of which is to be reverted."""
+    names = dict.fromkeys((*sorted(reverted), *patches))
+    kept = ", ".join(name for name in patches if name not in reverted)
+    return RevertBlockedError(
+        f"{kept} changed the same code as {', '.join(sorted(reverted))}, or depends on it",
+        *sorted(reverted),
+        where=file,
+        advice=f"revert them together: patchkit revert {' '.join(names)}",
+    )
+
+
+def _subtract(
+    file: str, with_all: bytes | None, applied: bytes | None, without_reverted: bytes | None
+) -> bytes | None:
+    """Return ``applied`` without the code of the reverted patches; ``without_reverted`` is what the others make.
+
+    ``applied`` may have the code of ``combined_plan`` in another order, if a person edited in between. Raise
+    ConflictError unless the result has the lines that the others make.
+    """
+    try:
+        text = merge(file, with_all, applied, without_reverted).text
+    except ConflictError:
+        text = None
+    if text is None or _lines(text) != _lines(without_reverted):
+        raise _differing_error(file)
+    return text
+
+
+def _with_applied_wording(
+    file: str, applied: bytes | None, text: bytes | None, patches: tuple[str, ...], reverted: frozenset[str]
+) -> bytes | None:
+    """Return ``text`` with the words of ``applied`` in the comments; raise ConflictError if one would differ."""
+    result = with_wording_of(applied, text)
+    if any(
+        patch_comments(result, name) != patch_comments(applied, name) for name in _kept(patches, reverted)
+    ):
+        raise _differing_error(file)
+    return result
+
+
+def _differing_error(file: str) -> ConflictError:
+    return ConflictError(
+        "the loaded patches differ from the applied ones, so one cannot be reverted alone",
+        where=file,
+        advice="run patchkit revert without a name, then apply the patches that you want, or use the version of "
+        "patchkit that applied them",
+    )
+
+
+def _lines(text: bytes | None) -> Counter[bytes]:
+    return Counter(line for line in (text or b"").splitlines() if line.strip())
+
+
+def _patches_in(
+    layer: Layer, file: str, reverted: frozenset[str], rebased: bytes | None, after: bytes | None
+) -> tuple[str, ...]:
+    """Return the patches that make a file after the revert, also one that now makes what a reverted one had made."""
+    kept = _kept(layer.files[file].patches, reverted)
+    commented = signers(after or b"") - signers(rebased or b"")
+    added = (patch.id for patch in layer.patches if patch.id in commented - reverted)
+    return tuple(dict.fromkeys((*kept, *added)))
+
+
+def _kept(patches: tuple[str, ...], reverted: frozenset[str]) -> tuple[str, ...]:
+    return tuple(patch for patch in patches if patch not in reverted)
