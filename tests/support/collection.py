@@ -59,7 +59,7 @@ _LONG = (
     ),
     *(
         f"tests/series/test_{name}.py"
-        for name in ("hooks", "ported", "rebase", "series", "stopped", "worktree")
+        for name in ("hooks", "interrupted", "ported", "rebase", "series", "worktree")
     ),
     *("tests/transaction/test_everywhere.py", "tests/transaction/test_wording.py"),
     *("tests/matrix/test_recollection.py", "tests/doctor/test_doctor.py"),
