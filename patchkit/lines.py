@@ -14,6 +14,11 @@ def split_lines(text: str) -> list[str]:
     return [line.removesuffix("\n") for line in io.StringIO(text, newline=None)]
 
 
+def lines_with_ends(text: str) -> list[str]:
+    """Return the lines of a text with their line endings."""
+    return list(io.StringIO(text, newline=""))
+
+
 def decoded_lines(source: bytes) -> list[str]:
     """Return the lines of a file without their line endings; bytes that are not UTF-8 are replaced."""
     return [line.decode("utf-8", "replace") for line in source.splitlines()]

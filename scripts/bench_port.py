@@ -346,7 +346,7 @@ def drafting(tree: Tree, changes: Sequence[FileDiff], name: str) -> dict[str, An
             print(f"{name}: {edit.at}", edit.keys["diff"], sep="\n", file=sys.stderr)
     collector.forget_much()
     counted = {"files": len(changes), "whole": int(draft.is_whole), "edits": kinds.total()}
-    return {**counted, "kinds": dict(kinds.most_common()), "left": list(draft.left), "seconds": seconds}
+    return {**counted, "kinds": dict(kinds.most_common()), "left": list(draft.left_out), "seconds": seconds}
 
 
 def backwards(clone: Path, number: int, distances: Sequence[int], seed: int) -> dict[str, object]:

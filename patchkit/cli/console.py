@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from msgspec import Struct
 
+    from patchkit.patchset.patch import Patch
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
 
@@ -122,7 +123,7 @@ def say_states(statuses: Sequence[PatchStatus], *, verbose: bool = False) -> Non
             names = "" if verbose else f"  {escaped(_named(group))}"
             say(f"[{_STYLES[state]}]{str.__str__(state):14}[/] {len(group):3}{names}")
         for status in group if verbose else ():
-            say(f"    [bold]{escaped(status.patch.id)}[/]  {escaped(status.patch.title)}")
+            say(f"    [bold]{escaped(status.patch.id)}[/]{_titled('  ', status.patch)}")
             if state not in {State.CONFLICT, State.PARTIAL} and (
                 why := status.patch.left_out or status.reason
             ):
@@ -140,19 +141,25 @@ def _named(group: Sequence[PatchStatus]) -> str:
     return ", ".join(f"{name} {number}" for name, number in counts.items())
 
 
+def _titled(separator: str, patch: Patch) -> str:
+    """Return a patch's title after a separator; empty if only its id is known, as of a ported change."""
+    return f"{separator}{escaped(patch.title)}" if patch.title != patch.id else ""
+
+
 def _say_conflicts(statuses: Sequence[PatchStatus]) -> None:
     """Print each conflict in three lines: patch, location, reason. Patches with only a reason are grouped by it."""
     others: dict[str, list[PatchStatus]] = {}
     for status in statuses:
         conflicts = [edit for edit in status.edits if edit.state is State.CONFLICT]
         for edit in conflicts:
-            say(f"\n[bold]{escaped(status.patch.id)}[/]  {escaped(edit.name)}: {escaped(status.patch.title)}")
+            title = _titled(": ", status.patch)
+            say(f"\n[bold]{escaped(status.patch.id)}[/]  {escaped(edit.name)}{title}")
             say(f"  --> {escaped(': '.join(filter(None, (edit.file, edit.site))))}")
             say(f"  {escaped(runnable(edit.reason))}")
         if not conflicts:
             others.setdefault(status.reason, []).append(status)
     for reason, alike in others.items():
-        title = f"  {escaped(alike[0].patch.title)}" if len(alike) == 1 else ""
+        title = _titled("  ", alike[0].patch) if len(alike) == 1 else ""
         names = " ".join(status.patch.id for status in alike)
         say(f"\n[bold]{escaped(names)}[/]{title}\n  {escaped(runnable(reason))}")
 

@@ -39,13 +39,13 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
     with console.working(tree):
         planned = diff(tree, patches, target.ids)
     _print(tree, planned, conflicts(planned), as_json=as_json)
-    if any(name in asked for name in planned.left):
+    if any(name in asked for name in planned.left_out):
         raise ConflictError(
             describe_conflicts(planned.patches),
             advice=f"edit that code, or run patchkit apply --markers{target.whole_tail}",
         )
-    if planned.left and not as_json:
-        click.echo(f"\n{printable(describe_left(planned.left))}", err=True)
+    if planned.left_out and not as_json:
+        click.echo(f"\n{printable(describe_left(planned.left_out))}", err=True)
     if target.ids and not planned.changes and not as_json:
         states = ", ".join(f"{s.patch.id} {s.state.value}" for s in planned.patches)
         click.echo(f"note: apply would change nothing: {printable(states)}", err=True)
@@ -65,7 +65,7 @@ def _print(tree: CheckoutTree, planned: Plan, conflicts: tuple[Conflict, ...], *
     }
     texts = {change.file: unified(change, names[change.file]) for change in changes}
     if as_json:
-        console.emit(Diff.of(tree, changes, texts, conflicts, planned.left))
+        console.emit(Diff.of(tree, changes, texts, conflicts, planned.left_out))
         return
     text = b"".join(texts.values())
     out = console.stdout()

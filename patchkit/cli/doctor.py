@@ -53,14 +53,15 @@ def command(
 
     named = bool(words) and not words[0].startswith("-") and Path(words[0]).is_dir()
     split_command(words[named:])  # A TREE that does not exist is an error, even outside of every tree.
-    tree = options.Target(words[0] if named else None, False, folders).open()
+    target = options.Target(words[0] if named else None, False, folders)
+    tree = target.open()
     given = read_named(settings) if settings is not None else b""
     with console.working(tree):
         diagnosis = doctor(tree, options.loaded_patches(folders, words[:named]), words[named:], given)
     if as_json:
         console.emit(Doctor.of(tree, diagnosis))
     else:
-        _say(diagnosis, options.Target(str(tree.root), False, folders).tail, tree.version)
+        _say(diagnosis, target.tail, tree.version)
     if diagnosis.refused:
         context.exit(1)
 
@@ -162,6 +163,6 @@ def _say(diagnosis: Diagnosis, tail: str, version: str | None) -> None:
             classes = escaped(" or ".join(one.classes) or "unknown class")
             console.say(f"  {one.role:{width}}  {escaped(one.backend):{wide}}  {classes}{mark}")
     for note in diagnosis.notes:
-        console.say(f"\n{escaped(note)}")
+        console.say(f"\n{escaped(options.runnable(note))}")
     _say_fixes(diagnosis.fixes, tail)
     _say_worth(diagnosis.worth, version)

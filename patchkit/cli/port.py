@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from patchkit.porting.edits import Edit
     from patchkit.porting.land import LandedFile
 
-_SAID = {
+_OUTCOMES = {
     "landed": ("[green]+[/]", "applied"),
     "already": ("[green]=[/]", "already applied"),
     "changed": ("[yellow]~[/]", "applied; the code around it differs"),
@@ -144,14 +144,14 @@ def _print(found: Sequence[PortResult], *, written: bool, as_json: bool) -> None
             console.say(f"  {escaped(each.error)}")
         for change in each.changes:
             _print_change(change, brief=len(found) > 1)
-        for left in each.left:
-            facts = left.facts
+        for skipped in each.not_ported:
+            facts = skipped.facts
             console.say(
                 f"  {escaped(facts.id)}  {escaped(facts.title)}: not ported; resolve the conflicts first"
             )
     for each in found if len(found) == 1 else ():
-        said = "Changed" if written else "Would change"
-        console.say(f"\n{said} {console.count(each.changed)}." if each.changed else "\nNothing changed.")
+        text = "Changed" if written else "Would change"
+        console.say(f"\n{text} {console.count(each.changed)}." if each.changed else "\nNothing changed.")
         for place in each.folders:
             console.say(f"{escaped(str(place))} contains the change as a patch for this tree.")
 
@@ -175,14 +175,14 @@ def _print_change(change: PortedChange, *, brief: bool) -> None:
     facts = change.change.facts
     console.say(f"  {escaped(facts.id)}  {escaped(facts.title)}")
     for file in change.files:
-        mark, said = _SAID[file.outcome.value]
-        console.say(f"  {mark} {escaped(file.onto)}: {said}{_counted(file)}")
+        mark, text = _OUTCOMES[file.outcome.value]
+        console.say(f"  {mark} {escaped(file.onto)}: {text}{_counted(file)}")
         for note in file.notes:
             console.say(f"      {escaped(note)}")
         for edit in file.edits if not brief else ():
             if edit.reason:
                 _print_edit(edit)
-    for one in change.change.left:
+    for one in change.change.left_out:
         console.say(f"  [yellow]![/] {escaped(one)}")
     for finding in change.findings:
         where = f"{finding.file}:{finding.line}: {finding.function}"
@@ -203,12 +203,17 @@ def _print_edit(edit: Edit) -> None:
     from patchkit.cli import console
     from patchkit.findings.printable import escaped
 
-    _, said = _SAID[edit.outcome.value]
+    _, text = _OUTCOMES[edit.outcome.value]
     site = f"{edit.site}: " if edit.site else ""
-    console.say(f"      {escaped(site)}{said.partition(';')[0]}: {escaped(edit.reason)}")
-    if edit.was and edit.stands and edit.was != edit.stands:
+    console.say(f"      {escaped(site)}{text.partition(';')[0]}: {escaped(edit.reason)}")
+    if edit.base_text and edit.ours_text and edit.base_text != edit.ours_text:
         lines = difflib.unified_diff(
-            edit.was.splitlines(), edit.stands.splitlines(), "its own tree", "this tree", lineterm="", n=1
+            edit.base_text.splitlines(),
+            edit.ours_text.splitlines(),
+            "its own tree",
+            "this tree",
+            lineterm="",
+            n=1,
         )
         for line in list(lines)[2:]:
             console.say(f"        {escaped(line)}")

@@ -68,7 +68,7 @@ def apply(
             return _resolved(read, alone, certain=markers) if resolved else alone()
 
         planned = with_markers(made()) if markers else fitting_plan(made)
-        known = _resolved_elsewhere(read, partial(planning, closest_shape=True)) if planned.left else 0
+        known = _resolved_elsewhere(read, partial(planning, closest_shape=True)) if planned.left_out else 0
         if not keep_going:
             option = "--markers with --resolved" if resolved else "--resolved"
             offer = f"; {option} uses your earlier resolutions of {known} of them" if known else ""

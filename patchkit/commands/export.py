@@ -54,4 +54,4 @@ def export(
         planned = fitting_plan(made)
         require_fitting(planned, asked, "name the other patches only")
         files = exporting(head, stages, folder, patches.settings.subject_prefix)
-        return ExportResult(planned.patches, files, planned.left)
+        return ExportResult(planned.patches, files, planned.left_out)

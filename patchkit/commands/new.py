@@ -63,12 +63,12 @@ def new(
         option = "--from-commit" if commit else "--from-diff"
         raise UsageError(
             f"{option}: no edit can be drafted",
-            reasons=draft.left or ("it changes no file of the package",),
+            reasons=draft.left_out or ("it changes no file of the package",),
             advice="name a diff or a commit that changes files of sglang's package",
         )
     _write(folder, draft)
     todo = [f"{edit.at}: {edit.kind}: {one}" for edit in draft.edits.values() for one in edit.todo]
-    return DraftedPatch(file, len(draft.edits), draft.hunks, (*todo, *draft.left), draft.is_whole)
+    return DraftedPatch(file, len(draft.edits), draft.hunks, (*todo, *draft.left_out), draft.is_whole)
 
 
 def draft_of(
@@ -94,7 +94,9 @@ def draft_of(
         parent = difference.parent_of(commit)
         below = tree if repository is None else GitTree(repository, parent, place_of(tree.package))
         files = [_as_upstream(change, below.name) for change in changes.files]
-        return drafted(MemoryTree({}, line_length=below.line_length), files, facts, changes.left, watch=watch)
+        return drafted(
+            MemoryTree({}, line_length=below.line_length), files, facts, changes.left_out, watch=watch
+        )
 
 
 def _as_upstream(change: FileDiff, name: str) -> FileDiff:

@@ -46,7 +46,7 @@ class Change:
     facts: Facts
     base: Tree
     files: tuple[FileDiff, ...]
-    left: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     commit: str = ""
     repository: Path = Path()
 
@@ -70,7 +70,7 @@ class PortedChange:
 class PortResult:
     """The outcome of changes in one tree; ``changed`` are the files that changed, or would change.
 
-    ``left`` are the changes that were not tried, since the conflicts of one before them are marked.
+    ``not_ported`` are the changes that were not tried, since the conflicts of one before them are marked.
     """
 
     onto: str
@@ -78,7 +78,7 @@ class PortResult:
     changed: tuple[str, ...] = ()
     folders: tuple[Path, ...] = ()
     error: str = ""
-    left: tuple[Change, ...] = ()
+    not_ported: tuple[Change, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -125,7 +125,7 @@ class Source:
         found = (self._diff(path),) if path.is_file() else tuple(map(self._commit, self._commits()))
         if not any(change.files for change in found):
             nothing = "it contains no unified diff" if path.is_file() else "it is empty"
-            left = [one for change in found for one in change.left]
+            left = [one for change in found for one in change.left_out]
             raise UsageError(
                 f"{self._said} changes nothing in the package",
                 reasons=left or [nothing],
@@ -142,9 +142,9 @@ class Source:
         except UnicodeDecodeError:
             raise UsageError("not UTF-8", where=path, advice="convert it and try again") from None
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "ported"
-        asked = difference.DiffOptions(str(path), "--from")
+        asked = difference.DiffOptions(str(path), "--from", "--from TREE, or with --from HEAD^ --repo REPO")
         made = difference.of_diffs(base, (text,), asked=asked)
-        return Change(difference.facts_of_diff(name, text), base, made.files, made.left)
+        return Change(difference.facts_of_diff(name, text), base, made.files, made.left_out)
 
     def _commits(self) -> list[str]:
         options = ("--reverse", "--no-merges") if ".." in self._said else ("--no-walk",)
@@ -166,7 +166,7 @@ class Source:
         number = facts.upstream.rpartition("/")[2]
         facts = replace(facts, id=number) if number else facts
         base = self.tree(self._base or f"{commit}^")
-        return Change(facts, base, made.files, made.left, commit, self._repository)
+        return Change(facts, base, made.files, made.left_out, commit, self._repository)
 
 
 def port(
@@ -200,10 +200,10 @@ def port(
             if markers and not steps[-1].ported.is_whole:
                 break
         done = tuple(step.ported for step in steps)
-        ported = PortResult(onto.package_label, done, made.changed, left=changes[len(steps) :])
+        ported = PortResult(onto.package_label, done, made.changed, not_ported=changes[len(steps) :])
         if not ported.is_whole and not (keep_going or markers):
             raise PortConflictError(
-                f"{_stuck(ported)}, so nothing was written",
+                f"{_describe_first_conflict(ported)}, so nothing was written",
                 ported,
                 advice="--keep-going applies the others, --markers also writes conflict markers",
             )
@@ -221,7 +221,7 @@ def port(
         apart = [step.plan for step in steps if step.plan.changes]
         Transaction(onto, PORTED, allow_dirty=allow_dirty).commit(plan, apart, read)
     if folder is not None and not dry_run:
-        ported = replace(ported, folders=_kept(steps, folder, watch))
+        ported = replace(ported, folders=_write_patches(steps, folder, watch))
     return ported
 
 
@@ -248,18 +248,18 @@ def _watched(changes: Sequence[Change], watch: Watch | None) -> Iterator[Change]
         yield change
 
 
-def _stuck(ported: PortResult) -> str:
+def _describe_first_conflict(ported: PortResult) -> str:
     """Return how many edits cannot be made, and the site of the first, for a message."""
-    stuck = [
+    conflicts = [
         (file, edit)
         for change in ported.changes
         for file in change.files
         for edit in file.edits
         if edit.outcome in NOT_MADE
     ]
-    file, edit = stuck[0]
+    file, edit = conflicts[0]
     where = f"{file.onto}: {edit.site}" if edit.site else file.onto
-    return f"{counted(len(stuck), 'edit')} cannot be applied ({where}: {edit.reason})"
+    return f"{counted(len(conflicts), 'edit')} cannot be applied ({where}: {edit.reason})"
 
 
 @dataclass(frozen=True)
@@ -339,7 +339,7 @@ def _plan(tree: Tree, change: Change, files: Sequence[LandedFile], contents: Con
     return Plan(tree, (PatchStatus(patch, State.PENDING, edits),), changes)
 
 
-def _kept(steps: Sequence[_Step], folder: Path, watch: Watch | None) -> tuple[Path, ...]:
+def _write_patches(steps: Sequence[_Step], folder: Path, watch: Watch | None) -> tuple[Path, ...]:
     """Write each change as a patch folder for this tree: to ``folder`` itself if it is one, else to a folder in it."""
     from patchkit.drafting.whole import (
         drafted,
@@ -349,7 +349,7 @@ def _kept(steps: Sequence[_Step], folder: Path, watch: Watch | None) -> tuple[Pa
     for step in steps:
         files = [FileDiff(each.file, each.before, each.after) for each in step.plan.changes]
         change = step.ported.change
-        draft = drafted(step.tree, files, change.facts, change.left, watch=watch)
+        draft = drafted(step.tree, files, change.facts, change.left_out, watch=watch)
         place = folder if len(steps) == 1 else folder / change.facts.id
         for name, text in draft.files.items():
             place.mkdir(parents=True, exist_ok=True)

@@ -137,7 +137,7 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
         later = patched.found
         freed = any(not outcome.kept for _, outcome in later)
         left = tuple(mirror_keepers(patched, ()))
-        after = [f"After `patchkit apply {tree.argument}`: {_verdict(later, left)}"]
+        after = [f"After `patchkit apply`: {_verdict(later, left)}"]
         after += _branching(left)
         after += _instead(patched) if later[0][1].kept else ()
         notes.append(" ".join(after))

@@ -54,12 +54,12 @@ class Draft:
     """A patch folder, as the text of each file by name, and its edits by name.
 
     The patch loads, and its edits reproduce the change byte for byte, except for the comment that each edit adds.
-    ``left`` lists what no edit covers, and why.
+    ``left_out`` lists what no edit covers, and why.
     """
 
     files: Mapping[str, str]
     edits: Mapping[str, EditDraft]
-    left: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     made: Mapping[str, bytes | None] = field(default_factory=dict)
     """The result of the edits for each file, without their comments."""
 
@@ -71,4 +71,4 @@ class Draft:
     @property
     def is_whole(self) -> bool:
         """Whether the edits cover the whole change."""
-        return not self.left
+        return not self.left_out

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.drafting.change import Facts, FileDiff
 from patchkit.errors import UsageError
+from patchkit.lines import split_lines
 from patchkit.tree.git import git, place_of
 from patchkit.tree.names import is_unsafe
 from patchkit.tree.sglang import NAME, PARENTS, PLACES
@@ -38,7 +39,7 @@ class Difference:
     """The changed files of the package, and why other changes are left out."""
 
     files: tuple[FileDiff, ...]
-    left: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 class DiffOptions(NamedTuple):
@@ -46,6 +47,8 @@ class DiffOptions(NamedTuple):
 
     diff: str = "--from-diff"
     tree: str = "--on"
+    earlier: str = "--on TREE"
+    """How to name the tree from before the change, if the named one already has it."""
 
 
 _OF_NEW = DiffOptions()
@@ -92,25 +95,25 @@ def of_commit(
         )
     words = raw.stdout.decode(errors="surrogateescape").split("\0")
     files: list[FileDiff] = []
-    left: list[str] = []
+    left_out: list[str] = []
     for said, name in zip(words[::2], words[1::2], strict=False):
         modes, blobs = said.lstrip(":").split()[:2], said.split()[2:4]
         file = _inside(name, places)
         if file is None:
-            left.append(f"{_shown(name)}: {_OUTSIDE}")
+            left_out.append(f"{_shown(name)}: {_OUTSIDE}")
             continue
         if any(mode not in {*_PLAIN_MODES, "000000"} for mode in modes):
-            left.append(f"{_shown(name)}: {_NOT_A_FILE}")
+            left_out.append(f"{_shown(name)}: {_NOT_A_FILE}")
             continue
         if set(modes) == _PLAIN_MODES:
-            left.append(f"{_shown(name)}: {_MODE}")
+            left_out.append(f"{_shown(name)}: {_MODE}")
         if blobs[0] != blobs[1]:
             sides = zip((first, last), blobs, strict=True)
             contents = [
                 _blob(root, f"{end}:{name}", asked) if blob.strip("0") else None for end, blob in sides
             ]
             files.append(FileDiff(file, *contents))
-    return Difference(tuple(files), tuple(left))
+    return Difference(tuple(files), tuple(left_out))
 
 
 def facts_of_commit(root: Path, identifier: str, commit: str) -> Facts:
@@ -154,7 +157,7 @@ def _facts(identifier: str, subject: str, body: str, sha: str) -> Facts:
     number = _NUMBER.search(subject)
     title = _NUMBER.sub("", subject).strip()
     trailers = re.compile(r"^(?:Co-authored-by|Signed-off-by|Change-Id): ", re.IGNORECASE)
-    lines = [line.rstrip() for line in body.strip().splitlines() if not trailers.match(line)]
+    lines = [line.rstrip() for line in split_lines(body.strip()) if not trailers.match(line)]
     why = "\n".join(lines).strip() or title
     return Facts(identifier, title, why, f"{_PULLS}{number[1]}" if number else "", sha)
 
@@ -172,24 +175,24 @@ def of_diffs(
     """
     contents: dict[str, bytes | None] = {}
     for text in base:
-        _made(tree, text, contents, asked._replace(diff="--base"), places)
+        _apply(tree, text, contents, asked._replace(diff="--base"), places)
     before = dict(contents)
-    left: list[str] = []
+    left_out: list[str] = []
     for text in texts:
-        left += _made(tree, text, contents, asked, places)
+        left_out += _apply(tree, text, contents, asked, places)
     files = []
     for file, after in contents.items():
         was = before[file] if file in before else tree.read(file)
         if was != after:
             files.append(FileDiff(file, was, after))
-    return Difference(tuple(files), tuple(dict.fromkeys(left)))
+    return Difference(tuple(files), tuple(dict.fromkeys(left_out)))
 
 
-def _made(
+def _apply(
     tree: Tree, text: str, contents: dict[str, bytes | None], asked: DiffOptions, places: Sequence[str]
 ) -> Iterable[str]:
     """Apply a diff to ``contents``, and return what is left out."""
-    left: list[str] = []
+    left_out: list[str] = []
 
     def there(file: str) -> bytes | None:
         return contents[file] if file in contents else tree.read(file)
@@ -198,21 +201,21 @@ def _made(
         name = part.new or part.old or ""
         files = [None if each is None else _inside(each, places) for each in (part.old, part.new)]
         if all(file is None for file in files):
-            left.append(f"{_shown(name)}: {_OUTSIDE}")
+            left_out.append(f"{_shown(name)}: {_OUTSIDE}")
             continue
         if part.is_binary:
-            left.append(f"{_shown(name)}: it is binary, which no edit can change; left out.")
+            left_out.append(f"{_shown(name)}: it is binary, which no edit can change; left out.")
             continue
         if any(mode.startswith("12") or mode.startswith("16") for mode in part.modes):
-            left.append(f"{_shown(name)}: {_NOT_A_FILE}")
+            left_out.append(f"{_shown(name)}: {_NOT_A_FILE}")
             continue
         if set(part.modes) == _PLAIN_MODES:
-            left.append(f"{_shown(name)}: {_MODE}")
-        _make(part, files, there, contents, asked)
-    return left
+            left_out.append(f"{_shown(name)}: {_MODE}")
+        _apply_part(part, files, there, contents, asked)
+    return left_out
 
 
-def _make(
+def _apply_part(
     part: _Part,
     files: Sequence[str | None],
     there: Callable[[str], bytes | None],
@@ -229,7 +232,7 @@ def _make(
     if old is None and new is not None and there(new) is not None:
         raise UsageError(
             f"{asked.diff}: {new}: the diff creates this file, but the tree contains it",
-            advice=f"pass another tree with {asked.tree}",
+            advice=f"pass the tree from before the change with {asked.earlier}",
         )
     try:
         source = (was or b"").decode()
@@ -355,6 +358,11 @@ def _applied(file: str, source: str, hunks: Sequence[_Hunk], asked: DiffOptions)
         old, new = ([_ended(line, ends) for line in side] for side in (hunk.old, hunk.new))
         wanted = hunk.first - (1 if old else 0) + shift
         at = min(_places(lines, old), key=lambda place: abs(place - wanted), default=None) if old else wanted
+        if at is None and new and any(_places(lines, new)):
+            raise UsageError(
+                f"{asked.diff}: {file}: the tree already has the change of {hunk.header.strip()}",
+                advice=f"pass the tree from before the change with {asked.earlier}",
+            )
         if at is None or not 0 <= at <= len(lines):
             raise UsageError(
                 f"{asked.diff}: {file}: the lines of {hunk.header.strip()} are not in the tree",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from patchkit.drafting.change import EditDraft
 from patchkit.drafting.hunks import dedented, header, parsed
 from patchkit.drafting.lines import count
+from patchkit.lines import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,8 +33,8 @@ class _File:
     found: list[EditDraft] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.old_lines = self.before.splitlines()
-        self.new_lines = self.after.splitlines()
+        self.old_lines = split_lines(self.before)
+        self.new_lines = split_lines(self.after)
 
     def old(self, node: ast.AST, *others: ast.AST) -> str:
         return source(self.old_lines, node, *others)
@@ -45,7 +46,7 @@ class _File:
         """Return the source of an expression in the new version."""
         return ast.get_source_segment(self.after, node) or ast.unparse(node)
 
-    def apart(self, *nodes: ast.AST) -> str:
+    def with_comments(self, *nodes: ast.AST) -> str:
         """Return new statements with the comments and blank lines above them."""
         lines = self.new_lines
         first = top = first_line(nodes[0]) - 1
@@ -78,12 +79,12 @@ def _scopes(file: _File, path: str, old: _Scope, new: _Scope) -> None:
     for name, node in named_new.items():
         inner = f"{path}.{name}" if path else name
         if name not in named_old and isinstance(new, (ast.Module, ast.ClassDef)):
-            _come(file, at, (old, new), node)
+            _draft_addition(file, at, (old, new), node)
         elif name not in named_old:
             continue
         elif file.old(named_old[name]) != file.new(node) and _same_kind(named_old[name], node):
             _definition(file, inner, named_old[name], node)
-    _gone(file, at, named_old, named_new)
+    _draft_removals(file, at, named_old, named_new)
     rest_old = [node for node in old.body if not is_named(node)]
     rest_new = [node for node in new.body if not is_named(node)]
     if isinstance(new, ast.ClassDef):
@@ -95,22 +96,26 @@ def _scopes(file: _File, path: str, old: _Scope, new: _Scope) -> None:
         _statements(file, at, (before, after), before)
 
 
-def _come(file: _File, at: str, scopes: tuple[_Scope, _Scope], node: ast.stmt) -> None:
+def _draft_addition(file: _File, at: str, scopes: tuple[_Scope, _Scope], node: ast.stmt) -> None:
     """Draft a new definition or assignment, placed after the existing one before it."""
     old, new = scopes
     kind = "module-code" if isinstance(new, ast.Module) else "method" if is_named(node) else "class-attribute"
     place = new.body.index(node)
     there = {name for each in old.body if (name := _bound(each))}
-    come = [each for each in new.body[:place] if _bound(each)]
-    beside = _bound(come[-1]) if come else ""
-    code = file.apart(node)
+    added = [each for each in new.body[:place] if _bound(each)]
+    beside = _bound(added[-1]) if added else ""
+    code = file.with_comments(node)
     plain: dict[str, str] = {"code": code.lstrip("\n")}
     placed = {"code": code, "behind": beside}
-    ways = [EditDraft(kind, at, placed), EditDraft(kind, at, plain | {"behind": beside})] if beside else []
+    variants = (
+        [EditDraft(kind, at, placed), EditDraft(kind, at, plain | {"behind": beside})] if beside else []
+    )
     below = next((name for each in new.body[place + 1 :] if (name := _bound(each)) in there), "")
-    ways += [EditDraft(kind, at, {"code": text, "before": below}) for text in (code, plain["code"]) if below]
-    ways += [EditDraft(kind, at, plain)] if beside in there or not beside else []
-    first, *others = ways
+    variants += [
+        EditDraft(kind, at, {"code": text, "before": below}) for text in (code, plain["code"]) if below
+    ]
+    variants += [EditDraft(kind, at, plain)] if beside in there or not beside else []
+    first, *others = variants
     file.found.append(EditDraft(first.kind, at, first.keys, (), tuple(others)))
 
 
@@ -128,7 +133,9 @@ def _bound(node: ast.stmt) -> str:
     return targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
 
 
-def _gone(file: _File, at: str, old: Mapping[str, _Definition], new: Mapping[str, _Definition]) -> None:
+def _draft_removals(
+    file: _File, at: str, old: Mapping[str, _Definition], new: Mapping[str, _Definition]
+) -> None:
     """Draft the removal of definitions, each with the header of one that stays as context."""
     stay = [node for name, node in old.items() if name in new and header(node) == header(new[name])]
     for node in (node for name, node in old.items() if name not in new):
@@ -177,14 +184,14 @@ def _definition(file: _File, path: str, old: _Scope, new: _Scope) -> None:
 def _attributes(file: _File, at: str, bodies: tuple[_Body, _Body], scopes: tuple[_Scope, _Scope]) -> None:
     old, new = bodies
     kept = _kept(old, new)
-    for tag, gone, come in _opcodes(old, new):
+    for tag, removed, added in _opcodes(old, new):
         if tag == "delete":
-            _delete(file, at, gone, kept, old)
+            _delete(file, at, removed, kept, old)
         elif tag == "replace":
-            _rewrite(file, at, gone, come)
-        for node in come if tag == "insert" else ():
+            _rewrite(file, at, removed, added)
+        for node in added if tag == "insert" else ():
             if _bound(node):
-                _come(file, at, scopes, node)
+                _draft_addition(file, at, scopes, node)
 
 
 def _module_statements(
@@ -193,26 +200,26 @@ def _module_statements(
     old, new = bodies
     known = {name for node in old for name in _imported(node)}
     for node in new:
-        fresh = [name for name in _imported(node) if name not in known]
-        file.found += (EditDraft("import", at, {"code": name}) for name in fresh)
+        new_names = [name for name in _imported(node) if name not in known]
+        file.found += (EditDraft("import", at, {"code": name}) for name in new_names)
     plain_old = [node for node in old if not isinstance(node, (ast.Import, ast.ImportFrom))]
     plain_new = [node for node in new if not isinstance(node, (ast.Import, ast.ImportFrom))]
-    for tag, gone, come in _opcodes(plain_old, plain_new):
+    for tag, removed, added in _opcodes(plain_old, plain_new):
         if tag == "insert":
-            for node in come:
+            for node in added:
                 if _bound(node):
-                    _come(file, at, scopes, node)
+                    _draft_addition(file, at, scopes, node)
         elif tag == "delete":
-            _delete(file, at, gone, _kept(plain_old, plain_new), old)
-        elif tag == "replace" and len(gone) == len(come):
-            for before, after in zip(gone, come, strict=True):
+            _delete(file, at, removed, _kept(plain_old, plain_new), old)
+        elif tag == "replace" and len(removed) == len(added):
+            for before, after in zip(removed, added, strict=True):
                 inner = _inner(before, after)
                 if inner is not None:
                     _statements(file, at, inner, old)
                 else:
                     _rewrite(file, at, [before], [after])
         elif tag != "equal":
-            _rewrite(file, at, gone, come)
+            _rewrite(file, at, removed, added)
     stay = {name for node in new for name in _imported(node)}
     for node in (node for node in old if _imported(node) and stay.isdisjoint(_imported(node))):
         _delete(file, at, [node], _kept(old, new), old)
@@ -236,50 +243,52 @@ def _statements(
     """
     (old, new), done = bodies, 0
     kept = [*_kept(old, new), *around]
-    for tag, gone, come in _opcodes(old, new):
+    for tag, removed, added in _opcodes(old, new):
         if tag == "insert":
-            _insert(file, at, old, done, come)
-        elif tag == "delete" or (tag == "replace" and kept and _is_empty(come)):
-            _delete(file, at, gone, kept, whole)
-        elif tag == "replace" and len(gone) == len(come):
-            for before, after in zip(gone, come, strict=True):
+            _insert(file, at, old, done, added)
+        elif tag == "delete" or (tag == "replace" and kept and _is_empty(added)):
+            _delete(file, at, removed, kept, whole)
+        elif tag == "replace" and len(removed) == len(added):
+            for before, after in zip(removed, added, strict=True):
                 inner = _inner(before, after)
                 if inner is not None:
                     _statements(file, at, inner, whole, kept)
                 elif not (is_named(before) and is_named(after)):
                     _rewrite(file, at, [before], [after])
         elif tag != "equal":
-            _rewrite(file, at, gone, come)
-        done += len(gone)
+            _rewrite(file, at, removed, added)
+        done += len(removed)
 
 
-def _insert(file: _File, at: str, old: _Body, place: int, come: _Body) -> None:
-    code = file.apart(*come)
+def _insert(file: _File, at: str, old: _Body, place: int, added: _Body) -> None:
+    code = file.with_comments(*added)
     bare = code.lstrip("\n")
     behind = file.old(old[place - 1]) if place else ""
     before = file.old(old[place]) if place < len(old) else ""
-    ways = []
+    variants = []
     if behind:
-        ways.append(EditDraft("insert-after", at, {"find": behind, "code": code}))
-        ways += [EditDraft("insert-after", at, {"find": behind, "code": bare})] if bare != code else []
+        variants.append(EditDraft("insert-after", at, {"find": behind, "code": code}))
+        variants += [EditDraft("insert-after", at, {"find": behind, "code": bare})] if bare != code else []
     if before:
-        ways.append(EditDraft("insert-before", at, {"find": before, "code": bare}))
+        variants.append(EditDraft("insert-before", at, {"find": before, "code": bare}))
     if behind and before:
         pair = f"{behind}\n{before}"
         inside = f"{behind}\n{code}\n{before}"
-        ways.append(EditDraft("rewrite", at, {"find": pair, "code": inside}))
+        variants.append(EditDraft("rewrite", at, {"find": pair, "code": inside}))
     # A shorter anchor matches more trees.
-    ways.sort(key=lambda way: (way.kind == "rewrite", len(str(way.keys["find"]).splitlines()) > 1))
-    first, *others = ways
+    variants.sort(
+        key=lambda variant: (variant.kind == "rewrite", len(split_lines(str(variant.keys["find"]))) > 1)
+    )
+    first, *others = variants
     file.found.append(EditDraft(first.kind, at, first.keys, (), tuple(others)))
 
 
-def _delete(file: _File, at: str, gone: _Body, kept: Sequence[ast.stmt], whole: _Body) -> None:
+def _delete(file: _File, at: str, removed: _Body, kept: Sequence[ast.stmt], whole: _Body) -> None:
     """Draft the removal of statements, with the nearest unique statement that stays as context."""
-    if _is_empty(gone):
+    if _is_empty(removed):
         return
     said = [meaning(node) for body in whole for node in ast.walk(body) if isinstance(node, ast.stmt)]
-    first, last = gone[0].lineno, gone[-1].end_lineno or gone[-1].lineno
+    first, last = removed[0].lineno, removed[-1].end_lineno or removed[-1].lineno
     beside = sorted(
         (node for node in kept if said.count(meaning(node)) == 1 and not isinstance(node, ast.Pass)),
         key=lambda node: (
@@ -291,28 +300,28 @@ def _delete(file: _File, at: str, gone: _Body, kept: Sequence[ast.stmt], whole: 
         _rewrite(
             file,
             at,
-            gone,
+            removed,
             [],
             ("these statements are removed, and no unique statement beside them stays: finish by hand",),
         )
         return
-    find = file.old(*gone)
+    find = file.old(*removed)
     keys = {"find": find, "context": [file.old(beside[0])]}
     file.found.append(EditDraft("delete", at, keys, _long(find)))
 
 
-def _rewrite(file: _File, at: str, gone: _Body, come: _Body, todo: tuple[str, ...] = ()) -> None:
-    find = file.old(*gone)
-    code = file.new(*come) if come else ""
-    lines = find.splitlines()
-    if come and len(lines) > LONG and 2 * count(lines, code.splitlines()) < len(lines):
+def _rewrite(file: _File, at: str, removed: _Body, added: _Body, todo: tuple[str, ...] = ()) -> None:
+    find = file.old(*removed)
+    code = file.new(*added) if added else ""
+    lines = split_lines(find)
+    if added and len(lines) > LONG and 2 * count(lines, split_lines(code)) < len(lines):
         return  # A hunk needs fewer lines of the tree than a long `find`.
     todo = (*todo, *_long(find))
     file.found.append(EditDraft("rewrite", at, {"find": find, "code": code or "pass"}, todo))
 
 
 def _long(find: str) -> tuple[str, ...]:
-    if len(find.splitlines()) > LONG:
+    if len(split_lines(find)) > LONG:
         return ("a long `find` matches few trees: replace what does not matter with `...`",)
     return ()
 
@@ -343,7 +352,7 @@ def _dumped(value: object) -> str:
 
 def meaning(node: ast.AST) -> str:
     """Return a digest of a node's meaning. It is stored on the node, since most are compared several times."""
-    known: str | None = getattr(node, "said", None)
+    known: str | None = getattr(node, "digest", None)
     if known is None:
         if isinstance(node, (ast.stmt, ast.ExceptHandler, ast.match_case)):
             known = (
@@ -351,7 +360,8 @@ def meaning(node: ast.AST) -> str:
             )
         else:
             known = ast.dump(node)
-        known = node.said = hashlib.blake2b(known.encode(errors="surrogatepass"), digest_size=16).hexdigest()  # type: ignore[attr-defined]
+        known = hashlib.blake2b(known.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+        node.digest = known  # type: ignore[attr-defined]
     return known
 
 

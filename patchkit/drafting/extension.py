@@ -25,24 +25,24 @@ class Extensions(NamedTuple):
     """The text of a ``patch.toml`` for each patch, and the reason for each resolution that is left out."""
 
     texts: dict[str, str]
-    left: tuple[str, ...]
+    left_out: tuple[str, ...]
 
 
 def extensions(resolutions: Iterable[Resolution], patches: PatchSet) -> Extensions:
     """Return extensions equivalent to the resolutions of the loaded patches."""
     ways: dict[str, dict[str, list[TargetVariant]]] = {}
-    left: list[str] = []
+    left_out: list[str] = []
     for each in resolutions:
         patch = patches.get(each.patch) if each.patch in patches.ids else None
         name = each.edit.partition(".")[0]
         try:
             way = _way(patch, each)
         except ValueError as error:
-            left.append(f"{each.patch} {each.edit}: {error}")
+            left_out.append(f"{each.patch} {each.edit}: {error}")
             continue
         known = ways.setdefault(each.patch, {}).setdefault(name, [])
         known += [way] if way not in known else []
-    return Extensions({name: _text(name, edits) for name, edits in ways.items()}, tuple(left))
+    return Extensions({name: _text(name, edits) for name, edits in ways.items()}, tuple(left_out))
 
 
 def _way(patch: Patch | None, resolution: Resolution) -> TargetVariant:

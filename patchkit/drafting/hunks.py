@@ -68,15 +68,15 @@ class DefinitionRanges:
             tree = parsed(text)
         except (SyntaxError, ValueError):
             return
-        twice: set[str] = set()
+        duplicates: set[str] = set()
         for name, node in _named(tree, ""):
             if name in self.spans:
-                twice.add(name)
+                duplicates.add(name)
             first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
             self.spans[name] = (first - 1, node.end_lineno or node.lineno)
             self._nodes[name] = node
         for name in list(self.spans):
-            if any(name == other or name.startswith(f"{other}.") for other in twice):
+            if any(name == other or name.startswith(f"{other}.") for other in duplicates):
                 del self.spans[name]
 
     def side(self, name: str) -> _Side:
@@ -184,7 +184,7 @@ def whole(file: str, before: str, after: str) -> list[EditDraft]:
     return [EditDraft("hunk", file, {"diff": _text(old, new, runs(old, new), 0, len(old))})]
 
 
-def made_file(file: str, after: str) -> EditDraft:
+def added_file(file: str, after: str) -> EditDraft:
     """Return the hunk that creates a file."""
     return EditDraft("hunk", file, {"diff": "\n".join(f"+{line}" for line in after.split("\n"))})
 
@@ -237,8 +237,8 @@ def _in_place(file: str, place: _Place, found: Sequence[Run], limits: tuple[int,
     while left:
         for count in range(1, len(left) + 1) if len(left) <= _MANY else (len(left),):
             bottom = left[count].start if count < len(left) else high
-            is_certain = count == len(left) or not file.endswith(".py")
-            text = _told_apart(place, left[:count], (low, bottom), is_certain=is_certain)
+            may_be_invalid = count == len(left) or not file.endswith(".py")
+            text = _unambiguous_hunk(place, left[:count], (low, bottom), may_be_invalid=may_be_invalid)
             if text is not None:
                 break
         text = text or _text(place.old.lines, place.new.lines, left, low, high)
@@ -255,25 +255,25 @@ def _shifted(place: _Place, run: Run) -> Run:
     )
 
 
-def _told_apart(
-    place: _Place, found: Sequence[Run], limits: tuple[int, int], *, is_certain: bool
+def _unambiguous_hunk(
+    place: _Place, found: Sequence[Run], limits: tuple[int, int], *, may_be_invalid: bool
 ) -> str | None:
     """Return a hunk with enough context to be unambiguous; None if there is none, or its result is not Python."""
     old, new = place.old.lines, place.new.lines
-    made = list(old)
+    result = list(old)
     for run in reversed(found):
-        made[run.start : run.end] = new[run.at : run.to]
-    if not is_certain and not _is_python(made):
+        result[run.start : run.end] = new[run.at : run.to]
+    if not may_be_invalid and not _is_python(result):
         return None
     for around in _AROUND:
         start = max(found[0].start - around, limits[0])
         end = min(found[-1].end + around, limits[1])
         text = _text(old, new, found, start, end)
         hunk = Hunk.read(text)
-        to_come = hunk.examine(old, lambda _: False)
-        is_right = to_come.state is SiteState.READY and list(to_come.lines) == made
+        examined = hunk.examine(old, lambda _: False)
+        is_right = examined.state is SiteState.READY and list(examined.lines) == result
         if is_right and all(
-            hunk.examine(each, lambda _: False).state is SiteState.PRESENT for each in (made, new)
+            hunk.examine(each, lambda _: False).state is SiteState.PRESENT for each in (result, new)
         ):
             return text
     return None

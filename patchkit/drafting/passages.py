@@ -140,7 +140,7 @@ def _without_blocks(node: ast.stmt) -> ast.stmt:
     for name in (*_BODIES, "handlers"):
         if hasattr(bare, name):
             setattr(bare, name, [])
-    bare.__dict__.pop("said", None)
+    bare.__dict__.pop("digest", None)
     return bare
 
 
@@ -195,10 +195,10 @@ def _kept(
     head = head or old.head(at[0])
     leads = old.lead(at[0]), new.lead(at[1])
     # The edit of an exchange includes the blank lines after it.
-    is_told = is_first and [line for line in leads[0] if line] == [line for line in leads[1] if line]
-    if leads[0] != leads[1] and not is_told and (path or at[0]):
-        gone, come = ("".join(f"{line}\n" for line in lead) for lead in leads)
-        keys: dict[str, str] = {"find": head, "code": come, "gone": gone}
+    is_covered = is_first and [line for line in leads[0] if line] == [line for line in leads[1] if line]
+    if leads[0] != leads[1] and not is_covered and (path or at[0]):
+        removed, added = ("".join(f"{line}\n" for line in lead) for lead in leads)
+        keys: dict[str, str] = {"find": head, "code": added, "gone": removed}
         edit = EditDraft("comment", _at(file, path), keys)
         yield _placed(edit, old, (at[0], at[0] + 1), within)
     one, other = (source(side.lines, node) for side, node in ((old, before), (new, after)))
@@ -279,9 +279,9 @@ def _exchanged(
         if around is not None:
             yield around
             return
-    gone = source(old.lines, *old.body[i1:i2]).split("\n") if i1 < i2 else []
-    come = source(new.lines, *new.body[j1:j2]).split("\n") if j1 < j2 else []
-    if gone and come and len(gone) > LONG and 2 * count(gone, come) < len(gone):
+    removed = source(old.lines, *old.body[i1:i2]).split("\n") if i1 < i2 else []
+    added = source(new.lines, *new.body[j1:j2]).split("\n") if j1 < j2 else []
+    if removed and added and len(removed) > LONG and 2 * count(removed, added) < len(removed):
         return  # A hunk needs fewer lines of the tree than a long `find`.
     if not path and not i1:
         return  # Comments above the first statement belong to the module.
@@ -305,17 +305,17 @@ def _around_blocks(at: str, sides: tuple[_Side, _Side], run: tuple[int, int, int
         for each in _blocks_in(old, node)
     }
     names: dict[str, str] = {}
-    come: list[tuple[_Side, str]] = []
+    added: list[tuple[_Side, str]] = []
     for node in new.body[run[2] : run[3]]:
         for each in _blocks_in(new, node):
             text = each.code(0, len(each.body), is_whole=True)
             if text in blocks and text not in names:
                 names[text] = f"$$block{len(names) + 1}"
-                come.append((each, names[text]))
+                added.append((each, names[text]))
     find = _with_names(old, run[:2], [(blocks[text], name) for text, name in names.items()])
     if not names or find.count("\n") >= LONG:
         return None
-    return EditDraft("rewrite", at, {"find": find, "code": _with_names(new, run[2:], come)})
+    return EditDraft("rewrite", at, {"find": find, "code": _with_names(new, run[2:], added)})
 
 
 def _blocks_in(side: _Side, node: ast.stmt) -> Iterator[_Side]:

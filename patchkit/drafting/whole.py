@@ -144,7 +144,7 @@ def _edits_of(trial: _Trial, change: FileDiff, *, is_moved: bool) -> list[EditDr
 def _fresh(file: str, after: str) -> Iterable[list[EditDraft]]:
     if file.endswith(".py") and after.strip("\n") + "\n" == after:
         yield [EditDraft("new-file", file, {"code": after.rstrip("\n")})]
-    yield [hunks.made_file(file, after)]
+    yield [hunks.added_file(file, after)]
 
 
 def _ways(trial: _Trial, file: str, before: str, after: str) -> Iterable[list[EditDraft]]:

@@ -118,7 +118,11 @@ def _end_with_parent() -> None:
 def _do(commit: str, news: Sequence[Any]) -> Any:
     if _work is None:
         raise RuntimeError("a worker was called before it was initialised")
-    return _work(commit, news)
+    try:
+        return _work(commit, news)
+    except SystemExit:
+        # The pool would return it as the task's result and wait for the next task.
+        os._exit(1)
 
 
 def _split(tasks: Sequence[tuple[str, str]], count: int) -> list[Sequence[tuple[str, str]]]:

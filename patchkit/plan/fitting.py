@@ -29,7 +29,7 @@ def fitting_plan(make: Callable[[frozenset[str]], Plan]) -> Plan:
         if any(known[name].state in _OPEN for name in fresh):
             plan = make(frozenset(left))
             known |= {status.patch.id: status for status in plan.patches}
-    return replace(plan, patches=_with_reasons(known.values(), left), left=left)
+    return replace(plan, patches=_with_reasons(known.values(), left), left_out=left)
 
 
 def with_left_out(statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:

@@ -141,13 +141,15 @@ class Planner:
         return vendored
 
     def _combined_plan(self, plan: Plan, origin: Origin) -> Plan:
-        made = {status.patch.id for status in plan.made}
+        made = {status.patch.id for status in plan.changed_patches}
         ids = tuple(
             s.patch.id
             for s in plan.patches
-            if s.patch.id in made or s.patch.id not in {*origin.patches, *plan.left}
+            if s.patch.id in made or s.patch.id not in {*origin.patches, *plan.left_out}
         )
-        if not ids or any(s.state is State.CONFLICT and s.patch.id not in plan.left for s in plan.patches):
+        if not ids or any(
+            s.state is State.CONFLICT and s.patch.id not in plan.left_out for s in plan.patches
+        ):
             return plan
         current = {file: self._tree.read(file) for file in origin.contents}
         # The plan's order comes first, so that the result is the same in a clone without history.

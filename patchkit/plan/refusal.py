@@ -34,7 +34,7 @@ def describe_left(left: Mapping[str, str]) -> str:
 
 def require_fitting(plan: Plan, asked: Collection[str], remedy: str = "") -> None:
     """Raise PlanConflictError, with the ``remedy`` in its advice, if the plan leaves out a patch that was asked for."""
-    if not any(name in asked for name in plan.left):
+    if not any(name in asked for name in plan.left_out):
         return
     stuck = describe_conflicts(plan.patches)
     hardening = all(s.patch.id not in asked for s in plan.patches if s.state is State.CONFLICT)

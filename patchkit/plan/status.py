@@ -82,18 +82,18 @@ class Plan:
     changes: tuple[FileChange, ...]
     by_hand: frozenset[tuple[str, str]] = frozenset()
     """The edits, as patch id and edit name, that use a person's recorded resolution."""
-    left: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
     """The patches that are left out because they do not fit, with the reasons."""
 
     @property
-    def made(self) -> tuple[PatchStatus, ...]:
+    def changed_patches(self) -> tuple[PatchStatus, ...]:
         """The patches with changes in the plan, including conflicting ones of which some edits are made."""
         changed = {name for change in self.changes for name in change.patches}
         pending = {State.PENDING, State.PARTIAL}
         return tuple(
             s
             for s in self.patches
-            if s.patch.id in changed or (s.state in pending and s.patch.id not in self.left)
+            if s.patch.id in changed or (s.state in pending and s.patch.id not in self.left_out)
         )
 
 

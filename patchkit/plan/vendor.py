@@ -128,7 +128,7 @@ def with_runtime_files(tree: Tree) -> OverlayTree:
 
 def with_runtime(tree: Tree, plan: Plan) -> Plan:
     """Return a plan that was made on ``with_runtime_files(tree)``, with the runtime's files added to its changes."""
-    users = [status.patch.id for status in plan.made if _imports_runtime(status.patch)]
+    users = [status.patch.id for status in plan.changed_patches if _imports_runtime(status.patch)]
     return replace(plan, tree=tree, changes=(*_copies(tree, users), *plan.changes))
 
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from patchkit.lines import lines_with_ends, split_lines
 from patchkit.porting.tokens import WORDS
 
 if TYPE_CHECKING:
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
 _COMMENT = re.compile(r"\#[^\n]*")
 
 
-def loses_comments(ours: str, base: str, made: str) -> bool:
-    """Return whether ``ours`` has comments that ``base`` does not have and that are not in ``made`` either."""
-    return bool(comments(ours) - comments(base) - comments(made))
+def loses_comments(ours: str, base: str, result: str) -> bool:
+    """Return whether ``ours`` has comments that ``base`` does not have and that are not in ``result`` either."""
+    return bool(comments(ours) - comments(base) - comments(result))
 
 
 def comments(text: str) -> Counter[str]:
@@ -27,18 +28,18 @@ def comments(text: str) -> Counter[str]:
 
 def stripped_lines(text: str) -> list[str]:
     """Return the lines of a text that are not blank, without the white space around them."""
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    return [line.strip() for line in split_lines(text) if line.strip()]
 
 
-def remaining_comments(old: Sequence[str], new: Sequence[str], stands: str) -> str | None:
+def remaining_comments(old: Sequence[str], new: Sequence[str], ours: str) -> str | None:
     """Return a text without the lines that are in ``old`` and not in ``new``; None if ``new`` has lines of its own."""
     rest = iter(old)
     if not all(line in rest for line in new):
         return None
-    gone, found = Counter(old) - Counter(new), []
-    for line in stands.splitlines(keepends=True):
-        if gone[line.strip()] > 0:
-            gone[line.strip()] -= 1
+    removed, kept = Counter(old) - Counter(new), []
+    for line in lines_with_ends(ours):
+        if removed[line.strip()] > 0:
+            removed[line.strip()] -= 1
         else:
-            found.append(line)
-    return "".join(found)
+            kept.append(line)
+    return "".join(kept)

@@ -146,13 +146,13 @@ class _Uses:
         missing = list(self._missing(sources))
         for file, content in self._landing.contents.items() if missing else ():
             if content is not None and file.endswith(".py"):
-                yield from self._in(file, content, missing, _new_lines(self._tree.read(file), content))
+                yield from self._uses_in(file, content, missing, _new_lines(self._tree.read(file), content))
         removed = list(self._removed())
         names = {each.definition.name for each in removed}
         word = re.compile(rb"\b(?:%s)\b" % b"|".join(re.escape(name.encode()) for name in sorted(names)))
         for file, content in self._sources.items() if removed else ():
             if word.search(content):
-                yield from self._in(file, content, removed, range(content.count(b"\n") + 2))
+                yield from self._uses_in(file, content, removed, range(content.count(b"\n") + 2))
 
     def _missing(self, sources: Sources) -> Iterator[_MissingDefinition]:
         """Yield what the edits that were not made would have defined."""
@@ -189,8 +189,12 @@ class _Uses:
                 if each.kind == "name" or (each.owner and each not in self._there):
                     yield _MissingDefinition(each, file, -1, is_removed=True)
 
-    def _in(
-        self, file: str, content: bytes, lacking: Sequence[_MissingDefinition], lines: Container[int]
+    def _uses_in(
+        self,
+        file: str,
+        content: bytes,
+        missing: Sequence[_MissingDefinition],
+        lines: Container[int],
     ) -> Iterator[Finding]:
         """Yield the uses in lines of a file."""
         try:
@@ -198,7 +202,7 @@ class _Uses:
         except (SyntaxError, ValueError, RecursionError):
             return
         wanted: dict[str, list[_MissingDefinition]] = {}
-        for each in lacking:
+        for each in missing:
             key = each.definition.owner if each.definition.kind == "parameter" else each.definition.name
             wanted.setdefault(key, []).append(each)
         modules = _modules(file, tree)
@@ -212,39 +216,39 @@ class _Uses:
                     for each in wanted.get(name.name, ()):
                         if each.definition.kind == "name" and each.file in home:
                             yield _finding(each, file, node, function)
-            elif (read := _read(node)) is not None:
+            elif (read := _attribute_read(node)) is not None:
                 for each in wanted.get(read.attr, ()):
-                    if self._is_of(each, read, owner, modules):
+                    if self._may_be(each, read, owner, modules):
                         yield _finding(each, file, read, function)
             elif isinstance(node, ast.Call):
                 for each in wanted.get(last_name(node.func), ()):
-                    if each.definition.kind == "parameter" and self._passes(each, node, lines):
+                    if each.definition.kind == "parameter" and self._passes_parameter(each, node, lines):
                         yield _finding(each, file, node, function)
 
-    def _is_of(
+    def _may_be(
         self,
-        lacking: _MissingDefinition,
+        missing: _MissingDefinition,
         node: ast.Attribute,
         owner: str,
         modules: Mapping[str, tuple[str, ...]],
     ) -> bool:
         """Return whether an attribute may be what is lacking."""
-        definition = lacking.definition
+        definition = missing.definition
         receiver = last_name(node.value)
         if definition.kind == "name":
-            return isinstance(node.value, ast.Name) and lacking.file in modules.get(receiver, ())
+            return isinstance(node.value, ast.Name) and missing.file in modules.get(receiver, ())
         if definition.kind == "parameter":
             return False
         is_named = owner == definition.owner if receiver == "self" else _is_like(receiver, definition.owner)
-        if lacking.is_removed or definition.name in _COMMON:
+        if missing.is_removed or definition.name in _COMMON:
             return is_named and not any_file_sets(self._sources, definition.name)
         return is_named or (receiver != "self" and not any_file_sets(self._sources, definition.name))
 
-    def _passes(self, lacking: _MissingDefinition, node: ast.Call, lines: Container[int]) -> bool:
+    def _passes_parameter(self, missing: _MissingDefinition, node: ast.Call, lines: Container[int]) -> bool:
         """Return whether a call passes the parameter, by name in one of the lines, or by position."""
-        definition, position = lacking.definition, lacking.position
+        definition, position = missing.definition, missing.position
         named = any(each.arg == definition.name and each.lineno in lines for each in node.keywords)
-        if lacking.is_removed:
+        if missing.is_removed:
             sign = re.compile(rb"\b(?:def|class) %s\b" % re.escape(definition.owner.encode()))
             others = (
                 file
@@ -258,15 +262,18 @@ class _Uses:
 
 
 def _finding(
-    lacking: _MissingDefinition, file: str, node: ast.ImportFrom | ast.Attribute | ast.Call, function: str
+    missing: _MissingDefinition,
+    file: str,
+    node: ast.ImportFrom | ast.Attribute | ast.Call,
+    function: str,
 ) -> Finding:
-    definition = lacking.definition
-    if lacking.is_removed:
-        message = f"{definition.label} is no longer in {lacking.file}, since the change removes it"
+    definition = missing.definition
+    if missing.is_removed:
+        message = f"{definition.label} is no longer in {missing.file}, since the change removes it"
         remedy = "change this use, or restore the definition"
     else:
-        message = f"{definition.label} is not in {lacking.file}, since the edit that adds it was not made"
-        remedy = f"make that edit of {lacking.file} by hand, or remove this use"
+        message = f"{definition.label} is not in {missing.file}, since the edit that adds it was not made"
+        remedy = f"make that edit of {missing.file} by hand, or remove this use"
     expression = ast.unparse(node.func if isinstance(node, ast.Call) else node)
     return violation(
         _RULES[definition.kind], file, node.lineno, message, remedy, function=function, expression=expression
@@ -285,7 +292,7 @@ def _nodes(node: ast.AST, function: str, owner: str) -> Iterator[tuple[str, str,
             yield from _nodes(child, function, owner)
 
 
-def _read(node: ast.AST) -> ast.Attribute | None:
+def _attribute_read(node: ast.AST) -> ast.Attribute | None:
     """Return the attribute that a node reads; an assignment such as ``+=`` reads its target."""
     target = node.target if isinstance(node, ast.AugAssign) else node
     is_read = isinstance(target, ast.Attribute) and (target is not node or isinstance(target.ctx, ast.Load))

@@ -36,17 +36,17 @@ class Outcome(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Edit:
-    """One edit: its site, outcome and reason; ``was`` is the site in its own tree, ``stands`` the one in this tree.
+    """One edit: its site, outcome and reason.
 
-    ``wanted`` is the code of a conflict that is left to a person, ``place`` this tree's item, and ``region`` the extent
-    of the conflict in it.
+    ``base_text`` is the code at the site in its own tree, ``ours_text`` that in this tree. ``wanted`` is the new
+    code of an edit that was not made, ``place`` this tree's item, and ``region`` the extent of the conflict in it.
     """
 
     site: str
     outcome: Outcome
     reason: str = ""
-    was: str = ""
-    stands: str = ""
+    base_text: str = ""
+    ours_text: str = ""
     wanted: str = ""
     place: Item | None = field(default=None, compare=False)
     key: Key | None = field(default=None, compare=False)
@@ -67,28 +67,28 @@ class EditLog:
         reason = self.refused.get(key)
         if reason is not None:
             item, part = key
-            was, wanted = (
+            base_text, wanted = (
                 "" if each is None else each.bare_head if part else each.plain for each in (base, theirs)
             )
-            self.leave(item.site, reason, (was, wanted), region, unmet=True)
+            self.reject(item.site, reason, (base_text, wanted), region, unmet=True)
         return reason is not None
 
     def is_refused_inside(self, *versions: Item) -> bool:
         """Return whether an edit of a part of these items is refused."""
         return any(item in version.walk() for item, _ in self.refused for version in versions)
 
-    def leave(
+    def reject(
         self, site: str, reason: str, sides: tuple[str, str], region: Region | None, *, unmet: bool = False
     ) -> None:
         """Record an edit that is not made; ``sides`` are the expected and the wanted text of its region."""
-        (was, wanted), outcome = sides, Outcome.UNMET if unmet else Outcome.CONFLICT
-        stands = "" if region is None else region.text
+        (base_text, wanted), outcome = sides, Outcome.UNMET if unmet else Outcome.CONFLICT
+        ours_text = "" if region is None else region.text
         place = None if region is None else region.inside
-        self.edits.append(Edit(site, outcome, reason, was, stands, wanted, place, region=region))
+        self.edits.append(Edit(site, outcome, reason, base_text, ours_text, wanted, place, region=region))
 
-    def note(
+    def record(
         self,
-        about: Item,
+        item: Item,
         outcome: Outcome,
         reason: str = "",
         *,
@@ -100,10 +100,10 @@ class EditLog:
         changed = outcome not in (Outcome.LANDED, Outcome.ALREADY)
         self.edits.append(
             Edit(
-                about.site,
+                item.site,
                 outcome,
                 reason,
-                about.plain if changed else "",
+                item.plain if changed else "",
                 ours.plain if changed and ours is not None else "",
                 theirs.plain if theirs is not None else "",
                 ours,
@@ -114,4 +114,4 @@ class EditLog:
     def conflict(self, base: Item, theirs: Item | None, ours: Item, reason: str) -> None:
         """Record a conflict: the item differs from the one that the change edits or removes."""
         wanted = "" if theirs is None else theirs.plain
-        self.leave(base.site, reason, (base.plain, wanted), Region.of(ours))
+        self.reject(base.site, reason, (base.plain, wanted), Region.of(ours))

@@ -42,19 +42,23 @@ def findings_of(tree: Tree, contents: Mapping[str, bytes | None], in_place: InPl
     new = {line for file in files for line in (contents[file] or b"").splitlines()}
     new -= {line for file in contents for line in (tree.read(file) or b"").splitlines()}
     # A removed file's content may be in an added one.
-    stood = {file: None if contents[file] is None else tree.read(file) for file in contents}
-    sources = {file: text for file in {*tree.files(SERVING), *stood} if (text := tree.read(file)) is not None}
-    laid = {file: text for file, text in {**sources, **contents}.items() if text is not None}
-    after = _subject(OverlayTree(tree, contents), laid, stood, in_place, new)
+    originals = {file: None if contents[file] is None else tree.read(file) for file in contents}
+    sources = {
+        file: text for file in {*tree.files(SERVING), *originals} if (text := tree.read(file)) is not None
+    }
+    after_sources = {file: text for file, text in {**sources, **contents}.items() if text is not None}
+    after = _subject(OverlayTree(tree, contents), after_sources, originals, in_place, new)
     by_check = [(check, check(after).findings) for check in _CHECKS]
-    before = _subject(tree, sources, stood, in_place, new) if any(there for _, there in by_check) else None
-    earlier = Counter(
+    before = (
+        _subject(tree, sources, originals, in_place, new) if any(there for _, there in by_check) else None
+    )
+    earlier_counts = Counter(
         _identity(each) for check, there in by_check if there and before for each in check(before).findings
     )
     found: list[Finding] = []
     for each in (each for _, there in by_check for each in there):
-        if earlier[_identity(each)] > 0:
-            earlier[_identity(each)] -= 1
+        if earlier_counts[_identity(each)] > 0:
+            earlier_counts[_identity(each)] -= 1
         else:
             found.append(each)
     return (*_undefined(tree, contents, files), *found)
@@ -78,16 +82,16 @@ def _identity(finding: Finding) -> tuple[str, ...]:
 def _subject(
     tree: Tree,
     sources: dict[str, bytes],
-    stood: Mapping[str, bytes | None],
+    originals: Mapping[str, bytes | None],
     in_place: InPlace,
     new: Iterable[bytes],
 ) -> Subject:
-    """Return the subject of the checks: a tree, which need not be on disk, with files as they ``stood`` before.
+    """Return the subject of the checks: a tree, which need not be on disk, with the ``originals`` of changed files.
 
     The names in the ``new`` lines are resolved in advance, since a check reads no further files.
     """
     subject = Subject(tree, (), Criteria(Confidence.LIKELY))  # type: ignore[arg-type]
-    there = tuple(sorted(file for file in stood if file in sources and file.endswith(".py")))
+    there = tuple(sorted(file for file in originals if file in sources and file.endswith(".py")))
     program = Program({file: text for file, text in sources.items() if serves(file)}, there)
     named = set(words(b"\n".join(new).decode(errors="replace")))
     for module in program.core:
@@ -99,6 +103,6 @@ def _subject(
         in_place=tuple(in_place),
         runtime=Runtime("", lambda _dotted: None),
         program=program,
-        _read_originals=({file: stood[file] for file in there}, None),
+        _read_originals=({file: originals[file] for file in there}, None),
     )
     return subject

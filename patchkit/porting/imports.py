@@ -29,9 +29,11 @@ def joined(base: Item, theirs: Item | None, ours: Item) -> str:
     kinds = {base.kind, ours.kind, "ImportFrom" if theirs is None else theirs.kind}
     if kinds != {"ImportFrom"}:
         return ""
-    had, has, here = (imported(item) if item is not None else [] for item in (base, theirs, ours))
-    names = [name for name in here if name in has or name not in had]
-    names += [name for name in has if name not in had and name not in here]
+    base_names, theirs_names, ours_names = (
+        imported(item) if item is not None else [] for item in (base, theirs, ours)
+    )
+    names = [name for name in ours_names if name in theirs_names or name not in base_names]
+    names += [name for name in theirs_names if name not in base_names and name not in ours_names]
     if not names:
         return ""
     start = names[0].partition(" import ")[0]

@@ -90,16 +90,16 @@ def land(sources: Sources, trees: Trees, name: str = "", *, watch: Watch | None 
 
 def _with_moves(sources: Sources) -> tuple[Sources, dict[str, str]]:
     """Return the change with renames in place of deleted files that have a similar new one, and new names by old."""
-    gone = {file: before for file, (before, after) in sources.items() if before and after is None}
-    come = {file: after for file, (before, after) in sources.items() if after and before is None}
+    deleted = {file: before for file, (before, after) in sources.items() if before and after is None}
+    added = {file: after for file, (before, after) in sources.items() if after and before is None}
     moves: dict[str, str] = {}
-    for old, before in gone.items():
-        likely = [(alike(before, after), new) for new, after in come.items() if new not in moves.values()]
+    for old, before in deleted.items():
+        likely = [(alike(before, after), new) for new, after in added.items() if new not in moves.values()]
         score, new = max(likely, default=(0.0, ""))
         if score >= LIKE:
             moves[old] = new
     found = {
-        file: (before, come[moves[file]] if file in moves else after)
+        file: (before, added[moves[file]] if file in moves else after)
         for file, (before, after) in sources.items()
         if file not in moves.values()
     }
@@ -153,14 +153,16 @@ class _Landing:
         for name, versions in sources.items():
             if watch is not None:
                 watch(f"porting {name}", len(files), len(sources))
-            files.append(self._file(name, *versions))
+            files.append(self._port_file(name, *versions))
         for name in self._roots:
             self._write(name)
-        brought = [self._bring(name, sources) for name in self._roots if self._target(name) in self._contents]
-        for name in dict.fromkeys(name for names in brought for name in names):
+        rewritten = [
+            self._add_imports(name, sources) for name in self._roots if self._target(name) in self._contents
+        ]
+        for name in dict.fromkeys(name for names in rewritten for name in names):
             self._write(name)
         for file in files:
-            self._know_unchanged(file)
+            self._mark_unchanged(file)
         if self._name:
             self._mark(files)
         return Landing(files, self._contents, self._contents | self._marked)
@@ -230,11 +232,11 @@ class _Landing:
         numbers = {id(edit): number for number, edit in enumerate(every, 1)}
         marked: set[int] = set()
         for name, root in self._roots.items():
-            text, said = self._merging.marked(root, self._name, numbers)
-            if said:
+            text, marked_here = self._merging.marked(root, self._name, numbers)
+            if marked_here:
                 before = self._trees.onto.read(name) or b""
                 self._marked[self._target(name)] = encoded(text, before)
-                marked |= said
+                marked |= marked_here
         for file in files:
             file.edits = [
                 replace(edit, reason=f"{edit.reason}; {_UNMARKED}")
@@ -243,7 +245,7 @@ class _Landing:
                 for edit in file.edits
             ]
 
-    def _bring(self, name: str, sources: Sources) -> tuple[str, ...]:
+    def _add_imports(self, name: str, sources: Sources) -> tuple[str, ...]:
         """Add imports that the new code of a file needs and the file lacks; return the files to write again."""
         content = self._contents[self._target(name)]
         imports: dict[str, str] = {}
@@ -261,10 +263,10 @@ class _Landing:
             if missing in imports and (line := self._trees.importing(imports[missing]))
         ]
         for line in dict.fromkeys(lines):
-            self._merging.bring(self._roots[name], line)
+            self._merging.add_import(self._roots[name], line)
         return (name,) if lines else ()
 
-    def _know_unchanged(self, file: LandedFile) -> None:
+    def _mark_unchanged(self, file: LandedFile) -> None:
         """Set the outcome of edits that change nothing to already applied."""
         names = {file.onto, *(name for name, there in self._from.items() if file.file in there)}
         if names & self._roots.keys() and not any(self._target(name) in self._contents for name in names):
@@ -289,15 +291,19 @@ class _Landing:
         found.notes.append(f"renamed {found.onto} to {target}")
         found.edits.append(Edit("", Outcome.LANDED))
 
-    def _file(self, name: str, before: bytes | None, after: bytes | None) -> LandedFile:
+    def _port_file(self, name: str, before: bytes | None, after: bytes | None) -> LandedFile:
         if before is None:
-            return self._new(name, after or b"")
+            return self._add_file(name, after or b"")
         there = self._trees.file(name)
         if there is None:
             found = LandedFile(name, name)
             outcome = Outcome.ALREADY if after is None else Outcome.NO_SITE
             reason = "" if after is None else f"the tree has no {name}"
-            if after is not None and name.endswith(".py") and self._scattered(found, before, after):
+            if (
+                after is not None
+                and name.endswith(".py")
+                and self._port_moved_definitions(found, before, after)
+            ):
                 return found
             found.edits.append(Edit("", outcome, reason))
             return found
@@ -317,9 +323,9 @@ class _Landing:
         self._rename(found)
         ours = self._trees.onto.read(there) or b""
         if after is None:
-            self._take(found, before, ours)
+            self._delete_file(found, before, ours)
         elif ours == after:
-            self._keep(found, ours)
+            self._keep_file(found, ours)
         elif ours == before and not self._merging.log.refused:
             self._put(there, after)
             found.edits.append(Edit("", Outcome.LANDED))
@@ -327,14 +333,14 @@ class _Landing:
             self._merge(found, before, after, ours)
         return found
 
-    def _keep(self, found: LandedFile, ours: bytes) -> None:
+    def _keep_file(self, found: LandedFile, ours: bytes) -> None:
         """Record that a file already has the change's content, apart from a rename."""
         if self._target(found.onto) != found.onto:
             self._put(found.onto, ours)
         elif not found.edits:
             found.edits.append(Edit("", Outcome.ALREADY))
 
-    def _new(self, name: str, after: bytes) -> LandedFile:
+    def _add_file(self, name: str, after: bytes) -> LandedFile:
         found = LandedFile(name, name)
         ours = self._trees.onto.read(name)
         if ours is None:
@@ -351,7 +357,7 @@ class _Landing:
             found.edits.append(Edit("", Outcome.ALREADY))
         return found
 
-    def _take(self, found: LandedFile, before: bytes, ours: bytes) -> None:
+    def _delete_file(self, found: LandedFile, before: bytes, ours: bytes) -> None:
         if _same(ours, before) and not _has_own_comments(ours, before):
             self._contents[found.onto] = None
             found.edits.append(Edit("", Outcome.LANDED))
@@ -379,18 +385,18 @@ class _Landing:
             if text != texts[2] or self._target(found.onto) != found.onto:
                 self._put(found.onto, encoded(text, ours))
             return
-        self._enter(found.onto, known, found.file)
-        self._made(found, lambda: self._merging.make(base, theirs, known))
+        self._register(found.onto, known, found.file)
+        self._record_edits(found, lambda: self._merging.make(base, theirs, known))
         found.edits = [reported(edit, base) for edit in found.edits]
 
-    def _made(self, found: LandedFile, make: Callable[[], None]) -> None:
+    def _record_edits(self, found: LandedFile, make: Callable[[], None]) -> None:
         """Make edits, and record them for a file."""
         first = len(self._merging.log.edits)
         self._merging.elsewhere = lambda item: self._elsewhere(found, item)
         make()
         found.edits += self._merging.log.edits[first:]
-        found.notes += sorted(self._merging.followed)
-        self._merging.followed.clear()
+        found.notes += sorted(self._merging.rename_notes)
+        self._merging.rename_notes.clear()
 
     def _elsewhere(self, found: LandedFile, item: Item) -> Item | None:
         place = self._trees.definition(found.file, item)
@@ -400,27 +406,27 @@ class _Landing:
         found.notes.append(f"{item.site} is {definition.site} in {file} of this tree")
         root = self._trees.outline(file, onto=True)
         assert root is not None  # The definition is in it.
-        self._enter(file, root, found.file)
+        self._register(file, root, found.file)
         return definition
 
-    def _enter(self, name: str, root: Item, source: str) -> None:
+    def _register(self, name: str, root: Item, source: str) -> None:
         """Record that edits of one of the change's files (``source``) are made in a file."""
         self._roots.setdefault(name, root)
         self._from.setdefault(name, []).append(source)
 
-    def _scattered(self, found: LandedFile, before: bytes, after: bytes) -> bool:
+    def _port_moved_definitions(self, found: LandedFile, before: bytes, after: bytes) -> bool:
         """Make the edits of a file that the tree lacks in its definitions elsewhere."""
         try:
             base, theirs = self._known.of(found.file, before), self._known.of(found.file, after)
         except (NoOutlineError, UnicodeDecodeError):
             return False
-        self._made(found, lambda: self._merging.scatter(base, theirs))
+        self._record_edits(found, lambda: self._merging.merge_moved_definitions(base, theirs))
         return True
 
 
 def _is_valid(name: str, content: bytes) -> bool:
     try:
-        index_module(name, content)  # What is checked of the file later asks for the same.
+        index_module(name, content)  # The checks use the same cached module.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compile(content, name, "exec", dont_inherit=True)

@@ -41,183 +41,190 @@ class Merge:
     log: EditLog = field(default_factory=EditLog)
     correspondence: Correspondence = field(default_factory=Correspondence)
     output: Output = field(default_factory=Output)
-    followed: set[str] = field(default_factory=set)
+    rename_notes: set[str] = field(default_factory=set)
     """Notes on the renames that were followed."""
     _names: dict[Item, dict[str, str]] = field(default_factory=dict)
 
     def make(self, base: Item, theirs: Item, ours: Item) -> None:
         """Make the changes from ``base`` to ``theirs`` in ``ours``; all three are files."""
-        # What comes last may bring the comments with it that were at the end.
-        self._tail(base, theirs, ours)
-        self._row(base, theirs, ours)
+        # An item added at the end may include the comments that were there.
+        self._merge_tail(base, theirs, ours)
+        self._merge_parts(base, theirs, ours)
 
-    def scatter(self, base: Item, theirs: Item) -> None:
+    def merge_moved_definitions(self, base: Item, theirs: Item) -> None:
         """Make the changes between two versions of a file that the tree lacks, in its definitions elsewhere."""
         pairs = self.correspondence.parts(base, theirs)
         for one, other in pairs.items():
             if one.plain != other.plain and one.is_definition:
                 self._change_elsewhere(one, other)
             elif one.plain != other.plain and not one.is_import:
-                self.log.note(one, Outcome.NO_SITE, "the tree has no such file", theirs=other)
+                self.log.record(one, Outcome.NO_SITE, "the tree has no such file", theirs=other)
         for each in (each for each in theirs.parts if each not in pairs.values() and not each.is_import):
-            self.log.note(each, Outcome.NO_SITE, "the tree has no such file", theirs=each)
+            self.log.record(each, Outcome.NO_SITE, "the tree has no such file", theirs=each)
 
     def marked(self, root: Item, name: str, numbers: Mapping[int, int]) -> tuple[str, frozenset[int]]:
         """Return a file with markers at its conflicts, and the numbers of the edits in conflict.
 
         ``name`` is what markers call the change, and ``numbers`` say which edit, by its identity, is which.
         """
-        stuck: list[tuple[Region, int, str, str]] = []
+        conflicting: list[tuple[Region, int, str, str]] = []
         for edit in self.log.edits:
             if edit.region is not None and id(edit) in numbers:
-                was, wanted = (self._renamed(text, edit.region.inside) for text in (edit.was, edit.wanted))
-                stuck.append((edit.region, numbers[id(edit)], was, wanted))
-        blocks = blocks_of(name, stuck)
+                base_text, wanted = (
+                    self._renamed(text, edit.region.inside) for text in (edit.base_text, edit.wanted)
+                )
+                conflicting.append((edit.region, numbers[id(edit)], base_text, wanted))
+        blocks = blocks_of(name, conflicting)
         text = self.output.render(root, blocks)
         return text, marked_numbers(text, blocks)
 
-    def _item(self, base: Item, theirs: Item, ours: Item) -> None:
+    def _merge_item(self, base: Item, theirs: Item, ours: Item) -> None:
         """Make the changes between two versions of an item in the tree's version."""
-        self._lead(base, theirs, ours)
-        was, becomes = self._renamed(base.bare, ours), self._renamed(theirs.bare, ours)
-        if was == becomes:
+        self._merge_lead(base, theirs, ours)
+        base_text, theirs_text = self._renamed(base.bare, ours), self._renamed(theirs.bare, ours)
+        if base_text == theirs_text:
             return
-        # What a class means is asked of its parts.
+        # A class is compared part by part.
         if ours.kind != "ClassDef" and theirs.code == ours.code and base.code != theirs.code:
-            self._note_present(base, theirs, ours)
+            self._record_present(base, theirs, ours)
             return
         is_nested = base.parts and theirs.parts and ours.parts and _same_shape(base, theirs, ours)
-        if is_nested and (ours.bare != was or self.log.is_refused_inside(base, theirs)):
-            self._header(base, theirs, ours)
-            self._row(base, theirs, ours)
+        if is_nested and (ours.bare != base_text or self.log.is_refused_inside(base, theirs)):
+            self._merge_header(base, theirs, ours)
+            self._merge_parts(base, theirs, ours)
         elif self.log.is_refused((theirs, ""), base=base, theirs=theirs, region=Region.of(ours)):
             pass
-        elif ours.bare == was:
-            self.output.write(ours, becomes)
-            self.log.note(theirs, Outcome.LANDED, ours=ours, key=(theirs, ""))
+        elif ours.bare == base_text:
+            self.output.write(ours, theirs_text)
+            self.log.record(theirs, Outcome.LANDED, ours=ours, key=(theirs, ""))
         elif theirs.code == ours.code and base.code != theirs.code:
-            self._note_present(base, theirs, ours)
+            self._record_present(base, theirs, ours)
         else:
             self._merge_texts(base, theirs, ours)
 
-    def _note_present(self, base: Item, theirs: Item, ours: Item) -> None:
+    def _record_present(self, base: Item, theirs: Item, ours: Item) -> None:
         """Record that the code of an edit is already there, and whether its comments are."""
         if loses_comments(theirs.bare, base.bare, ours.bare):
             reason = "this tree has the code, without the comment of the change"
-            self.log.note(base, Outcome.KEPT, reason, theirs=theirs, ours=ours)
+            self.log.record(base, Outcome.KEPT, reason, theirs=theirs, ours=ours)
         else:
-            self.log.note(theirs, Outcome.ALREADY)
+            self.log.record(theirs, Outcome.ALREADY)
 
     def _merge_texts(self, base: Item, theirs: Item, ours: Item) -> None:
-        was, becomes = self._renamed(base.bare, ours), self._renamed(theirs.bare, ours)
-        stands = ours.bare
-        if base.code == ours.code and not loses_comments(stands, was, becomes):
-            made = becomes
+        base_text, theirs_text = self._renamed(base.bare, ours), self._renamed(theirs.bare, ours)
+        ours_text = ours.bare
+        if base.code == ours.code and not loses_comments(ours_text, base_text, theirs_text):
+            result = theirs_text
         elif base.code == theirs.code:
-            self._note_kept(base, theirs, ours, "this tree's version differs")
+            self._record_kept(base, theirs, ours, "this tree's version differs")
             return
         elif base.parts or theirs.parts or ours.parts:
             self.log.conflict(base, theirs, ours, "this tree's version differs too much to merge")
             return
         else:
             try:
-                made = merged_statement(was, becomes, stands)
+                result = merged_statement(base_text, theirs_text, ours_text)
             except tokens.ClashError as error:
                 imports = joined(base, theirs, ours)
                 if not imports:
                     self.log.conflict(base, theirs, ours, str(error))
                     return
-                made = imports
-            if loses_comments(stands, was, made):
+                result = imports
+            if loses_comments(ours_text, base_text, result):
                 self.log.conflict(base, theirs, ours, _COMMENTED)
                 return
-            if made == stands:
-                self.log.note(theirs, Outcome.ALREADY)
+            if result == ours_text:
+                self.log.record(theirs, Outcome.ALREADY)
                 return
-        self.output.write(ours, made)
-        outcome = Outcome.LANDED if base.code == ours.code and made == becomes else Outcome.CHANGED
+        self.output.write(ours, result)
+        outcome = Outcome.LANDED if base.code == ours.code and result == theirs_text else Outcome.CHANGED
         reason = "" if outcome is Outcome.LANDED else "this tree's statement differs"
-        self.log.note(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, ""))
+        self.log.record(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, ""))
 
-    def _note_kept(self, base: Item, theirs: Item, ours: Item, what: str) -> None:
+    def _record_kept(self, base: Item, theirs: Item, ours: Item, what: str) -> None:
         """Record that the tree's comments and layout of an item are kept, unless the change's comments are there."""
-        was, becomes, stands = (comments(each.bare) for each in (base, theirs, ours))
-        if was != becomes and not (becomes - was - stands or (was - becomes) & stands):
-            self.log.note(theirs, Outcome.ALREADY)
+        base_comments, theirs_comments, ours_comments = (comments(each.bare) for each in (base, theirs, ours))
+        if base_comments != theirs_comments and not (
+            theirs_comments - base_comments - ours_comments
+            or (base_comments - theirs_comments) & ours_comments
+        ):
+            self.log.record(theirs, Outcome.ALREADY)
             return
-        kept = "comment" if was != becomes else "layout"
-        self.log.note(base, Outcome.KEPT, f"{what}, so its {kept} was not changed", theirs=theirs, ours=ours)
+        kept = "comment" if base_comments != theirs_comments else "layout"
+        self.log.record(
+            base, Outcome.KEPT, f"{what}, so its {kept} was not changed", theirs=theirs, ours=ours
+        )
 
-    def _lead(self, base: Item, theirs: Item, ours: Item) -> None:
+    def _merge_lead(self, base: Item, theirs: Item, ours: Item) -> None:
         """Make the change of the comments above an item, unless the tree has other comments."""
-        made = self._comments(base, theirs, ours, lambda item: item.lead)
-        if made is not None:
-            self.output.write_lead(ours, made)
+        result = self._merged_comments(base, theirs, ours, lambda item: item.lead)
+        if result is not None:
+            self.output.write_lead(ours, result)
 
-    def _tail(self, base: Item, theirs: Item, ours: Item) -> None:
+    def _merge_tail(self, base: Item, theirs: Item, ours: Item) -> None:
         """Make the change of the comments at the end of the file, unless the tree has other comments."""
-        made = self._comments(base, theirs, ours, lambda item: item.tail)
-        if made is not None:
-            self.output.write_tail(ours, made)
+        result = self._merged_comments(base, theirs, ours, lambda item: item.tail)
+        if result is not None:
+            self.output.write_tail(ours, result)
 
-    def _comments(self, base: Item, theirs: Item, ours: Item, of: Callable[[Item], str]) -> str | None:
+    def _merged_comments(self, base: Item, theirs: Item, ours: Item, of: Callable[[Item], str]) -> str | None:
         """Return the changed comments; None, and a record of it, if the tree's comments are kept."""
-        was, becomes, stands = map(of, (base, theirs, ours))
-        old, new, here = (stripped_lines(text) for text in (was, becomes, stands))
+        base_text, theirs_text, ours_text = map(of, (base, theirs, ours))
+        old, new, here = (stripped_lines(text) for text in (base_text, theirs_text, ours_text))
         if old == new:
             return None
-        left = remaining_comments(old, new, stands)
-        if new == here or left == stands:
-            self.log.note(theirs, Outcome.ALREADY)
+        left = remaining_comments(old, new, ours_text)
+        if new == here or left == ours_text:
+            self.log.record(theirs, Outcome.ALREADY)
             return None
         if here == old or left is not None:
-            self.log.note(theirs, Outcome.LANDED)
-            return tokens.shifted(becomes, theirs.indent, ours.indent) if here == old else left
+            self.log.record(theirs, Outcome.LANDED)
+            return tokens.shifted(theirs_text, theirs.indent, ours.indent) if here == old else left
         where = "above it" if base.above is not None else "at the end of the file"
         reason = f"this tree has another comment {where}, which was kept"
-        self.log.note(base, Outcome.KEPT, reason, theirs=theirs, ours=ours)
+        self.log.record(base, Outcome.KEPT, reason, theirs=theirs, ours=ours)
         return None
 
-    def _header(self, base: Item, theirs: Item, ours: Item) -> None:
-        was, becomes = self._renamed(base.bare_head, ours), self._renamed(theirs.bare_head, ours)
-        stands, region = ours.bare_head, Region(ours)
+    def _merge_header(self, base: Item, theirs: Item, ours: Item) -> None:
+        base_text, theirs_text = self._renamed(base.bare_head, ours), self._renamed(theirs.bare_head, ours)
+        ours_text, region = ours.bare_head, Region(ours)
         if (
-            was == becomes
-            or not was
+            base_text == theirs_text
+            or not base_text
             or self.log.is_refused((theirs, "head"), base=base, theirs=theirs, region=region)
         ):
             return
-        if stands == was or " ".join(stands.split()) == " ".join(was.split()):
-            made, outcome = becomes, Outcome.LANDED
-        elif tokens.words(was) == tokens.words(becomes):
-            self._note_kept(base, theirs, ours, "this tree's header differs")
+        if ours_text == base_text or " ".join(ours_text.split()) == " ".join(base_text.split()):
+            result, outcome = theirs_text, Outcome.LANDED
+        elif tokens.words(base_text) == tokens.words(theirs_text):
+            self._record_kept(base, theirs, ours, "this tree's header differs")
             return
-        elif " ".join(tokens.words(stands)) == " ".join(tokens.words(becomes)):
-            self.log.note(theirs, Outcome.ALREADY)
+        elif " ".join(tokens.words(ours_text)) == " ".join(tokens.words(theirs_text)):
+            self.log.record(theirs, Outcome.ALREADY)
             return
         else:
             try:
-                made, outcome = merged_header(was, becomes, stands, ours.kind), Outcome.CHANGED
+                result, outcome = merged_header(base_text, theirs_text, ours_text, ours.kind), Outcome.CHANGED
             except tokens.ClashError as error:
-                self.log.leave(base.site, str(error), (base.bare_head, theirs.bare_head), region)
+                self.log.reject(base.site, str(error), (base.bare_head, theirs.bare_head), region)
                 return
-            if made == stands:
-                self.log.note(theirs, Outcome.ALREADY)
+            if result == ours_text:
+                self.log.record(theirs, Outcome.ALREADY)
                 return
-        self.output.write_head(ours, made)
+        self.output.write_head(ours, result)
         reason = "this tree's header differs" if outcome is Outcome.CHANGED else ""
-        self.log.note(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, "head"))
+        self.log.record(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, "head"))
 
     def _renamed(self, text: str, ours: Item) -> str:
         """Return a text with the names that locals and parameters have in this tree's function."""
         function = ours.function
         names = self._names.get(function, {}) if function is not None else {}
-        made = tokens.renamed(text, names)
-        if made != text:
-            self.followed.update(
+        result = tokens.renamed(text, names)
+        if result != text:
+            self.rename_notes.update(
                 f"{old} is named {new} in {ours.site} of this tree" for old, new in names.items()
             )
-        return made
+        return result
 
     def _is_same(self, base: Item, ours: Item) -> bool:
         """Return whether the tree's item equals the one that is removed, apart from renames."""
@@ -229,7 +236,7 @@ class Merge:
         """Return whether the tree's item only has lines of the one that is removed: the same, or an earlier form."""
         return base.code == ours.code or tokens.is_part(ours.bare, self._renamed(base.bare, ours))
 
-    def _row(self, base: Item, theirs: Item, ours: Item) -> None:
+    def _merge_parts(self, base: Item, theirs: Item, ours: Item) -> None:
         """Make the changes between the parts of two versions of an item in the tree's version."""
         to_theirs = self.correspondence.parts(base, theirs)
         to_ours = self.correspondence.parts(base, ours)
@@ -238,29 +245,29 @@ class Merge:
         row = Row(base, theirs, ours, to_theirs, to_ours)
         gaps = list(row.gaps())
         moves = {} if base.is_scope else moved_items(gaps)
-        stuck: set[Item] = set()
+        conflicting: set[Item] = set()
         for one, other in to_theirs.items():
             if one.plain != other.plain:
                 first = len(self.log.edits)
                 self._change(row, one, other)
-                is_stuck = any(edit.outcome is Outcome.CONFLICT for edit in self.log.edits[first:])
-                stuck |= {other} if is_stuck and not other.parts else set()
+                is_conflict = any(edit.outcome is Outcome.CONFLICT for edit in self.log.edits[first:])
+                conflicting |= {other} if is_conflict and not other.parts else set()
         for one, other in moves.items():
             self._move(row, one, other)
-        for gap in (gap.without(moves) for gap in gaps):
+        for gap in (gap.without_moves(moves) for gap in gaps):
             self._add_docstring(row, gap)
-            if not (gap.gone or gap.come):
+            if not (gap.removed or gap.added):
                 continue
             beside = {
                 *theirs.parts[max(0, gap.left) : gap.left + 1],
                 *theirs.parts[gap.right : gap.right + 1],
             }
-            if stuck & beside and not base.is_scope:
-                self._leave_gap(row, gap, "it is next to a conflict")
-            elif base.is_scope or not (gap.gone and gap.come):
-                for one in gap.gone:
+            if conflicting & beside and not base.is_scope:
+                self._reject_gap(row, gap, "it is next to a conflict")
+            elif base.is_scope or not (gap.removed and gap.added):
+                for one in gap.removed:
                     self._delete(row, one)
-                if gap.come:
+                if gap.added:
                     self._insert(row, gap)
             else:
                 self._replace(row, gap)
@@ -268,21 +275,21 @@ class Merge:
     def _move(self, row: Row, base: Item, theirs: Item) -> None:
         """Move a statement to its new place, with the tree's text."""
         ours = row.to_ours.get(base)
-        if ours is None and any(theirs.code == each.code for each in row.fresh()):
-            self.log.note(theirs, Outcome.ALREADY)
+        if ours is None and any(theirs.code == each.code for each in row.only_in_ours()):
+            self.log.record(theirs, Outcome.ALREADY)
             return
         if ours is None or ours.parts:
             reason = f"the moved statement is not in this tree{noted_place(base, row.ours)}"
-            self.log.leave(base.site, reason, ("", theirs.plain), row.at(theirs))
+            self.log.reject(base.site, reason, ("", theirs.plain), row.at(theirs))
             return
         slot = row.slot([theirs])
         here = row.ours.parts.index(ours)
-        if slot.container is not row.ours or not slot.certain:
+        if slot.container is not row.ours or not slot.is_usable:
             self.log.conflict(
                 base, theirs, ours, slot.reason or "its new place is in another block in this tree"
             )
         elif slot.at in {here, here + 1}:
-            self.log.note(theirs, Outcome.ALREADY)
+            self.log.record(theirs, Outcome.ALREADY)
         elif not self.log.is_refused((theirs, ""), base=base, theirs=theirs, region=Region.of(ours)):
             self.output.delete(ours)
             if ours.plain == base.plain:
@@ -292,59 +299,59 @@ class Merge:
             is_same = self._is_same(base, ours)
             outcome = Outcome.LANDED if is_same and not slot.reason else Outcome.CHANGED
             reason = slot.reason or ("" if is_same else "this tree's version of the moved statement differs")
-            self.log.note(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, ""))
+            self.log.record(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, ""))
 
     def _change(self, row: Row, base: Item, theirs: Item) -> None:
         ours = row.to_ours.get(base)
         if ours is not None:
-            self._item(base, theirs, ours)
+            self._merge_item(base, theirs, ours)
             return
         if base.is_definition:
             self._change_elsewhere(base, theirs)
             return
         inside = displaced(base, row.ours)
         if inside is not None:
-            self._item(base, theirs, inside)
-        elif any(theirs.code == each.code for each in row.fresh()):
-            self.log.note(theirs, Outcome.ALREADY)
+            self._merge_item(base, theirs, inside)
+        elif any(theirs.code == each.code for each in row.only_in_ours()):
+            self.log.record(theirs, Outcome.ALREADY)
         elif base.code == theirs.code:
             reason = "only a comment or the layout changes, and this tree does not have the statement"
-            self.log.note(base, Outcome.KEPT, reason, theirs=theirs)
+            self.log.record(base, Outcome.KEPT, reason, theirs=theirs)
         elif base.is_import and self._add_names(row, base, theirs):
             pass
         else:
             reason = f"the changed statement is not in this tree{noted_place(base, row.ours)}"
-            self.log.leave(base.site, reason, (base.plain, theirs.plain), row.at(theirs))
+            self.log.reject(base.site, reason, (base.plain, theirs.plain), row.at(theirs))
 
     def _change_elsewhere(self, base: Item, theirs: Item) -> None:
         """Make the edits of a definition that has moved."""
         place = self.elsewhere(base)
         if place is not None:
-            self._item(base, theirs, place)
+            self._merge_item(base, theirs, place)
         elif base.kind == "ClassDef" and theirs.kind == "ClassDef":
             pairs = self.correspondence.parts(base, theirs)
             for one, other in pairs.items():
                 if one.plain != other.plain and one.is_definition:
                     self._change_elsewhere(one, other)
                 elif one.plain != other.plain:
-                    self.log.note(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=other)
+                    self.log.record(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=other)
             for each in (each for each in theirs.parts if each not in pairs.values()):
-                self.log.note(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=each)
+                self.log.record(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=each)
         else:
-            self.log.note(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=theirs)
+            self.log.record(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=theirs)
 
     def _add_names(self, row: Row, base: Item, theirs: Item) -> bool:
         """Add the names of an import statement that the tree lacks."""
-        had, has = imported(base), imported(theirs)
+        base_names, theirs_names = imported(base), imported(theirs)
         here = {name for each in row.ours.parts if each.is_import for name in imported(each)}
-        fresh = [name for name in has if name not in had and name not in here]
-        if not fresh:
-            self.log.note(theirs, Outcome.ALREADY)
+        unmatched = [name for name in theirs_names if name not in base_names and name not in here]
+        if not unmatched:
+            self.log.record(theirs, Outcome.ALREADY)
             return True
         indent = row.ours.parts[0].indent if row.ours.parts else ""
-        text = "".join(f"{indent}{name}\n" for name in fresh)
+        text = "".join(f"{indent}{name}\n" for name in unmatched)
         self.output.insert(row.ours, import_place(row.ours), text)
-        self.log.note(theirs, Outcome.LANDED)
+        self.log.record(theirs, Outcome.LANDED)
         return True
 
     def _delete(self, row: Row, base: Item) -> None:
@@ -354,7 +361,7 @@ class Merge:
         if ours is None:
             form = row.form_of(base)
             if form is None:
-                self.log.note(base, Outcome.ALREADY)
+                self.log.record(base, Outcome.ALREADY)
             else:
                 self.log.conflict(base, None, form, "the deleted code has another form in this tree")
         elif self.log.is_refused((base, ""), base=base, region=Region.of(ours)):
@@ -363,138 +370,138 @@ class Merge:
             self.log.conflict(base, None, ours, _COMMENTED)
         elif self._is_same(base, ours):
             self.output.delete(ours)
-            self.log.note(base, Outcome.LANDED, ours=ours, key=(base, ""))
+            self.log.record(base, Outcome.LANDED, ours=ours, key=(base, ""))
         elif base.is_import and (left := joined(base, None, ours)):
             self.output.write(ours, left)
-            self.log.note(
+            self.log.record(
                 base, Outcome.CHANGED, "this tree's import has more names", ours=ours, key=(base, "")
             )
         elif self._is_earlier(base, ours) or (base.is_definition and alike(base, ours) >= _NEARLY):
             self.output.delete(ours)
             reason = "this tree's version of the deleted code differs"
-            self.log.note(base, Outcome.CHANGED, reason, ours=ours, key=(base, ""))
+            self.log.record(base, Outcome.CHANGED, reason, ours=ours, key=(base, ""))
         else:
             self.log.conflict(base, None, ours, "the deleted code differs in this tree")
 
     def _replace(self, row: Row, gap: Gap) -> None:
         """Replace statements by others."""
-        there = [row.to_ours.get(one) or displaced(one, row.ours) for one in gap.gone]
-        found = [(one, each) for one, each in zip(gap.gone, there, strict=True) if each is not None]
+        there = [row.to_ours.get(one) or displaced(one, row.ours) for one in gap.removed]
+        found = [(one, each) for one, each in zip(gap.removed, there, strict=True) if each is not None]
         codes = {each.code for each in row.ours.parts}
-        is_there = row.own_codes().issuperset(each.code for each in gap.come)
-        if is_there and codes.isdisjoint(one.code for one in gap.gone):
-            self.log.note(gap.come[0], Outcome.ALREADY)
+        is_there = row.own_codes().issuperset(each.code for each in gap.added)
+        if is_there and codes.isdisjoint(one.code for one in gap.removed):
+            self.log.record(gap.added[0], Outcome.ALREADY)
             return
-        if len(found) < len(gap.gone) and not all(
-            is_incidental(one) for one, each in zip(gap.gone, there, strict=True) if each is None
+        if len(found) < len(gap.removed) and not all(
+            is_incidental(one) for one, each in zip(gap.removed, there, strict=True) if each is None
         ):
-            gone = next(one for one, each in zip(gap.gone, there, strict=True) if each is None)
-            where = noted_place(gone, row.ours)
-            self._leave_gap(row, gap, f"part of the replaced code is not in this tree{where}")
+            missing = next(one for one, each in zip(gap.removed, there, strict=True) if each is None)
+            where = noted_place(missing, row.ours)
+            self._reject_gap(row, gap, f"part of the replaced code is not in this tree{where}")
             return
         if not found:
             self._insert(row, gap)
             return
         other = next((each for one, each in found if not self._is_earlier(one, each)), None)
         if other is not None:
-            self._leave_gap(row, gap, "the replaced code differs in this tree")
+            self._reject_gap(row, gap, "the replaced code differs in this tree")
             return
-        refused = next((each for each in (*gap.come, *gap.gone) if (each, "") in self.log.refused), None)
+        refused = next((each for each in (*gap.added, *gap.removed) if (each, "") in self.log.refused), None)
         if refused is not None:
-            self._leave_gap(row, gap, self.log.refused[refused, ""], unmet=True)
+            self._reject_gap(row, gap, self.log.refused[refused, ""], unmet=True)
             return
         first = found[0][1]
         assert first.above is not None
         for _, each in found:
             self.output.delete(each)
         at = first.above.parts.index(first)
-        self._put(first.above, at, gap.come, first.indent)
+        self._put(first.above, at, gap.added, first.indent)
         same = all(self._is_same(one, each) for one, each in found)
         edit = Edit(
             row.base.site,
             Outcome.LANDED if same else Outcome.CHANGED,
             "" if same else "this tree's version of the replaced code differs",
-            "" if same else "".join(one.plain for one in gap.gone),
+            "" if same else "".join(one.plain for one in gap.removed),
             "" if same else "".join(each.plain for _, each in found),
-            "".join(each.plain for each in gap.come),
+            "".join(each.plain for each in gap.added),
             first,
-            (gap.come[0], ""),
+            (gap.added[0], ""),
         )
         self.log.edits.append(edit)
 
-    def _leave_gap(self, row: Row, gap: Gap, reason: str, *, unmet: bool = False) -> None:
+    def _reject_gap(self, row: Row, gap: Gap, reason: str, *, unmet: bool = False) -> None:
         """Record a conflict of all changes between two items together."""
-        was, wanted = ("".join(each.plain for each in items) for items in (gap.gone, gap.come))
-        self.log.leave(row.base.site, reason, (was, wanted), row.region(gap), unmet=unmet)
+        base_text, wanted = ("".join(each.plain for each in items) for items in (gap.removed, gap.added))
+        self.log.reject(row.base.site, reason, (base_text, wanted), row.region(gap), unmet=unmet)
 
     def _add_docstring(self, row: Row, gap: Gap) -> None:
         """Insert a new docstring as the first statement; a conflict if the tree has another docstring."""
         first = row.theirs.docstring
-        if first is None or gap.come[:1] != [first]:
+        if first is None or gap.added[:1] != [first]:
             return
         here = row.ours.docstring
         if here is not None and here not in row.to_ours.values():
             if here.documentation == first.documentation:
-                self.log.note(first, Outcome.ALREADY)
+                self.log.record(first, Outcome.ALREADY)
             else:
-                was = "".join(each.plain for each in gap.gone if each.documentation)
+                base_text = "".join(each.plain for each in gap.removed if each.documentation)
                 reason = "the change adds a docstring, and this tree has another"
-                self.log.leave(row.base.site, reason, (was, first.plain), Region.of(here))
-            gap.gone = [each for each in gap.gone if not each.documentation]
-        elif not row.ours.parts or (here is not None and gap.gone and not row.base.is_scope):
+                self.log.reject(row.base.site, reason, (base_text, first.plain), Region.of(here))
+            gap.removed = [each for each in gap.removed if not each.documentation]
+        elif not row.ours.parts or (here is not None and gap.removed and not row.base.is_scope):
             return
         elif not self.log.is_refused((first, ""), theirs=first, region=Region(row.ours, 0, 0)):
             self._put(row.ours, 0, [first], row.ours.inner_indent)
-            self.log.note(first, Outcome.LANDED, ours=row.ours.parts[0], key=(first, ""))
-        gap.come = gap.come[1:]
+            self.log.record(first, Outcome.LANDED, ours=row.ours.parts[0], key=(first, ""))
+        gap.added = gap.added[1:]
 
-    def bring(self, root: Item, line: str) -> None:
+    def add_import(self, root: Item, line: str) -> None:
         """Add an import to a file, after its other imports."""
         self.output.insert(root, import_place(root), f"{line}\n")
 
     def _insert(self, row: Row, gap: Gap) -> None:
         """Insert new items beside the neighbours that they have in the change."""
-        fresh = row.fresh()
-        codes = {each.code for each in fresh}
-        names = {each.name: each for each in fresh if each.is_unique}
-        come: list[Item] = []
-        for each in gap.come:
+        unmatched = row.only_in_ours()
+        codes = {each.code for each in unmatched}
+        names = {each.name: each for each in unmatched if each.is_unique}
+        added: list[Item] = []
+        for each in gap.added:
             if each.code in codes or (each.is_import and row.is_imported(each)):
-                self.log.note(each, Outcome.ALREADY)
+                self.log.record(each, Outcome.ALREADY)
             elif each.is_unique and each.name in names:
                 reason = f"the change adds {each.name}, and this tree has another"
                 region = Region.of(names[each.name])
-                self.log.leave(each.site, reason, ("", each.plain), region)
+                self.log.reject(each.site, reason, ("", each.plain), region)
             elif not self.log.is_refused((each, ""), theirs=each, region=row.at(each)):
-                come.append(each)
-        if not come:
+                added.append(each)
+        if not added:
             return
-        slot = row.slot(come)
-        if slot.reason and not slot.certain:
-            self._leave_gap(row, replace(gap, gone=[], come=come), slot.reason)
+        slot = row.slot(added)
+        if slot.reason and not slot.is_usable:
+            self._reject_gap(row, replace(gap, removed=[], added=added), slot.reason)
             return
         container = slot.container
         is_bare = not container.parts and container.above is None
         if is_bare:
-            self.output.insert_below(container, come[0])
-        self._put(container, slot.at, come[is_bare:], container.inner_indent)
+            self.output.insert_below(container, added[0])
+        self._put(container, slot.at, added[is_bare:], container.inner_indent)
         outcome = Outcome.CHANGED if slot.reason else Outcome.LANDED
         place = container.parts[slot.at - 1] if slot.at else container
-        for each in come:
+        for each in added:
             self.log.edits.append(
                 Edit(
                     each.site or row.base.site,
                     outcome,
                     slot.reason,
-                    slot.was,
-                    slot.stands,
+                    slot.base_text,
+                    slot.ours_text,
                     place=place,
                     key=(each, ""),
                 )
             )
 
-    def _put(self, container: Item, at: int, come: Iterable[Item], indent: str) -> None:
-        for each in come:
+    def _put(self, container: Item, at: int, added: Iterable[Item], indent: str) -> None:
+        for each in added:
             text = self._renamed(tokens.shifted(each.text, each.indent, indent), container)
             self.output.insert(container, at, text)
 

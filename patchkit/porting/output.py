@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from patchkit.lines import lines_with_ends
 from patchkit.porting import tokens
 from patchkit.porting.comments import stripped_lines
 
@@ -86,6 +87,6 @@ class Output:
         """Append an item to a file that contains only comments, without those of its own that are there."""
         tail = self._tails.get(module, module.tail)
         known = stripped_lines(tail)
-        lead = [line for line in each.lead.splitlines(keepends=True) if line.strip() not in known]
+        lead = [line for line in lines_with_ends(each.lead) if line.strip() not in known]
         self._tails[module] = ""
         self._slots.setdefault((module, 0), []).append(f"{tail}{''.join(lead)}{each.own}")

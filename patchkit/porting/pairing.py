@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LIKE = 0.6
 _HALF = 0.5
 _SAME_TARGET = 0.3
-_SAYING = re.compile(r"[\w\"']")
+_WORD = re.compile(r"[\w\"']")
 _MANY = 40_000
 """The most comparisons for two runs of statements."""
 
@@ -49,9 +49,8 @@ def _named(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
 
 
 def _same(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
-    left, right = [item.code for item in one], [item.code for item in other]
-    blocks = difflib.SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()
-    return {one[block.a + n]: other[block.b + n] for block in blocks for n in range(block.size)}
+    pairs = equal_positions([item.code for item in one], [item.code for item in other])
+    return {one[a]: other[b] for a, b in pairs.items()}
 
 
 def _like(one: Sequence[Item], other: Sequence[Item], found: Mapping[Item, Item]) -> dict[Item, Item]:
@@ -100,9 +99,14 @@ def _best(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
 def _of_one_name(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
     """Pair, in order, assignments to the same target."""
     one, other = ([item for item in row if item.name and "Assign" in item.kind] for row in (left, right))
-    left_names, right_names = [item.name for item in one], [item.name for item in other]
-    blocks = difflib.SequenceMatcher(None, left_names, right_names, autojunk=False).get_matching_blocks()
-    return {one[block.a + n]: other[block.b + n] for block in blocks for n in range(block.size)}
+    pairs = equal_positions([item.name for item in one], [item.name for item in other])
+    return {one[a]: other[b] for a, b in pairs.items()}
+
+
+def equal_positions(one: Sequence[str], other: Sequence[str]) -> dict[int, int]:
+    """Return the positions in two sequences at which the longest matching runs have equal elements."""
+    blocks = difflib.SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
+    return {block.a + n: block.b + n for block in blocks for n in range(block.size)}
 
 
 def likeness(one: Item, other: Item) -> float:
@@ -134,13 +138,15 @@ def is_form(one: Item, other: Item) -> bool:
     kinds = {one.kind, other.kind}
     if one.is_definition or one.is_import or (len(kinds) > 1 and kinds != {"Assign", "AnnAssign"}):
         return False
-    called, calls = (item.name.rpartition(".")[2] if item.kind == "Expr" else "" for item in (one, other))
+    one_function, other_function = (
+        item.name.rpartition(".")[2] if item.kind == "Expr" else "" for item in (one, other)
+    )
     left, right = (
-        [word for word in item.words if _SAYING.match(word) and word not in {name, "self", *keyword.kwlist}]
-        for item, name in ((one, called), (other, calls))
+        [word for word in item.words if _WORD.match(word) and word not in {name, "self", *keyword.kwlist}]
+        for item, name in ((one, one_function), (other, other_function))
     )
     total = len(left) + len(right)
-    return called == calls and 2 * _common(Counter(left), Counter(right)) >= _HALF * total
+    return one_function == other_function and 2 * _common(Counter(left), Counter(right)) >= _HALF * total
 
 
 def _compound(one: Item, other: Item) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from patchkit.lines import lines_with_ends
 from patchkit.porting import tokens
 
 if TYPE_CHECKING:
@@ -48,23 +49,23 @@ class Block:
     numbers: tuple[int, ...]
     start: int
     end: int
-    was: tuple[str, ...]
+    expected: tuple[str, ...]
     wanted: tuple[str, ...]
 
     def around(self, found: str, indent: str) -> str:
         """Return the tree's text between markers; blank lines above it stay above the markers."""
-        was, wanted = _joined(self.was), _joined(self.wanted)
+        expected, wanted = _joined(self.expected), _joined(self.wanted)
         blank = ""
         if found.strip():
             blank = found[: len(found) - len(_bare(found))]
-            found, was, wanted = map(_bare, (found, was, wanted))
+            found, expected, wanted = map(_bare, (found, expected, wanted))
         label = f"{self.name} edit-{self.numbers[0]}"
         return "".join(
             (
                 blank,
                 f"<<<<<<< found (patchkit {label})\n",
                 _ended(found),
-                f"||||||| expected\n{tokens.shifted(was, '', indent)}",
+                f"||||||| expected\n{tokens.shifted(expected, '', indent)}",
                 f"=======\n{tokens.shifted(wanted, '', indent)}",
                 f">>>>>>> wanted (patchkit {label}, port)\n",
             )
@@ -77,14 +78,14 @@ def blocks_of(name: str, conflicts: Iterable[tuple[Region, int, str, str]]) -> B
     Conflicts of which one encloses a part of another are one block.
     """
     found: dict[Item, list[Block | None]] = {}
-    for region, number, was, wanted in sorted(conflicts, key=_order):
+    for region, number, expected, wanted in sorted(conflicts, key=_order):
         blocks = found.setdefault(region.inside, [None])
         if region.end is None:
             known = blocks[0]
-            mine = Block(name, (number,), 0, 0, (was,), (wanted,))
+            mine = Block(name, (number,), 0, 0, (expected,), (wanted,))
             blocks[0] = mine if known is None else _united(known, mine)
             continue
-        mine = Block(name, (number,), region.start, region.end, (was,), (wanted,))
+        mine = Block(name, (number,), region.start, region.end, (expected,), (wanted,))
         last = blocks[-1] if len(blocks) > 1 else None
         # What is missing twice at one place is two conflicts.
         if last is not None and mine.start < last.end:
@@ -117,7 +118,7 @@ def _united(one: Block, other: Block) -> Block:
         numbers,
         one.start,
         max(one.end, other.end),
-        (*one.was, *other.was),
+        (*one.expected, *other.expected),
         (*one.wanted, *other.wanted),
     )
 
@@ -132,6 +133,6 @@ def _ended(text: str) -> str:
 
 def _bare(text: str) -> str:
     """Return a text without the blank lines above it."""
-    lines = text.splitlines(keepends=True)
+    lines = lines_with_ends(text)
     first = next((at for at, line in enumerate(lines) if line.strip()), len(lines))
     return "".join(lines[first:])

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 class Gap:
     """The removed and added items between two that stay; ``left`` and ``right`` are their positions in theirs."""
 
-    gone: list[Item]
-    come: list[Item]
+    removed: list[Item]
+    added: list[Item]
     left: int
     right: int
 
-    def without(self, moves: Mapping[Item, Item]) -> Gap:
+    def without_moves(self, moves: Mapping[Item, Item]) -> Gap:
         """Return the gap without the statements that only move."""
-        come = set(moves.values())
+        added = set(moves.values())
         return Gap(
-            [each for each in self.gone if each not in moves],
-            [each for each in self.come if each not in come],
+            [each for each in self.removed if each not in moves],
+            [each for each in self.added if each not in added],
             self.left,
             self.right,
         )
@@ -39,12 +39,12 @@ class Gap:
 
 def moved_items(gaps: Sequence[Gap]) -> dict[Item, Item]:
     """Return the statements that move, unchanged, within the same block."""
-    gone = [(each, gap) for gap in gaps for each in gap.gone if not each.parts]
-    come = [(each, gap) for gap in gaps for each in gap.come]
+    removed = [(each, gap) for gap in gaps for each in gap.removed if not each.parts]
+    added = [(each, gap) for gap in gaps for each in gap.added]
     found: dict[Item, Item] = {}
-    for one, gap in gone:
-        same = [(other, to) for other, to in come if other.code == one.code]
-        alone = len(same) == 1 and sum(each.code == one.code for each, _ in gone) == 1
+    for one, gap in removed:
+        same = [(other, to) for other, to in added if other.code == one.code]
+        alone = len(same) == 1 and sum(each.code == one.code for each, _ in removed) == 1
         if alone and same[0][1] is not gap and not is_incidental(one):
             found[one] = same[0][0]
     return found
@@ -52,14 +52,14 @@ def moved_items(gaps: Sequence[Gap]) -> dict[Item, Item]:
 
 @dataclass
 class Slot:
-    """A position for an insertion; ``reason`` is how its surroundings differ."""
+    """A position for an insertion; ``reason`` is how its surroundings differ, so much that it is not ``is_usable``."""
 
     container: Item
     at: int
     reason: str = ""
-    certain: bool = True
-    was: str = ""
-    stands: str = ""
+    is_usable: bool = True
+    base_text: str = ""
+    ours_text: str = ""
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Row:
     def __post_init__(self) -> None:
         self.from_theirs = {theirs: base for base, theirs in self.to_theirs.items()}
 
-    def fresh(self) -> list[Item]:
+    def only_in_ours(self) -> list[Item]:
         """Return the parts of ours that base lacks."""
         taken = set(self.to_ours.values())
         return [each for each in self.ours.parts if each not in taken]
@@ -106,7 +106,7 @@ class Row:
 
     def region(self, gap: Gap) -> Region:
         """Return the parts of ours at the position of a gap."""
-        found = [self.to_ours.get(one) or displaced(one, self.ours) for one in gap.gone]
+        found = [self.to_ours.get(one) or displaced(one, self.ours) for one in gap.removed]
         there = [each for each in found if each is not None]
         blocks = {each.above for each in there}
         block = blocks.pop() if len(blocks) == 1 else None
@@ -116,10 +116,10 @@ class Row:
         return Region(block, min(at), max(at) + 1)
 
     def _near(self, left: int, right: int) -> Region:
-        before = self._beside(range(left, -1, -1), behind=True)
-        behind = self._beside(range(right, len(self.theirs.parts)), behind=False)
+        before = self._neighbour(range(left, -1, -1), behind=True)
+        behind = self._neighbour(range(right, len(self.theirs.parts)), behind=False)
         if before.at is None or behind.at is None:
-            slot = self._apart(before, behind)
+            slot = self._slot_in_other_block(before, behind)
             return Region(slot.container, slot.at, slot.at)
         is_left_nearer = before.item is not None and (behind.item is None or before.steps <= behind.steps)
         at = before.at if is_left_nearer else behind.at
@@ -146,10 +146,10 @@ class Row:
                     moved.add(each)
         stays = {self.to_theirs[each] for each in moved}
         for end_b, end_t in (*ends, (len(base), len(theirs))):
-            gone = [each for each in base[last_b + 1 : end_b] if each not in moved]
-            come = [each for each in theirs[last_t + 1 : end_t] if each not in stays]
-            if gone or come:
-                yield Gap(gone, come, last_t, end_t)
+            removed = [each for each in base[last_b + 1 : end_b] if each not in moved]
+            added = [each for each in theirs[last_t + 1 : end_t] if each not in stays]
+            if removed or added:
+                yield Gap(removed, added, last_t, end_t)
             last_b, last_t = end_b, end_t
 
     def _is_jump(self, at: int, place: int, places: Mapping[Item, int]) -> bool:
@@ -161,56 +161,60 @@ class Row:
         ]
         return sum(other < place for other in behind) > 1
 
-    def slot(self, come: Sequence[Item]) -> Slot:
+    def slot(self, added: Sequence[Item]) -> Slot:
         """Return the position for an insertion, beside its neighbours, and never in unreachable code."""
-        found = self._place(come)
+        found = self._place(added)
         before = found.container.parts[: found.at]
         if before and before[-1].is_exit:
             reason = "in this tree the statement before it leaves the block"
-            return replace(found, reason=reason, certain=False, stands=before[-1].plain)
+            return replace(found, reason=reason, is_usable=False, ours_text=before[-1].plain)
         return found
 
-    def _place(self, come: Sequence[Item]) -> Slot:
+    def _place(self, added: Sequence[Item]) -> Slot:
         theirs, ours = self.theirs.parts, self.ours
-        first, last = theirs.index(come[0]), theirs.index(come[-1])
-        left = self._beside(range(first - 1, -1, -1), behind=True)
-        right = self._beside(range(last + 1, len(theirs)), behind=False)
+        first, last = theirs.index(added[0]), theirs.index(added[-1])
+        left = self._neighbour(range(first - 1, -1, -1), behind=True)
+        right = self._neighbour(range(last + 1, len(theirs)), behind=False)
         if left.at is None or right.at is None:
-            return self._apart(left, right)
+            return self._slot_in_other_block(left, right)
         low, high = left.at, right.at
-        was = "".join(
+        base_text = "".join(
             each.plain for each in (*theirs[max(0, first - 1) : first], *theirs[last + 1 : last + 2])
         )
-        is_free = self._is_free(come)
+        is_free = self._is_free(added)
         is_beside = left.is_next or right.is_next or ours.is_scope or not ours.parts
-        if not is_beside and not all(map(is_incidental, come)):
-            return Slot(ours, low, "the code next to it is not in this tree", certain=False, was=was)
+        if not is_beside and not all(map(is_incidental, added)):
+            return Slot(
+                ours, low, "the code next to it is not in this tree", is_usable=False, base_text=base_text
+            )
         if low == high:
             return Slot(ours, low)
         if low > high:
             reason = "" if is_free else "the code around it has another order in this tree"
-            return Slot(ours, low if left.steps <= right.steps else high, reason, was=was)
-        stands = "".join(each.plain for each in ours.parts[max(0, low - 1) : high + 1])
+            return Slot(ours, low if left.steps <= right.steps else high, reason, base_text=base_text)
+        ours_text = "".join(each.plain for each in ours.parts[max(0, low - 1) : high + 1])
         is_left_nearer = left.item is not None and left.steps <= right.steps
-        if is_free or not order_matters(come, ours.parts[low:high]):
+        if is_free or not order_matters(added, ours.parts[low:high]):
             is_low = is_left_nearer or (left.item is None and right.steps > 1)
             return Slot(ours, low if is_low else high)
         at = low if is_left_nearer else high
-        return Slot(ours, at, "the code next to it uses the same names", was=was, stands=stands)
-
-    def _is_free(self, come: Sequence[Item]) -> bool:
-        return self.ours.is_scope and all(
-            each.is_definition or each.is_import or self.ours.kind == "ClassDef" for each in come
+        return Slot(
+            ours, at, "the code next to it uses the same names", base_text=base_text, ours_text=ours_text
         )
 
-    def _beside(self, order: Iterable[int], *, behind: bool) -> _Neighbour:
+    def _is_free(self, added: Sequence[Item]) -> bool:
+        return self.ours.is_scope and all(
+            each.is_definition or each.is_import or self.ours.kind == "ClassDef" for each in added
+        )
+
+    def _neighbour(self, order: Iterable[int], *, behind: bool) -> _Neighbour:
         """Return the nearest item of ours on one side, also if it is in a branch now; the end if there is none."""
         places = {each: at for at, each in enumerate(self.ours.parts)}
-        fresh = {each.code: each for each in self.fresh()}
+        only_in_ours = {each.code: each for each in self.only_in_ours()}
         steps = 0
         for steps, at in enumerate(order, 1):
             base = self.from_theirs.get(self.theirs.parts[at])
-            item = fresh.get(self.theirs.parts[at].code) if base is None else self.to_ours.get(base)
+            item = only_in_ours.get(self.theirs.parts[at].code) if base is None else self.to_ours.get(base)
             if item is not None:
                 return _Neighbour(item, steps, places[item] + behind)
             inside = displaced(base, self.ours) if base is not None and steps == 1 else None
@@ -218,7 +222,7 @@ class Row:
                 return _Neighbour(inside, steps, None)
         return _Neighbour(None, steps, 0 if behind else len(self.ours.parts))
 
-    def _apart(self, left: _Neighbour, right: _Neighbour) -> Slot:
+    def _slot_in_other_block(self, left: _Neighbour, right: _Neighbour) -> Slot:
         """Return the position of an insertion whose neighbour is in another block now."""
         if left.at is not None or right.at is not None:
             return Slot(self.ours, left.at if left.at is not None else right.at or 0)
@@ -253,11 +257,11 @@ def is_incidental(item: Item) -> bool:
 
 def displaced(base: Item, ours: Item) -> Item | None:
     """Return the statement of a function if it occurs once, in another block now; else None."""
-    function, was = ours.function, base.function
-    if function is None or was is None or len(base.words) < 4:
+    our_function, base_function = ours.function, base.function
+    if our_function is None or base_function is None or len(base.words) < 4:
         return None
-    there = [each for each in function.walk() if each.kind == base.kind and each.code == base.code]
-    here = [each for each in was.walk() if each.kind == base.kind and each.code == base.code]
+    there = [each for each in our_function.walk() if each.kind == base.kind and each.code == base.code]
+    here = [each for each in base_function.walk() if each.kind == base.kind and each.code == base.code]
     return there[0] if len(there) == len(here) == 1 else None
 
 

@@ -8,38 +8,39 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from patchkit.porting.pairing import equal_positions
 from patchkit.porting.tokens import ClashError, Element, Group, Node, Token, is_prose, parsed, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _QUOTED = re.compile(r"([rRbBuUfF]{0,2})(\"{3}|'{3}|\"|')(.*)\2", re.DOTALL)
-_SPOKEN = re.compile(r"\s*(?:\{[^{}]*\}|\S)+|\s+")
+_PROSE_WORDS = re.compile(r"\s*(?:\{[^{}]*\}|\S)+|\s+")
 _AROUND = {"elif": "if a:\n    pass\n", "except": "try:\n    pass\n"}
 
 
-def merged_statement(was: str, becomes: str, stands: str) -> str:
+def merged_statement(base: str, theirs: str, ours: str) -> str:
     """Merge statements. Raise ClashError if both versions change one part, or the result is invalid."""
-    return _valid(merged(was, becomes, stands))
+    return _valid(merged(base, theirs, ours))
 
 
-def merged_header(was: str, becomes: str, stands: str, kind: str) -> str:
+def merged_header(base: str, theirs: str, ours: str, kind: str) -> str:
     """Merge headers of a kind of item. Raise ClashError as for statements."""
-    heads = [text.partition(" ") for text in (was, becomes, stands)]
+    heads = [text.partition(" ") for text in (base, theirs, ours)]
     if not {head[0] for head in heads} <= {"if", "elif"}:
-        return _valid(merged(was, becomes, stands), kind)
+        return _valid(merged(base, theirs, ours), kind)
     # A branch's keyword is merged apart from its condition.
     (old, _, asked), (new, _, asks), (here, _, asking) = heads
     return _valid(f"{here if old == new else new} {merged(asked, asks, asking)}", kind)
 
 
-def _valid(made: str, kind: str = "") -> str:
+def _valid(result: str, kind: str = "") -> str:
     """Return the text if it parses as a statement, or as a header of a ``kind``; else raise ClashError."""
     try:
-        ast.parse(f"{_AROUND.get(kind, '')}{made.rstrip()}\n    pass\n" if kind else made)
+        ast.parse(f"{_AROUND.get(kind, '')}{result.rstrip()}\n    pass\n" if kind else result)
     except (SyntaxError, ValueError):
         raise ClashError("merging both versions gives invalid Python") from None
-    return made
+    return result
 
 
 def merged(base: str, theirs: str, ours: str) -> str:
@@ -47,13 +48,8 @@ def merged(base: str, theirs: str, ours: str) -> str:
     (b, _), (t, _), (o, end) = parsed(base), parsed(theirs), parsed(ours)
     row = _rows(b, t, o)
     # Its first word may have gone, and the next one brings the space that was between them.
-    made = [_spaced(row[0], _space(o[0])), *row[1:]] if row and o else row
-    return "".join(node.text for node in made) + end
-
-
-def _pairs(one: Sequence[str], other: Sequence[str]) -> dict[int, int]:
-    blocks = difflib.SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
-    return {block.a + n: block.b + n for block in blocks for n in range(block.size)}
+    result = [_spaced(row[0], _space(o[0])), *row[1:]] if row and o else row
+    return "".join(node.text for node in result) + end
 
 
 def _rows(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -> list[Node]:
@@ -126,7 +122,7 @@ def _chain(row: Sequence[Node]) -> _Chain | None:
 
 def _in_row(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -> list[Node]:
     keys = [[node.key for node in row] for row in (base, theirs, ours)]
-    to_theirs, to_ours = _pairs(keys[0], keys[1]), _pairs(keys[0], keys[2])
+    to_theirs, to_ours = equal_positions(keys[0], keys[1]), equal_positions(keys[0], keys[2])
     found: list[Node] = []
     b = t = o = 0
     for at in [*(at for at in range(len(base)) if at in to_theirs and at in to_ours), len(base)]:
@@ -168,13 +164,13 @@ def _message(base: str, theirs: str, ours: str) -> str:
     forms = {each.group(1, 2) for each in strings}
     if len(strings) != len(quoted) or len(forms) != 1 or not all(map(is_prose, (base, theirs, ours))):
         return ""
-    rows = ([Token("", word) for word in _SPOKEN.findall(each[3])] for each in strings)
+    rows = ([Token("", word) for word in _PROSE_WORDS.findall(each[3])] for each in strings)
     ((prefix, quote),) = forms
     try:
-        spoken = "".join(node.text for node in _in_row(*rows))
+        merged_words = "".join(node.text for node in _in_row(*rows))
     except ClashError:
         return ""
-    return f"{prefix}{quote}{spoken}{quote}"
+    return f"{prefix}{quote}{merged_words}{quote}"
 
 
 def _node(base: Node, theirs: Node, ours: Node, *, is_signature: bool = False) -> Node:
@@ -200,7 +196,7 @@ def _paired_elements(one: Sequence[Element], other: Sequence[Element]) -> dict[i
     left = [at for at in range(len(one)) if at not in found]
     right = [at for at in range(len(other)) if at not in found.values()]
     codes = [one[at].code for at in left], [other[at].code for at in right]
-    found |= {left[a]: right[b] for a, b in _pairs(*codes).items()}
+    found |= {left[a]: right[b] for a, b in equal_positions(*codes).items()}
     for at in range(len(one)):
         before = found.get(at - 1, -1) if at else -1
         after = found.get(at + 1, len(other)) if at + 1 < len(one) else len(other)

@@ -24,13 +24,13 @@ def reported(edit: Edit, base: Item) -> Edit:
     if edit.outcome is not Outcome.LANDED or edit.key is None or edit.place is None:
         return edit
     for reason, here, there in _bases(edit.key[0], edit.place, base):
-        return replace(edit, outcome=Outcome.CHANGED, reason=reason, was=here, stands=there)
+        return replace(edit, outcome=Outcome.CHANGED, reason=reason, base_text=here, ours_text=there)
     function = edit.place.function
     was = base.find(edit.key[0].function.site) if edit.key[0].function is not None else None
     if function is None or was is None or function.code == was.code:
         return edit
     for reason, here, there in (*_exits(edit, was, function), *_rebound(edit, was, function)):
-        return replace(edit, outcome=Outcome.CHANGED, reason=reason, was=here, stands=there)
+        return replace(edit, outcome=Outcome.CHANGED, reason=reason, base_text=here, ours_text=there)
     return edit
 
 

@@ -215,9 +215,9 @@ def is_prose(word: str) -> bool:
 
 def is_part(ours: str, base: str) -> bool:
     """Return whether all tokens of a statement are in another one, in order; messages are compared by words."""
-    rest = iter(_spoken(base))
-    return all(word in rest for word in _spoken(ours))
+    rest = iter(_words_of_prose(base))
+    return all(word in rest for word in _words_of_prose(ours))
 
 
-def _spoken(text: str) -> list[str]:
+def _words_of_prose(text: str) -> list[str]:
     return [part for word in words(text) for part in (_PART.findall(word) if is_prose(word) else [word])]

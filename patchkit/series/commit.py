@@ -84,7 +84,7 @@ def commit(tree: CheckoutTree, prepared: PreparedCommit, patches: PatchSet, runt
     git's. Raise TreeError if HEAD moved since the plan was made, RefusedCommitError if git or a hook rejects a commit.
     In both cases nothing has changed.
     """
-    if not prepared.plan.made:
+    if not prepared.plan.changed_patches:
         return CommitResult(prepared.applied, ())
     with linked_worktree(tree, "patchkit apply --commit", prepared.head) as worktree:
         return CommitResult(prepared.applied, commits(worktree, prepared.plan, patches, runtime))
@@ -93,7 +93,7 @@ def commit(tree: CheckoutTree, prepared: PreparedCommit, patches: PatchSet, runt
 def commits(worktree: LinkedWorktree, plan: Plan, patches: PatchSet, runtime: str) -> tuple[Commit, ...]:
     """Commit the plan's patches in a linked worktree, each alone, or together if a hook rejects one alone."""
     done: list[Commit] = []
-    remaining = list(plan.made)
+    remaining = list(plan.changed_patches)
     while remaining:
         group: list[PatchStatus] = []
         files: set[str] = set()
@@ -207,7 +207,7 @@ def require_committed(tree: CheckoutTree, plan: Plan) -> None:
 def _require_requirements(tree: CheckoutTree, plan: Plan) -> None:
     """Raise TreeError if a patch to commit requires one that is applied but not committed."""
     statuses = {status.patch.id: status for status in plan.patches}
-    required = [name for status in plan.made for name in status.patch.requires]
+    required = [name for status in plan.changed_patches for name in status.patch.requires]
     for name in required:
         if name in statuses:
             required += [other for other in statuses[name].patch.requires if other not in required]

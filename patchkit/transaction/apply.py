@@ -140,18 +140,18 @@ def _applied(plan: Plan) -> list[AppliedPatch]:
             tuple(AppliedEdit(e.name, e.file, e.site) for e in status.edits if e.state is State.PENDING),
             tuple(e.name for e in status.edits if (status.patch.id, e.name) in plan.by_hand),
         )
-        for status in plan.made
+        for status in plan.changed_patches
     ]
 
 
 def _result(plan: Plan) -> ApplyResult:
-    applied = {status.patch.id: _as_applied(status) for status in plan.made}
+    applied = {status.patch.id: _as_applied(status) for status in plan.changed_patches}
     patches = tuple(applied.get(status.patch.id, status) for status in plan.patches)
     marked = tuple(
         (change.file, block) for change in plan.changes for block in blocks_in(change.after or b"")
     )
     files = tuple(change.file for change in plan.changes if change.before != change.after)
-    return ApplyResult(patches, files, marked=marked, left_out=plan.left)
+    return ApplyResult(patches, files, marked=marked, left_out=plan.left_out)
 
 
 def _as_applied(status: PatchStatus) -> PatchStatus:

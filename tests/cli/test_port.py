@@ -390,6 +390,19 @@ def test_a_diff_of_another_tree_is_named_with_the_option_that_names_the_right_on
     assert "pass the tree that the diff was made on with --from" in said
 
 
+def test_a_diff_that_its_tree_already_has_is_refused_with_the_commit_before_it_as_advice(
+    main_line: Path, fork: Path, tmp_path: Path
+) -> None:
+    changed(main_line, LENT)
+    diff = tmp_path / "it.diff"
+    diff.write_text(git(main_line, "diff", "HEAD^", "HEAD"))
+    said = " ".join(run("port", diff, "--from", main_line, "--onto", fork, code=2).output.split())
+    assert f"{diff}: {DESK}: the tree already has the change of @@ " in said
+    assert "pass the tree from before the change with --from TREE, or with --from HEAD^ --repo REPO" in said
+    run("port", diff, "--from", "HEAD^", "--repo", main_line, "--onto", fork)
+    assert LENT[1] in (fork / "sglang" / DESK).read_bytes()
+
+
 def test_line_ends_of_the_tree_stay_and_a_missing_last_one_too(main_line: Path, fork: Path) -> None:
     commit = changed(main_line, LENT)
     path = fork / "sglang" / DESK
@@ -504,6 +517,11 @@ def test_markers_of_a_port_are_in_the_status_with_what_to_type(fork: Path) -> No
     (ported,) = [patch for patch in patches if patch["id"] == "77"]
     assert (ported["state"], ported["edits"][0]["file"]) == ("conflict", DESK)
     assert "patchkit resolve 77 edit-1" in ported["edits"][0]["reason"]
+    lines = run("status", fork).stdout.splitlines()
+    at = lines.index("77  edit-1")
+    assert lines[at + 1] == f"  --> {DESK}"
+    line = (fork / "sglang" / DESK).read_text().splitlines().index("<<<<<<< found (patchkit 77 edit-1)") + 1
+    assert lines[at + 2].startswith(f"  line {line}: edit the code between the markers")
 
 
 @pytest.mark.usefixtures("left")

@@ -851,11 +851,12 @@ def test_what_the_patches_come_to_is_said_with_who_still_keeps_the_mirror_and_wh
     command = "SGLANG_ENABLE_OVERLAP_PLAN_STREAM=1 sglang serve --model x --attention-backend triton"
     free = ("--attention-backend", "triton", "--speculative-algorithm", "EAGLE3")
     kept: Any = json.loads(run(root, f"{command} {' '.join(free[2:])}", "--json").stdout)
-    (after,) = [note for note in kept["notes"] if note.startswith(f"After `patchkit apply {root}`")]
+    (after,) = [note for note in kept["notes"] if note.startswith("After `patchkit apply`: ")]
     assert after.endswith("is kept by SGLANG_ENABLE_OVERLAP_PLAN_STREAM.")
     freed: Any = json.loads(run(root, *free, "--json").stdout)
-    (after,) = [note for note in freed["notes"] if note.startswith(f"After `patchkit apply {root}`")]
+    (after,) = [note for note in freed["notes"] if note.startswith("After `patchkit apply`: ")]
     assert "is freed" in after
+    assert f"After `patchkit apply {root}`: " in run(root, *free).stdout
     known = runs.read()
     never = [note for note in freed["notes"] if note.startswith("Never run on a GPU with 0.5.12.post1")]
     assert bool(never) is not known.ran("26128", "0.5.12.post1")

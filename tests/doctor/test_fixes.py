@@ -122,7 +122,20 @@ def test_fixes_are_applied_by_one_command(fork: Path, tmp_path: Path) -> None:
         add_patch(tmp_path / "own", name, edit, affects='{ symptom = "It stops" }')
     given = ["doctor", str(fork), "--patches", str(tmp_path / "own")]
     said = CliRunner().invoke(main, given).stdout
-    assert f"All of them: `patchkit apply {fork.parent} --patches {tmp_path / 'own'} x-one x-two`" in said
+    assert f"All of them: `patchkit apply {fork} --patches {tmp_path / 'own'} x-one x-two`" in said
+
+
+@pytest.mark.parametrize("place", [".", "srt/layers"], ids=["the current folder", "a folder above it"])
+def test_in_a_tree_the_printed_commands_name_none(
+    fork: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    for name, attribute in (("x-one", "wide"), ("x-two", "deep")):
+        edit = EDIT.replace("wide", attribute)
+        add_patch(tmp_path / "own", name, edit, affects='{ symptom = "It stops" }')
+    monkeypatch.chdir(fork / place)
+    said = CliRunner().invoke(main, ["doctor", "--patches", str(tmp_path / "own")]).stdout
+    assert f"All of them: `patchkit apply --patches {tmp_path / 'own'} x-one x-two`" in said
+    assert f"`patchkit apply --patches {tmp_path / 'own'} x-one`" in said
 
 
 def test_a_fix_that_only_some_models_need_names_them() -> None:

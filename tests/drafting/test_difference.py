@@ -200,7 +200,11 @@ def test_what_no_edit_says_is_left_out_and_named(tree: CheckoutTree, tmp_path: P
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (diff(BEFORE.replace("log(book)", "tell(book)"), BEFORE), "are not in the tree"),
+        (
+            diff(BEFORE.replace("log(book)", "tell(book)"), BEFORE.replace("log(book)", "say(book)")),
+            "are not in the tree",
+        ),
+        (diff(BEFORE.replace("log(book)", "tell(book)"), BEFORE), "already has the change of @@ "),
         (diff(BEFORE, BEFORE.replace("14", "1")) or " ", "changes no file"),
         (diff(BEFORE, BEFORE.replace("os", "re")).rsplit("\n", 3)[0], "fewer lines than its header says"),
         (diff(BEFORE, BEFORE.replace("os", "re"), "srt/nowhere.py"), "no such file in the tree"),
@@ -214,7 +218,7 @@ def test_what_no_edit_says_is_left_out_and_named(tree: CheckoutTree, tmp_path: P
             "leads out",
         ),
     ],
-    ids=["other-tree", "empty", "cut-off", "no-file", "file-there", "no-hunk", "outside"],
+    ids=["other-tree", "changed-tree", "empty", "cut-off", "no-file", "file-there", "no-hunk", "outside"],
 )
 def test_a_diff_that_cannot_be_is_refused_and_nothing_is_written(
     tree: CheckoutTree, tmp_path: Path, text: str, said: str

@@ -11,6 +11,7 @@ from support.toys import MIRROR, SOURCES, add_patch, attribute, everything, git
 
 from patchkit import api
 from patchkit.cli import main
+from patchkit.drafting.draft import draft as edits_of
 from patchkit.errors import UsageError
 from patchkit.patchset import load
 
@@ -64,6 +65,13 @@ def made(tree: CheckoutTree, draft: DraftedPatch, file: str = "srt/backend.py") 
     status = api.status(tree, patches)
     assert [each.state.value for each in status if each.patch.id == "own"] == ["applied"]
     return re.sub(r"^[ \t]*# patchkit own: .*\n", "", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("sign", ["\f", "\x1c", "\u2028"], ids=["form feed", "separator", "line separator"])
+def test_lines_are_python_s_where_a_text_has_other_line_separators(sign: str) -> None:
+    before = BEFORE.replace("A backend.", f"A{sign}backend.")
+    (edit,) = edits_of("srt/backend.py", before, before.replace("total * 2", "total * 3"))
+    assert edit.keys == {"find": "size = total * 2", "code": "size = total * 3"}
 
 
 @pytest.mark.parametrize(

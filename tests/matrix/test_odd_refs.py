@@ -9,18 +9,20 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.hostile import listed, tree_object
 from support.toys import MIRROR, add_patch, attribute, git
 
 from patchkit import api
+from patchkit.matrix.failure import Failure
 from patchkit.matrix.tasks import VERIFY
+from patchkit.matrix.workers import spread
 from patchkit.patchset import load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from support.hostile import Entries
 
@@ -178,6 +180,19 @@ def test_workers_end_with_the_process_that_started_them(
     finally:
         if _running(process.pid):
             os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["terminated", "killed"])
+def test_a_worker_that_is_ended_costs_only_the_ref_that_it_worked_on(end: signal.Signals) -> None:
+    def work(commit: str, news: Sequence[Any]) -> str:
+        assert not news
+        if commit == "odd":
+            os.kill(os.getpid(), end)
+        return commit
+
+    results = dict(spread(work, [(name, name) for name in ("first", "odd", "last")], jobs=1))
+    assert isinstance(results.pop("odd"), Failure)
+    assert results == {"first": "first", "last": "last"}
 
 
 def test_what_names_a_state_depends_on_no_hash_seed(checkout: CheckoutTree, patch_folder: Path) -> None:

@@ -308,7 +308,7 @@ def test_a_function_that_goes_and_is_nearly_the_same_there_goes_and_both_are_sho
     merge.make(outline(source), outline(theirs), whole)
     (edit,) = merge.log.edits
     assert merge.output.render(whole) == theirs
-    assert (edit.outcome, "note(book, due)" in edit.was, "note(due, book)" in edit.stands) == (
+    assert (edit.outcome, "note(book, due)" in edit.base_text, "note(due, book)" in edit.ours_text) == (
         Outcome.CHANGED,
         True,
         True,
@@ -458,6 +458,13 @@ DRIFTS = {
 def test_a_comment_that_does_not_come_is_not_said_to_be_there(drift: str) -> None:
     ours = program(LIBRARY, (COMMENTED[0], drift))
     assert ported(program(), program(LIBRARY, COMMENTED), ours) == (ours, [("kept", "Desk.lend")])
+
+
+def test_a_comment_with_a_line_separator_is_one_line() -> None:
+    base = program(LIBRARY, ("# A book goes out once.", "# Once.\n        # Twice."))
+    theirs = program(LIBRARY, ("# A book goes out once.", "# Twice."))
+    ours = program(LIBRARY, ("# A book goes out once.", "# Not\u2028# Once.\n        # Twice."))
+    assert ported(base, theirs, ours) == (ours, [("already", "Desk.lend")])
 
 
 def test_a_comment_above_that_is_another_there_is_kept_and_said() -> None:

@@ -41,7 +41,7 @@ def test_what_may_change_the_meaning_is_said(change: tuple[str, str], said: str)
     (edit,) = ported(BASE.replace(*change))
     assert edit.outcome is Outcome.CHANGED
     assert said in edit.reason
-    assert edit.stands
+    assert edit.ours_text
 
 
 @pytest.mark.parametrize("change", QUIET.values(), ids=QUIET)
@@ -68,8 +68,8 @@ def test_a_new_class_whose_base_class_is_declared_differently_is_said(ours: str,
     merge.make(base, outline(NEW_FORM), whole)
     (edit,) = (reported(edit, base) for edit in merge.log.edits)
     assert edit.outcome is outcome
-    assert ("this tree declares its base class Form differently" in edit.reason) is bool(edit.stands)
-    assert bool(edit.stands) is (outcome is Outcome.CHANGED)
+    assert ("this tree declares its base class Form differently" in edit.reason) is bool(edit.ours_text)
+    assert bool(edit.ours_text) is (outcome is Outcome.CHANGED)
 
 
 def test_a_base_class_that_the_change_itself_declares_differently_is_not_said() -> None:

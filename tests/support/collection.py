@@ -59,7 +59,7 @@ _LONG = (
     ),
     *(
         f"tests/series/test_{name}.py"
-        for name in ("hooks", "ported", "rebase", "series", "stopped", "worktree")
+        for name in ("hooks", "interrupted", "ported", "rebase", "series", "worktree")
     ),
     *("tests/transaction/test_everywhere.py", "tests/transaction/test_wording.py"),
     *("tests/matrix/test_recollection.py", "tests/doctor/test_doctor.py"),
@@ -114,9 +114,12 @@ UNREPRESENTED = pytest.StashKey[list[str]]()
 """The functions of a run all of whose tests are sweeps; there should be none."""
 _ENOUGH = 2_000_000
 """New containers, about 400 MB, after which syntax trees that were not used for a while are released."""
+_SELDOM = 4
+"""Of so many times once, garbage is collected: that reads every object since the last time."""
 _MORE = 4
 """How many times more a cache of syntax trees holds: tests ask again for what tests of another tree came between."""
 _bound = sys.maxsize
+_times = 0
 
 
 @pytest.hookimpl(trylast=True)
@@ -140,13 +143,21 @@ def _containers() -> int:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown() -> None:
-    """Release syntax trees that were not used for a while and new garbage, if tests have left many objects."""
-    global _bound  # noqa: PLW0603
+    """Release syntax trees that were not used for a while, if tests have left many objects; seldom collect garbage."""
+    global _bound, _times  # noqa: PLW0603
     if _containers() > _bound:
+        _times += 1
         collector.forget_unused()
-        # Among the new objects alone: most of the old ones are syntax trees, which go with their last reference.
-        gc.collect(0)
+        if _times % _SELDOM == 0:
+            # Among the new objects alone: most of the old ones are syntax trees, which go with their last reference.
+            gc.collect(0)
         _bound = _containers() + _ENOUGH
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Leave what there is to the process's end: pytest would collect garbage among it five times."""
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

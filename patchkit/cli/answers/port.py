@@ -35,8 +35,8 @@ class PortedEdit(Answer, frozen=True, kw_only=True):
             site=edit.site,
             outcome=edit.outcome.value,
             reason=edit.reason,
-            was=edit.was,
-            stands=edit.stands,
+            was=edit.base_text,
+            stands=edit.ours_text,
             wanted=edit.wanted,
         )
 
@@ -102,7 +102,7 @@ class Change(Answer, frozen=True, kw_only=True):
             title=ported.change.facts.title,
             commit=ported.change.commit,
             made=ported.commit,
-            left=ported.change.left,
+            left=ported.change.left_out,
             files=tuple(map(PortedFile.of, ported.files)),
             findings=tuple(map(PortFinding.of, ported.findings)),
         )
@@ -132,7 +132,7 @@ class PortedOnto(Answer, frozen=True, kw_only=True):
             changed_files=ported.changed,
             patches=tuple(map(str, ported.folders)),
             error=ported.error,
-            not_ported=tuple(change.facts.id for change in ported.left),
+            not_ported=tuple(change.facts.id for change in ported.not_ported),
         )
 
 
