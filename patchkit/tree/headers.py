@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from patchkit.tree.nodes import statements
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
@@ -48,6 +50,7 @@ class Interest:
 
 _SIGN = b"#~patchkit "
 _PLACE = re.compile(rb"^[ \t]*\.\.\.  " + _SIGN + rb"(\d+)$", re.MULTILINE)
+_OUTER = re.compile(rb"\b(?:global|nonlocal)\b")
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,10 @@ class Reduction:
 
 
 def without_bodies(source: bytes, tree: ast.Module, interest: Interest) -> ReducedSource:
-    """Return the source, whose parse is ``tree``, without the function bodies outside ``interest``."""
+    """Return the source, whose parse is ``tree``, without the function bodies outside ``interest``.
+
+    Bodies that bind a variable of an enclosing scope stay, since they change what its name may mean there.
+    """
     if _SIGN in source:
         return ReducedSource(source)
     lines = source.splitlines(keepends=True)
@@ -130,11 +136,20 @@ class _Search:
                 continue
             within = (*sought, *self.seeking.get(name, ()))
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-                if name not in self.interest.around and not self._has_any(child, within):
-                    yield child.body
+                if name in self.interest.around or self._has_any(child, within) or self._binds_outside(child):
+                    continue
+                yield child.body
             elif isinstance(child, ast.stmt | ast.ExceptHandler):
                 yield from self.unwanted(child, within)
 
     def _has_any(self, function: ast.stmt, sought: Collection[frozenset[str]]) -> bool:
-        text = b"".join(self.lines[_start(function) : function.end_lineno]) if sought else b""
+        text = self._text(function) if sought else b""
         return any(all(word.encode() in text for word in words) for words in sought)
+
+    def _binds_outside(self, function: ast.stmt) -> bool:
+        if _OUTER.search(self._text(function)) is None:
+            return False
+        return any(isinstance(each, ast.Global | ast.Nonlocal) for each in statements(function))
+
+    def _text(self, function: ast.stmt) -> bytes:
+        return b"".join(self.lines[_start(function) : function.end_lineno])

@@ -13,6 +13,7 @@ from patchkit.errors import ConflictError, TreeError
 from patchkit.patchset import load
 from patchkit.plan.build import inspect, make_plan
 from patchkit.plan.status import State, marker
+from patchkit.tree.modules import Modules
 from patchkit.tree.tree import OverlayTree, open_tree
 
 if TYPE_CHECKING:
@@ -129,6 +130,18 @@ def test_functions_that_no_patch_looks_into_stay_as_they_are() -> None:
     text = after(make_plan(library(desk=LIBRARY[DESK].rstrip("\n") + odd), [patch(FLAG, FINE)]), DESK)
     assert text.endswith("        self.open = False" + odd)
     assert text.removesuffix(odd) + "\n" == after(make_plan(library(), [patch(FLAG, FINE)]), DESK)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_name_that_a_function_nobody_looks_into_binds_in_its_module_is_taken(whole: bool) -> None:
+    note = f"# whole: {whole}\n"  # A source of its own: plans of one source share its syntax tree.
+    code = f"{note}class Desk:\n    def open(self):\n        global RATE\n        RATE = 1\n"
+    tree = library(desk=code)
+    if whole:
+        Modules(tree).get(DESK)
+    found = status(tree, patch(edit("module-code", DESK, code="RATE = 0.1")))
+    assert found.state is State.CONFLICT
+    assert "RATE" in found.reason
 
 
 def test_function_inside_another_can_be_a_site() -> None:

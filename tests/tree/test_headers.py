@@ -43,6 +43,13 @@ def test_function_around_one_that_is_asked_about_stays() -> None:
     assert "def read" not in reduced(code)
 
 
+@pytest.mark.parametrize("word", ["global", "nonlocal"])
+def test_function_that_binds_an_outer_variable_stays(word: str) -> None:
+    code = f"def lend():\n    days = 1\n    def extend():\n        {word} days\n        days = 2\n    extend()\n"
+    assert reduced(code) == code
+    assert reduced(code.replace(f"{word} days", f"'{word} days'")) == "def lend():\n    ...\n"
+
+
 @pytest.mark.parametrize("end", ["", "\n", "\n\n# end\n", "  # end", "\n    # end\n"])
 def test_file_ends_as_it_did(end: str) -> None:
     assert reduced(f"def lend():\n    x = 1{end}") == f"def lend():\n    ...{end.removeprefix('  # end')}"
