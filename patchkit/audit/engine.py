@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from patchkit.audit.interpreter.context import Context, Hit
     from patchkit.tree.backends import InheritingBackend
-    from patchkit.tree.index import Class, SourceTree
+    from patchkit.tree.index import SourceTree
 
 _PLACES_OF_MODELS = served("models", "lora", "eplb", "hardware_backend")
 _MAX_EXPRESSION = 120
@@ -112,7 +112,7 @@ def audit_program(
 def collect(*solvers: Solver) -> tuple[Finding, ...]:
     """Return the findings of the solvers of one tree, one per place and rule, in source order."""
     best: dict[tuple[str, int, int, str], Finding] = {}
-    inheriting = {backend.cls: backend for backend in solvers[0].reach.tree.kinds.inheriting}
+    inheriting = {(backend.file, backend.line): backend for backend in solvers[0].reach.tree.kinds.inheriting}
     for context in (context for solver in solvers for context in solver.contexts.values()):
         for hit in context.hits:
             if _no_lists(hit) and not solvers[0].reach.handed_by_a_backend(context.function, hit.value.trail):
@@ -128,10 +128,11 @@ def _order(finding: Finding) -> tuple[int, int, tuple[str, ...]]:
     return finding.confidence.rank, len(finding.path), tuple(step.text for step in finding.path)
 
 
-def _finding(context: Context, hit: Hit, inheriting: Mapping[Class, InheritingBackend]) -> Finding:
+def _finding(context: Context, hit: Hit, inheriting: Mapping[tuple[str, int], InheritingBackend]) -> Finding:
     module = context.function.module
     owner = context.function.owner
-    remedies = [inheriting[owner].remedy] if owner is not None and owner in inheriting else []
+    backend = None if owner is None else inheriting.get((owner.module.file, owner.node.lineno))
+    remedies = [] if backend is None else [backend.remedy]
     expression = _shown(hit.node)
     subject = _shown(hit.subject)
     message = f"{hit.use.value.summary}: {_why(context, hit, subject)}"

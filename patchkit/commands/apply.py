@@ -133,8 +133,6 @@ def _newly_inheriting(plan: Plan) -> tuple[InheritingBackend, ...]:
     after = {change.file: change.after for change in plan.changes}
     if not after:
         return ()
-    known = {(backend.cls.module.file, backend.cls.name) for backend in inheriting_backends(plan.tree)}
+    known = {(backend.file, backend.name) for backend in inheriting_backends(plan.tree)}
     inheriting = inheriting_backends(OverlayTree(plan.tree, after))
-    return tuple(
-        backend for backend in inheriting if (backend.cls.module.file, backend.cls.name) not in known
-    )
+    return tuple(backend for backend in inheriting if (backend.file, backend.name) not in known)

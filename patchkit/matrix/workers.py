@@ -64,14 +64,15 @@ def spread(
         while running:
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 lane, name = running.pop(future)
-                try:
-                    outcome = future.result()
-                except BrokenProcessPool:
+                # A worker that is terminated while it sends a result back sends the exit instead.
+                if isinstance(future.exception(), BrokenProcessPool | SystemExit):
                     outcome = Failure(
                         "the worker process for this ref was killed: try again with more memory."
                     )
                     lane.pool.shutdown(wait=False)
                     lane.pool, lane.told = _pool(work), 0
+                else:
+                    outcome = future.result()
                 submit(lane)
                 yield name, outcome
     finally:

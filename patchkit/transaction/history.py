@@ -40,11 +40,7 @@ def before_patches(tree: CheckoutTree, checkout: Checkout, files: Iterable[str])
     try:
         touching = checkout.touching(SIGN, names)
         places = [(parent, file) for file in names for _, parent in touching.get(file, ())[:_PREFETCHED]]
-        known = checkout.blobs([*(("HEAD", file) for file in names), *places])
-
-        def at(commit: str, file: str) -> bytes | None:
-            return known[commit, file] if (commit, file) in known else checkout.at(commit, file)
-
+        at = checkout.reader([*(("HEAD", file) for file in names), *places])
         return {file: _before_patches(tree, checkout, at, file, touching.get(file, ())) for file in names}
     except TreeError as error:
         raise ConflictError(

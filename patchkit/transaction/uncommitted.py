@@ -46,12 +46,15 @@ def uncommitted(package: Path, files: Mapping[str, tuple[Place, bytes]]) -> list
 
 
 def uncommitted_patches(tree: CheckoutTree) -> dict[str, list[str]]:
-    """Return the patches in the ledger that have comments in the tree but not in HEAD, each with the files of these."""
+    """Return the patches in the ledger that have comments in the tree but not in HEAD, each with the files of these.
+
+    Raise TreeError if git fails.
+    """
     store = Store(tree.package)
     record = current_record(store.read(), tree.read, store.get) or Record()
-    committed = Checkout(tree.package).blobs([("HEAD", file) for file in record.files])
+    at = Checkout(tree.package).reader([("HEAD", file) for file in record.files])
     added = {
-        file: signers(tree.read(file) or b"") - signers(committed.get(("HEAD", file)) or b"")
+        file: signers(tree.read(file) or b"") - signers(at("HEAD", file) or b"")
         for file in sorted(record.files)
     }
     found = {name: [file for file, names in added.items() if name in names] for name in record.patches}

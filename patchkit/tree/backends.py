@@ -31,25 +31,29 @@ _OPT_OUT = re.compile(rb"\b%s\b[^=\n]*=(?!\s*True\b)[^=]" % mirror.FLAG.encode()
 
 @dataclass(frozen=True)
 class InheritingBackend:
-    """A backend class that inherits the mirror opt-out of ``base`` and reads the mirror in ``methods``."""
+    """A backend class, at a line of a file, that inherits the opt-out of ``base`` and reads the mirror in ``methods``.
 
-    cls: Class
-    base: Class
+    It is plain data, since the syntax trees of a program are freed with the program.
+    """
+
+    name: str
+    file: str
+    line: int
+    base: str
     methods: tuple[str, ...]
 
     @property
     def description(self) -> str:
         """The class, its location, and the methods that read the mirror."""
-        where = f"{self.cls.module.file}:{self.cls.node.lineno}"
         return (
-            f"{self.cls.name} ({where}) inherits the opt-out of {self.base.name} and reads the mirror in "
+            f"{self.name} ({self.file}:{self.line}) inherits the opt-out of {self.base} and reads the mirror in "
             f"{', '.join(self.methods)}"
         )
 
     @property
     def remedy(self) -> str:
         """The change that keeps the mirror for this backend."""
-        return f"`{mirror.FLAG} = True` on {self.cls.name} keeps the mirror for it"
+        return f"`{mirror.FLAG} = True` on {self.name} keeps the mirror for it"
 
 
 class Backends:
@@ -139,7 +143,9 @@ class Backends:
         if base is None or base is cls:
             return None
         methods = tuple(name for name, method in cls.methods.items() if any(_reads(method)))
-        return InheritingBackend(cls, base, methods) if methods else None
+        if not methods:
+            return None
+        return InheritingBackend(cls.name, cls.module.file, cls.node.lineno, base.name, methods)
 
 
 def _is_own_flag(target: ast.expr) -> bool:

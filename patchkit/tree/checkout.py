@@ -17,7 +17,7 @@ from patchkit.errors import TreeError
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
     from subprocess import CompletedProcess
 
@@ -148,11 +148,17 @@ class Checkout:
         listing = self._ask("ls-tree", "-z", commit, "--", name).split(b"\0")[0]
         return self._ask("cat-file", "blob", listing.split()[2].decode()) if listing else None
 
-    def blobs(self, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
-        """Return the contents of files, each given by a commit and a name, that one process can read.
+    def reader(self, places: Iterable[tuple[str, str]]) -> Callable[[str, str], bytes | None]:
+        """Return ``at``, with the contents of files, each given by a commit and a name, read by one process."""
+        known = self._blobs(places)
 
-        Those that are missing, or that git cannot read, are for ``at``.
-        """
+        def read(commit: str, name: str) -> bytes | None:
+            return known[commit, name] if (commit, name) in known else self.at(commit, name)
+
+        return read
+
+    def _blobs(self, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
+        """Return the contents of the files that are there and that git can read."""
         asked = [place for place in places if "\n" not in place[1]]
         lines = os.fsencode("".join(f"{commit}:./{name}\n" for commit, name in asked))
         answer = git(self._folder, "cat-file", "--batch", given=lines)

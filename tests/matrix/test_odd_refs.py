@@ -195,6 +195,23 @@ def test_a_worker_that_is_ended_costs_only_the_ref_that_it_worked_on(end: signal
     assert results == {"first": "first", "last": "last"}
 
 
+class Ending:
+    """A result whose worker is terminated while it sends it back."""
+
+    def __reduce__(self) -> str:
+        raise SystemExit(1)
+
+
+def test_a_worker_that_is_ended_while_it_sends_a_result_costs_only_that_ref() -> None:
+    def work(commit: str, news: Sequence[Any]) -> object:
+        assert not news
+        return Ending() if commit == "odd" else commit
+
+    results = dict(spread(work, [(name, name) for name in ("first", "odd", "last")], jobs=1))
+    assert isinstance(results.pop("odd"), Failure)
+    assert results == {"first": "first", "last": "last"}
+
+
 def test_what_names_a_state_depends_on_no_hash_seed(checkout: CheckoutTree, patch_folder: Path) -> None:
     names = ", ".join(f"name_{number}" for number in range(8))
     for number in range(8):

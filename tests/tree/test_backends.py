@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from support.audited import MemoryTree
 
-from patchkit.tree.backends import Backends, inheriting_backends
+from patchkit import collector
+from patchkit.tree.backends import Backends, InheritingBackend, inheriting_backends
 from patchkit.tree.index import Program
 
 ROOT = "class AttentionBackend:\n    needs_cpu_seq_lens = True\n"
@@ -19,7 +20,7 @@ class FastBackend(AttentionBackend):
 """
 
 
-def names(own: str) -> list[tuple[str, str, tuple[str, ...]]]:
+def inheriting(own: str) -> tuple[InheritingBackend, ...]:
     header = "from sglang.srt.layers.attention.fast_backend import FastBackend\n\n\n"
     tree = MemoryTree(
         {
@@ -28,7 +29,11 @@ def names(own: str) -> list[tuple[str, str, tuple[str, ...]]]:
             "srt/layers/attention/own_backend.py": header + own,
         }
     )
-    return [(backend.cls.name, backend.base.name, backend.methods) for backend in inheriting_backends(tree)]
+    return inheriting_backends(tree)
+
+
+def names(own: str) -> list[tuple[str, str, tuple[str, ...]]]:
+    return [(backend.name, backend.base, backend.methods) for backend in inheriting(own)]
 
 
 READS = """\
@@ -40,6 +45,15 @@ class OwnBackend(FastBackend):
 
 def test_a_class_that_inherits_the_opt_out_and_reads_the_mirror_is_found() -> None:
     assert names(READS) == [("OwnBackend", "FastBackend", ("init_replay",))]
+
+
+def test_what_was_found_is_readable_after_the_syntax_trees_are_freed() -> None:
+    (found,) = inheriting(READS)
+    collector.forget()
+    assert found.description == (
+        "OwnBackend (srt/layers/attention/own_backend.py:4) inherits the opt-out of FastBackend and reads the mirror "
+        "in init_replay"
+    )
 
 
 def test_a_grandchild_inherits_it_too() -> None:

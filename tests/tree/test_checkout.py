@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from support.toys import CRLF, MIRROR, SOURCES, git
 
+from patchkit.errors import TreeError
 from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
 
 
-def test_files_of_several_commits_are_read_and_what_is_no_file_is_left_out(checkout: CheckoutTree) -> None:
+def test_files_of_several_commits_are_read_as_each_alone(checkout: CheckoutTree) -> None:
     odd = "srt/a 5 blob\n7.py"
     (checkout.package / MIRROR).write_bytes(b"\nblob 3\n\n")
     (checkout.package / CRLF).write_bytes(b"")
@@ -27,14 +29,18 @@ def test_files_of_several_commits_are_read_and_what_is_no_file_is_left_out(check
         ("HEAD^", CRLF): SOURCES[CRLF],
     }
     absent = [("HEAD", "srt"), ("HEAD", "none.py"), ("HEAD^^", MIRROR), ("HEAD^", "a blob 5"), ("HEAD", odd)]
-    assert read.blobs([*absent[:3], *there, *absent[3:]]) == there
-    assert {place: read.at(*place) for place in there} == there
-    assert read.at("HEAD", odd) == b"odd = 1\n"
+    at = read.reader([*absent[:3], *there, *absent[3:]])
+    assert {place: at(*place) for place in there} == {place: read.at(*place) for place in there} == there
+    assert at("HEAD", odd) == b"odd = 1\n"
+    assert at("HEAD", "none.py") is None
 
 
-def test_an_object_that_git_cannot_read_is_left_to_the_one_that_says_why(checkout: CheckoutTree) -> None:
+def test_an_object_that_git_cannot_read_is_an_error_for_its_file_alone(checkout: CheckoutTree) -> None:
     blob = git(checkout.package, "rev-parse", f"HEAD:./{MIRROR}").strip()
     path = checkout.root / ".git" / "objects" / blob[:2] / blob[2:]
     path.chmod(0o644)
     path.write_bytes(b"damaged")
-    assert ("HEAD", MIRROR) not in Checkout(checkout.package).blobs([("HEAD", MIRROR), ("HEAD", CRLF)])
+    at = Checkout(checkout.package).reader([("HEAD", MIRROR), ("HEAD", CRLF)])
+    assert at("HEAD", CRLF) == SOURCES[CRLF]
+    with pytest.raises(TreeError, match="git cannot"):
+        at("HEAD", MIRROR)

@@ -45,7 +45,9 @@ def test_function_around_one_that_is_asked_about_stays() -> None:
 
 @pytest.mark.parametrize("word", ["global", "nonlocal"])
 def test_function_that_binds_an_outer_variable_stays(word: str) -> None:
-    code = f"def lend():\n    days = 1\n    def extend():\n        {word} days\n        days = 2\n    extend()\n"
+    code = (
+        f"def lend():\n    days = 1\n    def extend():\n        {word} days\n        days = 2\n    extend()\n"
+    )
     assert reduced(code) == code
     assert reduced(code.replace(f"{word} days", f"'{word} days'")) == "def lend():\n    ...\n"
 

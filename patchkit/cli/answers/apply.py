@@ -44,10 +44,10 @@ class InheritedOptOut(Answer, frozen=True, kw_only=True):
     def of(cls, backend: InheritingBackend) -> InheritedOptOut:
         """Return the answer for a backend."""
         return cls(
-            backend=backend.cls.name,
-            file=backend.cls.module.file,
-            line=backend.cls.node.lineno,
-            base=backend.base.name,
+            backend=backend.name,
+            file=backend.file,
+            line=backend.line,
+            base=backend.base,
             methods=backend.methods,
             remedy=backend.remedy,
         )

@@ -9,6 +9,7 @@ import ast
 import functools
 from typing import TYPE_CHECKING, Any
 
+from patchkit import collector
 from patchkit.doctor.evaluation.assignments import Assignments, first_parameter, sets
 from patchkit.doctor.evaluation.expressions import Expressions
 from patchkit.doctor.evaluation.values import (
@@ -296,8 +297,7 @@ class Evaluator(Expressions):
                 for target in targets:
                     self._assign(target, value, frame)
         elif isinstance(statement, ast.AugAssign):
-            made = ast.BinOp(_loaded(statement.target), statement.op, statement.value)
-            self._assign(statement.target, self._eval(made, frame), frame)
+            self._assign(statement.target, self._eval(_operation(statement), frame), frame)
         elif isinstance(statement, ast.Expr):
             self._eval(statement.value, frame)
         elif isinstance(statement, ast.For):
@@ -436,7 +436,8 @@ def _yields(function: Function) -> bool:
     return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walk(function.node))
 
 
-def _loaded(target: ast.expr) -> ast.expr:
-    loaded = ast.parse(ast.unparse(target), mode="eval").body
-    assert isinstance(loaded, ast.expr)
-    return loaded
+@collector.kept(1024)
+def _operation(statement: ast.AugAssign) -> ast.BinOp:
+    """Return the operation of an augmented assignment, the same node each time."""
+    loaded = ast.parse(ast.unparse(statement.target), mode="eval").body
+    return ast.BinOp(loaded, statement.op, statement.value)

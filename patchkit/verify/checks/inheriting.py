@@ -38,11 +38,11 @@ def check(subject: Subject) -> CheckOutcome:
 
 def _breaks(subject: Subject, backend: InheritingBackend) -> Finding | None:
     """Return the most certain finding of the audit in a method of the class itself."""
-    names = {f"{backend.cls.name}.{name}" for name in backend.methods}
+    names = {f"{backend.name}.{name}" for name in backend.methods}
     found = [
         finding
         for finding in subject.report.at_least(Confidence.LIKELY).findings
-        if finding.file == backend.cls.module.file and finding.function in names
+        if finding.file == backend.file and finding.function in names
     ]
     return min(found, key=lambda finding: finding.confidence.rank, default=None)
 
@@ -52,7 +52,7 @@ def _finding(backend: InheritingBackend, breaks: Finding) -> Finding:
         BREAKS,
         breaks.file,
         breaks.line,
-        f"{backend.cls.name} inherits the opt-out of {backend.base.name} but reads the mirror, which is then None",
+        f"{backend.name} inherits the opt-out of {backend.base} but reads the mirror, which is then None",
         backend.remedy,
         function=breaks.function,
         expression=breaks.expression or mirror.FLAG,
