@@ -57,7 +57,7 @@ from patchkit.plan import vendor  # noqa: E402
 from patchkit.plan.build import make_plan  # noqa: E402
 from patchkit.series.worktree import sweep  # noqa: E402
 from patchkit.transaction.apply import Transaction  # noqa: E402
-from patchkit.transaction.resolve import by_hand  # noqa: E402
+from patchkit.transaction.resolve import manual_edits  # noqa: E402
 from patchkit.transaction.revert import recorded, revert  # noqa: E402
 from patchkit.transaction.store import Store  # noqa: E402
 from patchkit.tree.tree import open_tree  # noqa: E402
@@ -259,7 +259,7 @@ Known = tuple[tuple[str, ...], frozenset[tuple[str, str]]]
 
 def known(tree: CheckoutTree) -> Known:
     """Return the recorded patches, and the edits recorded as made by a person."""
-    return recorded(tree), by_hand(tree)
+    return recorded(tree), manual_edits(tree)
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ from patchkit.cli import main as main_command  # noqa: E402
 from patchkit.codemods.kinds import KINDS  # noqa: E402
 from patchkit.errors import PatchkitError  # noqa: E402
 from patchkit.patchset import load  # noqa: E402
-from patchkit.plan.marks import SIGN  # noqa: E402
+from patchkit.plan.comments import COMMENT_PREFIX  # noqa: E402
 from patchkit.transaction.recover import recover  # noqa: E402
 from patchkit.tree.tree import open_tree  # noqa: E402
 
@@ -204,7 +204,7 @@ def patched_sources(chance: random.Random, folder: Path) -> bool:
     said(lambda: api.status(tree, patches))
     shown(tree, folder / "own", chance)
     if said(lambda: api.revert(tree, patches)):
-        if f"{SIGN}own:".encode() in path.read_bytes():
+        if f"{COMMENT_PREFIX}own:".encode() in path.read_bytes():
             raise WrongError("reverted, and a comment of the patch is left")
         return True
     if everything(tree.root) != before:

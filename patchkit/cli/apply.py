@@ -197,7 +197,7 @@ def _end(
         )
     target = options.Target(arguments[0] if arguments else None, installed)
     opened = target.open()
-    recovery = recover(opened, back=aborting)
+    recovery = recover(opened, roll_back=aborting)
     if as_json:
         console.emit(Recover.of(opened, recovery))
     elif recovery.action == "nothing":

@@ -103,7 +103,7 @@ def _checked(
     tree: ReadTree, patches: PatchSet, patch: str, edit: str, *, accept: bool
 ) -> ResolveResult | _CheckedEdit:
     """Return what is to be recorded for an edit of a loaded patch, or that there is nothing to record."""
-    if (patch, edit) in resolving.by_hand(tree):
+    if (patch, edit) in resolving.manual_edits(tree):
         return ResolveResult(recorded=False, remembered=False)
     if patch not in patches.ids and patch in recorded(tree):
         raise UsageError(

@@ -10,7 +10,7 @@ from patchkit.codemods.kinds.insert_before import InsertBefore
 from patchkit.codemods.language.variants import TargetVariant
 from patchkit.drafting.write import toml
 from patchkit.patchset.extend import Addition, extended_kind
-from patchkit.plan.status import marker
+from patchkit.plan.status import comment_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,8 +53,8 @@ def _way(patch: Patch | None, resolution: Resolution) -> TargetVariant:
     found = textwrap.dedent(resolution.found).strip("\n")
     if not found:
         raise ValueError("the code that was found is not known")
-    sign = f"# {marker(patch)}"
-    lines = (line for line in resolution.text.split("\n") if not line.strip().startswith(sign))
+    start = f"# {comment_start(patch)}"
+    lines = (line for line in resolution.text.split("\n") if not line.strip().startswith(start))
     code = textwrap.dedent("\n".join(lines)).strip("\n")
     if "$" in found or "$" in code:
         raise ValueError("the code contains $, which a pattern cannot match")

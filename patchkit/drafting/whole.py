@@ -30,7 +30,7 @@ from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.patchset import whole
 from patchkit.patchset.examples import FILE as EXAMPLES
 from patchkit.plan.build import make_plan
-from patchkit.plan.marks import SIGN, signers
+from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.rehearse import MemoryTree
 from patchkit.plan.status import State
 from patchkit.tree.limits import MAX_BYTES, is_deep
@@ -117,7 +117,7 @@ def _edits_of(trial: _Trial, change: FileDiff, *, is_moved: bool) -> list[EditDr
         text is not None and is_deep(text.encode()) for text in (before, after)
     ):
         return "it is nested too deep; left out."
-    if signers((after or "").encode()) - signers((before or "").encode()):
+    if commenting_patches((after or "").encode()) - commenting_patches((before or "").encode()):
         return "it adds comments of an applied patch: draft from a change without them; left out."
     tried: Iterable[list[EditDraft]]
     if after is None:
@@ -244,7 +244,8 @@ class _Trial:
         self._id = identifier
         self._tree = tree
         self._notes = re.compile(
-            rb"^[ \t]*%s%s: .*(\r?\n|\Z)" % (SIGN.encode(), re.escape(identifier).encode()), re.MULTILINE
+            rb"^[ \t]*%s%s: .*(\r?\n|\Z)" % (COMMENT_PREFIX.encode(), re.escape(identifier).encode()),
+            re.MULTILINE,
         )
         first = (change.before or b"").partition(b"\n")[0]
         self.refused: set[str] = set()
@@ -305,7 +306,7 @@ class _Trial:
 
     def _planned(self, edits: Sequence[EditDraft], content: bytes | None) -> _Result:
         try:
-            plan = make_plan(self._memory(content), (self._patch(edits),), certain=True)
+            plan = make_plan(self._memory(content), (self._patch(edits),), allow_partial=True)
         except (UsageError, TreeError, ConflictError) as error:
             return _Result(None, (State.CONFLICT,) * len(edits), str(error))
         made = [change.after for change in plan.changes] or [content]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from patchkit.lines import split_lines
-from patchkit.plan.marks import SIGN
+from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.plan.status import FileChange, State
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _text_with_markers(text: bytes, conflicts: Sequence[Conflict]) -> bytes:
         placed.append((start, end, conflict))
     for start, end, conflict in sorted(placed, key=lambda each: each[:2], reverse=True):
         name = f"patchkit {conflict.patch} {conflict.edit}"
-        wanted = f"{SIGN}{conflict.patch}: {conflict.why}\n{conflict.wanted}"
+        wanted = f"{COMMENT_PREFIX}{conflict.patch}: {conflict.why}\n{conflict.wanted}"
         indent = indent_of(lines[start]) if start < len(lines) else b""
 
         def written(code: str, indent: bytes = indent) -> list[bytes]:

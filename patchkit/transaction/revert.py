@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from patchkit.errors import ConflictError, PatchkitError
-from patchkit.plan.marks import signers
+from patchkit.plan.comments import commenting_patches
 from patchkit.plan.status import State, noted_in
 from patchkit.transaction.current import current_record
 from patchkit.transaction.history import checkout_of
@@ -177,7 +177,7 @@ def _planned(
             except PatchkitError as error:
                 # No other candidate has an edit that was made by hand and not committed.
                 record = candidate.record
-                if record.by_hand and record in origins.uncommitted:
+                if record.manual_edits and record in origins.uncommitted:
                     raise
                 # Nor a ported change: with an older record, its code would remain.
                 if record.ported & (record.patches.keys() if named is None else named):
@@ -236,7 +236,7 @@ def _require_removed(
     for file, names in sorted(origins.commented.items()):
         if file not in after and origins.real_paths([file]) <= changed_paths:
             continue
-        commented = signers(after[file] or b"") if file in after else names
+        commented = commenting_patches(after[file] or b"") if file in after else names
         remaining = sorted(commented if reverted is None else commented & reverted)
         not_loaded = [name for name in remaining if name not in planner.ids]
         if not_loaded:

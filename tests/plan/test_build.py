@@ -12,7 +12,7 @@ from support.toys import write_package
 from patchkit.errors import ConflictError, TreeError
 from patchkit.patchset import load
 from patchkit.plan.build import inspect, make_plan
-from patchkit.plan.status import State, marker
+from patchkit.plan.status import State, comment_start
 from patchkit.tree.modules import Modules
 from patchkit.tree.tree import OverlayTree, open_tree
 
@@ -149,7 +149,7 @@ def test_function_inside_another_can_be_a_site() -> None:
     toy = patch(edit("rewrite", f"{DESK}::shelve.put", find="$s.add($b)", code="$s.put($b)"))
     assert status(library(desk=nested), toy).state is State.PENDING
     changed = after(make_plan(library(desk=nested), [toy]), DESK)
-    assert changed == nested.replace("shelf.add", f"# {marker(toy)} toy\n        shelf.put")
+    assert changed == nested.replace("shelf.add", f"# {comment_start(toy)} toy\n        shelf.put")
     applied(library(desk=nested), toy)
 
 
@@ -560,7 +560,7 @@ def test_no_patches_make_no_plan() -> None:
 
 
 def test_marker_of_one_patch_is_not_the_beginning_of_anothers() -> None:
-    assert not marker(patch(FLAG, name="toy-2")).startswith(marker(patch(FLAG, name="toy")))
+    assert not comment_start(patch(FLAG, name="toy-2")).startswith(comment_start(patch(FLAG, name="toy")))
 
 
 # ---- second applies

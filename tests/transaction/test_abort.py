@@ -45,7 +45,7 @@ def test_a_write_killed_anywhere_is_taken_back_or_said_to_be_written(
             continue
         halfway = contents(tree)
         try:
-            ends.add(recover(tree, back=True).action)
+            ends.add(recover(tree, roll_back=True).action)
         except TreeError as error:
             ends.add(str(error).rpartition(": ")[2])
             assert halfway == contents(tree) != before
@@ -53,7 +53,7 @@ def test_a_write_killed_anywhere_is_taken_back_or_said_to_be_written(
         else:
             assert (contents(tree), recorded(tree)) == (before, known)
             assert act is revert_patches or everything(tree.package) == was
-        assert recover(tree, back=True).action == "nothing"
+        assert recover(tree, roll_back=True).action == "nothing"
         assert not list(tree.package.rglob(".*.patchkit"))
     assert ends == {"rolled-back", "an apply with patchkit revert, a revert with patchkit apply."}
 
@@ -68,8 +68,8 @@ def test_a_taking_back_that_is_killed_can_be_done_again_or_turned_round(tmp_path
         ended = False
         for tree in (again, turned):
             assert killed(partial(apply, tree), halfway)
-            ended = not killed(partial(recover, tree, back=True), number)
-        recover(again, back=True)
+            ended = not killed(partial(recover, tree, roll_back=True), number)
+        recover(again, roll_back=True)
         assert contents(again) == UNTOUCHED
         recover(turned)
         assert contents(turned) in (UNTOUCHED, APPLIED)
@@ -98,6 +98,6 @@ def test_a_file_that_was_changed_since_keeps_everything_as_it_is(
 
     before = state()
     with pytest.raises(TreeError, match="was changed after the write was interrupted"):
-        recover(tree, back=True)
+        recover(tree, roll_back=True)
     assert state() == before
     assert Store(tree.package).pending

@@ -14,7 +14,7 @@ from patchkit import api
 from patchkit.errors import ConflictError, TreeError
 from patchkit.patchset import load
 from patchkit.transaction.recover import recover
-from patchkit.transaction.resolve import by_hand
+from patchkit.transaction.resolve import manual_edits
 from patchkit.transaction.revert import RevertResult, recorded
 from patchkit.transaction.store import Store
 from patchkit.tree.tree import open_tree
@@ -108,7 +108,7 @@ def test_resolving_killed_anywhere_is_recorded_or_can_be_done_again(
         assert source(tree) in (before, noted), "nothing but the comment comes"
         resolve(tree, patches)
         assert source(tree) == noted
-        assert by_hand(tree) == {("t-copy", "copy")}
+        assert manual_edits(tree) == {("t-copy", "copy")}
         api.revert(tree, patches)
         assert everything(tree.package) == everything(write_package(tmp_path / "as new"))
         if ended:
