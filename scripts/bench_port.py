@@ -48,7 +48,7 @@ from support.releases import unpack  # noqa: E402
 from patchkit import collector  # noqa: E402
 from patchkit.drafting import difference  # noqa: E402
 from patchkit.drafting.change import Facts, FileDiff  # noqa: E402
-from patchkit.drafting.whole import drafted  # noqa: E402
+from patchkit.drafting.patch import draft_patch  # noqa: E402
 from patchkit.errors import PatchkitError  # noqa: E402
 from patchkit.plan.undefined import undefined_names  # noqa: E402
 from patchkit.porting.follow import Trees, decoded  # noqa: E402
@@ -338,7 +338,7 @@ def drafts(clone: Path, number: int, seed: int) -> dict[str, object]:
 def drafting(tree: Tree, changes: Sequence[FileDiff], name: str) -> dict[str, Any]:
     """Draft a change on its own tree, and return what its edits are, what is left out, and processor seconds."""
     started = time.process_time()
-    draft = drafted(tree, changes, Facts("a-draft", name))
+    draft = draft_patch(tree, changes, Facts("a-draft", name))
     seconds = time.process_time() - started
     kinds = Counter(edit.kind for edit in draft.edits.values())
     for edit in draft.edits.values():

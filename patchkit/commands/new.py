@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchkit.drafting import difference
-from patchkit.drafting.whole import drafted
+from patchkit.drafting.patch import draft_patch
 from patchkit.errors import TreeError, UsageError
 from patchkit.plan.package_name import as_upstream
 from patchkit.plan.rehearse import MemoryTree
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from patchkit.drafting.change import Draft, FileDiff
-    from patchkit.drafting.whole import Watch
+    from patchkit.drafting.patch import Watch
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -94,7 +94,7 @@ def draft_of(
         parent = difference.parent_of(commit)
         below = tree if repository is None else GitTree(repository, parent, place_of(tree.package))
         files = [_as_upstream(change, below.name) for change in changes.files]
-        return drafted(
+        return draft_patch(
             MemoryTree({}, line_length=below.line_length), files, facts, changes.left_out, watch=watch
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from patchkit.codemods.kinds.insert_after import InsertAfter
 from patchkit.codemods.kinds.insert_before import InsertBefore
 from patchkit.codemods.language.variants import TargetVariant
-from patchkit.drafting.write import toml
+from patchkit.drafting.patch_file import toml_value
 from patchkit.patchset.extend import Addition, extended_kind
 from patchkit.plan.status import comment_start
 
@@ -79,9 +79,9 @@ def _added(kind: Kind, found: str, code: str) -> str:
 
 
 def _text(patch: str, edits: dict[str, list[TargetVariant]]) -> str:
-    lines = ["schema = 1", f"extends = {toml(patch)}", 'why = "Resolved by hand."']
+    lines = ["schema = 1", f"extends = {toml_value(patch)}", 'why = "Resolved by hand."']
     for name, ways in sorted(edits.items()):
         for way in ways:
             lines += ["", f"[[edit.{name}.variants]]"]
-            lines += [f"find = {toml(str(way.find))}", f"code = {toml(way.code)}"]
+            lines += [f"find = {toml_value(str(way.find))}", f"code = {toml_value(way.code)}"]
     return "\n".join(lines) + "\n"

@@ -119,9 +119,9 @@ def _tables(files: Sequence[tuple[Path, bytes]], *, cached: bool) -> Sequence[Ra
 
 def read(raw: Raw, path: Path) -> Patch:
     """Return the patch that a table defines. Raise UsageError, with file, key and reason, if it is malformed."""
-    from patchkit.patchset import whole
+    from patchkit.patchset import convert
 
-    return whole.read(raw, path)
+    return convert.read(raw, path)
 
 
 def _built_in(raw: Raw, path: Path, late: _Late) -> Patch:
@@ -196,9 +196,9 @@ def patches(folders: Sequence[Path] = (), fork: Fork | None = None, *, cached: b
             b"\0".join([msgspec.json.encode(known.content), *(repr(raw).encode() for raw, _ in own)])
         )
     if own:
-        from patchkit.patchset import whole
+        from patchkit.patchset import convert
 
-        for name, (patch, path) in whole.own(own, built_in).items():
+        for name, (patch, path) in convert.own(own, built_in).items():
             built_in.pop(name, None)
             loaded[name], paths[name] = patch, path
     found = PatchSet(_ordered(loaded, paths), digest.hexdigest())

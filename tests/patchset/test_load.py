@@ -14,7 +14,7 @@ from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.kinds.rewrite import Rewrite
 from patchkit.errors import UsageError
-from patchkit.patchset import load, schema, whole
+from patchkit.patchset import convert, load, schema
 from patchkit.patchset.patch import Address, Edit
 from patchkit.patchset.select import PatchSet
 
@@ -83,7 +83,7 @@ def edit_of(kind: str, **keys: str) -> str:
 def test_every_built_in_patch_is_well_formed() -> None:
     patches = load.patches()
     for patch in patches:
-        whole.check(patch, load.BUILT_IN / patch.id / "patch.toml")
+        convert.check(patch, load.BUILT_IN / patch.id / "patch.toml")
     assert {"25925", "26241", "26128", "26738", "26824", "25002"} <= set(patches.ids)
 
 

@@ -1,4 +1,4 @@
-"""Convert and validate whole patch files, including their edits and extensions."""
+"""Convert tables of patch files to patches, and validate them with their edits and extensions."""
 
 from __future__ import annotations
 
