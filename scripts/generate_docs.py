@@ -1153,7 +1153,7 @@ def _ran_on(release: str, places: dict[gpu_runs.Place, _Found]) -> str:
     for place, found in sorted(places.items()):
         for outcome in found.values():
             if outcome.end != gpu_runs.IDENTICAL:
-                others.setdefault((place, outcome.end, outcome.said), []).append(
+                others.setdefault((place, outcome.end, outcome.detail), []).append(
                     f"`{outcome.scenario.label}`"
                 )
     lines = [

@@ -206,7 +206,10 @@ def test_what_no_edit_says_is_left_out_and_named(tree: CheckoutTree, tmp_path: P
         ),
         (diff(BEFORE.replace("log(book)", "tell(book)"), BEFORE), "already has the change of @@ "),
         (diff(BEFORE, BEFORE.replace("14", "1")) or " ", "changes no file"),
-        (diff(BEFORE, BEFORE.replace("os", "re")).rsplit("\n", 3)[0], "fewer lines than its header specifies"),
+        (
+            diff(BEFORE, BEFORE.replace("os", "re")).rsplit("\n", 3)[0],
+            "fewer lines than its header specifies",
+        ),
         (diff(BEFORE, BEFORE.replace("os", "re"), "srt/nowhere.py"), "no such file in the tree"),
         (f"--- /dev/null\n+++ b/python/sglang/{FILE}\n@@ -0,0 +1 @@\n+a = 1\n", "the tree contains it"),
         (

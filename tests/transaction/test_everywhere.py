@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
     from patchkit.tree.tree import CheckoutTree
 
-pytestmark = pytest.mark.usefixtures("asked_once")
+pytestmark = pytest.mark.usefixtures("cached_git")
 
 
 @pytest.fixture
