@@ -93,12 +93,14 @@ def _conflict_text(conflict: Conflict) -> str:
         printable(f"  --> {where}") if where else "",
         printable(f"  {options.runnable(conflict.reason)}"),
     ]
-    said = {
+    sections = {
         "found": conflict.found,
         "expected": conflict.expected,
         f"wanted ({conflict.kind})": conflict.wanted,
     }
     parts = [
-        f"  {name}:\n{indent(dedent(text).rstrip(), '    ')}" for name, text in said.items() if text.strip()
+        f"  {name}:\n{indent(dedent(text).rstrip(), '    ')}"
+        for name, text in sections.items()
+        if text.strip()
     ]
     return "\n".join(["", *filter(None, head), *parts])

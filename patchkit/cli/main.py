@@ -97,9 +97,9 @@ def _refusing(ctx: click.Context) -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        said = error.format_message()
-        near = _NEAR.search(said)
-        what = said[: near.start()] if near else said
+        message = error.format_message()
+        near = _NEAR.search(message)
+        what = message[: near.start()] if near else message
         # Errors of click's parser have no context of their own.
         words = (error.ctx.command_path,) if error.ctx else (ctx.command_path, ctx.invoked_subcommand)
         advice = f"did you mean {near['names']}? " if near else _spelling_hint(error)

@@ -89,9 +89,9 @@ def located(tree: str | None) -> Path:
     folder = folder_around(Path())
     if folder != Path():
         folder = open_tree(folder).root
-        said = click.get_current_context().meta
-        if _NOTED not in said:
-            said[_NOTED] = True
+        state = click.get_current_context().meta
+        if _NOTED not in state:
+            state[_NOTED] = True
             click.echo(f"note: using the sglang tree in {printable(str(folder))}", err=True)
     return folder
 

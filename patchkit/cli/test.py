@@ -91,9 +91,9 @@ def check(folder: Path, trees: Sequence[str], *, as_json: bool) -> None:
     if as_json:
         console.emit(CheckPatch.of(checked))
     for each in () if as_json else checked:
-        said = counted(each.examples, "example")
+        examples = counted(each.examples, "example")
         mark = f"[red]{counted(len(each.faults), 'fault')}[/]" if each.faults else "[green]ok[/]"
-        console.say(f"[bold]{escaped(each.patch)}[/]  {mark}, {said}")
+        console.say(f"[bold]{escaped(each.patch)}[/]  {mark}, {examples}")
         for fault in each.faults:
             console.say(f"  {escaped(fault)}")
     if any(each.faults for each in checked):

@@ -262,8 +262,8 @@ def _by(keepers: Sequence[Keeper]) -> str:
         groups.setdefault(keeper.where, []).append(keeper.who)
     always = groups.pop("")
     some = [f"{where} by {listed(names)}" for where, names in groups.items()]
-    said = f" by {listed(always)}" if always else ""
-    return said + f"{', and' if always else ''} {'; '.join(some)}" if some else said
+    text = f" by {listed(always)}" if always else ""
+    return text + f"{', and' if always else ''} {'; '.join(some)}" if some else text
 
 
 def _freeing(statuses: Sequence[PatchStatus], found: Found) -> dict[str, State]:

@@ -13,8 +13,8 @@ def named(models: Sequence[Mapping[str, bool]]) -> str:
     held = [frozenset(fact for fact, so in each.items() if so) for each in models]
     least = [each for each in held if not any(other < each for other in held)]
     *others, last = sorted({" and ".join(sorted(each)) for each in least})
-    said = f"{', '.join(others)} or {last}" if others else last
-    return f"for models or drafts with {said}"
+    names = f"{', '.join(others)} or {last}" if others else last
+    return f"for models or drafts with {names}"
 
 
 def unless_usual(models: Sequence[Mapping[str, bool]]) -> str:

@@ -97,7 +97,7 @@ class Trials:
     def freeing(
         self, candidates: Sequence[str], models: Sequence[Answers], keeps: Callable[[Outcome], bool]
     ) -> list[Remedy]:
-        """Return the smallest sets of candidates with which ``keeps`` no longer holds of some of these models.
+        """Return the smallest sets of candidates with which ``keeps`` becomes false for some of these models.
 
         A larger set follows a smaller one only if it frees more models.
         """

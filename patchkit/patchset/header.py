@@ -24,7 +24,7 @@ Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 class FactTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A place that a tree has, with code that matches ``has`` and none that matches ``lacks``.
 
-    ``why`` is the reason for which the patch is not for a tree where that does not hold.
+    ``why`` is the reason why the patch is not for a tree without it.
     """
 
     at: Places

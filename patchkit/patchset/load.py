@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     Raw = dict[str, Any]
 
 BUILT_IN = Path(__file__).parents[1] / "patches"
-if not BUILT_IN.is_dir():  # A source checkout keeps them beside the package; the wheel carries them inside.
+if (
+    not BUILT_IN.is_dir()
+):  # A source checkout keeps them beside the package; the wheel contains them in the package.
     BUILT_IN = Path(__file__).parents[2] / "patches"
 
 _AREA = "patches"

@@ -104,7 +104,7 @@ def inspect(
 ) -> tuple[PatchStatus, ...]:
     """Return each patch's status on ``tree``. Raise TreeError if a file that a patch names is not valid Python.
 
-    ``modules`` reads the tree's files, where they are shared with other trees. ``recollection`` holds results of these
+    ``modules`` reads the tree's files, where they are shared with other trees. ``recollection`` has results of these
     patches on other trees.
     """
     patches = with_package_name(patches, tree.name)

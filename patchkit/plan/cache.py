@@ -38,7 +38,7 @@ class _Kept(msgspec.Struct, frozen=True):
 class _Entry(msgspec.Struct, frozen=True):
     """The cached statuses of one tree, with their key.
 
-    ``beside`` holds the digests of the other files that were read, which the key does not cover.
+    ``beside`` has the digests of the other files that were read, which the key does not cover.
     """
 
     key: str

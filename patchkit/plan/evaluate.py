@@ -206,7 +206,7 @@ def _description(fact: Fact) -> str:
 def _missing_shape_reason(space: Workspace, patch: Patch, *, is_close: bool) -> str:
     """Return the reason of a conflict with a tree that has none of the patch's shapes, with what to do.
 
-    ``is_close`` is whether the edits of the closest shape tell which line differs.
+    ``is_close`` is whether the edits of the closest shape show which line differs.
     """
     places = {_place(fact): fact for name in patch.any_shape_of for fact in patch.shapes[name]}
     there = [

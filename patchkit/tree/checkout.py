@@ -196,7 +196,7 @@ class Checkout:
 
     def _failed(self, reason: str) -> TreeError:
         return TreeError(
-            f"git cannot tell what is uncommitted in {self._folder} ({reason})",
+            f"git cannot determine what is uncommitted in {self._folder} ({reason})",
             advice="pass --allow-dirty to continue",
         )
 

@@ -192,9 +192,9 @@ def _programs_off(folder: Path) -> dict[str, str]:
 
 
 def _with(environment: dict[str, str], settings: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment with git settings; unlike `-c`, it can hold names that contain `=`."""
-    said = environment.get("GIT_CONFIG_COUNT", "")
-    first = int(said) if said.isdecimal() else 0
+    """Return an environment with git settings; unlike `-c`, names can contain `=`."""
+    count = environment.get("GIT_CONFIG_COUNT", "")
+    first = int(count) if count.isdecimal() else 0
     numbered = enumerate(settings.items(), first)
     pairs = {
         name: text

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Criteria:
-    """What the audit must meet, and whether patched modules are imported."""
+    """The audit findings that fail, those that are known, and whether patched modules are imported."""
 
     confidence: Confidence
     baseline: Sequence[Finding] = ()

@@ -55,7 +55,7 @@ def log_of(report: Report, prefix: str = "") -> dict[str, Any]:
     return log
 
 
-def test_sarif_satisfies_the_schema_and_carries_the_path() -> None:
+def test_sarif_satisfies_the_schema_and_contains_the_path() -> None:
     report = found()
     log = log_of(report, "python/sglang/")
     result, suppressed = log["runs"][0]["results"]

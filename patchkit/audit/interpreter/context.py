@@ -114,7 +114,7 @@ class Questions(Protocol):
         """Return the functions that ``base.name(...)`` can run."""
 
     def is_record(self, cls: str | None) -> bool:
-        """Return whether instances of a class carry the mirror of a step."""
+        """Return whether instances of a class have the mirror of a step."""
 
     def class_of_self(self, context: Context) -> str:
         """Return the class of ``self``."""

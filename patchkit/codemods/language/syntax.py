@@ -69,7 +69,7 @@ def _any(_node: cst.CSTNode) -> bool:
 
 @cache
 def meaning_fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
-    """Return the fields of a node class that carry meaning: all except white space, comments and punctuation."""
+    """Return the significant fields of a node class: all except white space, comments and punctuation."""
     return tuple(
         field.name
         for field in dataclasses.fields(kind)
@@ -273,7 +273,7 @@ def code_of(node: cst.CSTNode) -> str:
 
 
 class _Written:
-    """Stands in a block for a statement whose source is known."""
+    """A placeholder in a block for a statement whose source is known."""
 
     def __init__(self, source: str) -> None:
         self._source = source

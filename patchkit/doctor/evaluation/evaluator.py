@@ -234,24 +234,24 @@ class Evaluator(Expressions):
         return returned.value if returned is not None else None
 
     def _bound(self, function: Function, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-        said = function.node.args
-        positional = [arg.arg for arg in (*said.posonlyargs, *said.args)]
+        parameters = function.node.args
+        positional = [arg.arg for arg in (*parameters.posonlyargs, *parameters.args)]
         module = Frame(function.module, function.owner, {}, [])
         names: dict[str, Any] = {}
-        for name, default in zip(reversed(positional), reversed(said.defaults), strict=False):
+        for name, default in zip(reversed(positional), reversed(parameters.defaults), strict=False):
             names[name] = self._eval(default, module)
-        for arg, value in zip(said.kwonlyargs, said.kw_defaults, strict=True):
+        for arg, value in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True):
             if value is not None:
                 names[arg.arg] = self._eval(value, module)
         names |= dict(zip(positional, args, strict=False))
         names |= named
-        for name in (*positional, *(only.arg for only in said.kwonlyargs)):
+        for name in (*positional, *(only.arg for only in parameters.kwonlyargs)):
             names.setdefault(name, Unknown(name))
-        if said.vararg is not None:
-            names[said.vararg.arg] = tuple(args[len(positional) :])
-        if said.kwarg is not None:
-            taken = {*positional, *(only.arg for only in said.kwonlyargs)}
-            names[said.kwarg.arg] = {name: value for name, value in named.items() if name not in taken}
+        if parameters.vararg is not None:
+            names[parameters.vararg.arg] = tuple(args[len(positional) :])
+        if parameters.kwarg is not None:
+            taken = {*positional, *(only.arg for only in parameters.kwonlyargs)}
+            names[parameters.kwarg.arg] = {name: value for name, value in named.items() if name not in taken}
         return names
 
     # Statements.
