@@ -81,7 +81,7 @@ def test_confidence_can_be_asked_for() -> None:
     assert report.at_least(Confidence.POSSIBLE) == report
 
 
-def test_a_tree_without_the_flag_has_nothing_to_report_and_says_so() -> None:
+def test_a_tree_without_the_flag_has_no_findings_and_a_note() -> None:
     files = {name: text.replace("needs_cpu_seq_lens", "keeps") for name, text in prelude().items()}
     report = audit(MemoryTree({**files, "srt/managers/example.py": f"{READ}\n"}))
     assert report.findings == ()

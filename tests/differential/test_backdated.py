@@ -55,9 +55,9 @@ from differential.test_graphs import (
 )
 from differential.test_graphs import cases as graph_cases
 from differential.test_lengths import (
-    test_a_future_map_is_as_unpatched_but_knows_whether_the_mirror_is_needed,
-    test_a_future_map_is_told_by_the_name_that_the_successors_is,
+    test_a_future_map_is_as_unpatched_but_has_the_flag_of_the_mirror,
     test_after_a_decode_step_lengths_mirror_and_sum_are_the_successors,
+    test_the_flag_of_a_future_map_has_the_successors_name,
 )
 from differential.test_metrics import (
     test_the_reported_total_of_a_decode_batch_is_the_successors,
@@ -73,7 +73,7 @@ from differential.test_triton_attention import (
     test_an_eager_batch_with_the_mirror_is_planned_as_before,
     test_an_eager_batch_without_the_mirror_has_the_live_indices_of_one_with_it,
     test_an_extend_without_any_list_looks_up_its_longest_request_once,
-    test_target_and_draft_say_that_they_read_no_mirror,
+    test_target_and_draft_declare_that_they_read_no_mirror,
     test_without_the_mirror_nothing_but_a_window_is_read_to_the_host,
 )
 from differential.test_trtllm_mha import (
@@ -86,7 +86,7 @@ from differential.test_trtllm_mha import (
 )
 from differential.test_trtllm_mla import (
     test_graphs_are_planned_as_before_with_the_mirror_and_without,
-    test_target_and_draft_say_that_they_read_no_mirror_but_their_parent_does,
+    test_target_and_draft_declare_that_they_read_no_mirror_but_their_parent_does,
     test_the_tree_mask_is_upstreams_but_as_wide_as_the_pools_rows,
 )
 from differential.test_workers import (
@@ -231,7 +231,7 @@ def test_without_the_mirror_lengths_advance_and_the_host_reads_none(patched: Dri
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_with_the_mirror_it_holds_the_advanced_lengths(patched: DrivenTree, device: str) -> None:
+def test_with_the_mirror_it_has_the_advanced_lengths(patched: DrivenTree, device: str) -> None:
     steps = [("publish", {3: 50, 5: 61}), ("resolve", [5, 3])]
     _, resolved = patched.ask("backdated.resolves", True, device, steps)
     assert (resolved["lens"], resolved["mirror"], resolved["sum"]) == ([61, 50], [61, 50], 111)
@@ -272,7 +272,7 @@ def test_a_batch_that_refreshes_the_mirror_does_so_where_it_is_read(
 
 
 @pytest.mark.parametrize("kind", ["eagle", "standalone", "multi-layer"])
-def test_the_future_map_is_told_what_upstreams_is(
+def test_the_future_map_gets_the_same_flag_as_upstreams(
     patched: DrivenTree, upstream: DrivenTree, kind: str
 ) -> None:
     kinds = [SLOTS, *([*SLOTS[:at], "reads", *SLOTS[at + 1 :]] for at in range(len(SLOTS)))]
@@ -290,7 +290,7 @@ def test_a_decision_that_asks_every_slot_is_mended_to_upstreams(
 
 
 @pytest.mark.parametrize("kind", ["silent", "unrelated"])
-def test_the_map_of_a_worker_that_does_not_say_keeps_the_mirror(
+def test_the_map_of_a_worker_without_the_flag_keeps_the_mirror(
     patched: DrivenTree, upstream: DrivenTree, kind: str
 ) -> None:
     # Upstream takes the target's word for such a worker.

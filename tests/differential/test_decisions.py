@@ -98,7 +98,7 @@ def test_whoever_is_switched_off_keeps_the_mirror(patched: DrivenTree, opted_out
         assert tree.ask("decisions.decide", request, disable=patch) == [True], patch
 
 
-def test_the_log_says_once_what_was_decided_and_by_whom(patched: DrivenTree) -> None:
+def test_the_decision_and_its_backends_are_logged_once(patched: DrivenTree) -> None:
     def logged(slots: Slots, flags: dict[str, bool], disable: str = "") -> str:
         (line,) = patched.ask("decisions.start", "eagle", slots, flags, disable=disable)["logged"]
         return str(line)
@@ -171,7 +171,7 @@ def test_a_worker_that_names_no_draft_backends_has_one_that_nobody_knows(
 @pytest.mark.parametrize("kind", ["eagle", "standalone", "multi-layer"])
 @pytest.mark.parametrize("reader", [None, 0, 1, 2, 3])
 @pytest.mark.parametrize("flags", FLAGS)
-def test_the_future_map_is_told_what_the_successors_is_and_batches_are_told_the_same(
+def test_the_future_map_and_batches_get_the_flag_of_the_successor(
     patched: DrivenTree, upstream: DrivenTree, kind: str, reader: int | None, flags: dict[str, bool]
 ) -> None:
     slots: Slots = ["triton", "triton draft", "triton", "triton"]
@@ -188,7 +188,7 @@ SLOTS: Slots = ["triton", "triton draft", "triton", None]
 
 
 @pytest.mark.parametrize("kind", ["silent", "unrelated"])
-def test_a_worker_that_does_not_say_keeps_the_mirror(
+def test_a_worker_without_the_flag_keeps_the_mirror(
     patched: DrivenTree, upstream: DrivenTree, kind: str
 ) -> None:
     # The successor takes the target's word for such a worker.

@@ -101,7 +101,7 @@ def test_the_host_waits_for_the_first_plan_of_each_graph_alone(patched: DrivenTr
 
 @EXAMPLES
 @given(drawn=SESSIONS, mirror=st.sampled_from(["none", "stale", "wrong"]))
-def test_lengths_that_the_host_does_not_know_are_planned_from_the_device(
+def test_lengths_unknown_to_the_host_are_planned_from_the_device(
     patched: DrivenTree, drawn: Sessions, mirror: str
 ) -> None:
     told, waits = driven(patched, drawn, mirror)

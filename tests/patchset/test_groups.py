@@ -27,7 +27,7 @@ def built_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_group_is_what_headers_say_and_what_hardens_is_one(built_in: Path) -> None:
+def test_groups_are_those_of_headers_and_hardening_patches_are_one(built_in: Path) -> None:
     groups = {name: [patch.id for patch in group] for name, group in load.patches().groups.items()}
     assert groups == {"@seeds": ["seed"], "@hardening": ["lock"], "@speed": ["fast", "risky"]}
 

@@ -243,7 +243,7 @@ def test_edit_that_comes_with_another_of_the_same_patch_is_not_partial() -> None
     assert status(library(), patch(whole, part)).state is State.PENDING
 
 
-def test_site_that_is_nowhere_is_a_conflict_that_says_what_was_expected_and_found() -> None:
+def test_missing_site_is_a_conflict_with_the_expected_and_the_found_code() -> None:
     found = status(library(), patch(FLAG, LOST))
     assert found.state is State.CONFLICT
     assert found.reason.startswith(f"{DESK}: Desk.lend: lost: expected `lose($b)`; ")
@@ -318,7 +318,7 @@ def test_patch_whose_needs_are_unmet_is_not_applicable(fact: dict[str, Any], tol
         {"at": f"{SHELF}::Shelf.add", "lacks": "rows = $n"},
     ],
 )
-def test_patch_whose_needs_are_met_applies(fact: dict[str, Any]) -> None:
+def test_patch_whose_requirements_are_applied_applies(fact: dict[str, Any]) -> None:
     assert status(library(), patch(FLAG, applies_when=[fact])).state is State.PENDING
 
 

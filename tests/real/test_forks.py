@@ -268,7 +268,7 @@ OWN_WAYS = {
 
 
 @pytest.mark.parametrize("way", swept(OWN_WAYS, {"shorter", "with-helpers"}.__contains__))
-def test_a_fork_that_says_the_same_in_other_words_gets_every_patch(release: Tree, way: str) -> None:
+def test_a_fork_with_equivalent_code_gets_every_patch(release: Tree, way: str) -> None:
     fork = rewritten(
         release,
         *(Edit(at=at, find=find, code=code) for at, pairs in OWN_WAYS[way].items() for find, code in pairs),
@@ -715,9 +715,7 @@ FORMER = {
 
 
 @pytest.mark.parametrize("name", FORMER)
-def test_a_site_as_it_was_before_the_first_supported_release_is_said_to_be_that(
-    release: Tree, name: str
-) -> None:
+def test_a_site_from_before_the_first_supported_release_is_reported_as_such(release: Tree, name: str) -> None:
     plan = make_plan(rewritten(release, FORMER[name]), PATCHES)
     status = status_of(plan, name)
     assert status.state is State.NOT_APPLICABLE, status.reason

@@ -113,7 +113,7 @@ def having(
     return travel(releases.copy(request.param, tmp_path_factory.mktemp("having")))
 
 
-def test_a_release_that_lacks_a_patch_says_it_is_pending(lacking: tuple[str, Journey]) -> None:
+def test_a_patch_that_a_release_lacks_is_pending_there(lacking: tuple[str, Journey]) -> None:
     version, journey = lacking
     assert states_in(journey.before) == dict.fromkeys(IDS, "pending")
     assert journey.before["tree"]["version"] == version
@@ -124,7 +124,7 @@ def test_apply_makes_every_patch_applied(lacking: tuple[str, Journey]) -> None:
     assert states_in(journey.applying) == states_in(journey.after) == dict.fromkeys(IDS, "applied")
 
 
-def test_what_does_not_apply_is_said_with_the_reason(releases: Releases) -> None:
+def test_what_does_not_apply_is_reported_with_the_reason(releases: Releases) -> None:
     (status,) = make_plan(releases.tree(LATEST), (named("pk-dead-work"),)).patches
     assert status.state is State.NOT_APPLICABLE
     assert "fast_topk" in status.reason

@@ -78,7 +78,7 @@ def test_a_conflict_is_finished_on_one_branch_and_taken_on_the_next(
     assert without_ledger(fingerprints(one)) == without_ledger(before)
 
 
-def test_a_conflict_at_the_site_that_tells_the_trees_shape_is_finished_by_hand(
+def test_a_conflict_at_the_site_that_decides_the_shape_is_resolved_by_hand(
     releases: Releases, tmp_path: Path
 ) -> None:
     root = releases.copy(REFERENCE, tmp_path / "fork").root

@@ -34,7 +34,7 @@ def test_a_name_without_a_switch_is_refused_with_those_that_have_one(
     assert all(patch in str(refused.value) for patch in SWITCHES)
 
 
-def test_every_patch_has_a_switch_or_says_why_it_has_none() -> None:
+def test_every_patch_has_a_switch_or_a_reason_why_not() -> None:
     patches = list(load.patches())
     assert {patch.id for patch in patches if not patch.no_switch} == SWITCHES
     assert len(patches) > len(SWITCHES)

@@ -474,7 +474,9 @@ def project(tmp_path: Path) -> Project:
     return project
 
 
-def test_survivors_are_told_from_the_killed_and_fail_the_run(project: Project, tmp_path: Path) -> None:
+def test_survivors_are_listed_apart_from_the_killed_and_fail_the_run(
+    project: Project, tmp_path: Path
+) -> None:
     before = fingerprints(project.folder)
     done = project.mutate("--out", tmp_path / "results.json")
     assert done.stdout, done.stderr
@@ -499,7 +501,7 @@ def test_enough_killed_mutants_pass(project: Project) -> None:
     assert done.stdout.splitlines()[-1] == "killed 2 of 2: 100.0%; 85% is enough"
 
 
-def test_what_stands_behind_the_dashes_goes_to_pytest(project: Project) -> None:
+def test_arguments_after_the_dashes_are_passed_to_pytest(project: Project) -> None:
     done = project.mutate("--only", "comparison", "--", f"--deselect={LIMIT}")
     assert "killed 0 of 1" in done.stdout, done.stderr
 
@@ -540,7 +542,7 @@ def test_what_takes_longer_than_its_limit_is_killed(project: Project, tmp_path: 
     assert not lane.test(trial, ["tests/runtime"], [], limit=600).killed
 
 
-def test_a_lane_is_whole_again_after_a_mutant(project: Project, tmp_path: Path) -> None:
+def test_a_lane_is_restored_after_a_mutant(project: Project, tmp_path: Path) -> None:
     lane = Lane(project.folder, tmp_path / "lane")
     (mutant, *_) = of_module("patchkit/runtime/steps.py", STEPS)
     with lane.broken(mutant):

@@ -249,7 +249,7 @@ def test_beside_a_committed_patch_each_goes_by_its_name(
     assert tree.read(MIRROR) == SOURCES[MIRROR]
 
 
-def test_what_a_record_knows_of_uncommitted_patches_stays_known(
+def test_a_record_keeps_its_uncommitted_patches(
     theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
 ) -> None:
     toys = tmp_path / "toys"
@@ -267,7 +267,7 @@ def test_what_a_record_knows_of_uncommitted_patches_stays_known(
 
 
 @pytest.mark.parametrize("place", ["here", "clone"])
-def test_without_a_name_a_committed_port_stays_and_the_answer_says_how_to_revert_it(
+def test_without_a_name_a_committed_port_stays_and_the_output_shows_how_to_revert_it(
     theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path, place: str
 ) -> None:
     toys = tmp_path / "toys"

@@ -64,7 +64,7 @@ def test_only_a_patch_that_is_applied_can_be_dropped(fork: CheckoutTree) -> None
     assert said == "upstream has it there: drop yours"
 
 
-def test_each_patch_is_told_what_it_will_be(fork: CheckoutTree) -> None:
+def test_the_state_of_each_patch_after_the_move_is_shown(fork: CheckoutTree) -> None:
     git(fork.root, "checkout", "-qb", "newer", "plain")
     text = (fork.package / MIRROR).read_text()
     (fork.package / MIRROR).write_text(text.replace("copies = 0", "copies = 0\n    guard = 1"))

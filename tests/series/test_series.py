@@ -338,7 +338,7 @@ SETTINGS = {
 }
 
 
-def test_nobodys_settings_say_how_a_series_is_written(
+def test_a_series_does_not_depend_on_git_settings(
     fork: CheckoutTree, tmp_path: Path, patch_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = patch_folder / "t-flag" / "patch.toml"

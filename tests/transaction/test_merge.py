@@ -195,7 +195,7 @@ def test_edit_of_what_patchkit_wrote_is_refused_by_file_and_line(tree: CheckoutT
     assert everything(tree.root) == before
 
 
-def test_what_was_put_back_by_hand_is_no_obstacle(tree: CheckoutTree) -> None:
+def test_code_restored_by_hand_is_no_obstacle(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     apply(tree)
     (tree.package / MIRROR).write_bytes(SOURCES[MIRROR])

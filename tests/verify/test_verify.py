@@ -177,7 +177,7 @@ def test_a_comment_elsewhere_in_the_tree_changes_no_verdict(patched: Damaged) ->
     assert outcomes(patched.verify(code=0)) == dict.fromkeys(CHECKS, "passed")
 
 
-def test_an_edit_taken_back_by_hand_is_named(patched: Damaged) -> None:
+def test_an_edit_undone_by_hand_is_named(patched: Damaged) -> None:
     text = (patched.tree.package / TRITON).read_text(encoding="utf-8")
     lines = text.splitlines(keepends=True)
     flag = next(at for at, line in enumerate(lines) if "needs_cpu_seq_lens: bool = False" in line)
