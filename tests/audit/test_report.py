@@ -72,7 +72,7 @@ def test_a_baseline_that_is_none_is_refused(tmp_path: Path) -> None:
         load(path)
 
 
-def test_confidence_can_be_asked_for() -> None:
+def test_a_minimum_confidence_can_be_set() -> None:
     report = audit(
         program("# place: srt/models/fork.py\ndef f(forward_batch):\n    len(forward_batch.seq_lens_cpu)\n")
     )

@@ -249,7 +249,7 @@ def test_what_could_not_be_read_is_not_remembered_with_the_report(tree: Path, tm
     assert run(tree)[0] == 0
 
 
-def test_whoever_waits_is_told_how_far_it_is(tree: Path) -> None:
+def test_progress_is_reported(tree: Path) -> None:
     add(tree)
     told: list[tuple[str, int, int]] = []
 

@@ -403,7 +403,7 @@ def test_a_patch_that_is_not_at_hand_is_named_without_a_ledger(tree: CheckoutTre
     assert answer("status", tree.root)["unknown"] == ["own-1"]  # Remembered.
 
 
-def test_a_ledger_that_cannot_be_read_keeps_nobody_from_the_status(tree: CheckoutTree) -> None:
+def test_an_unreadable_ledger_does_not_prevent_the_status(tree: CheckoutTree) -> None:
     run("apply", tree.root)
     (tree.package / ".patchkit" / "ledger.json").write_text("{")
     run("status", tree.root)

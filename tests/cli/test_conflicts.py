@@ -181,7 +181,7 @@ def test_a_tree_with_markers_is_recognised_and_refused_until_it_is_finished(chec
 
 
 @pytest.mark.parametrize("how", ["--continue", "--abort"])
-def test_whoever_types_what_git_takes_for_conflicts_is_told_what_ends_these(
+def test_options_that_git_has_for_conflicts_name_the_commands_that_end_them(
     checkout: CheckoutTree, how: str
 ) -> None:
     marked(checkout)
@@ -381,7 +381,7 @@ def sibling(tree: CheckoutTree, folder: Path) -> CheckoutTree:
     return open_tree(folder / "sibling")
 
 
-def test_a_resolution_is_offered_where_the_same_code_stands_and_taken_when_asked(
+def test_a_resolution_is_offered_for_the_same_code_and_used_on_request(
     checkout: CheckoutTree, tmp_path: Path
 ) -> None:
     marked(checkout)

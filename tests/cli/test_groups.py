@@ -152,13 +152,13 @@ def test_a_second_apply_says_the_same_and_changes_nothing(tree: CheckoutTree) ->
 
 @pytest.mark.usefixtures("conflicting")
 @pytest.mark.parametrize("words", [("x-none",), ("x-after",), ("t-stop", "x-after"), ("--all",)])
-def test_what_is_asked_for_is_applied_whole_or_nothing_is(tree: CheckoutTree, words: tuple[str, ...]) -> None:
+def test_all_requested_patches_are_applied_or_none(tree: CheckoutTree, words: tuple[str, ...]) -> None:
     before = everything(tree.root)
     assert "nothing was written" in run("apply", tree.root, *words, code=3).stderr
     assert everything(tree.root) == before
 
 
-def test_a_group_that_is_named_is_asked_for(tree: CheckoutTree, toys: Path) -> None:
+def test_a_named_group_counts_as_requested(tree: CheckoutTree, toys: Path) -> None:
     add_patch(toys, "t-lost", attribute(MIRROR, "NoSuchClass", "a = 1"), group='"speed"')
     before = everything(tree.root)
     assert "t-lost conflicts with this tree" in run("apply", tree.root, "@speed", code=3).stderr

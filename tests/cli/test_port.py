@@ -148,7 +148,7 @@ def test_a_conflict_is_said_with_its_site_and_nothing_is_written(main_line: Path
     assert everything(fork) == before
 
 
-def test_what_can_be_made_is_made_where_asked_and_the_exit_code_says_that_some_is_left(
+def test_keep_going_makes_the_other_edits_and_the_exit_code_reports_the_rest(
     main_line: Path, fork: Path
 ) -> None:
     commit = changed(main_line, LENT, (b"self.today + self.days", b"self.today + self.days * 2"))

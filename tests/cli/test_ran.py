@@ -138,13 +138,13 @@ def test_show_has_a_line_for_each_release_that_the_patch_ran_on() -> None:
 
 
 @pytest.mark.usefixtures("ran")
-def test_show_says_of_a_patch_that_it_never_ran() -> None:
+def test_show_reports_that_a_patch_never_ran() -> None:
     assert said("show", "t-guard").endswith("\n\nNever run on a GPU.\n")
     assert answer("show", "t-guard")["runs"] == []
 
 
 @pytest.mark.usefixtures("ran")
-def test_a_patch_of_ones_own_is_not_said_to_have_never_run(tree: CheckoutTree, tmp_path: Path) -> None:
+def test_a_patch_of_ones_own_is_not_reported_as_never_run(tree: CheckoutTree, tmp_path: Path) -> None:
     add_patch(tmp_path / "mine", "x-mine", attribute(MIRROR, "Mirror", "mine = 1"))
     more = ("--patches", tmp_path / "mine")
     assert told("status", tree.root, *more)["x-mine"] is None

@@ -20,7 +20,7 @@ from differential.test_decisions import (
     SLOTS,
     test_a_server_without_a_setting_keeps_the_mirror,
     test_a_worker_names_the_backends_that_the_successors_does_and_the_one_of_an_eager_draft_extend,
-    test_a_worker_that_names_no_draft_backends_has_one_that_nobody_knows,
+    test_a_worker_that_names_no_draft_backends_has_an_unknown_one,
     test_each_pair_of_backends_is_decided_as_by_the_successor,
     test_each_setting_of_the_server_is_decided_as_by_the_successor,
 )
@@ -167,7 +167,7 @@ def adding_written(
 
 
 @pytest.fixture(scope="module")
-def mended(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
+def corrected(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
     """The release without 26738 alone, as main was for six hours, and this project's in its place."""
     yield from driven(backdate(releases.tree(RELEASE), ("26738",)), ("26738",), releases, tmp_path_factory)
 
@@ -282,11 +282,11 @@ def test_the_future_map_gets_the_same_flag_as_upstreams(
     assert {each["map"] for each in told} == {True, False}
 
 
-def test_a_decision_that_asks_every_slot_is_mended_to_upstreams(
-    mended: DrivenTree, upstream: DrivenTree
+def test_a_decision_that_reads_every_slot_is_changed_to_upstreams(
+    corrected: DrivenTree, upstream: DrivenTree
 ) -> None:
     requests = [(FREE, [kind, other]) for kind in KINDS for other in (None, "triton")]
-    assert mended.ask("decisions.decide", requests) == upstream.ask("decisions.decide", requests)
+    assert corrected.ask("decisions.decide", requests) == upstream.ask("decisions.decide", requests)
 
 
 @pytest.mark.parametrize("kind", ["silent", "unrelated"])
@@ -311,7 +311,7 @@ def test_the_map_of_a_server_that_overlaps_the_plan_stream_keeps_the_mirror(
 @EACH
 @settings(max_examples=10)
 @given(graph_cases(mirror=None, total=None), TOKENS)
-def test_a_replay_hands_on_what_upstreams_does_once_it_is_hardened(
+def test_a_hardened_replay_passes_what_upstreams_does(
     patched: DrivenTree, hardened: DrivenTree, runner: str, case: Case, tokens: int
 ) -> None:
     answer, expected = (replay(tree, runner, case, tokens) for tree in (patched, hardened))
@@ -319,7 +319,7 @@ def test_a_replay_hands_on_what_upstreams_does_once_it_is_hardened(
     assert (answer["seq_lens_cpu"] is None) is not case["mirror"]
 
 
-def test_a_multi_layer_replay_hands_on_no_sum_that_the_batch_has_not(patched: DrivenTree) -> None:
+def test_a_multi_layer_replay_passes_no_sum_that_the_batch_lacks(patched: DrivenTree) -> None:
     case = {"lens": [3], "mirror": True, "sum": False, "topk": True}
     assert replay(patched, "multi-layer", case, 2)["seq_lens_sum"] is None
 

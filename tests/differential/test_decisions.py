@@ -86,7 +86,7 @@ def test_piecewise_graphs_no_longer_count_and_n_gram_and_breakable_graphs_do(
     assert hardened.ask("decisions.decide", requests) == expected
 
 
-def test_whoever_is_switched_off_keeps_the_mirror(patched: DrivenTree, opted_out: DrivenTree) -> None:
+def test_a_backend_with_its_patch_disabled_keeps_the_mirror(patched: DrivenTree, opted_out: DrivenTree) -> None:
     for tree, slots, patch in (
         (patched, ["triton", "triton draft"], "26128"),
         (patched, ["trtllm mla", "trtllm mla draft"], "26824"),
@@ -116,7 +116,7 @@ def test_the_decision_and_its_backends_are_logged_once(patched: DrivenTree) -> N
     assert off.endswith("; PATCHKIT_DISABLE turns off 26824, 28633")
 
 
-def test_a_switch_that_nobody_has_stops_the_server(patched: DrivenTree) -> None:
+def test_an_unknown_switch_stops_the_server(patched: DrivenTree) -> None:
     with pytest.raises(
         ProbeError, match="ValueError: PATCHKIT_DISABLE names 2612, which cannot be turned off"
     ):
@@ -160,7 +160,7 @@ def test_a_backend_of_eager_draft_extends_that_reads_the_mirror_keeps_it(
         assert told["map"] is (eager != "triton")
 
 
-def test_a_worker_that_names_no_draft_backends_has_one_that_nobody_knows(
+def test_a_worker_that_names_no_draft_backends_has_an_unknown_one(
     patched: DrivenTree, upstream: DrivenTree
 ) -> None:
     # The successor takes the target's word for all of them.
@@ -208,7 +208,7 @@ def test_a_server_that_overlaps_the_plan_stream_keeps_the_mirror(
 
 
 @pytest.mark.parametrize("target", ["triton", "reads", None])
-def test_plain_decoding_keeps_the_mirror_whatever_its_map_is_told(
+def test_plain_decoding_keeps_the_mirror_whatever_flag_its_map_has(
     patched: DrivenTree, upstream: DrivenTree, target: str | None
 ) -> None:
     told, expected = (tree.ask("decisions.start", None, [target], FREE) for tree in (patched, upstream))
@@ -230,7 +230,7 @@ def test_without_overlap_there_is_no_map_and_batches_keep_the_mirror(
 @pytest.mark.parametrize(
     ("prefill", "decode"), list(itertools.product(["reads", "opted out", "undeclared", "triton"], repeat=2))
 )
-def test_a_hybrid_backend_that_opted_out_asks_both_sides_and_verifies_as_the_one_that_does(
+def test_a_hybrid_backend_that_opted_out_combines_both_sides_and_verifies_as_the_one_that_does(
     opted_out: DrivenTree, prefill: str, decode: str, verify_side: str
 ) -> None:
     found = opted_out.ask("decisions.hybrid", prefill, decode, verify_side)

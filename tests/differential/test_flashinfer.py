@@ -130,7 +130,7 @@ def test_the_switch_has_every_replay_planned_from_the_device(patched: DrivenTree
     assert {wait for session in waits for wait in session} == {COPIES}
 
 
-def test_a_backend_that_no_worker_has_asked_for_takes_no_such_graph(
+def test_a_backend_that_no_worker_requested_takes_no_such_graph(
     unpatched: DrivenTree, patched: DrivenTree
 ) -> None:
     session = {"server": {"context": 64, "page_size": 1, "draft_tokens": 4}, "graphs": [1], "batches": []}

@@ -276,7 +276,7 @@ def test_a_range_of_commits_is_one_patch(checkout: CheckoutTree, tmp_path: Path)
     assert (patch.title, patch.why.strip()) == ("Nothing is fetched", "Nobody did.")
 
 
-def test_whoever_waits_is_told_which_file_is_drafted(tree: CheckoutTree, tmp_path: Path) -> None:
+def test_progress_names_the_drafted_file(tree: CheckoutTree, tmp_path: Path) -> None:
     texts = []
     for file in (FILE, "srt/cellar.py"):
         put(tree, BEFORE, file)

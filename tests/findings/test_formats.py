@@ -162,7 +162,7 @@ def test_a_name_with_a_newline_starts_no_workflow_command() -> None:
     assert "\x1b[31m" not in shown
 
 
-def test_what_fails_is_an_error_to_github_however_sure() -> None:
+def test_a_failing_finding_of_any_confidence_is_an_error_in_github_annotations() -> None:
     assert github.document(hostile()).startswith("::error file=")
 
 

@@ -67,7 +67,7 @@ def test_no_name_is_offered_that_is_not_near(built_in: Path) -> None:
         load.patches().get("zzz")
 
 
-def test_what_is_asked_for_is_what_is_named_and_what_that_requires(built_in: Path) -> None:
+def test_the_requested_patches_are_those_named_and_their_requirements(built_in: Path) -> None:
     assert load.patches().asked(["@speed"]) == {"fast", "seed"}
     assert load.patches().asked([]) == frozenset()
 

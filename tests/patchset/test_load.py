@@ -104,15 +104,15 @@ def test_only_leaves_hardening_out_but_not_what_is_required(built_in: Path) -> N
     assert ids("b-desk", only=True) == ["b-desk"]
 
 
-def test_hardening_can_be_asked_for_by_itself(built_in: Path) -> None:
+def test_a_hardening_patch_can_be_requested_alone(built_in: Path) -> None:
     assert ids("c-lock", only=True) == ["b-desk", "c-lock"]
 
 
-def test_patch_that_is_off_by_default_can_be_asked_for(built_in: Path) -> None:
+def test_an_opt_in_patch_can_be_requested(built_in: Path) -> None:
     assert ids("d-rug") == ["d-rug"]
 
 
-def test_patch_asked_for_twice_comes_once(built_in: Path) -> None:
+def test_a_patch_requested_twice_is_selected_once(built_in: Path) -> None:
     assert ids("d-rug", "d-rug") == ["d-rug"]
 
 
@@ -440,7 +440,7 @@ def test_malformed_edit_is_refused_by_key(built_in: Path, tmp_path: Path, edit: 
     ],
 )
 @pytest.mark.parametrize("asked", ["a-lamp", "d-rug"])
-def test_malformed_edit_of_a_built_in_patch_is_refused_as_one_of_a_folder_whichever_edit_is_asked_for(
+def test_malformed_edit_of_a_built_in_patch_is_refused_as_one_of_a_folder(
     built_in: Path, tmp_path: Path, edit: str, asked: str
 ) -> None:
     text = patch_text("d-rug", edit)

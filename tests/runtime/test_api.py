@@ -70,7 +70,7 @@ def test_importing_patchkit_is_light(tmp_path: Path) -> None:
     )
 
 
-def test_asking_for_help_loads_neither_torch_nor_libcst(tmp_path: Path) -> None:
+def test_printing_help_loads_neither_torch_nor_libcst(tmp_path: Path) -> None:
     loaded = loaded_by("import patchkit.cli", tmp_path)
     assert "click" in loaded
     assert not loaded & {"torch", "libcst", "sglang"}

@@ -229,7 +229,7 @@ def test_a_wrapper_without_buffers_has_those_of_the_backend_that_verifies() -> N
         assert lengths.row_length(wrapper) == MAX_CONTEXT + 4
 
 
-def test_the_tree_mask_of_a_known_total_asks_the_backend_for_nothing() -> None:
+def test_the_tree_mask_of_a_known_total_reads_nothing_from_the_backend() -> None:
     batch: Any = SimpleNamespace(seq_lens_sum=13)
     assert lengths.tree_mask_total(batch, SimpleNamespace()) == 13
 

@@ -1430,7 +1430,7 @@ def attended_to_itself(tensors: dict[str, torch.Tensor], layer_input: torch.Tens
     return per_query_head @ tensors["midlayer.self_attn.o_proj.weight"].T
 
 
-def test_the_drafts_attention_hands_on_the_token_and_takes_the_one_before_away() -> None:
+def test_the_drafts_attention_adds_the_token_and_subtracts_the_one_before() -> None:
     tensors = draft_tensors()
     now, before = tensors["embed_tokens.weight"][3], tensors["embed_tokens.weight"][7]
     torch.testing.assert_close(attended_to_itself(tensors, torch.cat([now, before])), now - before)

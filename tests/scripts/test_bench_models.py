@@ -337,7 +337,7 @@ def test_ranks_split_a_matrix_differently_and_have_the_same_of_what_is_whole() -
     assert torch.equal(first["gate.weight"], second["gate.weight"])
 
 
-def test_the_ranks_of_an_eagle3_draft_hand_on_the_columns_of_their_own_heads() -> None:
+def test_the_ranks_of_an_eagle3_draft_pass_the_columns_of_their_own_heads() -> None:
     def rank(number: int, ranks: int) -> torch.Tensor:
         part = ToyForCausalLMEagle3()
         part.self_attn.qkv_proj = QKVParallelLinear(2 * HIDDEN, HEADS, HEADS, rank=number, ranks=ranks)

@@ -362,7 +362,9 @@ def group_of(candidate: tuple[str, int]) -> str:
 
 
 @given(size=st.integers(0, 30), seed=st.integers(0, 99), odd=st.booleans())
-def test_a_sample_is_of_those_that_count_and_no_larger_than_asked(size: int, seed: int, odd: bool) -> None:
+def test_a_sample_is_of_those_that_count_and_no_larger_than_requested(
+    size: int, seed: int, odd: bool
+) -> None:
     taken = list(sample(CANDIDATES, group_of, lambda candidate: candidate[1] % 2 == odd, size, seed))
     countable = [candidate for candidate in CANDIDATES if candidate[1] % 2 == odd]
     assert len(taken) == len(set(taken)) == min(size, len(countable))
@@ -386,7 +388,7 @@ def test_another_seed_takes_others() -> None:
     assert len(taken) > 10
 
 
-def test_a_candidate_is_asked_about_once_and_only_when_its_turn_comes() -> None:
+def test_a_candidate_is_examined_once_and_only_in_its_turn() -> None:
     asked: list[tuple[str, int]] = []
 
     def counts(candidate: tuple[str, int]) -> bool:

@@ -299,7 +299,9 @@ def test_a_patch_that_conflicts_with_what_is_merged_stops_it(fork: CheckoutTree)
     leaves(fork, ConflictError, "t-stop conflicts .*release")
 
 
-def test_a_conflict_of_what_nobody_asked_for_fails_nothing(fork: CheckoutTree, patch_folder: Path) -> None:
+def test_a_conflict_of_a_patch_that_was_not_requested_fails_nothing(
+    fork: CheckoutTree, patch_folder: Path
+) -> None:
     nowhere = rewriting("nowhere", f"{ABRUPT}::Worker", "stop = 5", "stop = 6")
     add_patch(patch_folder, "t-optional", nowhere, default="false")
     patched(fork, "release", "vendor")

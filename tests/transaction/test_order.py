@@ -368,7 +368,7 @@ def formatted(tree: CheckoutTree) -> dict[str, bytes]:
     """Run a formatter that sorts imports and breaks lines early over the tree, and return its files."""
     options = ("--isolated", "--no-cache", "--quiet", "--config", "line-length = 24")
     for command in (("check", "--select", "I", "--fix"), ("format",)):
-        # What it cannot mend it says, and that is no matter here.
+        # Conflicts are reported; they do not matter here.
         subprocess.run((find_ruff_bin(), *command, *options, tree.package), check=False)
     return {file: text for file, (_, text) in code(tree.package).items() if file in SOURCES}
 
