@@ -196,8 +196,8 @@ def patched_sources(rng: random.Random, folder: Path) -> bool:
         return False
     path = tree.package / FILE
     # A patch may have deleted the file, and a person may have put one there.
-    text = path.read_bytes() if path.exists() else source
-    path.write_bytes(altered_text(text, rng.randrange(2**32), ast.parse))
+    current = path.read_bytes() if path.exists() else source
+    path.write_bytes(altered_text(current, rng.randrange(2**32), ast.parse))
     before = everything(tree.root)
     succeeds(lambda: api.status(tree, patches))
     run_reading_command(tree, folder / "own", rng)

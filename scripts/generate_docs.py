@@ -1232,7 +1232,7 @@ def schemas() -> dict[Path, str]:
         SCHEMA.with_name("configuration.schema.json"): configuration.json_schema(),
     }
     found |= {SCHEMA.parent / "schemas" / f"{name}.json": schema_of(name) for name in ANSWERS}
-    return {path: json.dumps(schema, indent=1) + "\n" for path, schema in found.items()}
+    return {path: json.dumps(content, indent=1) + "\n" for path, content in found.items()}
 
 
 def kind_pages() -> dict[Path, str]:

@@ -92,8 +92,8 @@ class Solver:
                 self._settle()
         for context in self.contexts.values():
             owner = context.function.owner.name if context.function.owner is not None else None
-            context.asked = (context.function, context.self_class or owner) in self._entries.for_models
-            context.known |= context.asked
+            context.only_models = (context.function, context.self_class or owner) in self._entries.for_models
+            context.known |= context.only_models
         pending = [context for context in self.contexts.values() if context.known]
         callees: dict[Context, list[Context]] = {}
         for context in self.contexts.values():

@@ -34,12 +34,12 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
     target = options.target_of(arguments, installed, folders, patches)
-    asked = patches.asked(target.ids)
+    requested = patches.requested(target.ids)
     tree = target.open()
     with console.working(tree):
         planned = diff(tree, patches, target.ids)
     _print(tree, planned, conflicts(planned), as_json=as_json)
-    if any(name in asked for name in planned.left_out):
+    if any(name in requested for name in planned.left_out):
         raise ConflictError(
             describe_conflicts(planned.patches),
             advice=f"edit that code, or run patchkit apply --markers{target.whole_tail}",

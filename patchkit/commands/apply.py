@@ -56,7 +56,7 @@ def apply(
 
     Raise TreeError if the tree cannot be written.
     """
-    requested = patches.asked(ids)
+    requested = patches.requested(ids)
     transaction = Transaction(tree, patches.digest, allow_dirty=allow_dirty)
 
     def prepare(read: ReadTree) -> tuple[ReadTree, Plan, tuple[InheritingBackend, ...], int]:

@@ -40,7 +40,7 @@ def export(
     require, does not fit, PlanConflictError is raised and nothing is written. Raise TreeError if the tree is not in a
     git checkout.
     """
-    asked = patches.asked(ids)
+    requested = patches.requested(ids)
     with GitRepository(tree.root, "name a TREE in a git repository") as repository:
         head = GitTree(repository, "HEAD", place_of(tree.package))
         stages: tuple[Stage, ...] = ()
@@ -52,6 +52,6 @@ def export(
             return plan
 
         planned = fitting_plan(made)
-        require_fitting(planned, asked, "name the other patches only")
+        require_fitting(planned, requested, "name the other patches only")
         files = exporting(head, stages, folder, patches.settings.subject_prefix)
         return ExportResult(planned.patches, files, planned.left_out)

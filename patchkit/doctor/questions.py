@@ -46,7 +46,7 @@ def explore(run: Callable[[dict[str, bool]], _Result]) -> list[tuple[dict[str, b
         answers = dict(given)
         found.append((answers, run(answers)))
         so_far = dict(given)
-        for question in [asked for asked in answers if asked not in given]:
+        for question in [new for new in answers if new not in given]:
             pending.append(so_far | {question: not answers[question]})
             so_far[question] = answers[question]
     return found

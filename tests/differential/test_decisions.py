@@ -86,7 +86,9 @@ def test_piecewise_graphs_no_longer_count_and_n_gram_and_breakable_graphs_do(
     assert hardened.ask("decisions.decide", requests) == expected
 
 
-def test_a_backend_with_its_patch_disabled_keeps_the_mirror(patched: DrivenTree, opted_out: DrivenTree) -> None:
+def test_a_backend_with_its_patch_disabled_keeps_the_mirror(
+    patched: DrivenTree, opted_out: DrivenTree
+) -> None:
     for tree, slots, patch in (
         (patched, ["triton", "triton draft"], "26128"),
         (patched, ["trtllm mla", "trtllm mla draft"], "26824"),

@@ -68,8 +68,8 @@ def test_no_name_is_offered_that_is_not_near(built_in: Path) -> None:
 
 
 def test_the_requested_patches_are_those_named_and_their_requirements(built_in: Path) -> None:
-    assert load.patches().asked(["@speed"]) == {"fast", "seed"}
-    assert load.patches().asked([]) == frozenset()
+    assert load.patches().requested(["@speed"]) == {"fast", "seed"}
+    assert load.patches().requested([]) == frozenset()
 
 
 def test_a_group_is_a_name(built_in: Path) -> None:

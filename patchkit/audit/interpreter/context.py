@@ -47,7 +47,7 @@ class Summary:
 class Context:
     """One function for one class of ``self`` and one forward mode, with what is known of its arguments.
 
-    An ``asked`` function is called only by models, which may or may not run in such a step.
+    ``only_models`` is whether only models, which may or may not run in such a step, call the function.
     """
 
     function: Function
@@ -60,7 +60,7 @@ class Context:
     hits: list[Hit] = field(default_factory=list)
     callers: dict[Context, None] = field(default_factory=dict)
     known: bool = False
-    asked: bool = False
+    only_models: bool = False
     running: bool = False
     runs: int = 0
 

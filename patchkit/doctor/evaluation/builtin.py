@@ -32,8 +32,8 @@ def _hasattr(evaluator: Evaluator, owner: Any, name: str) -> Any:
 
 
 def _isinstance(evaluator: Evaluator, value: Any, classes: Any) -> Any:
-    asked = classes if isinstance(classes, tuple) else (classes,)
-    names = [getattr(each, "name", "") or getattr(each, "__name__", "") for each in asked]
+    candidates = classes if isinstance(classes, tuple) else (classes,)
+    names = [getattr(each, "name", "") or getattr(each, "__name__", "") for each in candidates]
     if is_plain(value):
         return not {cls.__name__ for cls in type(value).__mro__}.isdisjoint(names)
     if isinstance(value, (Member, Instance)) and value.cls is not None:
