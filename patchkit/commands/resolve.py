@@ -155,9 +155,9 @@ def _checked(
     )
     if manual_edit is not None and lost:
         raise ConflictError(
-            f"{patch} {edit}: your code lost {', '.join(lost)}, which was there before",
+            f"{patch} {edit}: your code lacks {', '.join(lost)}, which was between the markers",
             where=f"{status.file}:{manual_edit.line}",
-            advice=f"put it back, or confirm the removal with patchkit resolve --accept {patch} {edit}",
+            advice=f"restore it, or confirm the removal with patchkit resolve --accept {patch} {edit}",
         )
     line = at_site(OverlayTree(tree, before), named, status).line
     note = resolving.Note(note_of(patch, edit, ACCEPTED if missing else BY_HAND), line)

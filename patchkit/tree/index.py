@@ -55,7 +55,7 @@ class _Definition:
         """The module that contains the definition; an index holds its modules."""
         module = self._module()
         if module is None:
-            raise ReferenceError("the module of the definition is gone, so its index must be held too")
+            raise ReferenceError("the module no longer exists: keep a reference to its index")
         return module
 
 

@@ -570,9 +570,9 @@ def test_two_trees_are_refused(tree: CheckoutTree) -> None:
     assert "two trees" in refusal("apply", tree.root, tree.package, code=2)
 
 
-def test_all_and_one_patch_contradict_each_other(tree: CheckoutTree) -> None:
-    assert "contradict" in refusal("apply", tree.root, "t-guard", "--all", code=2)
-    assert "contradict" in refusal("revert", tree.root, "t-guard", "--all", code=2)
+def test_all_and_one_patch_cannot_be_combined(tree: CheckoutTree) -> None:
+    assert "cannot be combined" in refusal("apply", tree.root, "t-guard", "--all", code=2)
+    assert "cannot be combined" in refusal("revert", tree.root, "t-guard", "--all", code=2)
 
 
 def test_malformed_patch_is_refused_by_file(tree: CheckoutTree, conflicting: Path) -> None:

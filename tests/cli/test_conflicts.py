@@ -533,7 +533,7 @@ def test_a_resolution_that_drops_what_the_fork_had_is_refused(lending: CheckoutT
     finish(lending, WRONG)
     before = everything(lending.root)
     said = run("resolve", lending.root, "t-many", "together", code=3).stderr
-    assert "your code lost clamp, which was there before" in said
+    assert "your code lacks clamp, which was between the markers" in said
     assert everything(lending.root) == before
     answer = asked("resolve", lending.root, "t-many", "together", "--accept")
     assert (answer["recorded"], answer["accepted"]) == (True, False), "the code has what the edit is for"

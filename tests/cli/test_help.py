@@ -67,7 +67,7 @@ def test_a_misspelt_value_of_an_option_is_answered_with_the_nearest_choice(
         ((), "error: no change is named\n"),
         (
             ("--from-diff", __file__, "--from-commit", "HEAD"),
-            "error: --from-diff and --from-commit contradict",
+            "error: --from-diff cannot be combined with --from-commit",
         ),
     ],
 )
