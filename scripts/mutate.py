@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import libcst as cst
 import msgspec
-from mutation.grounds import Ground, Grounds
 from mutation.lane import Fate, Lane
 from mutation.mutants import Mutant, of_module, of_patch
 from mutation.notes import Notes, Trial
 from mutation.results import Result, Results
 from mutation.sampling import sample
+from mutation.trees import ReferenceTree, ReferenceTrees
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -99,15 +99,16 @@ class Run:
         self._limits = [GRACE + PATIENCE * fate.seconds for fate in fates]
         report(f"the tests take {fates[0].seconds:.0f} s and {fates[1].seconds:.0f} s")
         notes = msgspec.msgpack.decode(self._notes.read_bytes(), type=Notes)
-        grounds = [
-            Ground(name, open_tree(Path(tree.before)), tree.patches) for name, tree in notes.trees.items()
+        references = [
+            ReferenceTree(name, open_tree(Path(tree.before)), tree.patches)
+            for name, tree in notes.trees.items()
         ]
-        self._grounds = Grounds(grounds, clean.checkout)
+        self._trees = ReferenceTrees(references, clean.checkout)
         self._killers = Killers()
 
     def counts(self, mutant: Mutant) -> bool:
         """Return whether a mutant changes the program."""
-        return not mutant.is_of_patch or bool(self._grounds.changed_by(mutant))
+        return not mutant.is_of_patch or bool(self._trees.changed_by(mutant))
 
     def test(self, mutant: Mutant, lane: Lane) -> Result:
         """Run the suites on a mutant until one fails."""

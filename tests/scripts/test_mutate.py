@@ -24,12 +24,12 @@ from support.toys import ABRUPT, MIRROR
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 sys.path.append(str(SCRIPTS))
 
-from mutation.grounds import Ground, Grounds, meaning  # noqa: E402
 from mutation.lane import Lane  # noqa: E402
 from mutation.mutants import LEFT_OUT, Mutant, of_module, of_patch, written  # noqa: E402
 from mutation.notes import Trial  # noqa: E402
 from mutation.operators import breaks  # noqa: E402
 from mutation.sampling import sample  # noqa: E402
+from mutation.trees import ReferenceTree, ReferenceTrees, meaning  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -243,7 +243,7 @@ def test_a_table_is_read_as_it_was_written(table: dict[str, Any]) -> None:
 class Planned:
     """The reference release with all patches, and a copy of these to break."""
 
-    grounds: Grounds
+    references: ReferenceTrees
     checkout: Path
 
     def mutants(self, patch: str, edit: str) -> list[Mutant]:
@@ -253,7 +253,7 @@ class Planned:
 
     def left_out(self, patch: str, edit: str) -> dict[str, dict[str, bytes]]:
         (gone,) = (mutant for mutant in self.mutants(patch, edit) if mutant.operator == LEFT_OUT)
-        return self.grounds.changed_by(gone)
+        return self.references.changed_by(gone)
 
 
 @pytest.fixture(scope="module")
@@ -264,7 +264,9 @@ def planned(
     shutil.copytree(SCRIPTS.parent / "patches", checkout / "patches")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("patchkit.patchset.load.BUILT_IN", SCRIPTS.parent / "patches")
-        yield Planned(Grounds([Ground("release", releases.tree(REFERENCE), ())], checkout), checkout)
+        yield Planned(
+            ReferenceTrees([ReferenceTree("release", releases.tree(REFERENCE), ())], checkout), checkout
+        )
 
 
 def test_an_edit_left_out_leaves_its_site_as_the_release_has_it(planned: Planned) -> None:
@@ -276,12 +278,12 @@ def test_an_edit_left_out_leaves_its_site_as_the_release_has_it(planned: Planned
 
 
 def test_an_edit_that_no_tree_takes_makes_no_mutant(planned: Planned) -> None:
-    assert all(planned.grounds.changed_by(mutant) == {} for mutant in planned.mutants("26128", "refresh"))
+    assert all(planned.references.changed_by(mutant) == {} for mutant in planned.mutants("26128", "refresh"))
 
 
 def test_a_mutant_is_in_the_trees_file_as_it_is_in_the_fragment(planned: Planned) -> None:
     (mutant,) = (one for one in planned.mutants("26128", "triton-flag") if one.operator == "constant swapped")
-    ((file, content),) = planned.grounds.changed_by(mutant)["release"].items()
+    ((file, content),) = planned.references.changed_by(mutant)["release"].items()
     assert file == "srt/layers/attention/triton_backend.py"
     assert b"needs_cpu_seq_lens: bool = True" in content
 
@@ -296,7 +298,7 @@ def test_a_patch_that_no_longer_applies_is_no_mutant(planned: Planned) -> None:
     sound = (planned.checkout / mutant.file).read_text(encoding="utf-8")
     lost = sound.replace("self.num_draft_tokens = $count", "no_such_thing($count)")
     assert lost != sound
-    assert planned.grounds.changed_by(replace(mutant, text=lost)) == {}
+    assert planned.references.changed_by(replace(mutant, text=lost)) == {}
     assert (planned.checkout / mutant.file).read_text(encoding="utf-8") == sound
 
 
@@ -307,7 +309,7 @@ def test_patches_that_do_not_apply_as_they_are_stop_it_with_a_sentence(
     text = path.read_text(encoding="utf-8").replace("self.num_draft_tokens = $count", "no_such_thing($count)")
     path.write_text(text, encoding="utf-8")
     with pytest.raises(SystemExit, match="the patches do not apply to the release tree"):
-        Grounds([Ground("release", releases.tree(REFERENCE), ())], tmp_path / "copy")
+        ReferenceTrees([ReferenceTree("release", releases.tree(REFERENCE), ())], tmp_path / "copy")
 
 
 def test_a_patch_that_looks_at_another_patchs_file_is_planned_with_it(
@@ -330,9 +332,9 @@ def test_a_patch_that_looks_at_another_patchs_file_is_planned_with_it(
         folder.mkdir(parents=True)
         (folder / "patch.toml").write_text(text)
     monkeypatch.setattr("patchkit.patchset.load.BUILT_IN", tmp_path)
-    grounds = Grounds([Ground("tiny", tree, ())], tmp_path / "checkout")
+    references = ReferenceTrees([ReferenceTree("tiny", tree, ())], tmp_path / "checkout")
     changed = [
-        grounds.changed_by(mutant) for mutant in of_patch("patches/t-limit/patch.toml", texts["t-limit"])
+        references.changed_by(mutant) for mutant in of_patch("patches/t-limit/patch.toml", texts["t-limit"])
     ]
     assert [list(one["tiny"]) for one in changed] == [[ABRUPT], [ABRUPT]]
 
