@@ -177,7 +177,7 @@ def test_nothing_is_written_into_the_tree(tree: Path) -> None:
     ],
     ids=["sum", "branches", "parentheses", "bases"],
 )
-def test_what_goes_too_deep_ends_in_a_sentence(tree: Path, text: str) -> None:
+def test_too_deep_nesting_is_an_error_of_one_sentence(tree: Path, text: str) -> None:
     add(tree, text)
     with pytest.raises(TreeError, match=r"example\.py.*more than 100"):
         run(tree)

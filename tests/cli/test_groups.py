@@ -69,7 +69,7 @@ def test_a_named_patch_that_is_not_applicable_is_given_its_reason(tree: Checkout
     assert "\nt-other: needs a tree with srt/no_such.py\n" in run("apply", tree.root, "t-other").stdout
 
 
-def test_a_rehearsal_names_the_command_that_does_the_same(tree: CheckoutTree) -> None:
+def test_a_dry_run_names_the_command_that_does_the_same(tree: CheckoutTree) -> None:
     said = run("apply", tree.root, "t-flag", "--only", "--runtime", "vendored", "--dry-run").stdout
     assert f"Next: patchkit apply {tree.root} t-flag --only --runtime vendored applies" in said
 
@@ -137,7 +137,7 @@ def test_a_conflict_keeps_nobody_else_out(tree: CheckoutTree) -> None:
 
 
 @pytest.mark.usefixtures("conflicting")
-def test_a_second_apply_says_the_same_and_changes_nothing(tree: CheckoutTree) -> None:
+def test_a_second_apply_prints_the_same_and_changes_nothing(tree: CheckoutTree) -> None:
     first = asked("apply", tree.root)
     msgspec.convert(first, schemas.ANSWERS["apply"])
     assert [(each["patch"], each["reason"]) for each in first["left"]] == [
@@ -265,7 +265,7 @@ def test_what_fits_with_what_is_there_is_made_as_if_all_had_come_at_once(
 
 
 @pytest.mark.usefixtures("conflicting")
-def test_keep_going_says_with_its_exit_code_that_something_was_left(tree: CheckoutTree) -> None:
+def test_keep_going_exits_with_1_if_something_was_left_out(tree: CheckoutTree) -> None:
     run("apply", tree.root, "--keep-going", code=1)
     assert states("status", tree.root)["t-stop"] == "applied"
 

@@ -134,7 +134,7 @@ def test_names_of_a_tree_steer_neither_a_terminal_nor_a_build_machine(
 
 
 @pytest.mark.parametrize("command", [("verify",), ("matrix", "--refs", "HEAD")], ids=" ".join)
-def test_pages_hold_no_control_characters(hostile: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_pages_contain_no_control_characters(hostile: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
     page = tmp_path / "page.html"
     CliRunner().invoke(main, [command[0], str(hostile), *command[1:], "--format", "html", "-o", str(page)])
     text = page.read_text()

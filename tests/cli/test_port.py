@@ -139,7 +139,7 @@ def test_once_more_it_is_there_already_and_nothing_is_written(main_line: Path, f
     assert (answer["written"], everything(fork)) == (False, once)
 
 
-def test_a_conflict_is_said_with_its_site_and_nothing_is_written(main_line: Path, fork: Path) -> None:
+def test_a_conflict_is_reported_with_its_site_and_nothing_is_written(main_line: Path, fork: Path) -> None:
     commit = changed(main_line, LENT, (b"self.today + self.days", b"self.today + self.days * 2"))
     drifted(fork, (b"self.today + self.days", b"self.later()"))
     before = everything(fork)
@@ -159,7 +159,7 @@ def test_keep_going_makes_the_other_edits_and_the_exit_code_reports_the_rest(
     assert b"due = self.later()" in text
 
 
-def test_markers_show_what_was_found_expected_and_wanted_and_are_taken_back(
+def test_markers_show_what_was_found_expected_and_wanted_and_are_reverted(
     main_line: Path, fork: Path
 ) -> None:
     commit = changed(main_line, (b"self.today + self.days", b"self.today + self.days * 2"))
@@ -185,7 +185,7 @@ def test_a_function_that_is_not_there_is_the_reason(main_line: Path, fork: Path)
     assert "the tree has no Desk.take" in json.dumps(answer)
 
 
-def test_a_file_that_moved_and_a_method_that_moved_are_followed_and_said(main_line: Path, fork: Path) -> None:
+def test_a_moved_file_and_a_moved_method_are_followed_and_reported(main_line: Path, fork: Path) -> None:
     commit = changed(main_line, LENT, (b"        book.out = False\n", b"        book.out = None\n"))
     package = fork / "sglang"
     (package / "srt" / "counter").mkdir()
@@ -264,9 +264,7 @@ def test_a_call_of_a_helper_whose_own_edit_was_not_made_is_a_finding(main_line: 
     assert "`side` of place is not in srt/shelf.py" in finding["message"]
 
 
-def test_a_commit_keeps_author_date_and_message_and_says_where_it_came_from(
-    main_line: Path, fork: Path
-) -> None:
+def test_a_commit_keeps_author_date_and_message_and_names_its_origin(main_line: Path, fork: Path) -> None:
     commit = changed(
         main_line, LENT, why="Lend until a day (#77)\n\nSo that it is known.\n\nHelped-by: Nobody"
     )
@@ -449,7 +447,7 @@ def test_two_diffs_of_one_file_in_one_are_both_made(main_line: Path, fork: Path,
     assert (fork / "sglang" / DESK).read_bytes() == SOURCES[DESK].replace(*LENT).replace(b"14", b"21")
 
 
-def test_a_mode_that_changes_is_left_and_said(main_line: Path, fork: Path) -> None:
+def test_a_mode_that_changes_is_left_out_and_reported(main_line: Path, fork: Path) -> None:
     path = main_line / "python" / "sglang" / DESK
     path.chmod(0o755)
     commit = changed(main_line, LENT)
@@ -570,7 +568,7 @@ def test_what_does_not_compile_is_no_resolution_of_a_port(fork: Path, text: byte
     assert "not valid Python" in run("resolve", fork, "77", "edit-1", code=3).output
 
 
-def test_of_two_conflicts_one_is_resolved_while_the_other_stands(main_line: Path, fork: Path) -> None:
+def test_of_two_conflicts_one_is_resolved_and_the_other_remains(main_line: Path, fork: Path) -> None:
     days = b"    days = 14\n"
     commit = changed(
         main_line, (b"self.today + self.days", b"self.today + self.days * 2"), (days, b"    days = 21\n")
@@ -727,7 +725,7 @@ def test_a_port_inside_of_which_a_person_wrote_is_not_reverted(main_line: Path, 
     assert everything(fork) == stands
 
 
-def test_a_line_of_a_port_that_a_person_rewrote_is_not_left_in_silence(main_line: Path, fork: Path) -> None:
+def test_a_line_of_a_port_that_a_person_rewrote_is_reported(main_line: Path, fork: Path) -> None:
     run("port", changed(main_line, LENT, FAR), "--repo", main_line, "--onto", fork)
     drifted(fork, (b"        reader.due = due\n", b"        reader.due = due + 1\n"))
     stands = everything(fork)

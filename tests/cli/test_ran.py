@@ -90,7 +90,7 @@ def test_apply_says_the_same_of_what_it_wrote(tree: CheckoutTree) -> None:
 
 
 @pytest.mark.usefixtures("ran")
-def test_a_rehearsal_says_it_before_anything_is_written(tree: CheckoutTree) -> None:
+def test_a_dry_run_reports_it_before_anything_is_written(tree: CheckoutTree) -> None:
     assert f"{NEVER}t-guard, t-stop{HINT}\n" in said("apply", tree.root, "--dry-run")
 
 
@@ -117,7 +117,7 @@ def test_without_the_file_it_is_unknown(tree: CheckoutTree, ran: Path) -> None:
     assert "GPU" not in said("show", "t-flag")
 
 
-def test_a_newer_file_counts_at_once(tree: CheckoutTree, ran: Path) -> None:
+def test_a_newer_file_counts_immediately(tree: CheckoutTree, ran: Path) -> None:
     assert told("status", tree.root)["t-flag"] is True
     ran.write_bytes(msgspec.json.encode(runs.KnownRuns(1, ("t-flag", "t-stop", "t-guard"), ())))
     assert told("status", tree.root)["t-flag"] is False

@@ -62,7 +62,7 @@ def fresh(folder: Path) -> CheckoutTree:
     return open_tree(write_package(folder / "sglang"))
 
 
-def test_a_taking_back_that_is_killed_can_be_done_again_or_turned_round(tmp_path: Path, halfway: int) -> None:
+def test_a_killed_revert_can_be_repeated_or_rolled_back(tmp_path: Path, halfway: int) -> None:
     for number in count(1):
         again, turned = fresh(tmp_path / f"again-{number}"), fresh(tmp_path / f"turned-{number}")
         ended = False

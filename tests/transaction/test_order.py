@@ -375,7 +375,7 @@ def formatted(tree: CheckoutTree) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", IDS)
 @pytest.mark.parametrize("kept", ["committed", "recorded"])
-def test_one_patch_is_taken_back_from_files_that_a_formatter_rewrote(
+def test_one_patch_is_reverted_in_files_that_a_formatter_rewrote(
     name: str, kept: str, tmp_path: Path
 ) -> None:
     for folder in ("fork", "alone"):
