@@ -884,7 +884,7 @@ def test_resolutions_of_an_earlier_version_are_moved_out_of_the_cache_once(
     assert asked("apply", other.root, "t-copy", "--resolved")["changed_files"] == [MIRROR]
 
 
-def test_in_a_read_only_repository_a_resolution_is_recorded_but_not_stored(
+def test_a_resolution_that_cannot_be_stored_is_recorded(
     checkout: CheckoutTree,
 ) -> None:
     marked(checkout, "t-copy")
