@@ -210,11 +210,11 @@ def _branching(keepers: Sequence[Keeper]) -> Iterator[str]:
     """Yield a sentence for each set of options for one branch, with the keepers that it removes."""
     found: dict[tuple[str, str], list[str]] = {}
     for keeper in keepers:
-        for way in keeper.remedies:
-            if way.startswith(option(TOP_K)):
-                found.setdefault((way, keeper.where), []).append(keeper.who)
-    for (way, where), names in found.items():
-        yield f"{way} frees it from {listed(names)}{' ' if where else ''}{where}."
+        for remedy in keeper.remedies:
+            if remedy.startswith(option(TOP_K)):
+                found.setdefault((remedy, keeper.where), []).append(keeper.who)
+    for (remedy, where), names in found.items():
+        yield f"{remedy} frees it from {listed(names)}{' ' if where else ''}{where}."
 
 
 def _instead(server: ExaminedServer) -> Iterator[str]:

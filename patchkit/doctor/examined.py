@@ -61,6 +61,6 @@ class ExaminedServer:
             keeps(outcome) and not keeps(other)
             for answers, outcome in self.found
             for others, other in single
-            if all(others.get(fact, so) is so for fact, so in answers.items())
+            if all(others.get(fact, answer) is answer for fact, answer in answers.items())
         )
         return (option_text,) if changed else ()

@@ -34,7 +34,7 @@ _FACTS = (
 @cache
 def fact_of(question: str) -> tuple[str, bool] | None:
     """Return the fact that a condition tests, and the answer with which the fact holds; None if it tests none."""
-    return next(((fact, so) for pattern, fact, so in _FACTS if pattern.search(question)), None)
+    return next(((fact, answer) for pattern, fact, answer in _FACTS if pattern.search(question)), None)
 
 
 def explore(run: Callable[[dict[str, bool]], _Result]) -> list[tuple[dict[str, bool], _Result]]:

@@ -126,7 +126,9 @@ class Trials:
         matching = [
             (answers, outcome)
             for answers, outcome in self._found[names]
-            if any(all(answers.get(fact, so) is so for fact, so in model.items()) for model in models)
+            if any(
+                all(answers.get(fact, answer) is answer for fact, answer in model.items()) for model in models
+            )
         ]
         kept = [answers for answers, outcome in matching if outcome.refused is not None or keeps(outcome)]
         return None if len(kept) == len(matching) else kept

@@ -108,8 +108,8 @@ class _Server:
     def _ask(self, question: str) -> bool:
         known_fact = fact_of(question)
         if known_fact is not None:
-            fact, so = known_fact
-            return self._answers.setdefault(fact, False) is so
+            fact, answer = known_fact
+            return self._answers.setdefault(fact, False) is answer
         # An unknown backend needs the mirror, as one without the flag does.
         return question.endswith(mirror.FLAG)
 
@@ -186,7 +186,7 @@ class _Server:
 
     def _started(self) -> Started:
         launch = self._launch
-        facts = {fact: so for fact, so in self._answers.items() if fact in (MLA, LLAMA)}
+        facts = {fact: answer for fact, answer in self._answers.items() if fact in (MLA, LLAMA)}
         begun = tuple(map(frozenset, (launch.given.items(), launch.environment.items(), facts.items())))
         found: Started = self._memory.value(
             ("started", begun),

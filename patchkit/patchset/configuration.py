@@ -181,9 +181,9 @@ def configured(patches: PatchSet, known: ConfigurationFile) -> PatchSet:
     # A patch that requires one that is left out cannot be on either.
     needing: dict[str, str] = {}
     for patch in patches:
-        lost = next((name for name in patch.requires if name in left or name in needing), None)
-        if lost is not None and patch.id not in left:
-            needing[patch.id] = lost
+        missing = next((name for name in patch.requires if name in left or name in needing), None)
+        if missing is not None and patch.id not in left:
+            needing[patch.id] = missing
     on = own_default
     if content.chosen is not UNSET:
         chosen = _ids(patches, known, "chosen", content.chosen)

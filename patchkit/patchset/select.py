@@ -124,12 +124,12 @@ class PatchSet:
 
     def _with_required(self, identifiers: Iterable[str]) -> set[str]:
         found: set[str] = set()
-        ahead = [*identifiers]
-        while ahead:
-            identifier = ahead.pop()
+        pending = [*identifiers]
+        while pending:
+            identifier = pending.pop()
             if identifier not in found:
                 found.add(identifier)
-                ahead += self.get(identifier).requires
+                pending += self.get(identifier).requires
         return found
 
 

@@ -56,8 +56,8 @@ def with_markers(plan: Plan) -> Plan:
     from patchkit.plan.conflict import conflicts
     from patchkit.tree.tree import OverlayTree
 
-    stuck = {status.patch.id for status in plan.patches if status.state is State.CONFLICT}
-    first = [status for status in plan.patches if not stuck & set(status.patch.requires)]
+    conflicting = {status.patch.id for status in plan.patches if status.state is State.CONFLICT}
+    first = [status for status in plan.patches if not conflicting & set(status.patch.requires)]
     changes = {change.file: change for change in plan.changes}
     planned = OverlayTree(plan.tree, {file: change.after for file, change in changes.items()})
     marked: dict[str, list[Conflict]] = {}

@@ -36,7 +36,7 @@ def require_fitting(plan: Plan, requested: Collection[str], remedy: str = "") ->
     """Raise PlanConflictError, with the ``remedy`` in its advice, if the plan leaves out a requested patch."""
     if not any(name in requested for name in plan.left_out):
         return
-    stuck = describe_conflicts(plan.patches)
+    conflicting = describe_conflicts(plan.patches)
     hardening = all(s.patch.id not in requested for s in plan.patches if s.state is State.CONFLICT)
     remedies = [
         "--only leaves the hardening out" if hardening else "",
@@ -44,4 +44,4 @@ def require_fitting(plan: Plan, requested: Collection[str], remedy: str = "") ->
         remedy,
     ]
     advice = ", ".join(filter(None, remedies)) or "edit that code and try again"
-    raise PlanConflictError(f"{stuck}, so nothing was written", plan, advice=advice)
+    raise PlanConflictError(f"{conflicting}, so nothing was written", plan, advice=advice)

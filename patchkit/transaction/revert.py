@@ -262,9 +262,9 @@ def _require_removed(
         return
     before = {file: text for file, (text, _) in plan.changes.items()}
     kept = tuple(name for name in candidate.record.patches if name not in reverted)
-    lost = sorted(planner.present(before, kept) - planner.present({**before, **after}, kept))
-    if lost:
-        name, edit = lost[0]
+    also_reverted = sorted(planner.present(before, kept) - planner.present({**before, **after}, kept))
+    if also_reverted:
+        name, edit = also_reverted[0]
         raise RevertBlockedError(
             f"{name}: {edit} would be reverted too",
             name,

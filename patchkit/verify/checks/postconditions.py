@@ -73,8 +73,8 @@ def check(subject: Subject) -> CheckOutcome:
     ]
     if not findings and not patched and (pending or not present):
         obstacle = "no patch is applied"
-        stuck = {status.patch.id for status in statuses if status.state is State.CONFLICT}
-        fits = [name for name in pending if name not in stuck]
+        conflicting = {status.patch.id for status in statuses if status.state is State.CONFLICT}
+        fits = [name for name in pending if name not in conflicting]
         could = f"{', '.join(fits)} can be applied" if fits else "and none applies to this tree"
         message = f"no patch is applied; {could}"
         notes = [note for note in notes if "patchkit apply" not in note]
