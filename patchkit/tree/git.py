@@ -103,15 +103,15 @@ def git(
     settings: Mapping[str, str] | None = None,
     personal: bool = False,
     named: bool = False,
-    apart: bool = False,
+    new_session: bool = False,
     given: bytes = b"",
 ) -> subprocess.CompletedProcess[bytes]:
     """Run git in ``folder`` on its repository, without optional locks.
 
     ``settings`` are environment variables for git, and ``given`` is its standard input. By default no program that a
     repository or the user configured is run. With ``personal``, git runs as the user would run it: with their identity,
-    hooks, filters and signature; with ``named``, with their identity only. With ``apart``, git runs to its end even if
-    this process is interrupted or killed, and inherits this process's locks until then.
+    hooks, filters and signature; with ``named``, with their identity only. With ``new_session``, git runs to its end
+    even if this process is interrupted or killed, and inherits this process's locks until then.
     """
     # Hooks inherit the environment, so a personal git gets none of these variables.
     environment = _environment({} if personal else _GIT_SET)
@@ -122,7 +122,7 @@ def git(
         if arguments[0] not in _PLAIN:
             environment = _with(environment, _programs_off(folder))
     command = _command(folder, *arguments, personal=personal)
-    return _run(command, {**environment, **(settings or {})}, folder, apart=apart, given=given)
+    return _run(command, {**environment, **(settings or {})}, folder, new_session=new_session, given=given)
 
 
 def object_reader(folder: Path) -> subprocess.Popen[bytes]:
@@ -160,7 +160,7 @@ def _run(
     environment: Mapping[str, str],
     folder: Path,
     *,
-    apart: bool = False,
+    new_session: bool = False,
     given: bytes = b"",
 ) -> subprocess.CompletedProcess[bytes]:
     try:
@@ -171,8 +171,8 @@ def _run(
             env=environment,
             stdin=None if given else subprocess.DEVNULL,
             input=given or None,
-            start_new_session=apart,
-            close_fds=not apart,
+            start_new_session=new_session,
+            close_fds=not new_session,
         )
     except OSError:
         raise TreeError(f"git is needed to read {folder} and is not on PATH", advice="install git") from None

@@ -71,17 +71,17 @@ def caching_git(folder: Path) -> Iterator[None]:
         environment: Mapping[str, str],
         folder: Path,
         *,
-        apart: bool = False,
+        new_session: bool = False,
         given: bytes = b"",
     ) -> CompletedProcess[bytes]:
         words = command[command.index("-C") + 2 :]
         top = next((place for place in (folder, *folder.parents) if (place / ".git").exists()), folder)
         of_commits = words[0] in _OF_COMMITS and ("HEAD" in words or words[0] != "grep")
         if not of_commits or not (top / ".git").is_dir():
-            return run(command, environment, folder, apart=apart, given=given)
+            return run(command, environment, folder, new_session=new_session, given=given)
         key = (*command, given, *git_state(top).items(), *_objects(top))
         if key not in answers:
-            answers[key] = run(command, environment, folder, apart=apart, given=given)
+            answers[key] = run(command, environment, folder, new_session=new_session, given=given)
         return answers[key]
 
     settings = folder / "gitconfig"
