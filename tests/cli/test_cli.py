@@ -170,7 +170,7 @@ def test_installed_tree_is_taken(tree: CheckoutTree, monkeypatch: pytest.MonkeyP
     monkeypatch.syspath_prepend(tree.root)
     assert answer("status", "--installed")["tree"]["package"] == str(tree.package)
     assert "patchkit apply --installed" in run("status", "--installed").stdout
-    assert "two trees" in refusal("status", "--installed", tree.root, code=2)
+    assert "cannot be combined" in refusal("status", "--installed", tree.root, code=2)
 
 
 def test_diff_is_what_apply_does(checkout: CheckoutTree) -> None:
