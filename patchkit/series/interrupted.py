@@ -134,12 +134,14 @@ def _sparse_excluded(top: Path) -> frozenset[str]:
 
 def _contents(top: Path, commits: tuple[str, str], excluded: frozenset[str]) -> dict[_File, _Content]:
     """Return what each file that differs between the commits contains, except those in ``excluded``."""
-    return {
-        file: _state_of(top, file, commits) for file in _files(top, *commits) if file.name not in excluded
-    }
+    files = list(_files(top, *commits))
+    new = frozenset(file.name for file in files if file.ids[1].strip("0"))
+    return {file: _state_of(top, file, commits, new) for file in files if file.name not in excluded}
 
 
-def _state_of(top: Path, file: _File, commits: tuple[str, str]) -> _Content:
+def _state_of(top: Path, file: _File, commits: tuple[str, str], new: frozenset[str]) -> _Content:
+    if _is_obstructed(top, file.name, new):
+        return _Content.OTHER
     path = top / file.name
     content: bytes | None = None
     if path.is_symlink():
@@ -154,6 +156,30 @@ def _state_of(top: Path, file: _File, commits: tuple[str, str]) -> _Content:
     if old is not None and Checkout(top).is_content(file.ids[0], content):
         return _Content.OLD
     return _Content.OTHER
+
+
+def _is_obstructed(top: Path, name: str, new: frozenset[str]) -> bool:
+    """Return whether git would remove what is neither commit's to write a file: something at its path or above it.
+
+    ``new`` are the files of the second commit, which may have a file where the first has a folder, and a folder where
+    it has a file.
+    """
+    above = (each.as_posix() for each in list(Path(name).parents)[:-1])
+    if any(os.path.lexists(top / each) and not _is_folder(top / each) and each not in new for each in above):
+        return True
+    path = top / name
+    if not _is_folder(path):
+        return os.path.lexists(path) and not path.is_symlink() and not path.is_file()
+    inside = (
+        Path(folder, each)
+        for folder, folders, files in os.walk(path)
+        for each in (*files, *(each for each in folders if Path(folder, each).is_symlink()))
+    )
+    return any(each.relative_to(top).as_posix() not in new for each in inside)
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def _content(top: Path, file: _File, side: int, commit: str) -> bytes | None:
