@@ -135,12 +135,12 @@ def _sparse_excluded(top: Path) -> frozenset[str]:
 def _contents(top: Path, commits: tuple[str, str], excluded: frozenset[str]) -> dict[_File, _Content]:
     """Return what each file that differs between the commits contains, except those in ``excluded``."""
     files = list(_files(top, *commits))
-    new = frozenset(file.name for file in files if file.ids[1].strip("0"))
-    return {file: _state_of(top, file, commits, new) for file in files if file.name not in excluded}
+    added = frozenset(file.name for file in files if file.ids[1].strip("0"))
+    return {file: _state_of(top, file, commits, added) for file in files if file.name not in excluded}
 
 
-def _state_of(top: Path, file: _File, commits: tuple[str, str], new: frozenset[str]) -> _Content:
-    if _is_obstructed(top, file.name, new):
+def _state_of(top: Path, file: _File, commits: tuple[str, str], added: frozenset[str]) -> _Content:
+    if _is_obstructed(top, file.name, added):
         return _Content.OTHER
     path = top / file.name
     content: bytes | None = None
@@ -158,14 +158,16 @@ def _state_of(top: Path, file: _File, commits: tuple[str, str], new: frozenset[s
     return _Content.OTHER
 
 
-def _is_obstructed(top: Path, name: str, new: frozenset[str]) -> bool:
+def _is_obstructed(top: Path, name: str, added: frozenset[str]) -> bool:
     """Return whether git would remove what is neither commit's to write a file: something at its path or above it.
 
-    ``new`` are the files of the second commit, which may have a file where the first has a folder, and a folder where
+    ``added`` are the files of the second commit, which may have a file where the first has a folder, and a folder where
     it has a file.
     """
     above = (each.as_posix() for each in list(Path(name).parents)[:-1])
-    if any(os.path.lexists(top / each) and not _is_folder(top / each) and each not in new for each in above):
+    if any(
+        os.path.lexists(top / each) and not _is_folder(top / each) and each not in added for each in above
+    ):
         return True
     path = top / name
     if not _is_folder(path):
@@ -175,7 +177,7 @@ def _is_obstructed(top: Path, name: str, new: frozenset[str]) -> bool:
         for folder, folders, files in os.walk(path)
         for each in (*files, *(each for each in folders if Path(folder, each).is_symlink()))
     )
-    return any(each.relative_to(top).as_posix() not in new for each in inside)
+    return any(each.relative_to(top).as_posix() not in added for each in inside)
 
 
 def _is_folder(path: Path) -> bool:

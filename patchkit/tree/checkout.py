@@ -54,7 +54,7 @@ class Checkout:
 
     def committed(self, names: Iterable[str]) -> dict[str, str]:
         """Return the object ids of the files in HEAD, empty before the first commit."""
-        listing = git(self._folder, "ls-tree", "-z", "HEAD^{commit}", "--", *names)
+        listing = git(self._folder, "ls-tree", "-r", "-z", "HEAD^{commit}", "--", *names)
         if listing.returncode:
             if git(self._folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").returncode:
                 self._require_unborn()
@@ -71,6 +71,28 @@ class Checkout:
             _, identifier, stage = meta.decode().split()
             found[os.fsdecode(name)] = identifier if stage == "0" else "unmerged"
         return found
+
+    def unchanged(self, folder: str) -> frozenset[str]:
+        """Return the files of a folder in HEAD that no commit changed after the one that added them.
+
+        Return none in a shallow clone.
+        """
+        if self.is_shallow:
+            return frozenset()
+        arguments = (
+            "-c",
+            "--format=",
+            "--name-only",
+            "--no-renames",
+            "--relative",
+            "-z",
+            "HEAD",
+            "--",
+            folder,
+        )
+        listing = os.fsdecode(self._ask("log", *arguments)).split("\0")
+        changes = Counter(name.strip("\n") for name in listing)
+        return frozenset(name for name in self.committed([f"{folder}/"]) if changes[name] == 1)
 
     def is_content(self, identifier: str, content: bytes) -> bool:
         """Return whether an object has this content, ignoring line endings."""
