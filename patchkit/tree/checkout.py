@@ -11,6 +11,7 @@ import io
 import os
 import secrets
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
@@ -124,6 +125,7 @@ class Checkout:
             "--name-only",
             "--no-renames",
             "--relative",
+            "-z",
             f"-S{text}",
             since,
         )
@@ -132,11 +134,14 @@ class Checkout:
         settings = {"GIT_INDEX_FILE": str(self._folder.resolve() / f".{secrets.token_hex(16)}")}
         listing = self._ask("log", *arguments, "--", *names, settings=settings)
         found: dict[str, list[tuple[str, str]]] = {}
-        for entry in os.fsdecode(listing).split("\0"):
-            head, *files = [line for line in entry.splitlines() if line] or [""]
-            commit, *parents = head.split() or [""]
-            for file in files:
-                pairs = found.setdefault(file, [])
+        commit, parents = "", list[str]()
+        words = os.fsdecode(listing).split("\0")
+        for before, word in pairwise(words):
+            if word and not before:
+                commit, *parents = word.split()
+            elif word:
+                # The first file is on a line of its own.
+                pairs = found.setdefault(word.removeprefix("\n"), [])
                 pairs += [(commit, parent) for parent in parents if (commit, parent) not in pairs]
         return found
 
