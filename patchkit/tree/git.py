@@ -174,8 +174,12 @@ def _run(
             start_new_session=apart,
             close_fds=not apart,
         )
-    except OSError:
+    except FileNotFoundError:
         raise TreeError(f"git is needed to read {folder} and is not on PATH", advice="install git") from None
+    except OSError as error:  # Such as a message too long for a command line, or too many open files.
+        raise TreeError(
+            f"git cannot be run on {folder} ({error.strerror})", advice="fix the cause and try again"
+        ) from error
 
 
 def _programs_off(folder: Path) -> dict[str, str]:
