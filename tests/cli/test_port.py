@@ -449,6 +449,37 @@ def test_two_diffs_of_one_file_in_one_are_both_made(main_line: Path, fork: Path,
     assert (fork / "sglang" / DESK).read_bytes() == SOURCES[DESK].replace(*LENT).replace(b"14", b"21")
 
 
+@pytest.mark.parametrize("options", [(), ("--commit",)], ids=str)
+def test_a_folder_that_cannot_be_written_leaves_the_tree_as_it_was(
+    main_line: Path, fork: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    git(fork, "init", "-q")
+    git(fork, "add", ".")
+    git(fork, "commit", "-qm", "Ours")
+    tree = committing(open_tree(fork))
+    commit = changed(main_line, LENT)
+    (tmp_path / "file").write_text("")
+    before = whole(tree)
+    words = ("port", commit, "--repo", main_line, "--onto", fork, *options, "-o")
+    said = run(*words, tmp_path / "file" / "kept", code=4).stderr
+    assert said.startswith("error: ")
+    assert "Not a directory, and nothing was written" in said
+    assert whole(tree) == before
+
+
+def test_a_tree_that_cannot_be_written_leaves_no_folder(main_line: Path, fork: Path, tmp_path: Path) -> None:
+    git(fork, "init", "-q")
+    git(fork, "add", ".")
+    git(fork, "commit", "-qm", "Ours")
+    commit = changed(main_line, LENT)
+    drifted(fork, (b"    days = 14\n", b"    days = 15\n"))
+    folder = tmp_path / "above" / "kept"
+    run("port", commit, "--repo", main_line, "--onto", fork, "-o", folder, code=4)
+    assert not folder.parent.exists()
+    run("port", commit, "--repo", main_line, "--onto", fork, "-o", folder, "--allow-dirty")
+    assert {each.name for each in folder.iterdir()} == {"patch.toml", "examples.toml"}
+
+
 def test_a_mode_that_changes_is_left_and_said(main_line: Path, fork: Path) -> None:
     path = main_line / "python" / "sglang" / DESK
     path.chmod(0o755)
