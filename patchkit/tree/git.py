@@ -32,6 +32,9 @@ _NEVER = {
     "core.fsmonitor": "false",
     "core.pager": "cat",
     "gc.auto": "0",
+    # Messages and names are read and written as UTF-8.
+    "i18n.commitEncoding": "UTF-8",
+    "i18n.logOutputEncoding": "UTF-8",
     "log.showSignature": "false",
     "maintenance.auto": "false",
 }

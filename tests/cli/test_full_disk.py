@@ -33,7 +33,7 @@ def fork(checkout: CheckoutTree) -> CheckoutTree:
 
 
 @pytest.fixture
-def _no_temporary_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_temporary_folder(fork: CheckoutTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python takes a folder for temporary files only where it can write one."""
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc"])
