@@ -78,7 +78,15 @@ def _with_trailer(worktree: LinkedWorktree, line: str, made: str) -> str:
     """Replace the trailer in the last commit, whose changes a hook rewrote, and return the new commit's id."""
     message = git_output(worktree.top, "log", "-1", "--format=%B").replace(line, made)
     no_hooks = ("-c", f"core.hooksPath={os.devnull}")
-    arguments = ("commit", "--quiet", "--amend", "--allow-empty", "--cleanup=whitespace", "--message", message)
+    arguments = (
+        "commit",
+        "--quiet",
+        "--amend",
+        "--allow-empty",
+        "--cleanup=whitespace",
+        "--message",
+        message,
+    )
     git_output(worktree.top, *worktree.settings, *no_hooks, *arguments)
     return worktree.head
 

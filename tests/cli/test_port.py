@@ -480,6 +480,28 @@ def test_a_tree_that_cannot_be_written_leaves_no_folder(main_line: Path, fork: P
     assert {each.name for each in folder.iterdir()} == {"patch.toml", "examples.toml"}
 
 
+@pytest.mark.parametrize("given", ["commit", "diff"])
+@pytest.mark.parametrize("what", ["new", "deleted"])
+def test_the_mode_of_an_executable_file_is_not_kept_and_that_is_said(
+    main_line: Path, fork: Path, tmp_path: Path, given: str, what: str
+) -> None:
+    path = main_line / "python" / "sglang" / "srt" / "tool.py"
+    path.write_text("tool = 1\n")
+    path.chmod(0o755)
+    git(main_line, "add", ".")
+    git(main_line, "commit", "-qm", "A tool (#77)")
+    if what == "deleted":
+        (fork / "sglang" / "srt" / "tool.py").write_text("tool = 1\n")
+        git(main_line, "rm", "-q", str(path))
+        git(main_line, "commit", "-qm", "No tool (#78)")
+    diff = tmp_path / "change.diff"
+    diff.write_text(git(main_line, "show", "HEAD"))
+    words = ("HEAD", "--repo", main_line) if given == "commit" else (diff, "--from", fork)
+    said = " ".join(run("port", *words, "--onto", fork).stdout.split())
+    assert "srt/tool.py: it is executable" in said
+    assert ("created without that mode" in said) == (what == "new")
+
+
 def test_a_mode_that_changes_is_left_and_said(main_line: Path, fork: Path) -> None:
     path = main_line / "python" / "sglang" / DESK
     path.chmod(0o755)
