@@ -89,7 +89,7 @@ def draft_of(
     else:
         texts = [diff] if isinstance(diff, str) else diff
         changes = difference.of_diffs(tree, texts, base, places)
-        facts = difference.facts_of_diff(identifier, texts[0] if texts else "")
+        facts = difference.facts_of_diff(identifier, texts[0] if texts else "", "--from-diff")
     with GitRepository(tree.root) if commit else nullcontext() as repository:
         parent = difference.parent_of(commit)
         below = tree if repository is None else GitTree(repository, parent, place_of(tree.package))

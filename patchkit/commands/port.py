@@ -146,7 +146,7 @@ class Source:
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "ported"
         asked = difference.DiffOptions(str(path), "--from", "--from TREE, or with --from HEAD^ --repo REPO")
         made = difference.of_diffs(base, (text,), asked=asked)
-        return Change(difference.facts_of_diff(name, text), base, made.files, made.left_out)
+        return Change(difference.facts_of_diff(name, text, path), base, made.files, made.left_out)
 
     def _commits(self) -> list[str]:
         options = ("--reverse", "--no-merges") if ".." in self._said else ("--no-walk",)

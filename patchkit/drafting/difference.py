@@ -146,13 +146,20 @@ def _blob(root: Path, name: str, asked: str) -> bytes:
     return shown.stdout
 
 
-def facts_of_diff(identifier: str, text: str) -> Facts:
-    """Return the facts in the mail around a diff, as git format-patch writes it; other diffs have none."""
+def facts_of_diff(identifier: str, text: str, where: Path | str = "") -> Facts:
+    """Return the facts in the mail around a diff, as git format-patch writes it; other diffs have none.
+
+    Raise UsageError, for ``where``, if its message contains a NUL character.
+    """
     subject = _SUBJECT.search(text.partition("\ndiff --git ")[0])
     if subject is None:
         return Facts(identifier)
     sha = _MAIL.search(text)
     body = text[subject.end() :].partition("\n---\n")[0]
+    if "\0" in subject[0] + body:
+        raise UsageError(
+            "a NUL character in the Subject or the message", where=where, advice="remove it and try again"
+        )
     return _facts(identifier, " ".join(subject[1].split()), body, sha[1] if sha else "")
 
 

@@ -480,6 +480,25 @@ def test_a_tree_that_cannot_be_written_leaves_no_folder(main_line: Path, fork: P
     assert {each.name for each in folder.iterdir()} == {"patch.toml", "examples.toml"}
 
 
+@pytest.mark.parametrize("place", ["A mark", "Because"])
+def test_a_mail_with_a_nul_is_refused_by_its_file(
+    main_line: Path, fork: Path, tmp_path: Path, place: str
+) -> None:
+    changed(main_line, LENT, why="A mark (#77)\n\nBecause")
+    mail = tmp_path / "change.patch"
+    text = git(main_line, "format-patch", "--stdout", "-1")
+    mail.write_text(text.replace(place, f"{place}\0", 1))
+    git(main_line, "checkout", "-q", "HEAD^")
+    words = (mail, "--from", main_line, "--onto", fork)
+    refused = run("port", *words, code=2).stderr
+    assert "NUL" in refused
+    assert str(mail) in refused
+    new = ("new", "a-mark", "--from-diff", mail, "--on", main_line, "-o", tmp_path / "drafted")
+    assert "NUL" in run(*new, code=2).stderr
+    mail.write_text(text)
+    run("port", *words)
+
+
 @pytest.mark.parametrize("given", ["commit", "diff"])
 @pytest.mark.parametrize("what", ["new", "deleted"])
 def test_the_mode_of_an_executable_file_is_not_kept_and_that_is_said(
