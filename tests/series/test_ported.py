@@ -221,6 +221,18 @@ def test_a_clone_reverts_a_port_of_a_port(theirs: CheckoutTree, fork: CheckoutTr
     assert clone.read(MIRROR) == mirror(FAR)
 
 
+def test_of_two_trailers_with_its_name_the_last_is_the_commits_own(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    port(theirs, fork, 77, LATER)
+    message = git(fork.root, "log", "-1", "--format=%B")
+    inherited = f"Something of theirs (#77)\n\nPatchkit-Port: 77 {'0' * 32}"
+    git(fork.root, "commit", "-q", "--amend", "-m", message.replace("Something of theirs (#77)", inherited))
+    clone = clone_of(fork, tmp_path)
+    run("revert", clone.root, "77")
+    assert clone.read(MIRROR) == SOURCES[MIRROR]
+
+
 @pytest.mark.parametrize("encoding", ["GBK", "latin1"])
 @pytest.mark.parametrize("key", ["i18n.logOutputEncoding", "i18n.commitEncoding"])
 @pytest.mark.parametrize("where", ["theirs", "fork"])

@@ -11,7 +11,7 @@ import pytest
 
 from patchkit.errors import TreeError
 from patchkit.transaction.store import Store
-from patchkit.tree.git import git
+from patchkit.tree.git import git, object_reader
 
 if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
@@ -43,6 +43,8 @@ def test_too_many_open_files_are_not_a_missing_git(checkout: CheckoutTree) -> No
         leave_files(stack, 0)
         with pytest.raises(TreeError, match="Too many open files"):
             git(checkout.root, "rev-parse", "HEAD")
+        with pytest.raises(TreeError, match="Too many open files"):
+            object_reader(checkout.root)
 
 
 def test_a_git_that_is_not_there_is_told_so(checkout: CheckoutTree, monkeypatch: pytest.MonkeyPatch) -> None:
