@@ -126,10 +126,21 @@ class Origins:
         return patches_without_comments(self.ledger, self._tree.read, committed, self._store.get)
 
     @property
+    def recorded_ports(self) -> frozenset[str]:
+        """The ports in the records of patches that are not committed."""
+        return frozenset[str]().union(*(record.ported for record in self.uncommitted))
+
+    @property
     def ported(self) -> frozenset[str]:
         """The names of the ports in git's history or in a record of the ledger."""
         return frozenset(port.name for port in self._ports).union(
             *(record.ported for record, _ in self._ranked)
+        )
+
+    def committed_ports_in(self, record: Record) -> frozenset[str]:
+        """Return the ports in a record that git's history has; they are reverted only by name."""
+        return (
+            record.ported.intersection(port.name for port in self._ports) if record.ported else record.ported
         )
 
     def committed_ports(self, names: frozenset[str]) -> frozenset[str]:
