@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from patchkit.commands.patch_folder import staged
 from patchkit.drafting import difference
 from patchkit.drafting.change import FileDiff
 from patchkit.errors import ConflictError, TreeError, UsageError
@@ -31,7 +33,7 @@ from patchkit.tree.tree import OverlayTree, open_tree
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from patchkit.drafting.change import Facts
+    from patchkit.drafting.change import Draft, Facts
     from patchkit.findings.finding import Finding
     from patchkit.porting.land import LandedFile, Watch
     from patchkit.tree.tree import CheckoutTree, ReadTree, Tree
@@ -144,7 +146,7 @@ class Source:
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "ported"
         options = difference.DiffOptions(str(path), "--from", "--from TREE, or with --from HEAD^ --repo REPO")
         diff = difference.of_diffs(base, (text,), options=options)
-        return Change(difference.facts_of_diff(name, text), base, diff.files, diff.left_out)
+        return Change(difference.facts_of_diff(name, text, path), base, diff.files, diff.left_out)
 
     def _commits(self) -> list[str]:
         options = ("--reverse", "--no-merges") if ".." in self._name else ("--no-walk",)
@@ -189,8 +191,8 @@ def port(
     """
 
     def prepare(read: ReadTree) -> _PreparedPort:
-        if folder is not None and (folder / "patch.toml").exists():
-            raise UsageError(f"{folder / 'patch.toml'} already exists", advice="name another folder with -o")
+        if folder is not None:
+            _require_new(folder)
         changes = source.changes()
         tree = _PortedTree(read, markers=markers)
         steps: list[_Step] = []
@@ -213,16 +215,18 @@ def port(
         return _PreparedPort(read, steps, plan, ported)
 
     read, steps, plan, ported = read_without_conflicts(onto, prepare)
-    if committing:
-        commits = commit_ports(onto, plan, [(step.ported.change, step.plan) for step in steps])
-        done = tuple(replace(step.ported, commit=commit) for step, commit in zip(steps, commits, strict=True))
-        ported = replace(ported, changes=done)
-    elif not dry_run:
-        separate = [step.plan for step in steps if step.plan.changes]
-        Transaction(onto, PORTED, allow_dirty=allow_dirty).commit(plan, separate, read)
-    if folder is not None and not dry_run:
-        ported = replace(ported, folders=_write_patches(steps, folder, watch))
-    return ported
+    drafts = _drafts(steps, folder, watch) if folder is not None and not dry_run else {}
+    with staged(drafts):
+        if committing:
+            commits = commit_ports(onto, plan, [(step.ported.change, step.plan) for step in steps])
+            done = tuple(
+                replace(step.ported, commit=commit) for step, commit in zip(steps, commits, strict=True)
+            )
+            ported = replace(ported, changes=done)
+        elif not dry_run:
+            separate = [step.plan for step in steps if step.plan.changes]
+            Transaction(onto, PORTED, allow_dirty=allow_dirty).commit(plan, separate, read)
+    return replace(ported, folders=tuple(drafts))
 
 
 def port_matrix(source: Source, refs: Sequence[str], *, watch: Watch | None = None) -> tuple[PortResult, ...]:
@@ -339,20 +343,24 @@ def _plan(tree: Tree, change: Change, files: Sequence[LandedFile], contents: Con
     return Plan(tree, (PatchStatus(patch, State.PENDING, edits),), changes)
 
 
-def _write_patches(steps: Sequence[_Step], folder: Path, watch: Watch | None) -> tuple[Path, ...]:
-    """Write each change as a patch folder for this tree: to ``folder`` itself if it is one, else to a folder in it."""
+def _drafts(steps: Sequence[_Step], folder: Path, watch: Watch | None) -> dict[Path, Draft]:
+    """Return each change as a patch for this tree, by its folder: ``folder`` itself for one, else a folder in it."""
     from patchkit.drafting.patch import (
         draft_patch,
     )  # It loads all kinds of edit, which nothing else of a port does.
 
-    places: list[Path] = []
+    found: dict[Path, Draft] = {}
     for step in steps:
         files = [FileDiff(each.file, each.before, each.after) for each in step.plan.changes]
         change = step.ported.change
         draft = draft_patch(step.tree, files, change.facts, change.left_out, watch=watch)
         place = folder if len(steps) == 1 else folder / change.facts.id
-        for name, text in draft.files.items():
-            place.mkdir(parents=True, exist_ok=True)
-            (place / name).write_text(text, encoding="utf-8")
-        places += [place] if draft.files else []
-    return tuple(places)
+        if draft.files:
+            _require_new(place)
+            found[place] = draft
+    return found
+
+
+def _require_new(folder: Path) -> None:
+    if os.path.exists(folder / "patch.toml"):
+        raise UsageError(f"{folder / 'patch.toml'} already exists", advice="name another folder with -o")

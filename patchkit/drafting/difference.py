@@ -28,10 +28,14 @@ _SUBJECT = re.compile(r"^Subject: (?:\[[^\]]*\] *)?(.*(?:\n[ \t].*)*)", re.MULTI
 _PULLS = f"https://github.com/sgl-project/{NAME}/pull/"
 _DEV_NULL = "/dev/null"
 _NO_NEWLINE = "\\"
-_PLAIN_MODES = {"100644", "100755"}
 _OUTSIDE = "it is outside the package folder; left out."
 _NOT_A_FILE = "it is a link or a submodule, which no edit can change; left out."
+_NO_MODE = "000000"
+_EXECUTABLE = "100755"
+_PLAIN_MODES = {"100644", _EXECUTABLE}
 _MODE = "its mode changes, which no edit can make; left out."
+_NEW_MODE = "it is executable, which no edit can make; created without that mode."
+_OLD_MODE = "it is executable, and revert creates it again without that mode."
 
 
 @dataclass(frozen=True)
@@ -102,11 +106,10 @@ def of_commit(
         if file is None:
             left_out.append(f"{_shown(name)}: {_OUTSIDE}")
             continue
-        if any(mode not in {*_PLAIN_MODES, "000000"} for mode in modes):
+        if any(mode not in {*_PLAIN_MODES, _NO_MODE} for mode in modes):
             left_out.append(f"{_shown(name)}: {_NOT_A_FILE}")
             continue
-        if set(modes) == _PLAIN_MODES:
-            left_out.append(f"{_shown(name)}: {_MODE}")
+        left_out += _notes_of(name, modes[0], modes[1])
         if blobs[0] != blobs[1]:
             sides = zip((first, last), blobs, strict=True)
             contents = [
@@ -143,13 +146,20 @@ def _blob(root: Path, name: str, option: str) -> bytes:
     return shown.stdout
 
 
-def facts_of_diff(identifier: str, text: str) -> Facts:
-    """Return the facts in the mail around a diff, as git format-patch writes it; other diffs have none."""
+def facts_of_diff(identifier: str, text: str, where: Path | str = "") -> Facts:
+    """Return the facts in the mail around a diff, as git format-patch writes it; other diffs have none.
+
+    Raise UsageError, for ``where``, if its message contains a NUL character.
+    """
     subject = _SUBJECT.search(text.partition("\ndiff --git ")[0])
     if subject is None:
         return Facts(identifier)
     sha = _MAIL.search(text)
     body = text[subject.end() :].partition("\n---\n")[0]
+    if "\0" in subject[0] + body:
+        raise UsageError(
+            "a NUL character in the Subject or the message", where=where, advice="remove it and try again"
+        )
     return _facts(identifier, " ".join(subject[1].split()), body, sha[1] if sha else "")
 
 
@@ -211,10 +221,18 @@ def _apply(
         if any(mode.startswith("12") or mode.startswith("16") for mode in section.modes):
             left_out.append(f"{_shown(name)}: {_NOT_A_FILE}")
             continue
-        if set(section.modes) == _PLAIN_MODES:
-            left_out.append(f"{_shown(name)}: {_MODE}")
+        if section.modes:
+            before = _NO_MODE if section.old is None else section.modes[0]
+            left_out += _notes_of(name, before, _NO_MODE if section.new is None else section.modes[-1])
         _apply_section(section, files, read, contents, options)
     return left_out
+
+
+def _notes_of(name: str, before: str, after: str) -> list[str]:
+    """Return what is said of a file's modes before and after a change, of which an edit makes none."""
+    notes = {(_NO_MODE, _EXECUTABLE): _NEW_MODE, (_EXECUTABLE, _NO_MODE): _OLD_MODE}
+    note = _MODE if {before, after} == _PLAIN_MODES else notes.get((before, after))
+    return [f"{_shown(name)}: {note}"] if note is not None else []
 
 
 def _apply_section(

@@ -82,6 +82,9 @@ def patch_of(file: PatchHeader, path: Path, late: Iterable[Change] = ()) -> Patc
         for name in (patch.id, patch.group, *(edit.name for edit in patch.edits)):
             if not name.isprintable():
                 raise ValueError(f"key `id`, `group` or the name of an edit: {name!r} ends in a line break")
+        for key in ("title", "why", "risk", "upstream"):
+            if "\0" in getattr(patch, key):
+                raise ValueError(f"key `{key}`: a NUL character, which no commit message can have")
         return patch
     except ValueError as error:
         raise UsageError(str(error), where=path, advice="fix it and try again") from None

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 # Other GIT_* variables can select another repository, object store or limit; the user's configuration is kept.
@@ -32,6 +33,9 @@ _NEVER = {
     "core.fsmonitor": "false",
     "core.pager": "cat",
     "gc.auto": "0",
+    # Messages and names are read and written as UTF-8.
+    "i18n.commitEncoding": "UTF-8",
+    "i18n.logOutputEncoding": "UTF-8",
     "log.showSignature": "false",
     "maintenance.auto": "false",
 }
@@ -127,13 +131,27 @@ def git(
 
 def object_reader(folder: Path) -> subprocess.Popen[bytes]:
     """Start a git process that writes the objects whose names it reads."""
-    return subprocess.Popen(
-        _command(folder, "cat-file", "--batch"),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=_environment() | _GIT_NOWHERE,
-    )
+    with _starting(folder):
+        return subprocess.Popen(
+            _command(folder, "cat-file", "--batch"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=_environment() | _GIT_NOWHERE,
+        )
+
+
+@contextmanager
+def _starting(folder: Path) -> Iterator[None]:
+    """Raise TreeError if git cannot be started."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise TreeError(f"git is needed to read {folder} and is not on PATH", advice="install git") from None
+    except OSError as error:  # Such as a message too long for a command line, or too many open files.
+        raise TreeError(
+            f"git cannot be run on {folder} ({error.strerror})", advice="fix the cause and try again"
+        ) from error
 
 
 def _command(folder: Path, command: str, *rest: str, personal: bool = False) -> list[str]:
@@ -163,7 +181,7 @@ def _run(
     new_session: bool = False,
     given: bytes = b"",
 ) -> subprocess.CompletedProcess[bytes]:
-    try:
+    with _starting(folder):
         return subprocess.run(
             command,
             capture_output=True,
@@ -174,8 +192,6 @@ def _run(
             start_new_session=new_session,
             close_fds=not new_session,
         )
-    except OSError:
-        raise TreeError(f"git is needed to read {folder} and is not on PATH", advice="install git") from None
 
 
 def _programs_off(folder: Path) -> dict[str, str]:

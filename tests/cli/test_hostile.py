@@ -315,6 +315,7 @@ def test_code_of_a_patch_that_nests_too_deep_is_refused_in_a_sentence(
         ({}, {"why": '"one\\rtwo"'}, "key `why`"),
         ({}, {"why": '"one\\ntwo"'}, "key `why`"),
         ({}, {"at": '"srt/a\\u0000.py::A"'}, "key `at`"),
+        *(({key: '"one\\u0000two"'}, {}, f"key `{key}`") for key in ("title", "why", "risk", "upstream")),
         ({"id": '"hostile\\n"'}, {}, "id"),
         ({"title": "[" * 5000 + "]" * 5000}, {}, "patch.toml"),
         ({}, {"kind": '"call-argument"', "find": '"f()"', "argument": '"a=1)(b=2"'}, "argument"),

@@ -447,6 +447,78 @@ def test_two_diffs_of_one_file_in_one_are_both_made(main_line: Path, fork: Path,
     assert (fork / "sglang" / DESK).read_bytes() == SOURCES[DESK].replace(*LENT).replace(b"14", b"21")
 
 
+@pytest.mark.parametrize("options", [(), ("--commit",)], ids=str)
+def test_a_folder_that_cannot_be_written_leaves_the_tree_as_it_was(
+    main_line: Path, fork: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    git(fork, "init", "-q")
+    git(fork, "add", ".")
+    git(fork, "commit", "-qm", "Ours")
+    tree = committing(open_tree(fork))
+    commit = changed(main_line, LENT)
+    (tmp_path / "file").write_text("")
+    before = whole(tree)
+    words = ("port", commit, "--repo", main_line, "--onto", fork, *options, "-o")
+    said = run(*words, tmp_path / "file" / "kept", code=4).stderr
+    assert said.startswith("error: ")
+    assert "Not a directory, and nothing was written" in said
+    assert whole(tree) == before
+
+
+def test_a_tree_that_cannot_be_written_leaves_no_folder(main_line: Path, fork: Path, tmp_path: Path) -> None:
+    git(fork, "init", "-q")
+    git(fork, "add", ".")
+    git(fork, "commit", "-qm", "Ours")
+    commit = changed(main_line, LENT)
+    drifted(fork, (b"    days = 14\n", b"    days = 15\n"))
+    folder = tmp_path / "above" / "kept"
+    run("port", commit, "--repo", main_line, "--onto", fork, "-o", folder, code=4)
+    assert not folder.parent.exists()
+    run("port", commit, "--repo", main_line, "--onto", fork, "-o", folder, "--allow-dirty")
+    assert {each.name for each in folder.iterdir()} == {"patch.toml", "examples.toml"}
+
+
+@pytest.mark.parametrize("place", ["A mark", "Because"])
+def test_a_mail_with_a_nul_is_refused_by_its_file(
+    main_line: Path, fork: Path, tmp_path: Path, place: str
+) -> None:
+    changed(main_line, LENT, why="A mark (#77)\n\nBecause")
+    mail = tmp_path / "change.patch"
+    text = git(main_line, "format-patch", "--stdout", "-1")
+    mail.write_text(text.replace(place, f"{place}\0", 1))
+    git(main_line, "checkout", "-q", "HEAD^")
+    words = (mail, "--from", main_line, "--onto", fork)
+    refused = run("port", *words, code=2).stderr
+    assert "NUL" in refused
+    assert str(mail) in refused
+    new = ("new", "a-mark", "--from-diff", mail, "--on", main_line, "-o", tmp_path / "drafted")
+    assert "NUL" in run(*new, code=2).stderr
+    mail.write_text(text)
+    run("port", *words)
+
+
+@pytest.mark.parametrize("given", ["commit", "diff"])
+@pytest.mark.parametrize("what", ["new", "deleted"])
+def test_the_mode_of_an_executable_file_is_not_kept_and_that_is_said(
+    main_line: Path, fork: Path, tmp_path: Path, given: str, what: str
+) -> None:
+    path = main_line / "python" / "sglang" / "srt" / "tool.py"
+    path.write_text("tool = 1\n")
+    path.chmod(0o755)
+    git(main_line, "add", ".")
+    git(main_line, "commit", "-qm", "A tool (#77)")
+    if what == "deleted":
+        (fork / "sglang" / "srt" / "tool.py").write_text("tool = 1\n")
+        git(main_line, "rm", "-q", str(path))
+        git(main_line, "commit", "-qm", "No tool (#78)")
+    diff = tmp_path / "change.diff"
+    diff.write_text(git(main_line, "show", "HEAD"))
+    words = ("HEAD", "--repo", main_line) if given == "commit" else (diff, "--from", fork)
+    said = " ".join(run("port", *words, "--onto", fork).stdout.split())
+    assert "srt/tool.py: it is executable" in said
+    assert ("created without that mode" in said) == (what == "new")
+
+
 def test_a_mode_that_changes_is_left_out_and_reported(main_line: Path, fork: Path) -> None:
     path = main_line / "python" / "sglang" / DESK
     path.chmod(0o755)

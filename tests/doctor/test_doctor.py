@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 import re
+import resource
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +21,7 @@ from patchkit.plan.status import State
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from click.testing import Result
     from support.releases import Releases
@@ -228,10 +231,50 @@ def run(*arguments: object, code: int = 0) -> Result:
     return result
 
 
+@contextmanager
+def limited_memory() -> Iterator[None]:
+    """Let this process have 2 GiB more than it has."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2**31, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
 def keepers(*arguments: object) -> dict[str, list[str]]:
     answer: Any = json.loads(run(*arguments, "--json").stdout)
     assert answer["kept"] is bool(answer["keepers"])
     return {keeper["who"]: keeper["remedies"] for keeper in answer["keepers"]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("'x' * 90000000000", "90000000000 * [1]", "(1, 2) * 90000000000", "f'{1:90000000000}'"),
+        *("'{:90000000000}'.format(1)", "list(range(90000000000))", "1 // 0"),
+    ],
+)
+def test_a_value_that_no_memory_holds_is_not_known(fork: Path, text: str) -> None:
+    path = fork / "srt" / "server_args.py"
+    path.write_bytes(
+        path.read_bytes().replace(
+            b"        self._handle", b"        self.tp_size = TEXT\n        self._handle"
+        )
+    )
+    path.write_bytes(path.read_bytes().replace(b"TEXT", text.encode()))
+    with limited_memory():
+        assert keepers(fork, "--attention-backend", "free", *EAGLE) == {}
+
+
+def test_a_text_that_doubles_at_each_step_is_not_known(fork: Path) -> None:
+    path = fork / "srt" / "server_args.py"
+    grown = b"        for _ in range(50):\n            text = text + text\n"
+    begun = b"        text = 'x'\n" + grown + b"        self.tp_size = text\n        self._handle"
+    path.write_bytes(path.read_bytes().replace(b"        self._handle", begun))
+    with limited_memory():
+        assert keepers(fork, "--attention-backend", "free", *EAGLE) == {}
 
 
 EAGLE = ("--speculative-algorithm", "EAGLE3", "--disable-piecewise-cuda-graph")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from patchkit.doctor.evaluation.expressions import is_long
 from patchkit.doctor.evaluation.values import Instance, Member, RaisedError, Unknown, is_plain
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def _isinstance(evaluator: Evaluator, value: Any, classes: Any) -> Any:
 
 
 def _range(_: Evaluator, *ends: Any) -> Any:
-    return range(*ends) if all(isinstance(end, int) for end in ends) else [Unknown("i")]
+    known = range(*ends) if all(isinstance(end, int) for end in ends) else None
+    return [Unknown("i")] if known is None or is_long(known) else known
 
 
 def _next(_: Evaluator, values: Sequence[Any], *default: Any) -> Any:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from typing import TYPE_CHECKING, Any
 
 from patchkit import collector
 from patchkit.doctor.evaluation.assignments import Assignments, first_parameter, sets
-from patchkit.doctor.evaluation.expressions import Expressions
+from patchkit.doctor.evaluation.expressions import Expressions, is_wide
 from patchkit.doctor.evaluation.values import (
     STRANGE,
     Bound,
@@ -102,7 +103,8 @@ class Evaluator(Expressions):
             method = getattr(owner, name)
             return lambda _, *args, **named: method(*args, **named)
         if isinstance(owner, str) and name in ("format", "join"):
-            return functools.partial(_formatted, getattr(owner, name))
+            wide = name == "format" and any(map(is_wide, re.findall(r"{[^{}]*:([^{}]*)", owner)))
+            return Unknown("format") if wide else functools.partial(_formatted, getattr(owner, name))
         raise AttributeError(name)
 
     def method_of(self, cls: Class | None, name: str, receiver: Any) -> Bound | None:
