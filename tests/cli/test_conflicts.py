@@ -81,6 +81,25 @@ def test_a_form_feed_above_moves_no_line_of_a_reason(checkout: CheckoutTree) -> 
     assert state(checkout)["reason"].endswith("the nearest line is `return self.copies` (line 6)")
 
 
+TWICE = b"""
+class Mirror:
+    def host(self):
+        if self.copies:
+            return self.copies.cpu()
+        elif self.spare:
+            return self.copies.cpu()
+
+    def other(self):
+        return self.copies.cpu()
+"""
+
+
+def test_several_matches_are_told_apart_by_their_lines(checkout: CheckoutTree) -> None:
+    edit(checkout, MIRROR, SOURCES[MIRROR], TWICE)
+    places = "`return self.copies.cpu()` (line 5), `return self.copies.cpu()` (line 7)"
+    assert state(checkout)["reason"].endswith(f"several places match, expected one: {places}")
+
+
 def test_json_has_the_lines(checkout: CheckoutTree) -> None:
     answer = asked("diff", checkout.root, "t-copy", code=3)
     msgspec.convert(answer, schemas.ANSWERS["diff"])
