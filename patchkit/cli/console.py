@@ -104,9 +104,17 @@ def emit(answer: Struct | Sequence[Struct]) -> None:
     click.echo(written(answer))
 
 
+class Stdout(Console):
+    """Stdout; if nobody reads it, BrokenPipeError is raised, not rich's SystemExit(1), as if a check failed."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise the error of the write again."""
+        raise BrokenPipeError
+
+
 def stdout() -> Console:
     """Return the console for text answers."""
-    return Console(highlight=False)
+    return Stdout(highlight=False)
 
 
 def say(text: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from patchkit.cli.console import Stdout
 from patchkit.errors import UsageError
 from patchkit.transaction.folder import Folder
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def writing(output: Path | None) -> Iterator[Console]:
     """Yield a console for ``output``, by default stdout. Raise UsageError if the file cannot be written."""
     if output is None:
-        yield Console(highlight=False, soft_wrap=True)
+        yield Stdout(highlight=False, soft_wrap=True)
         return
     text = StringIO()
     yield Console(file=text, highlight=False, soft_wrap=True)
