@@ -21,10 +21,10 @@ from patchkit.tree.backends import inheriting_backends
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from patchkit.patchset.select import PatchSet
-    from patchkit.plan.status import Plan
+    from patchkit.plan.status import PatchStatus, Plan
     from patchkit.transaction.apply import ApplyResult
     from patchkit.tree.backends import InheritingBackend
     from patchkit.tree.tree import CheckoutTree, ReadTree
@@ -71,7 +71,7 @@ def apply(
         known = _resolved_elsewhere(read, partial(planning, closest_shape=True)) if planned.left_out else 0
         if not keep_going:
             option = "--markers with --resolved" if resolved else "--resolved"
-            offer = f"; {option} uses your earlier resolutions of {known} of them" if known else ""
+            offer = f"; {describe_resolutions(known, planned.patches, option)}" if known else ""
             require_fitting(
                 planned,
                 asked,
@@ -126,6 +126,15 @@ def _resolved_elsewhere(tree: CheckoutTree, planning: Callable[[], Plan]) -> int
     planned = planning()
     found = recall_resolutions(tree, conflicts(planned.tree, planned.patches), remembered.get)
     return sum(len(known.edits) for known in found.values())
+
+
+def describe_resolutions(known: int, statuses: Iterable[PatchStatus], option: str = "--resolved") -> str:
+    """Return a clause on the option that uses the resolutions that are ``known`` of the conflicts."""
+    stuck = (status for status in statuses if status.state is State.CONFLICT)
+    # A patch that has no shape of the tree conflicts as a whole.
+    total = sum(max(1, sum(edit.state is State.CONFLICT for edit in status.edits)) for status in stuck)
+    which = "resolution" if total == known == 1 else f"resolutions of {known} of the conflicts"
+    return f"{option} uses your earlier {which}"
 
 
 def _newly_inheriting(plan: Plan) -> tuple[InheritingBackend, ...]:

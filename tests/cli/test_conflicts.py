@@ -417,11 +417,11 @@ def test_a_resolution_is_offered_where_the_same_code_stands_and_taken_when_asked
     git(other.root, "commit", "-qam", "Of this branch")
     before = everything(other.root)
     said = run("apply", other.root, "t-copy", code=3).stderr
-    assert "--resolved uses your earlier resolutions of 1 of them" in said
+    assert "--resolved uses your earlier resolution\n" in said
     assert everything(other.root) == before
     dry = run("apply", other.root, "--dry-run").stdout
     assert "Left out because of conflicts: t-copy." in dry
-    assert "--resolved uses your earlier resolutions of 1 of the conflicts" in dry
+    assert "--resolved uses your earlier resolution.\n" in dry
     assert asked("apply", other.root, "--resolved", "--dry-run")["changed_files"]
     answer = asked("apply", other.root, "t-copy", "--resolved")
     assert answer["changed_files"] == [MIRROR]
@@ -439,7 +439,7 @@ def test_a_resolution_of_one_of_two_conflicts_is_offered_together_with_markers(
     depth = f'[edit.depth]\nkind = "rewrite"\nwhy = "w"\nat = "{MIRROR}"\nfind = "depth = 2"\ncode = "depth = 3"\n'
     add_patch(patch_folder, "t-copy", attribute(MIRROR, "Mirror", "sure = True"), COPY, depth)
     said = run("apply", other.root, "t-copy", "--resolved", code=3).stderr
-    assert "--markers with --resolved uses your earlier resolutions of 1 of them" in said
+    assert "--markers with --resolved uses your earlier resolutions of 1 of the conflicts" in said
     run("apply", other.root, "t-copy", "--resolved", "--markers", code=1)
     text = (other.package / MIRROR).read_bytes()
     assert (DONE in text, text.count(b"<<<<<<<")) == (True, 1)
