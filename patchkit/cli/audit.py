@@ -84,11 +84,9 @@ def command(
 def _answer(
     report: Report, entries: Sequence[OptOut] | None, tree: CheckoutTree, style: str, *, explain: bool
 ) -> None:
-    from rich.console import Console
-
     from patchkit.audit import text
     from patchkit.cli.answers.audit import Audit
-    from patchkit.cli.console import emit
+    from patchkit.cli.console import Stdout, emit
     from patchkit.cli.output import put
     from patchkit.commands.audit import audit_rules
     from patchkit.findings.answer import Section, SectionedReport
@@ -97,7 +95,7 @@ def _answer(
     if style == "json":
         emit(Audit.of(report, entries))
     elif style == "text":
-        console = Console(soft_wrap=True)
+        console = Stdout(soft_wrap=True)
         text.show(report, console, lambda file: decoded_lines(tree.read(file) or b""), explain)
         text.show_opt_outs(entries or (), console)
     else:

@@ -1,6 +1,7 @@
 """The ``patchkit`` command group, its error messages (error, location, help) and exit codes.
 
-0 done; 1 a check failed, or something was left out; 2 usage; 3 a conflict; 4 the tree cannot be used.
+0 done; 1 a check failed, or something was left out; 2 usage; 3 a conflict; 4 the tree cannot be used; 141 nobody reads
+the answer, as in a shell for a program that SIGPIPE ends.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 # A last garbage collection over all syntax trees at exit would take seconds.
 atexit.register(gc.freeze)
+
+_UNREAD = 141
 
 _GROUPS = {
     "Inspect a tree": (status, show, diff),
@@ -118,6 +121,10 @@ def _refusing(ctx: click.Context) -> Iterator[None]:
     except PatchkitError as error:
         _refuse(error.what, error.where, error.advice, error.reasons)
         ctx.exit(error.exit_code)
+    except BrokenPipeError:
+        # Python flushes stdout once more as it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        ctx.exit(_UNREAD)
     except OSError as error:
         # Only that of a stream has no file's name.
         if error.filename is not None or error.errno not in _UNWRITABLE:

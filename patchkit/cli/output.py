@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
+from patchkit.cli.console import Stdout
 from patchkit.errors import UsageError
 from patchkit.transaction.folder import Folder
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 def writing(output: Path | None) -> Iterator[Console]:
     """Yield a console for ``output``, by default stdout. Raise UsageError if the file cannot be written."""
     if output is None:
-        yield Console(highlight=False, soft_wrap=True)
+        yield Stdout(highlight=False, soft_wrap=True)
         return
     text = StringIO()
     yield Console(file=text, highlight=False, soft_wrap=True)

@@ -21,10 +21,10 @@ from patchkit.tree.backends import inheriting_backends
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from patchkit.patchset.select import PatchSet
-    from patchkit.plan.status import Plan
+    from patchkit.plan.status import PatchStatus, Plan
     from patchkit.transaction.apply import ApplyResult
     from patchkit.tree.backends import InheritingBackend
     from patchkit.tree.tree import CheckoutTree, ReadTree
@@ -73,7 +73,7 @@ def apply(
         known = _count_resolutions(read, partial(make_plan, try_closest_shape=True)) if plan.left_out else 0
         if not keep_going:
             option = "--markers with --resolved" if resolved else "--resolved"
-            offer = f"; {option} uses your earlier resolutions of {known} of them" if known else ""
+            offer = f"; {describe_resolutions(known, plan.patches, option)}" if known else ""
             require_fitting(plan, requested, f"--markers writes conflict markers to finish by hand{offer}")
         if not markers:
             plan = planner.combined_plan(plan, origin(read, planner))
@@ -126,6 +126,15 @@ def _count_resolutions(tree: CheckoutTree, planning: Callable[[], Plan]) -> int:
     plan = planning()
     found = recall_resolutions(tree, conflicts(plan.tree, plan.patches), store.get)
     return sum(len(known.edits) for known in found.values())
+
+
+def describe_resolutions(known: int, statuses: Iterable[PatchStatus], option: str = "--resolved") -> str:
+    """Return a clause on the option that uses the resolutions that are ``known`` of the conflicts."""
+    unfit = (status for status in statuses if status.state is State.CONFLICT)
+    # A patch that has no shape of the tree conflicts as a whole.
+    total = sum(max(1, sum(edit.state is State.CONFLICT for edit in status.edits)) for status in unfit)
+    which = "resolution" if total == known == 1 else f"resolutions of {known} of the conflicts"
+    return f"{option} uses your earlier {which}"
 
 
 def _newly_inheriting(plan: Plan) -> tuple[InheritingBackend, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
@@ -171,8 +172,21 @@ def _in_each_file(space: Workspace, patch: Patch, edits: Sequence[Edit]) -> list
 _NEAREST = re.compile(r"the nearest line is `(.+)`$")
 
 
-def _with_line(space: Workspace, file: str, reason: str) -> str:
-    """Return a reason with the line number of the nearest line that it quotes, if the file has it once."""
+_SEVERAL = re.compile(r"several places match, expected one: `(.+)`$")
+
+
+def _with_line(space: Workspace, file: str, site: str, reason: str) -> str:
+    """Return a reason with the line number of the nearest line that it quotes, if the file has it once.
+
+    If it quotes the lines of several matches, each gets its number, unless the site has more lines like them.
+    """
+    several = _SEVERAL.search(reason)
+    if several:
+        quoted = several[1].split("`, `")
+        numbers = _lines_of(space, file, site, frozenset(quoted))
+        if {text: len(found) for text, found in numbers.items()} == Counter(quoted):
+            said = ", ".join(f"`{text}` (line {numbers[text].pop(0)})" for text in quoted)
+            return f"{reason[: several.start(1) - 1]}{said}"
     nearest = _NEAREST.search(reason)
     lines = (space.modules.source(file) or b"").splitlines() if nearest else []
     at = [
@@ -181,6 +195,22 @@ def _with_line(space: Workspace, file: str, reason: str) -> str:
         if nearest and line.decode(errors="replace").strip() == nearest[1]
     ]
     return f"{reason} (line {at[0]})" if len(at) == 1 else reason
+
+
+def _lines_of(space: Workspace, file: str, site: str, texts: frozenset[str]) -> dict[str, list[int]]:
+    """Return the numbers of the lines of a site, as the tree has it, that are one of ``texts``."""
+    module = space.modules.index.module(file)
+    lines = module.lines if module is not None else []
+    functions = module.all_functions() if module is not None else ()
+    node = next((each.node for each in functions if each.qualname == site), None)
+    start, end = (node.lineno - 1, node.end_lineno) if node is not None else (0, None)
+    found: dict[str, list[int]] = {}
+    for number, line in enumerate(lines[start:end], start + 1):
+        text = line.strip()
+        text = text.removeprefix("el") if text.startswith("elif ") else text  # As an edit quotes it.
+        if text in texts:
+            found.setdefault(text, []).append(number)
+    return found
 
 
 _FOUND = frozenset({SiteState.PRESENT, SiteState.READY})
@@ -368,7 +398,7 @@ class _Evaluation:
             return replace(status, state=State.UPSTREAM, reason=reason)
         if examined.state is SiteState.ABSENT and spec.optional:
             return replace(status, state=State.NOT_APPLICABLE, reason=spec.optional)
-        return replace(status, reason=_with_line(self.space, status.file, examined.reason))
+        return replace(status, reason=_with_line(self.space, status.file, status.site, examined.reason))
 
     def _in_place(self, spec: Edit, status: EditStatus, own: str) -> EditStatus:
         if own:

@@ -15,6 +15,7 @@ from patchkit.plan.build import inspect
 from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.planner import Planner
 from patchkit.plan.status import State
+from patchkit.transaction.history import checkout_of
 from patchkit.transaction.ledger import Ledger
 from patchkit.transaction.origins import Origins
 from patchkit.transaction.store import Store
@@ -161,6 +162,12 @@ class Subject:
     def originals_error(self) -> PatchkitError | None:
         """The reason why the original contents are not available."""
         return self._read_originals[1]
+
+    @cached_property
+    def lacks_history(self) -> bool:
+        """Whether the original contents are not available because the clone is shallow."""
+        checkout = checkout_of(self.tree.package) if self.originals_error is not None else None
+        return checkout is not None and checkout.is_shallow
 
     @cached_property
     def _read_originals(self) -> tuple[Mapping[str, bytes | None], PatchkitError | None]:

@@ -81,6 +81,25 @@ def test_a_form_feed_above_moves_no_line_of_a_reason(checkout: CheckoutTree) -> 
     assert state(checkout)["reason"].endswith("the nearest line is `return self.copies` (line 6)")
 
 
+TWICE = b"""
+class Mirror:
+    def host(self):
+        if self.copies:
+            return self.copies.cpu()
+        elif self.spare:
+            return self.copies.cpu()
+
+    def other(self):
+        return self.copies.cpu()
+"""
+
+
+def test_several_matches_are_told_apart_by_their_lines(checkout: CheckoutTree) -> None:
+    edit(checkout, MIRROR, SOURCES[MIRROR], TWICE)
+    places = "`return self.copies.cpu()` (line 5), `return self.copies.cpu()` (line 7)"
+    assert state(checkout)["reason"].endswith(f"several places match, expected one: {places}")
+
+
 def test_json_has_the_lines(checkout: CheckoutTree) -> None:
     answer = asked("diff", checkout.root, "t-copy", code=3)
     msgspec.convert(answer, schemas.ANSWERS["diff"])
@@ -398,11 +417,11 @@ def test_a_resolution_is_offered_for_the_same_code_and_used_on_request(
     git(other.root, "commit", "-qam", "Of this branch")
     before = everything(other.root)
     said = run("apply", other.root, "t-copy", code=3).stderr
-    assert "--resolved uses your earlier resolutions of 1 of them" in said
+    assert "--resolved uses your earlier resolution\n" in said
     assert everything(other.root) == before
     dry = run("apply", other.root, "--dry-run").stdout
     assert "Left out because of conflicts: t-copy." in dry
-    assert "--resolved uses your earlier resolutions of 1 of the conflicts" in dry
+    assert "--resolved uses your earlier resolution.\n" in dry
     assert asked("apply", other.root, "--resolved", "--dry-run")["changed_files"]
     answer = asked("apply", other.root, "t-copy", "--resolved")
     assert answer["changed_files"] == [MIRROR]
@@ -420,7 +439,7 @@ def test_a_resolution_of_one_of_two_conflicts_is_offered_together_with_markers(
     depth = f'[edit.depth]\nkind = "rewrite"\nwhy = "w"\nat = "{MIRROR}"\nfind = "depth = 2"\ncode = "depth = 3"\n'
     add_patch(patch_folder, "t-copy", attribute(MIRROR, "Mirror", "sure = True"), COPY, depth)
     said = run("apply", other.root, "t-copy", "--resolved", code=3).stderr
-    assert "--markers with --resolved uses your earlier resolutions of 1 of them" in said
+    assert "--markers with --resolved uses your earlier resolutions of 1 of the conflicts" in said
     run("apply", other.root, "t-copy", "--resolved", "--markers", code=1)
     text = (other.package / MIRROR).read_bytes()
     assert (DONE in text, text.count(b"<<<<<<<")) == (True, 1)

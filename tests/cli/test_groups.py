@@ -63,6 +63,21 @@ def test_a_group_names_the_opt_in_patches_that_it_does_not_include(tree: Checkou
     assert "Opt-in" not in run("apply", tree.root).stdout
 
 
+def test_a_conflict_of_a_patch_that_is_not_applied_by_default_is_marked(
+    tree: CheckoutTree, toys: Path
+) -> None:
+    add_patch(toys, "t-lost", attribute(ABRUPT, "Nobody", "lost = 1"), default="false")
+    add_patch(toys, "t-wanted", attribute(ABRUPT, "Somebody", "wanted = 1"))
+    said = run("status", tree.root).stdout
+    assert "2  t-lost (opt-in) t-wanted\n" in said
+    assert "\nt-lost (opt-in)  lost: Toy t-lost\n" in said
+    assert "\nt-wanted  wanted: Toy t-wanted\n" in said
+    assert "    t-lost (opt-in)  Toy t-lost\n" in run("status", "-v", tree.root).stdout
+    with (tree.package / ABRUPT).open("a") as file:
+        file.write("\n\n\nclass Nobody:\n    lost = 1\n")
+    assert "opt-in)" not in run("status", tree.root).stdout
+
+
 def test_a_named_patch_that_is_not_applicable_is_given_its_reason(tree: CheckoutTree, toys: Path) -> None:
     applies_when = '["srt/no_such.py"]'
     add_patch(toys, "t-other", attribute(CRLF, "Backend", "other = 1"), applies_when=applies_when)

@@ -145,6 +145,8 @@ def test_a_conflict_is_reported_with_its_site_and_nothing_is_written(main_line: 
     before = everything(fork)
     result = run("port", commit, "--repo", main_line, "--onto", fork, code=3)
     assert "1 edit cannot be applied (srt/desk.py: Desk.lend: " in result.output
+    assert "\n--keep-going would change 1 file.\n" in result.stdout
+    assert "so nothing was written" in result.stderr
     assert everything(fork) == before
 
 

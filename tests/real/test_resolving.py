@@ -70,7 +70,9 @@ def test_a_conflict_is_finished_on_one_branch_and_taken_on_the_next(
     assert states_in(answer("status", one))["26128"] == "applied"
 
     branch(other)
-    assert "--resolved uses your earlier resolutions" in run("apply", other, "26128", "--only", code=3).stderr
+    assert (
+        "--resolved uses your earlier resolution\n" in run("apply", other, "26128", "--only", code=3).stderr
+    )
     answer("apply", other, "26128", "--only", "--resolved")
     assert states_in(answer("status", other))["26128"] == "applied"
     for root in (one, other):
