@@ -50,6 +50,7 @@ class _Part:
 
 
 _PARTS: collector.RecentCache[tuple[object, ...], _Part] = collector.RecentCache(1 << 12)
+_SOURCES: collector.RecentCache[tuple[cst.CSTNode, bool], str] = collector.RecentCache(1 << 13)
 
 
 def parse(source: bytes) -> cst.Module:
@@ -60,6 +61,24 @@ def parse(source: bytes) -> cst.Module:
         except (_IndivisibleError, cst.ParserSyntaxError, UnicodeDecodeError):
             pass
     return cst.parse_module(source)
+
+
+def source_of(
+    statement: cst.BaseStatement, indent: str, newline: str, write: Callable[[], str], *, is_member: bool
+) -> str:
+    """Return the source of a top-level statement, or of a member of a class; ``write`` returns it if it is not known.
+
+    ``indent`` is that of the members of a class, ``newline`` that of the module.
+    """
+    if indent != _INDENT or newline != "\n":
+        return write()
+    return _SOURCES.get((statement, is_member), write)
+
+
+def _note(statements: Sequence[cst.BaseStatement], text: str, left: int, *, is_member: bool) -> None:
+    """Keep the source of what was parsed, if that is one statement."""
+    if len(statements) == 1:
+        _SOURCES.get((statements[0], is_member), lambda: text[: _before(text, len(text), left)])
 
 
 def _cuts(starts: re.Pattern[str], text: str, after: int = 0) -> list[int]:
@@ -108,8 +127,11 @@ def _definition(text: str, behind: str) -> _Part:
     """Parse a definition and what is below it."""
     module = _module(text + behind)
     (defined, *below), left = _parted(module.body, behind)
+    statements = (defined.with_changes(leading_lines=module.header), *below)
+    if behind:
+        _note(statements, text, left, is_member=False)
     return _Part(
-        statements=(defined.with_changes(leading_lines=module.header), *below),
+        statements=statements,
         end=module.footer,
         left=left,
         has_trailing_newline=module.has_trailing_newline,
@@ -141,6 +163,7 @@ def _member(text: str, behind: str) -> _Part:
         if below:
             raise _IndivisibleError
         members, left = _parted(block.body, behind)
+        _note(members, text, left, is_member=True)
         return _Part(members, left=left)
     statements, left = _parted(below, behind)
     return _Part(

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patchkit.codemods.language import syntax
+from patchkit.codemods.language.syntax import source_of
 from patchkit.tree.parts import parse
 from patchkit.tree.sglang import SERVING
 
@@ -114,7 +116,7 @@ def assert_parsed_as_a_whole(source: bytes) -> None:
     whole, found = parsed_or_line(cst.parse_module, source), parsed_or_line(parse, source)
     if isinstance(whole, cst.Module) and isinstance(found, cst.Module):
         assert found.deep_equals(whole)
-        assert found.bytes == whole.bytes
+        assert found.bytes == whole.bytes == source_of(found)
     else:
         assert found == whole
 
@@ -218,3 +220,13 @@ def test_a_module_has_each_node_once() -> None:
     twice = parse((HEAD + PUT + DESK + DESK.replace("class Desk", "class Table") + PUT).encode())
     found = [id(node) for node in nodes(twice)]
     assert len(found) == len(set(found))
+
+
+def test_a_method_that_becomes_a_function_is_written_as_one() -> None:
+    module = parse((HEAD + TAKE + DESK + PUT).encode())
+    books = syntax.typed(member(module, "books", "Desk"), cst.FunctionDef)
+    moved = module.with_changes(body=(*module.body, books, *module.body[:1]))
+    assert source_of(moved) == moved.bytes
+    assert moved.code.endswith(
+        "\n\n# A comment of the next one.\n@property\n@shop.cached\ndef books(self):\n    return []\nimport shop\n"
+    )
