@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -51,7 +52,7 @@ def command(
     from patchkit.commands.doctor import doctor
     from patchkit.doctor.command_line import split_command
 
-    named = bool(words) and not words[0].startswith("-") and Path(words[0]).is_dir()
+    named = bool(words) and not words[0].startswith("-") and os.path.isdir(words[0])
     split_command(words[named:])  # A TREE that does not exist is an error, even outside of every tree.
     target = options.Target(words[0] if named else None, False, folders)
     tree = target.open()

@@ -65,7 +65,7 @@ class Target:
 
         if self.installed and self.tree:
             raise UsageError(f"--installed and {self.tree} are two trees", advice="name one of them")
-        if self.tree and not Path(self.tree).exists() and load.is_built_in(self.tree):
+        if self.tree and not os.path.exists(self.tree) and load.is_built_in(self.tree):
             command = click.get_current_context().info_name
             raise UsageError(f"{self.tree} is a patch, and {command} takes none", advice="leave it out")
         return installed_tree() if self.installed else open_tree(located(self.tree))
@@ -184,7 +184,7 @@ def loaded_patches(
     from patchkit.patchset import load
 
     trees = [
-        Target(word, False) for word in words if word and Path(word).exists() and not load.is_built_in(word)
+        Target(word, False) for word in words if word and os.path.exists(word) and not load.is_built_in(word)
     ]
     for each in (Target(None, True),) if installed else (*trees, Target(None, False)):
         with suppress(TreeError):
@@ -198,12 +198,12 @@ def with_recorded(patches: PatchSet, words: Sequence[str], *, installed: bool = 
     from patchkit.transaction.conflicts import placeholder
     from patchkit.transaction.revert import ported, recorded
 
-    tree = next((word for word in words if word not in patches and Path(word).exists()), None)
+    tree = next((word for word in words if word not in patches and os.path.exists(word)), None)
     names: tuple[str, ...] = ()
     with suppress(TreeError, UsageError):
         there = Target(tree, installed).opened()
         names = recorded(there)
-        if any(word not in patches and word not in names and not Path(word).exists() for word in words):
+        if any(word not in patches and word not in names and not os.path.exists(word) for word in words):
             names = tuple(dict.fromkeys((*names, *ported(there))))
     others = (placeholder(name) for name in names if name not in patches)
     return PatchSet((*patches, *others), patches.digest, patches.settings)
@@ -220,7 +220,7 @@ def target_of(
     """Return the TREE and the patch ids among ``arguments``. Raise UsageError for a word that is neither."""
     ids = tuple(argument for argument in arguments if argument in patches)
     others = [argument for argument in arguments if argument not in patches]
-    trees = [argument for argument in others if Path(argument).exists()]
+    trees = [argument for argument in others if os.path.exists(argument)]
     unknown = [argument for argument in others if argument not in trees]
     if unknown and (trees or installed or len(unknown) > 1 or _is_id(unknown[0])):
         patches.named([unknown[-1]])

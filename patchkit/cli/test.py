@@ -52,7 +52,7 @@ def command(
 
     own = Path(patch)
     if not trees:
-        if not more and (own.exists() or os.sep in patch):
+        if not more and (os.path.exists(patch) or os.sep in patch):
             check(own, (), as_json=as_json)
             return
         known = load.patches(folders)

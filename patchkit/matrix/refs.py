@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -76,7 +77,7 @@ def _named(repository: Path, pattern: str) -> Iterator[Ref]:
         if home and pattern.startswith("refs/"):
             break
         listed = git(repository, "for-each-ref", form, f"{home}{pattern}")
-        lines = [line.split("\0") for line in listed.stdout.decode(errors="replace").splitlines()]
+        lines = [line.split("\0") for line in os.fsdecode(listed.stdout).split("\n") if line]
         for name, kind, identifier, behind, commit in lines:
             if "commit" in (kind, behind):
                 yield Ref(name, identifier if kind == "commit" else commit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 import sys
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -217,7 +218,7 @@ def _configured(known: ConfigurationFile, own: Sequence[tuple[Raw, Path]]) -> It
 
 def is_built_in(name: str) -> bool:
     """Return whether a word is the id of a built-in patch."""
-    return (BUILT_IN / name / configuration.PATCH).is_file()
+    return os.path.isfile(BUILT_IN / name / configuration.PATCH)
 
 
 def files_in(folder: Path) -> list[Path]:

@@ -33,6 +33,9 @@ VENDORED = f"{NAME}.{FOLDER}.runtime"
 _OUTSIDE = re.compile(rf"from ({re.escape(PACKAGE)}) import")
 # A fork may have renamed the package.
 _INSIDE = re.compile(rf"from (\w+\.{FOLDER}\.runtime) import")
+_COPIED = re.compile(
+    rb"^# Copied from sglang-patchkit (\S+) by `patchkit apply --runtime vendored`", re.MULTILINE
+)
 _PACKAGES = ("runtime", "backends")
 RESTORE = "patchkit revert, then patchkit apply --runtime vendored"
 """The commands that write a deleted runtime again."""
@@ -65,6 +68,21 @@ def is_inside(module: str | None) -> bool:
 def is_vendored(tree: Tree) -> bool:
     """Return whether a tree has a vendored runtime."""
     return tree.read(f"{FOLDER}/runtime/__init__.py") is not None
+
+
+def is_copy(content: bytes) -> bool:
+    """Return whether a file has the header of a vendored runtime's files, of any version."""
+    return _COPIED.search(content) is not None
+
+
+def is_current_copy(file: str, content: bytes) -> bool:
+    """Return whether a file is that of today's runtime, whatever version and line ends it has."""
+    own = runtime_files().get(file)
+    return own is not None and _plain(own) == _plain(content)
+
+
+def _plain(content: bytes) -> bytes:
+    return _COPIED.sub(b"", content.replace(b"\r\n", b"\n"), count=1)
 
 
 def uses_vendored(tree: Tree, files: Sequence[str]) -> bool:
@@ -140,6 +158,15 @@ def _copies(tree: Tree, users: Sequence[str]) -> list[FileChange]:
     """Return a change for each runtime file; one that already exists is recorded for its new users."""
     if not users:
         return []
-    return [
-        FileChange(file, tree.read(file), content, tuple(users)) for file, content in runtime_files().items()
-    ]
+    changes = []
+    for file, content in runtime_files().items():
+        existing = tree.read(file)
+        kept = existing is not None and _differs_in_header(existing, content)
+        changes.append(FileChange(file, existing, existing if kept else content, tuple(users)))
+    return changes
+
+
+def _differs_in_header(existing: bytes, content: bytes) -> bool:
+    """Return whether a file is a copy to which at most comments were added at the top, as hooks do for a license."""
+    before, copied, after = existing.replace(b"\r\n", b"\n").rpartition(content)
+    return bool(copied) and not after and all(line[:1] in (b"#", b"") for line in before.splitlines())

@@ -75,7 +75,8 @@ def plan_flashmla_draft_extend(backend: FlashMLA, batch: FlashMLABatch) -> None:
 def _plan(batch: FlashMLABatch, plan: Callable[[FlashMLABatch], object], tokens: int) -> None:
     # A request that pads the batch is shorter than its tokens.
     lens = (batch.seq_lens - tokens).clamp(min=0)
-    setattr(batch, _PLANNED, _Planned(plan, tokens, lens))
+    # Not on the batch: from 0.5.13 on an eager forward runs a copy of it, with its fields alone.
+    setattr(batch.spec_info, _PLANNED, _Planned(plan, tokens, lens))
     plan(as_flashmla_verify(batch))
 
 
@@ -85,12 +86,12 @@ def as_flashmla_verify(batch: _Batch) -> _Batch:
     With attention data parallelism requests may pad the batch since it was planned; then it is planned again. Source:
     pull request 31090.
     """
-    planned: _Planned = getattr(batch, _PLANNED)
+    planned: _Planned = getattr(batch.spec_info, _PLANNED)
     if planned.lens.shape != batch.seq_lens.shape:
         _plan(batch, planned.plan, planned.tokens)
     verify = copy.copy(batch)
     verify.forward_mode = type(batch.forward_mode).TARGET_VERIFY  # type: ignore[attr-defined]
-    verify.seq_lens = getattr(batch, _PLANNED).lens
+    verify.seq_lens = getattr(batch.spec_info, _PLANNED).lens
     # The pool's rows bound the table; the host's lengths, where there are any, are those behind the batch's tokens.
     verify.seq_lens_cpu = None
     return verify

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import torch
 
@@ -23,6 +23,12 @@ _ROWS = "_buf"
 _NAMES = {name: name for name in ("bonus_tokens", "verified_id")} | {"output_tokens": "bonus_tokens"}
 
 
+class _Algorithm(Protocol):
+    def is_eagle(self) -> bool: ...
+
+    def is_standalone(self) -> bool: ...
+
+
 class _Lens(NamedTuple):
     stream: torch.Stream
     rows: torch.Tensor
@@ -41,8 +47,14 @@ def _rows_of(at: torch.Tensor | Located) -> torch.Tensor:
 
 
 def _relays(future_map: object) -> bool:
-    """Return whether steps read only through this map's patched methods; a subclass may read its rows itself."""
-    return type(future_map).__name__ == _CLASS and not disabled("pk-step-relay")
+    """Return whether a step's results stay as they are, and steps read them only through the map's patched methods.
+
+    A subclass may read its rows itself. Workers of other algorithms return views of a graph's buffers, which the next
+    step's replay overwrites while the step still reads them.
+    """
+    algorithm: _Algorithm | None = getattr(future_map, "spec_algo", None)
+    owned = algorithm is not None and (algorithm.is_eagle() or algorithm.is_standalone())
+    return owned and type(future_map).__name__ == _CLASS and not disabled("pk-step-relay")
 
 
 def _same_as_stored(future_map: FutureMap, results: object) -> bool:
@@ -120,8 +132,8 @@ def store_kept_results(future_map: FutureMap) -> None:
 def keep_lens(future_map: LensMap, rows: torch.Tensor, lens: torch.Tensor) -> None:
     """Keep a step's new lengths (integer, [requests], on the device) for the next step, or write them to their rows.
 
-    They are also written if the host reads the rows, as it does in a tree without 26128, or another method of the map
-    does. Source: pk-step-relay.
+    They are written if the host reads the rows, as it does in a tree without 26128, if another method of the map does,
+    or if the algorithm is not EAGLE or STANDALONE. Source: pk-step-relay.
     """
     kept: _Lens | None = getattr(future_map, _KEPT_LENS, None)
     if kept is not None:

@@ -496,6 +496,7 @@ class FlashMLABatch(ModeBatch, Protocol):
 
     seq_lens: torch.Tensor
     seq_lens_cpu: torch.Tensor | None
+    spec_info: object
 
 
 class FlashMLA(Protocol):

@@ -66,7 +66,7 @@ def _written(tree: GitTree, stages: Sequence[Stage], place: Path, prefix: str) -
     signature = f"--signature=patchkit {__version__}"
     target = str(place / "series")
     listed = repository.run("format-patch", *prefixes, signature, "-o", target, f"{base}..{parent}")
-    return [Path(line) for line in listed.splitlines()]
+    return [Path(line) for line in listed.split("\n")]
 
 
 def _copied(files: Sequence[Path], folder: Path) -> tuple[Path, ...]:

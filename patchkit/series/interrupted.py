@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from patchkit.errors import TreeError, UnfinishedError
+from patchkit.series.obstacles import is_obstructed
 from patchkit.series.plumbing import OWN_FILES, error_line, git_output, run_git
 from patchkit.transaction.folder import Folder
 from patchkit.transaction.recover import Recovery
@@ -134,12 +135,14 @@ def _sparse_excluded(top: Path) -> frozenset[str]:
 
 def _contents(top: Path, commits: tuple[str, str], excluded: frozenset[str]) -> dict[_File, _Content]:
     """Return what each file that differs between the commits contains, except those in ``excluded``."""
-    return {
-        file: _state_of(top, file, commits) for file in _files(top, *commits) if file.name not in excluded
-    }
+    files = list(_files(top, *commits))
+    added = frozenset(file.name for file in files if file.ids[1].strip("0"))
+    return {file: _state_of(top, file, commits, added) for file in files if file.name not in excluded}
 
 
-def _state_of(top: Path, file: _File, commits: tuple[str, str]) -> _Content:
+def _state_of(top: Path, file: _File, commits: tuple[str, str], added: frozenset[str]) -> _Content:
+    if is_obstructed(top, file.name, added):
+        return _Content.OTHER
     path = top / file.name
     content: bytes | None = None
     if path.is_symlink():

@@ -43,6 +43,8 @@ def merge(
     if base in (ours, theirs) or ours == theirs:
         text = theirs if base == ours else ours
         return MergeResult(text, text)
+    if theirs is None and ours is not None and base is not None and _is_equal_but_line_ends(base, ours):
+        return MergeResult(None, None)
     if base is None or ours is None or theirs is None:
         raise ConflictError(
             "the file, which patchkit created or deleted, was edited after apply",
@@ -66,6 +68,11 @@ def merge(
         return MergeResult(stripped, stripped)
     text, _ = _Merge(file, base_outline, our_outline, their_outline, used_names, exact=exact).merged()
     return MergeResult(text, stripped)
+
+
+def _is_equal_but_line_ends(base: bytes, ours: bytes) -> bool:
+    """Return whether two texts differ at most in their line ends, which git converts as it is configured."""
+    return base.replace(b"\r\n", b"\n") == ours.replace(b"\r\n", b"\n")
 
 
 def _without_removed_comments(base: Outline, ours: Outline, theirs: Outline) -> Outline:

@@ -16,7 +16,7 @@ from patchkit.plan import vendor
 from patchkit.plan.markers import without_equal_conflicts
 from patchkit.plan.marks import SIGN, signers
 from patchkit.plan.planner import Origin
-from patchkit.plan.status import State
+from patchkit.plan.status import FileChange, State
 from patchkit.transaction.apply import with_plan
 from patchkit.transaction.conflicts import before_markers, conflicts_in
 from patchkit.transaction.current import patches_without_comments, ranked_records
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from patchkit.plan.planner import Planner
-    from patchkit.plan.status import FileChange, PatchStatus
+    from patchkit.plan.status import PatchStatus
     from patchkit.transaction.ledger import Ledger
     from patchkit.transaction.ports import Port
     from patchkit.tree.checkout import Checkout
@@ -126,10 +126,21 @@ class Origins:
         return patches_without_comments(self.ledger, self._tree.read, committed, self._store.get)
 
     @property
+    def recorded_ports(self) -> frozenset[str]:
+        """The ports in the records of patches that are not committed."""
+        return frozenset[str]().union(*(record.ported for record in self.uncommitted))
+
+    @property
     def ported(self) -> frozenset[str]:
         """The names of the ports in git's history or in a record of the ledger."""
         return frozenset(port.name for port in self._ports).union(
             *(record.ported for record, _ in self._ranked)
+        )
+
+    def committed_ports_in(self, record: Record) -> frozenset[str]:
+        """Return the ports in a record that git's history has; they are reverted only by name."""
+        return (
+            record.ported.intersection(port.name for port in self._ports) if record.ported else record.ported
         )
 
     def committed_ports(self, names: frozenset[str]) -> frozenset[str]:
@@ -253,8 +264,21 @@ class Origins:
             planned.patches, {State.CONFLICT}
         )
         conflicts = self._committed_conflicts(checkout)
-        changes = tuple(
-            replace(each, after=self._with_current_wording(each, conflicts)) for each in planned.changes
+        copies = self._vendored_copies(checkout)
+        users = next((each.patches for each in planned.changes if each.file in copies), ())
+        removed = copies.keys() - {each.file for each in planned.changes}
+        changes = (
+            *(
+                replace(
+                    each,
+                    after=copies[each.file]
+                    if each.file in copies
+                    else self._with_current_wording(each, conflicts),
+                )
+                for each in planned.changes
+            ),
+            # A later runtime may lack some of the files.
+            *(FileChange(file, None, copies[file], users) for file in sorted(removed) if users),
         )
         planned = replace(planned, by_hand=by_hand, changes=changes)
         created = [change.file for change in planned.changes if change.before is None]
@@ -262,6 +286,23 @@ class Origins:
         pairs = ((change.before, change.after) for change in planned.changes)
         texts = {digest_of(text): text for pair in pairs for text in pair if text is not None}
         return CandidateRecord(record, texts.__getitem__, committed_conflicts=conflicts)
+
+    def _vendored_copies(self, checkout: Checkout) -> dict[str, bytes]:
+        """The files of the vendored runtime that nobody edited, which another version of patchkit may have copied.
+
+        A hook may have changed them in the commit that added them.
+        """
+        files = {file: self._tree.read(file) or b"" for file in self._tree.files(vendor.FOLDER, "")}
+        copies = {file: content for file, content in files.items() if vendor.is_copy(content)}
+        if all(vendor.is_current_copy(*each) for each in copies.items()):
+            return copies
+        unchanged, blobs = checkout.unchanged(vendor.FOLDER), checkout.committed([f"{vendor.FOLDER}/"])
+        return {
+            file: content
+            for file, content in copies.items()
+            if vendor.is_current_copy(file, content)
+            or (file in unchanged and checkout.is_content(blobs[file], content))
+        }
 
     def _with_current_wording(
         self, change: FileChange, conflicts: Mapping[str, tuple[bytes, frozenset[str]]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,8 @@ def recover(tree: CheckoutTree, *, back: bool = False) -> Recovery:
                 _require_finishable(store, write)
                 _finish(write)
             else:
-                if back and all(swap.states()[0] is FileState.AFTER for swap in write.swaps):
+                _keep_others_files(write)
+                if back and write.swaps and all(swap.states()[0] is FileState.AFTER for swap in write.swaps):
                     raise TreeError(
                         f"all files of the write to {tree.package} are already written",
                         advice=f"patchkit apply --continue {tree.argument}, then undo it: an apply with patchkit "
@@ -65,6 +67,17 @@ def _place(tree: CheckoutTree, file: str) -> Place:
     except TreeError:
         # The write creates or deletes this file.
         return place_of(tree, file, exists=False)
+
+
+def _keep_others_files(write: Write) -> None:
+    """Leave out the files that are as they were to become if the write was interrupted before the first one.
+
+    git checked them out, for example, while not all contents were stored.
+    """
+    is_stored = all(os.path.lexists(write.store.where(digest)) for digest in write.journal.contents)
+    asides = {swap: swap.states()[1] for swap in write.swaps}
+    if not is_stored and FileState.BEFORE not in asides.values():
+        write.swaps[:] = [swap for swap, aside in asides.items() if aside is not FileState.NOTHING]
 
 
 def _require_finishable(store: Store, write: Write) -> None:

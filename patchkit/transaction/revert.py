@@ -63,8 +63,11 @@ def ports_in_tree(tree: CheckoutTree, planner: Planner) -> tuple[str, ...]:
     if not names:
         return ()
     origins = Origins(tree, planner)
+    recorded_names = origins.recorded_ports
     return tuple(
-        name for name in names if name not in origins.in_code and _has_code(tree, origins, name, planner)
+        name
+        for name in names
+        if name in recorded_names or (name not in origins.in_code and _has_code(tree, origins, name, planner))
     )
 
 
@@ -169,8 +172,13 @@ def _planned(
         for candidate in _candidates(origins, named):
             try:
                 record = candidate.record
+                committed = origins.committed_ports_in(record) if named is None else frozenset[str]()
+                if committed and committed == record.patches.keys():
+                    continue
                 reverted = (
-                    frozenset(record.patches) if named is None else with_hardening_patches(record, named)
+                    frozenset(record.patches) - committed
+                    if named is None
+                    else with_hardening_patches(record, named)
                 )
                 plan = _plan_with(tree, candidate, reverted, planner)
                 _require_removed(origins, candidate, None if named is None else reverted, plan, planner)
@@ -180,7 +188,7 @@ def _planned(
                 if record.by_hand and record in origins.uncommitted:
                     raise
                 # Nor a ported change: with an older record, its code would remain.
-                if record.ported & (record.patches.keys() if named is None else named):
+                if record.ported & (record.patches.keys() - committed if named is None else named):
                     raise
                 errors.append((candidate.is_exact, error))
             else:
@@ -189,6 +197,8 @@ def _planned(
         if not errors:
             raise
         errors.append((True, error))
+    if not errors:
+        return None
     raise next((error for is_exact, error in errors if is_exact), errors[0][1])
 
 

@@ -249,7 +249,8 @@ def _undo_patch(
     result = MergeResult(
         merge(file, base, ours.text, theirs).text, merge(file, base, ours.stripped, theirs).stripped
     )
-    if f"{SIGN}{name}:".encode() in (result.text or b""):
+    is_kept = base is None and theirs is None and result.text is not None
+    if is_kept or f"{SIGN}{name}:".encode() in (result.text or b""):
         raise _differing_error(file)
     return result
 

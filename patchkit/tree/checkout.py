@@ -11,6 +11,7 @@ import io
 import os
 import secrets
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
@@ -54,7 +55,7 @@ class Checkout:
 
     def committed(self, names: Iterable[str]) -> dict[str, str]:
         """Return the object ids of the files in HEAD, empty before the first commit."""
-        listing = git(self._folder, "ls-tree", "-z", "HEAD^{commit}", "--", *names)
+        listing = git(self._folder, "ls-tree", "-r", "-z", "HEAD^{commit}", "--", *names)
         if listing.returncode:
             if git(self._folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").returncode:
                 self._require_unborn()
@@ -71,6 +72,28 @@ class Checkout:
             _, identifier, stage = meta.decode().split()
             found[os.fsdecode(name)] = identifier if stage == "0" else "unmerged"
         return found
+
+    def unchanged(self, folder: str) -> frozenset[str]:
+        """Return the files of a folder in HEAD that no commit changed after the one that added them.
+
+        Return none in a shallow clone.
+        """
+        if self.is_shallow:
+            return frozenset()
+        arguments = (
+            "-c",
+            "--format=",
+            "--name-only",
+            "--no-renames",
+            "--relative",
+            "-z",
+            "HEAD",
+            "--",
+            folder,
+        )
+        listing = os.fsdecode(self._ask("log", *arguments)).split("\0")
+        changes = Counter(name.strip("\n") for name in listing)
+        return frozenset(name for name in self.committed([f"{folder}/"]) if changes[name] == 1)
 
     def is_content(self, identifier: str, content: bytes) -> bool:
         """Return whether an object has this content, ignoring line endings."""
@@ -102,6 +125,7 @@ class Checkout:
             "--name-only",
             "--no-renames",
             "--relative",
+            "-z",
             f"-S{text}",
             since,
         )
@@ -110,11 +134,14 @@ class Checkout:
         settings = {"GIT_INDEX_FILE": str(self._folder.resolve() / f".{secrets.token_hex(16)}")}
         listing = self._ask("log", *arguments, "--", *names, settings=settings)
         found: dict[str, list[tuple[str, str]]] = {}
-        for entry in os.fsdecode(listing).split("\0"):
-            head, *files = [line for line in entry.splitlines() if line] or [""]
-            commit, *parents = head.split() or [""]
-            for file in files:
-                pairs = found.setdefault(file, [])
+        commit, parents = "", list[str]()
+        words = os.fsdecode(listing).split("\0")
+        for before, word in pairwise(words):
+            if word and not before:
+                commit, *parents = word.split()
+            elif word:
+                # The first file is on a line of its own.
+                pairs = found.setdefault(word.removeprefix("\n"), [])
                 pairs += [(commit, parent) for parent in parents if (commit, parent) not in pairs]
         return found
 

@@ -217,7 +217,7 @@ def open_tree(path: Path) -> CheckoutTree:
     ``path`` is a git checkout, its ``python`` folder, site-packages, an unpacked wheel, or the package folder.
     """
     with reading(path):
-        if not path.is_dir():
+        if not os.path.isdir(path):
             raise TreeError(f"{path} is not a folder", advice="name an sglang checkout or package folder")
     top = path.resolve()
     package = _usual_package(top) or _renamed_package(top, str(path))

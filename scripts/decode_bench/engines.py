@@ -37,8 +37,11 @@ _ENVIRONMENT = {
     "SGLANG_ENABLE_JIT_DEEPGEMM": "0",
     "FLASHINFER_USE_CUDA_NORM": "1",
 }
-# Ports per engine and its ranks, so that engines that start together do not share one.
-_PORTS, _PORT_STEP = 30000, 400
+# Ports per engine and its ranks, so that engines that start together do not share one. All are below those that Linux
+# gives to outgoing connections (32768 on), which could take a port before the engine does.
+_PORTS, _PORT_STEP = 6000, 400
+# The port of the ranks' group within an engine's; without it sglang takes a free one, as another engine may too.
+_GROUP = 200
 # Packages that releases from the given one on import even if they are not used.
 _IMPORTED_SINCE = {
     (0, 5, 15): ("cutlass", "deep_gemm"),
@@ -96,7 +99,7 @@ class Engine:
         self._began = time.monotonic()
         settings = folder / "settings.json"
         port = _PORTS + _PORT_STEP * (next(self._started) % 64)
-        settings.write_text(json.dumps({"port": port, **options}, indent=1))
+        settings.write_text(json.dumps({"port": port, "nccl_port": port + _GROUP, **options}, indent=1))
         path = [tree.folder, _STARTUP, *([site] if site else []), _REPOSITORY]
         receiving, sending = os.pipe()
         with self.log.open("wb") as log:

@@ -16,6 +16,7 @@ Acts = list[list[Any]]
 MOST = 4
 
 before_and_after = without_and_with_each("pk-step-relay", ["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14"])
+captured_before_and_after = without_and_with_each("pk-step-relay", ["0.5.16", "0.5.18"])
 # Their prefills take decoding requests along.
 mixing_before_and_after = without_and_with_each("pk-step-relay", ["0.5.19", "0.5.23"])
 
@@ -97,6 +98,16 @@ def test_a_forks_own_map_reads_rows_that_are_stored(before_and_after: tuple[Driv
     found = before.ask("relays.steps", acts)["found"]
     for tree in (before, after):
         assert tree.ask("relays.steps", acts, fork=True)["found"] == found
+
+
+def test_lengths_in_the_buffer_of_a_graph_are_read_before_the_next_step_overwrites_them(
+    captured_before_and_after: tuple[DrivenTree, DrivenTree],
+) -> None:
+    before, after = captured_before_and_after
+    for algorithm in ("DSPARK", "DFLASH"):
+        expected = [[10, 20], [13, 23], [16, 26], [19, 29]]
+        assert before.ask("relays.captured_lens", algorithm, 4) == expected
+        assert after.ask("relays.captured_lens", algorithm, 4) == expected
 
 
 def test_a_request_that_decodes_beside_a_prefill_has_the_length_of_its_last_step(

@@ -14,7 +14,9 @@ from patchkit import api
 from patchkit.errors import ConflictError
 from patchkit.findings.finding import Confidence
 from patchkit.patchset import load
+from patchkit.plan import vendor as vendoring
 from patchkit.plan.vendor import FOLDER, runtime_files
+from patchkit.tree.tree import open_tree
 from patchkit.verify.subject import Criteria
 
 if TYPE_CHECKING:
@@ -160,6 +162,77 @@ def test_commits_and_series_carry_the_runtime(checkout: CheckoutTree, tmp_path: 
     assert f"python/sglang/{FOLDER}/runtime/api_1.py" in git(checkout.root, "ls-files")
     api.revert(checkout, load.patches())
     assert not (checkout.package / FOLDER).exists()
+
+
+def of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the loaded runtime differ from the copied one in its version, a module, a new one and one that is gone."""
+    files = {
+        file: text.replace(b"sglang-patchkit ", b"sglang-patchkit 9")
+        for file, text in runtime_files().items()
+    }
+    changed, gone = sorted(file for file in files if file.startswith(f"{FOLDER}/backends/"))[:2]
+    files[changed] += b"later = 1\n"
+    del files[gone]
+    files[f"{FOLDER}/runtime/later.py"] = files[f"{FOLDER}/runtime/__init__.py"]
+    monkeypatch.setattr(vendoring, "runtime_files", lambda: files)
+
+
+def license_hook(tree: CheckoutTree) -> None:
+    """Let each commit add a line to new files, and commit the files with it."""
+    hook = tree.root / ".git" / "hooks" / "pre-commit"
+    hook.write_text(
+        "#!/bin/sh\ngit diff --cached --name-only --diff-filter=A | while read -r file; do\n"
+        'sed -i \'1i # A Vendor, 2026\' "$file"; git add "$file"; done\n'
+    )
+    hook.chmod(0o755)
+
+
+@pytest.mark.parametrize("place", ["here", "clone"])
+@pytest.mark.parametrize("change", ["none", "version", "license", "license and version", "line ends"])
+def test_a_committed_runtime_goes_with_its_last_user(
+    checkout: CheckoutTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, place: str
+) -> None:
+    git(checkout.root, "config", "user.name", "A Maintainer")
+    git(checkout.root, "config", "user.email", "maintainer@example.com")
+    if "license" in change:
+        license_hook(checkout)
+    api.commit(checkout, load.patches(), runtime="vendored")
+    root = checkout.root
+    if place == "clone":
+        root = tmp_path / "clone"
+        git(tmp_path, "clone", "-q", str(checkout.root), str(root))
+    if change == "line ends":
+        git(root, "config", "core.autocrlf", "true")
+        git(root, "rm", "-rq", "--cached", ".")
+        git(root, "reset", "-q", "--hard")
+    if "version" in change:
+        of_another_version(monkeypatch)
+    tree = open_tree(root)
+    api.revert(tree, load.patches())
+    assert not (tree.package / FOLDER).exists()
+    assert set(states(tree).values()) == {"pending"}
+    git(root, "add", "-A")
+    assert git(root, "diff", "--cached", "--stat", git(root, "log", "--format=%H").split()[-1]) == ""
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_an_edited_file_of_a_committed_runtime_is_kept_and_named(
+    checkout: CheckoutTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_committed: bool
+) -> None:
+    git(checkout.root, "config", "user.name", "A Maintainer")
+    git(checkout.root, "config", "user.email", "maintainer@example.com")
+    api.commit(checkout, load.patches(), runtime="vendored")
+    git(tmp_path, "clone", "-q", str(checkout.root), str(tmp_path / "clone"))
+    tree = open_tree(tmp_path / "clone")
+    edited = tree.package / FOLDER / "runtime" / "api_1.py"
+    edited.write_bytes(edited.read_bytes() + b"mine = 1\n")
+    if is_committed:
+        git(tree.root, "commit", "-qam", "mine")
+    of_another_version(monkeypatch)
+    before = everything(tree.root)
+    with pytest.raises(ConflictError, match=r"api_1.py: .*was edited after apply"):
+        api.revert(tree, load.patches())
+    assert everything(tree.root) == before
 
 
 def test_a_wheel_of_the_tree_works_without_patchkit(tree: CheckoutTree, tmp_path: Path) -> None:

@@ -39,6 +39,11 @@ def test_bounds_fill_the_table_and_leave_room_for_a_draft() -> None:
 
 
 def test_a_draft_extend_that_was_not_planned_is_not_computed_as_a_verify() -> None:
-    batch: Any = SimpleNamespace(forward_mode=Mode.DRAFT_EXTEND_V2, seq_lens=torch.ones(1), seq_lens_cpu=None)
+    batch: Any = SimpleNamespace(
+        forward_mode=Mode.DRAFT_EXTEND_V2,
+        seq_lens=torch.ones(1),
+        seq_lens_cpu=None,
+        spec_info=SimpleNamespace(),
+    )
     with pytest.raises(AttributeError, match="patchkit_planned_verify"):
         as_flashmla_verify(batch)

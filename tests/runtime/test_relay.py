@@ -11,11 +11,16 @@ import torch
 from patchkit.runtime.relay import keep_lens, keep_results, kept_lens, kept_results, store_kept_results
 
 
+def algorithm(name: str) -> object:
+    return SimpleNamespace(is_eagle=lambda: name == "eagle", is_standalone=lambda: name == "standalone")
+
+
 class FutureMap:
     """A map of four rows."""
 
     def __init__(self) -> None:
         self.topk_index_buf = torch.zeros(4, dtype=torch.int64)
+        self.spec_algo: object = algorithm("eagle")
 
     def stash(self, rows: torch.Tensor, results: Any) -> None:
         self.topk_index_buf[rows] = results.topk_index
@@ -92,6 +97,18 @@ def test_a_forks_own_map_has_its_rows_written() -> None:
     assert not keep_results(future_map, rows, results, torch.ones(2))
     keep_lens(future_map, rows, torch.tensor([5, 7]))
     assert future_map.new_seq_lens_buf.tolist() == [0, 5, 0, 7]
+
+
+@pytest.mark.parametrize(("name", "stored"), [("eagle", 0), ("standalone", 0), ("dspark", 5), (None, 5)])
+def test_what_workers_of_other_algorithms_return_is_stored(name: str | None, stored: int) -> None:
+    # It may be a view of a buffer that the next step overwrites.
+    future_map: Any = FutureMap()
+    future_map.spec_algo = None if name is None else algorithm(name)
+    future_map.new_seq_lens_buf, future_map.needs_cpu_seq_lens = future_map.topk_index_buf.clone(), False
+    rows, results = torch.tensor([1, 3]), SimpleNamespace(topk_index=torch.tensor([5, 7]))
+    assert keep_results(future_map, rows, results, torch.ones(2)) is not bool(stored)
+    keep_lens(future_map, rows, torch.tensor([5, 7]))
+    assert future_map.new_seq_lens_buf.tolist()[1] == stored
 
 
 def test_a_map_that_reads_lengths_for_decodes_beside_a_prefill_has_its_rows_written() -> None:

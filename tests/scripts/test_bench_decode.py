@@ -128,6 +128,7 @@ FAKE_TREE = {
         class ServerArgs:
             model_path: str
             port: int = 30000
+            nccl_port: int | None = None
     """,
     "srt/managers/scheduler.py": """
         import hashlib

@@ -158,6 +158,34 @@ def test_an_edit_since_git_was_killed_is_kept_and_named(fork: CheckoutTree) -> N
     assert git(fork.root, "status", "--porcelain") == ""
 
 
+@pytest.mark.parametrize("kind", ["folder", "pipe", "link above", "file above"])
+def test_what_a_person_made_in_the_place_of_a_file_is_kept(fork: CheckoutTree, kind: str) -> None:
+    stopped(fork, 4)
+    path = fork.package / MIRROR
+    path.unlink(missing_ok=True)
+    if kind == "folder":
+        path.mkdir()
+        (path / "mine.txt").write_text("mine")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        aside = path.parent.rename(fork.root.parent / "aside")
+        if kind == "link above":
+            path.parent.symlink_to(aside)
+        else:
+            path.parent.write_text("mine")
+    unlocked(fork)
+    before = everything(fork.root / "python" / "sglang")
+    with pytest.raises(TreeError, match=r"was changed after git was interrupted"):
+        api.recover(fork)
+    assert everything(fork.root / "python" / "sglang") == before
+    if kind == "folder":
+        path.rename(path.with_name("mine"))
+        api.recover(fork)
+        assert (path.with_name("mine") / "mine.txt").read_text() == "mine"
+        assert git(fork.root, "status", "--porcelain").split() == ["??", "python/sglang/srt/managers/mine/"]
+
+
 def test_what_a_person_put_back_with_git_is_left_as_it_is(fork: CheckoutTree) -> None:
     before = everything(fork.root)
     stopped(fork, 3)

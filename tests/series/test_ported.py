@@ -9,6 +9,7 @@ import pytest
 from support.releases import run
 from support.repositories import clone, committing, hook
 from support.toys import (
+    CRLF,
     MIRROR,
     SOURCES,
     add_patch,
@@ -267,21 +268,41 @@ def test_what_a_record_knows_of_uncommitted_patches_stays_known(
 
 
 @pytest.mark.parametrize("place", ["here", "clone"])
+@pytest.mark.parametrize("file", [MIRROR, CRLF])
+@pytest.mark.parametrize("committed", [True, False])
 def test_without_a_name_a_committed_port_stays_and_the_answer_says_how_to_revert_it(
-    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path, place: str
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path, place: str, *, file: str, committed: bool
 ) -> None:
     toys = tmp_path / "toys"
-    add_patch(toys, "t-limit", attribute(MIRROR, "Mirror", "limit = 8"))
+    owner = "Mirror" if file == MIRROR else "Backend"
+    add_patch(toys, "t-limit", attribute(file, owner, "limit = 8"))
     port(theirs, fork, 77, LATER)
-    run("apply", fork.root, "t-limit", "--commit", "--patches", toys)
     tree = fork if place == "here" else clone_of(fork, tmp_path)
+    run("apply", tree.root, "t-limit", *["--commit"] * committed, "--patches", toys)
+    if committed and place == "clone":
+        (tmp_path / "again").mkdir()
+        tree = clone_of(tree, tmp_path / "again")
     output = " ".join(run("revert", tree.root, "--patches", toys).output.split())
     assert output.startswith("Reverted: t-limit. Changed 1 file. 77 was ported and committed, and stays.")
     assert f"patchkit revert {tree.root} --patches {toys} 77 reverts what was ported" in output
-    assert tree.read(MIRROR) == mirror(LATER)
+    assert (tree.read(MIRROR), tree.read(CRLF)) == (mirror(LATER), SOURCES[CRLF])
     output = run("revert", tree.root).output
     assert output.startswith("Nothing to revert.\n77 was ported")
     assert json.loads(run("revert", tree.root, "--json").stdout)["ports"] == ["77"]
+    assert run("revert", tree.root, "--keep-going").output.startswith("Nothing to revert.\n77 was ported")
+    assert tree.read(MIRROR) == mirror(LATER)
+    run("revert", tree.root, "77")
+    assert tree.read(MIRROR) == SOURCES[MIRROR]
+
+
+@pytest.mark.parametrize("place", ["here", "clone"])
+def test_a_committed_port_alone_stays(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path, place: str
+) -> None:
+    port(theirs, fork, 77, LATER)
+    tree = fork if place == "here" else clone_of(fork, tmp_path)
+    assert run("revert", tree.root).output.startswith("Nothing to revert.\n77 was ported")
+    assert tree.read(MIRROR) == mirror(LATER)
 
 
 def test_a_port_that_was_reverted_is_not_named(

@@ -15,6 +15,7 @@ from patchkit.errors import TreeError
 from patchkit.transaction.recover import recover
 from patchkit.transaction.revert import recorded
 from patchkit.transaction.store import Store
+from patchkit.transaction.swap import digest_of
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
@@ -101,3 +102,27 @@ def test_a_file_that_was_changed_since_keeps_everything_as_it_is(
         recover(tree, back=True)
     assert state() == before
     assert Store(tree.package).pending
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_write_that_git_overtook_before_it_changed_a_file_ends_with_what_git_wrote(
+    tmp_path: Path, back: bool
+) -> None:
+    overtaken = 0
+    for number in count(1):
+        tree = open_tree(write_package(tmp_path / str(number) / "sglang"))
+        assert killed(partial(apply, tree), number)
+        store = Store(tree.package)
+        if not store.pending:
+            continue
+        if list((tree.package / "srt").rglob(".*.patchkit")):
+            break
+        for file, content in APPLIED.items():
+            (tree.package / file).write_bytes(content)
+        missing = not all(map(store.has, map(digest_of, APPLIED.values())))
+        if missing:
+            overtaken += 1
+            assert recover(tree, back=back).action == "rolled-back"
+            assert contents(tree) == APPLIED
+            assert not store.pending
+    assert overtaken > 1

@@ -150,3 +150,12 @@ def test_making_and_taking_killed_anywhere_is_finished_or_rolled_back(
         assert left in (old, new)
         assert recorded(tree) == (("make", "take") if left == new else ())
     assert number > 30
+
+
+def test_made_file_with_other_line_ends_goes(tree: CheckoutTree) -> None:
+    before = everything(tree.root)
+    Transaction(tree, "toys").commit(make_plan(tree, (MAKE,)))
+    made = tree.package / NEW
+    made.write_bytes(made.read_bytes().replace(b"\n", b"\r\n"))
+    revert_patches(tree)
+    assert everything(tree.root) == before

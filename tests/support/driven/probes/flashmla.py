@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from types import SimpleNamespace
 from typing import Any
@@ -110,7 +111,7 @@ def replayed(server: dict[str, Any], mode: str, batch: dict[str, Any], mirror: b
 def draft_extend(
     server: dict[str, Any], batch: dict[str, Any], disable: str = "", *, mirror: bool = False, padded: int = 0
 ) -> dict[str, Any]:
-    """Plan and compute a v2 draft-extend; return the plan, what the kernel is given, and who computed.
+    """Plan a v2 draft-extend and compute a copy of it; return the plan, what the kernel is given, and who computed.
 
     The tree pads the planned batch to ``padded`` requests, if that is more, as it does for data-parallel attention.
     """
@@ -152,8 +153,10 @@ def draft_extend(
             SimpleNamespace(attn_backend=backend), padded * server["draft_tokens"], padded
         )
     tokens = torch.zeros(len(planned.input_ids), HEADS * DIM)
+    # The runner of later trees computes a copy of the planned batch.
+    computed = dataclasses.replace(planned)
     with backends.OnCpu():
-        backend.forward_extend(tokens, tokens, tokens, layer, planned)
+        backend.forward_extend(tokens, tokens, tokens, layer, computed)
     if "by" not in given:
         given["plan"] = _planned(backend.forward_metadata, batch["lens"])
         given["reads"] = read
@@ -161,6 +164,6 @@ def draft_extend(
         given["table"] = [row[:count] for row, count in zip(given["table"], pages, strict=True)]
     return given | {
         "written": written,
-        "mode": planned.forward_mode.name,
-        "lens behind": planned.seq_lens.tolist(),
+        "mode": computed.forward_mode.name,
+        "lens behind": computed.seq_lens.tolist(),
     }

@@ -277,3 +277,23 @@ def steps(acts: list[list[Any]], disable: str = "", *, fork: bool = False) -> di
                 scheduler.run_batch(batch)
             moved.append([name for name in operators.seen if name in _MOVED])
     return {"found": worker.found, "moved": moved}
+
+
+def captured_lens(algorithm: str, count: int) -> list[list[int]]:
+    """Return the lengths that each step still has when its verify is over, which writes the next ones to one buffer."""
+    torch.cpu.current_stream = lambda *_: SimpleNamespace(wait_event=lambda _: None)  # type: ignore[assignment]
+    pool = SimpleNamespace(req_to_token=torch.zeros((_SLOTS, 1)))
+    future_map = overlap_utils.FutureMap(
+        "cpu", SpeculativeAlgorithm.from_string(algorithm), pool, needs_cpu_seq_lens=False
+    )
+    future_map.publish_ready = SimpleNamespace(record=lambda: None, wait=lambda: None)
+    rows, buffer = torch.tensor([2, 5]), torch.zeros(_SLOTS, dtype=torch.int64)
+    batch: Any = SimpleNamespace(spec_info=SimpleNamespace(future_indices=rows), seq_lens=None)
+    future_map.publish(rows, torch.tensor([10, 20]))
+    found = []
+    for _ in range(count):
+        future_map.resolve_seq_lens_cpu(batch)
+        buffer[: len(rows)] = batch.seq_lens + 3
+        future_map.publish(rows, buffer[: len(rows)])
+        found.append(batch.seq_lens.tolist())
+    return found
