@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 from click.testing import CliRunner
+from support.toys import MIRROR, add_patch, attribute
 
 from patchkit.cli import main
 from patchkit.cli.former import NOW
+
+if TYPE_CHECKING:
+    from patchkit.tree.tree import CheckoutTree
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -64,6 +72,44 @@ def test_the_action_uses_options_that_verify_has() -> None:
     }
     assert {word for word in options if word.startswith("--")} == {"--min-confidence", "--format"}
     assert all(word in said for word in options if word.startswith("--"))
+
+
+@pytest.mark.parametrize(("check", "code"), [("true", 1), ("false", 0)])
+def test_a_patch_that_is_not_applied_fails_the_check_and_the_action_still_leaves_findings(
+    checkout: CheckoutTree, tmp_path: Path, check: str, code: int
+) -> None:
+    (step,) = (step for step in yaml.safe_load(ACTION.read_text())["runs"]["steps"] if step.get("id"))
+    installed = tmp_path / "patchkit" / "bin" / "patchkit"
+    installed.parent.mkdir(parents=True)
+    installed.write_text(f"#!/bin/sh\nPYTHONPATH='{REPOSITORY}' exec '{sys.executable}' -m patchkit \"$@\"\n")
+    installed.chmod(0o755)
+    add_patch(tmp_path / "own", "t-flag", attribute(MIRROR, "Mirror", "needs_host = False"))
+    applied = (installed, "apply", checkout.root, "--patches", tmp_path / "own", "--only", "t-flag")
+    subprocess.run(applied, check=True, capture_output=True)
+    add_patch(tmp_path / "own", "t-other", attribute(MIRROR, "Mirror", "needs_device = False"))
+    script, outputs = tmp_path / "step.sh", tmp_path / "outputs"
+    script.write_text(step["run"])
+    given = {
+        "TREE": str(checkout.root),
+        "PATCHES": str(tmp_path / "own"),
+        "CONFIDENCE": "likely",
+        "CHECK": check,
+        "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_OUTPUT": str(outputs),
+    }
+    assert set(step["env"]) < set(given)
+    command = (
+        "bash",
+        "--noprofile",
+        "--norc",
+        "-eo",
+        "pipefail",
+        str(script),
+    )  # as a runner has `shell: bash`
+    ran = subprocess.run(command, check=False, capture_output=True, text=True, env=os.environ | given)
+    assert ran.returncode == code, ran.stdout + ran.stderr
+    sarif = Path(outputs.read_text().strip().removeprefix("sarif="))
+    assert json.loads(sarif.read_text())["runs"]
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,7 @@ def _end(
         )
     target = options.Target(arguments[0] if arguments else None, installed)
     opened = target.open()
-    recovery = recover(opened, back=aborting)
+    recovery = recover(opened, roll_back=aborting)
     if as_json:
         console.emit(Recover.of(opened, recovery))
     elif recovery.action == "nothing":
@@ -227,6 +227,7 @@ def _print(
     """Print what was applied; ``again`` are the options to repeat after a dry run."""
     from patchkit.cli import console
     from patchkit.cli.answers.apply import Apply
+    from patchkit.commands.apply import describe_resolutions
     from patchkit.findings.number import counted
     from patchkit.findings.printable import escaped
     from patchkit.plan.refusal import describe_left
@@ -261,8 +262,7 @@ def _print(
             f"\n{escaped(describe_left(applied.left_out))} patchkit diff{target.whole_tail} shows where."
         )
     if applied.resolved_elsewhere:
-        known = applied.resolved_elsewhere
-        console.say(f"--resolved uses your earlier resolutions of {known} of the conflicts.")
+        console.say(f"{describe_resolutions(applied.resolved_elsewhere, applied.patches)}.")
     if would:
         console.say(f"\nWould change {console.count(applied.files)}.")
         console.say_next((f"apply{target.whole_tail}{again}", "applies the patches"))

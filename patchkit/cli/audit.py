@@ -84,11 +84,10 @@ def command(
 def _answer(
     report: Report, entries: Sequence[OptOut] | None, tree: CheckoutTree, style: str, *, explain: bool
 ) -> None:
-    from rich.console import Console
-
     from patchkit.audit import text
     from patchkit.cli.answers.audit import Audit
-    from patchkit.cli.console import emit
+    from patchkit.cli.console import Stdout, emit
+    from patchkit.cli.output import put
     from patchkit.commands.audit import audit_rules
     from patchkit.findings.answer import Section, SectionedReport
     from patchkit.lines import decoded_lines
@@ -96,15 +95,13 @@ def _answer(
     if style == "json":
         emit(Audit.of(report, entries))
     elif style == "text":
-        console = Console(soft_wrap=True)
+        console = Stdout(soft_wrap=True)
         text.show(report, console, lambda file: decoded_lines(tree.read(file) or b""), explain)
         text.show_opt_outs(entries or (), console)
     else:
         prefix = f"{tree.package.relative_to(tree.root).as_posix()}/"
         section = Section("patchkit audit", f"{report.files_scanned} files", report)
-        click.echo(
-            formats.document(style, SectionedReport("patchkit audit", (section,), audit_rules(), prefix))
-        )
+        put(formats.document(style, SectionedReport("patchkit audit", (section,), audit_rules(), prefix)))
 
 
 def _opt_outs(tree: CheckoutTree) -> tuple[OptOut, ...]:

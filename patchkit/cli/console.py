@@ -104,9 +104,17 @@ def emit(answer: Struct | Sequence[Struct]) -> None:
     click.echo(written(answer))
 
 
+class Stdout(Console):
+    """Stdout; if nobody reads it, BrokenPipeError is raised, not rich's SystemExit(1), as if a check failed."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise the error of the write again."""
+        raise BrokenPipeError
+
+
 def stdout() -> Console:
     """Return the console for text answers."""
-    return Console(highlight=False)
+    return Stdout(highlight=False)
 
 
 def say(text: str) -> None:
@@ -123,7 +131,7 @@ def say_states(statuses: Sequence[PatchStatus], *, verbose: bool = False) -> Non
             names = "" if verbose else f"  {escaped(_named(group))}"
             say(f"[{_STYLES[state]}]{str.__str__(state):14}[/] {len(group):3}{names}")
         for status in group if verbose else ():
-            say(f"    [bold]{escaped(status.patch.id)}[/]{_titled('  ', status.patch)}")
+            say(f"    [bold]{escaped(_marked(status))}[/]{_titled('  ', status.patch)}")
             if state not in {State.CONFLICT, State.PARTIAL} and (
                 why := status.patch.left_out or status.reason
             ):
@@ -134,9 +142,15 @@ def say_states(statuses: Sequence[PatchStatus], *, verbose: bool = False) -> Non
         say(f"\n{escaped(runnable(*reasons))}")
 
 
+def _marked(status: PatchStatus) -> str:
+    """Return a patch's id, marked if it conflicts and is opt-in, so that apply does not try it unless it is named."""
+    is_off = status.state is State.CONFLICT and not status.patch.default
+    return f"{status.patch.id} ({_OPT_IN})" if is_off else status.patch.id
+
+
 def _named(group: Sequence[PatchStatus]) -> str:
     if len(group) <= _FEW:
-        return " ".join(status.patch.id for status in group)
+        return " ".join(map(_marked, group))
     counts = Counter(status.patch.group or "other" for status in group)
     return ", ".join(f"{name} {number}" for name, number in counts.items())
 
@@ -153,14 +167,14 @@ def _say_conflicts(statuses: Sequence[PatchStatus]) -> None:
         conflicts = [edit for edit in status.edits if edit.state is State.CONFLICT]
         for edit in conflicts:
             title = _titled(": ", status.patch)
-            say(f"\n[bold]{escaped(status.patch.id)}[/]  {escaped(edit.name)}{title}")
+            say(f"\n[bold]{escaped(_marked(status))}[/]  {escaped(edit.name)}{title}")
             say(f"  --> {escaped(': '.join(filter(None, (edit.file, edit.site))))}")
             say(f"  {escaped(runnable(edit.reason))}")
         if not conflicts:
             others.setdefault(status.reason, []).append(status)
     for reason, alike in others.items():
         title = _titled("  ", alike[0].patch) if len(alike) == 1 else ""
-        names = " ".join(status.patch.id for status in alike)
+        names = " ".join(map(_marked, alike))
         say(f"\n[bold]{escaped(names)}[/]{title}\n  {escaped(runnable(reason))}")
 
 
@@ -177,8 +191,8 @@ def say_never_run(statuses: Sequence[PatchStatus], version: str | None) -> None:
 
 def say_next(*steps: tuple[str, str]) -> None:
     """Print the next steps, each a command without ``patchkit`` and what it does."""
-    said = (f"[bold]patchkit {escaped(command)}[/] {does}" for command, does in steps)
-    say(f"\nNext: {'; '.join(said)}")
+    described = (f"[bold]patchkit {escaped(command)}[/] {does}" for command, does in steps)
+    say(f"\nNext: {'; '.join(described)}")
 
 
 def say_unfinished(tail: str, patch: str, edit: str) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from patchkit.cli import options
 from patchkit.errors import UsageError
 from patchkit.tree.limits import read_named
+
+if TYPE_CHECKING:
+    from patchkit.tree.tree import CheckoutTree
 
 
 @click.command("new")
@@ -62,7 +67,7 @@ def command(
     from patchkit.findings.printable import escaped
 
     if bool(diffs) is (commit is not None):
-        what = "--from-diff and --from-commit contradict each other" if diffs else "no change is named"
+        what = "--from-diff cannot be combined with --from-commit" if diffs else "no change is named"
         raise UsageError(what, advice="name one with --from-diff FILE or --from-commit COMMIT")
     opened = options.Target(tree, False).open()
     texts = [_text(path, "--from-diff") for path in diffs]
@@ -84,10 +89,26 @@ def command(
     rest = "" if drafted.exact else ", except for what is left out"
     console.say(f"On the tree of the diff, the edits reproduce it{rest}.")
     made = shlex.quote(str(drafted.file.parent))
+    added, other = _tree_before(commit, opened) if commit else ("", tree or ".")
+    which = f"the tree that [bold]{escaped(added)}[/] checks out" if added else "the tree"
     console.say_next(
         (f"test {made}", "lists what is still marked `todo`"),
-        (f"test {made} --on {shlex.quote(tree or '.')}", "tries it on a copy of the tree"),
+        (f"test {made} --on {shlex.quote(other)}", f"tries it on a copy of {which}"),
     )
+
+
+def _tree_before(commit: str, tree: CheckoutTree) -> tuple[str, str]:
+    """Return the git command that checks out the tree as it was before a commit, and where that tree will be."""
+    from patchkit.drafting.difference import parent_of
+    from patchkit.tree.git import place_of
+
+    root = tree.root.resolve()
+    inside = place_of(root)
+    top = root.parents[inside.count("/")] if inside else root
+    here = Path.cwd()
+    folder = [] if here == top else ["-C", os.path.relpath(top, here)]
+    words = ("git", *folder, "worktree", "add", "../before", parent_of(commit))
+    return shlex.join(words), os.path.relpath(top.parent / "before" / inside, here)
 
 
 def _text(path: Path, option: str) -> str:

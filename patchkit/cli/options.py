@@ -64,7 +64,9 @@ class Target:
         from patchkit.tree.tree import installed_tree, open_tree
 
         if self.installed and self.tree:
-            raise UsageError(f"--installed and {self.tree} are two trees", advice="name one of them")
+            raise UsageError(
+                f"--installed cannot be combined with {self.tree}", advice="leave out one of them"
+            )
         if self.tree and not os.path.exists(self.tree) and load.is_built_in(self.tree):
             command = click.get_current_context().info_name
             raise UsageError(f"{self.tree} is a patch, and {command} takes none", advice="leave it out")
@@ -89,9 +91,9 @@ def located(tree: str | None) -> Path:
     folder = folder_around(Path())
     if folder != Path():
         folder = open_tree(folder).root
-        said = click.get_current_context().meta
-        if _NOTED not in said:
-            said[_NOTED] = True
+        state = click.get_current_context().meta
+        if _NOTED not in state:
+            state[_NOTED] = True
             click.echo(f"note: using the sglang tree in {printable(str(folder))}", err=True)
     return folder
 
@@ -165,7 +167,7 @@ def styled(formats: Sequence[str]) -> Callable[[_Command], _Command]:
 def style_of(style: str, *, as_json: bool) -> str:
     """Return the output format of ``--format`` and ``--json``. Raise UsageError if they contradict each other."""
     if as_json and style not in ("text", "json"):
-        raise UsageError(f"--json and --format {style} are two formats", advice="name one of them")
+        raise UsageError(f"--json cannot be combined with --format {style}", advice="leave out one of them")
     return "json" if as_json else style
 
 
@@ -227,9 +229,9 @@ def target_of(
     if unknown and os.sep not in unknown[0]:
         raise unknown_word(unknown[0], patches)
     if len(others) > 1:
-        raise UsageError(f"{others[0]} and {others[1]} are two trees", advice="name one of them")
+        raise UsageError(f"two trees are named, {others[0]} and {others[1]}", advice="name one of them")
     if everything and ids:
-        raise UsageError(f"--all and {ids[0]} contradict each other", advice="leave out one of them")
+        raise UsageError(f"--all cannot be combined with {ids[0]}", advice="leave out one of them")
     return Target(others[0] if others else None, installed, folders, ids)
 
 

@@ -121,17 +121,18 @@ def command(
                 )
                 found = (one,)
         except PortConflictError as error:
-            _print((error.ported,), written=False, as_json=as_json)
+            _print((error.ported,), done="--keep-going would change", as_json=as_json)
             raise
     written = alone is not None and not dry_run and bool(found[0].changed)
-    _print(found, written=written, as_json=as_json)
+    _print(found, done="Changed" if written else "Would change", written=written, as_json=as_json)
     if written and alone is not None and not as_json:
         _say_next(alone)
     if any(not each.is_whole or any(change.findings for change in each.changes) for each in found):
         context.exit(1)
 
 
-def _print(found: Sequence[PortResult], *, written: bool, as_json: bool) -> None:
+def _print(found: Sequence[PortResult], *, done: str, written: bool = False, as_json: bool) -> None:
+    """Print the outcome; ``done`` is said before the number of files."""
     from patchkit.cli import console
     from patchkit.cli.answers.port import Port, PortedOnto
     from patchkit.findings.printable import escaped
@@ -151,8 +152,7 @@ def _print(found: Sequence[PortResult], *, written: bool, as_json: bool) -> None
                 f"  {escaped(facts.id)}  {escaped(facts.title)}: not ported; resolve the conflicts first"
             )
     for each in found if len(found) == 1 else ():
-        text = "Changed" if written else "Would change"
-        console.say(f"\n{text} {console.count(each.changed)}." if each.changed else "\nNothing changed.")
+        console.say(f"\n{done} {console.count(each.changed)}." if each.changed else "\nNothing changed.")
         for place in each.folders:
             console.say(f"{escaped(str(place))} contains the change as a patch for this tree.")
 

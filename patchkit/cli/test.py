@@ -68,11 +68,10 @@ def command(
     if as_json:
         console.emit(trials)
     for trial in () if as_json else trials:
-        mark = "[red]failed[/]" if trial.problems else "[green]ok[/]"
-        console.say(
-            f"{mark} {escaped(trial.tree)} ({trial.version or 'version unknown'}): {trial.state}, "
-            f"{console.count(trial.files)}"
-        )
+        tried = trial.files or trial.problems
+        mark = "[red]failed[/]" if trial.problems else "[green]ok[/]" if tried else "[dim]-[/]"
+        said = f"{trial.state}, {console.count(trial.files)}" if tried else f"{trial.state}: nothing to test"
+        console.say(f"{mark} {escaped(trial.tree)} ({trial.version or 'version unknown'}): {said}")
         for problem in trial.problems:
             console.say(f"    {escaped(problem)}")
     if any(trial.problems for trial in trials):
@@ -91,9 +90,9 @@ def check(folder: Path, trees: Sequence[str], *, as_json: bool) -> None:
     if as_json:
         console.emit(CheckPatch.of(checked))
     for each in () if as_json else checked:
-        said = counted(each.examples, "example")
+        examples = counted(each.examples, "example")
         mark = f"[red]{counted(len(each.faults), 'fault')}[/]" if each.faults else "[green]ok[/]"
-        console.say(f"[bold]{escaped(each.patch)}[/]  {mark}, {said}")
+        console.say(f"[bold]{escaped(each.patch)}[/]  {mark}, {examples}")
         for fault in each.faults:
             console.say(f"  {escaped(fault)}")
     if any(each.faults for each in checked):

@@ -48,7 +48,7 @@ def refs(repository: Path, patterns: Sequence[str]) -> tuple[Ref, ...]:
 
 def left_out(repository: Path, patterns: Sequence[str]) -> tuple[str, ...]:
     """Return a sentence for each pattern whose ``*``, which matches no slash, leaves out names with one."""
-    said = []
+    problems = []
     for pattern in patterns:
         home, _, last = pattern.rpartition("/")
         wide = f"{home}/**" if last == "*" else f"{pattern}/**"
@@ -57,11 +57,11 @@ def left_out(repository: Path, patterns: Sequence[str]) -> tuple[str, ...]:
                 ref.name for ref in _named(repository, pattern)
             }
             if more:
-                said.append(
+                problems.append(
                     f"`*` in {pattern} matches no slash, which leaves out {min(more)} and {len(more) - 1} more: "
                     f"--refs '{wide}' includes them"
                 )
-    return tuple(said)
+    return tuple(problems)
 
 
 def _named(repository: Path, pattern: str) -> Iterator[Ref]:

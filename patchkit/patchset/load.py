@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     Raw = dict[str, Any]
 
 BUILT_IN = Path(__file__).parents[1] / "patches"
-if not BUILT_IN.is_dir():  # A source checkout keeps them beside the package; the wheel carries them inside.
+if (
+    not BUILT_IN.is_dir()
+):  # A source checkout keeps them beside the package; the wheel contains them in the package.
     BUILT_IN = Path(__file__).parents[2] / "patches"
 
 _AREA = "patches"
@@ -120,9 +122,9 @@ def _tables(files: Sequence[tuple[Path, bytes]], *, cached: bool) -> Sequence[Ra
 
 def read(raw: Raw, path: Path) -> Patch:
     """Return the patch that a table defines. Raise UsageError, with file, key and reason, if it is malformed."""
-    from patchkit.patchset import whole
+    from patchkit.patchset import convert
 
-    return whole.read(raw, path)
+    return convert.read(raw, path)
 
 
 def _built_in(raw: Raw, path: Path, late: _Late) -> Patch:
@@ -197,9 +199,9 @@ def patches(folders: Sequence[Path] = (), fork: Fork | None = None, *, cached: b
             b"\0".join([msgspec.json.encode(known.content), *(repr(raw).encode() for raw, _ in own)])
         )
     if own:
-        from patchkit.patchset import whole
+        from patchkit.patchset import convert
 
-        for name, (patch, path) in whole.own(own, built_in).items():
+        for name, (patch, path) in convert.own(own, built_in).items():
             built_in.pop(name, None)
             loaded[name], paths[name] = patch, path
     found = PatchSet(_ordered(loaded, paths), digest.hexdigest())

@@ -238,11 +238,11 @@ def _remove(tree: CheckoutTree, place: Path) -> None:
     # `sweep` removes the rest.
     with suppress(TreeError):
         # A second --force removes a locked worktree, which a killed `git worktree add` leaves.
-        git(tree.root, "worktree", "remove", "--force", "--force", str(place), apart=True)
+        git(tree.root, "worktree", "remove", "--force", "--force", str(place), new_session=True)
         shutil.rmtree(place.parent, ignore_errors=True)
     with suppress(TreeError):
         # A failed `git worktree add` leaves its entry.
-        git(tree.root, "worktree", "prune", "--expire=never", apart=True)
+        git(tree.root, "worktree", "prune", "--expire=never", new_session=True)
 
 
 def _hooks(top: Path, place: Path) -> tuple[str, ...]:
@@ -289,7 +289,7 @@ def _move(tree: CheckoutTree, worktree: LinkedWorktree, last: str, reason: str) 
     _require_free(top, changes)
     _require_space(tree, top, changes)
     alias = ("-c", f"alias.patchkit-move={_MOVE}")
-    done = run_git(top, *OWN_FILES, *_FLUSHED, *alias, "patchkit-move", base, last, reason, apart=True)
+    done = run_git(top, *OWN_FILES, *_FLUSHED, *alias, "patchkit-move", base, last, reason, new_session=True)
     if done.returncode == 4:
         undo_move(tree, top, (base, last))
     elif done.returncode not in (0, 2):

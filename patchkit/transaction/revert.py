@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from patchkit.errors import ConflictError, PatchkitError
-from patchkit.plan.marks import signers
+from patchkit.plan.comments import commenting_patches
 from patchkit.plan.status import State, noted_in
 from patchkit.transaction.current import current_record
 from patchkit.transaction.history import checkout_of
@@ -185,7 +185,7 @@ def _planned(
             except PatchkitError as error:
                 # No other candidate has an edit that was made by hand and not committed.
                 record = candidate.record
-                if record.by_hand and record in origins.uncommitted:
+                if record.manual_edits and record in origins.uncommitted:
                     raise
                 # Nor a ported change: with an older record, its code would remain.
                 if record.ported & (record.patches.keys() - committed if named is None else named):
@@ -246,7 +246,7 @@ def _require_removed(
     for file, names in sorted(origins.commented.items()):
         if file not in after and origins.real_paths([file]) <= changed_paths:
             continue
-        commented = signers(after[file] or b"") if file in after else names
+        commented = commenting_patches(after[file] or b"") if file in after else names
         remaining = sorted(commented if reverted is None else commented & reverted)
         not_loaded = [name for name in remaining if name not in planner.ids]
         if not_loaded:
@@ -272,9 +272,9 @@ def _require_removed(
         return
     before = {file: text for file, (text, _) in plan.changes.items()}
     kept = tuple(name for name in candidate.record.patches if name not in reverted)
-    lost = sorted(planner.present(before, kept) - planner.present({**before, **after}, kept))
-    if lost:
-        name, edit = lost[0]
+    also_reverted = sorted(planner.present(before, kept) - planner.present({**before, **after}, kept))
+    if also_reverted:
+        name, edit = also_reverted[0]
         raise RevertBlockedError(
             f"{name}: {edit} would be reverted too",
             name,

@@ -186,12 +186,12 @@ class Checkout:
 
     def _blobs(self, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
         """Return the contents of the files that are there and that git can read."""
-        asked = [place for place in places if "\n" not in place[1]]
-        lines = os.fsencode("".join(f"{commit}:./{name}\n" for commit, name in asked))
+        queried = [place for place in places if "\n" not in place[1]]
+        lines = os.fsencode("".join(f"{commit}:./{name}\n" for commit, name in queried))
         answer = git(self._folder, "cat-file", "--batch", given=lines)
         replies = io.BytesIO(b"" if answer.returncode else answer.stdout)
         found: dict[tuple[str, str], bytes] = {}
-        for place in asked:
+        for place in queried:
             # An object's id, kind and size; a missing one's name and a word.
             *_, kind, size = [b"", *replies.readline().rsplit(b" ", 2)]
             if size.strip().isdigit():
@@ -223,7 +223,7 @@ class Checkout:
 
     def _failed(self, reason: str) -> TreeError:
         return TreeError(
-            f"git cannot tell what is uncommitted in {self._folder} ({reason})",
+            f"git cannot determine what is uncommitted in {self._folder} ({reason})",
             advice="pass --allow-dirty to continue",
         )
 

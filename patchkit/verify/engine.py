@@ -10,6 +10,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace as replaced
+
 from patchkit import collector
 from patchkit.errors import TreeError
 from patchkit.verify import checks
@@ -72,8 +74,12 @@ def _run(check: Check, subject: Subject) -> tuple[Result, str]:
 def _with_only_new(check: Check, subject: Subject, found: CheckOutcome) -> CheckOutcome:
     """Return the result of a check with findings that the unpatched tree has, too, as notes.
 
-    A finding that the patches fixed and a later change reintroduced stays a finding.
+    A finding that the patches fixed and a later change reintroduced stays a finding. In a shallow clone, whose
+    unpatched tree is unknown, each finding says that it may be one of that tree.
     """
+    if subject.lacks_history:
+        findings = (replaced(each, guard=f"{each.guard}; {_UNKNOWN}") for each in found.findings)
+        return replace(found, findings=tuple(findings))
     if subject.before is None or subject.as_written is None:
         return found
     earlier = Counter(map(_identity, check.make(subject.before).findings))
@@ -90,6 +96,7 @@ def _with_only_new(check: Check, subject: Subject, found: CheckOutcome) -> Check
     return replace(found, findings=tuple(new), notes=(*found.notes, *notes))
 
 
+_UNKNOWN = "it may predate the patches; history is missing: git fetch --unshallow"
 _LINE = re.compile(r"(?<=\.py):\d+\b")
 
 

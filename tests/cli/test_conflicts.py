@@ -81,6 +81,25 @@ def test_a_form_feed_above_moves_no_line_of_a_reason(checkout: CheckoutTree) -> 
     assert state(checkout)["reason"].endswith("the nearest line is `return self.copies` (line 6)")
 
 
+TWICE = b"""
+class Mirror:
+    def host(self):
+        if self.copies:
+            return self.copies.cpu()
+        elif self.spare:
+            return self.copies.cpu()
+
+    def other(self):
+        return self.copies.cpu()
+"""
+
+
+def test_several_matches_are_told_apart_by_their_lines(checkout: CheckoutTree) -> None:
+    edit(checkout, MIRROR, SOURCES[MIRROR], TWICE)
+    places = "`return self.copies.cpu()` (line 5), `return self.copies.cpu()` (line 7)"
+    assert state(checkout)["reason"].endswith(f"several places match, expected one: {places}")
+
+
 def test_json_has_the_lines(checkout: CheckoutTree) -> None:
     answer = asked("diff", checkout.root, "t-copy", code=3)
     msgspec.convert(answer, schemas.ANSWERS["diff"])
@@ -137,7 +156,7 @@ def finish(tree: CheckoutTree, text: bytes = RESOLVED, file: str = MIRROR) -> No
     (tree.package / file).write_bytes(b"".join([*lines[:start], text, *lines[end + 1 :]]))
 
 
-def test_markers_stand_at_what_is_not_certain_and_the_rest_is_made(checkout: CheckoutTree) -> None:
+def test_ambiguous_edits_get_markers_and_the_others_are_made(checkout: CheckoutTree) -> None:
     answer = marked(checkout, "t-copy")
     msgspec.convert(answer, schemas.ANSWERS["apply"])
     assert answer["markers"] == [{"patch": "t-copy", "edit": "copy", "file": MIRROR, "line": 8}]
@@ -181,7 +200,7 @@ def test_a_tree_with_markers_is_recognised_and_refused_until_it_is_finished(chec
 
 
 @pytest.mark.parametrize("how", ["--continue", "--abort"])
-def test_whoever_types_what_git_takes_for_conflicts_is_told_what_ends_these(
+def test_options_that_git_has_for_conflicts_name_the_commands_that_end_them(
     checkout: CheckoutTree, how: str
 ) -> None:
     marked(checkout)
@@ -200,7 +219,7 @@ def test_revert_takes_markers_back(checkout: CheckoutTree) -> None:
     assert everything(checkout.root) == before
 
 
-def test_revert_takes_markers_back_and_leaves_what_a_person_wrote_beside_them(checkout: CheckoutTree) -> None:
+def test_revert_removes_markers_and_keeps_what_a_person_wrote_beside_them(checkout: CheckoutTree) -> None:
     marked(checkout)
     edit(checkout, MIRROR, b"depth = 1", b"depth = 1\nmine = 2")
     run("revert", checkout.root)
@@ -297,7 +316,7 @@ def test_what_a_person_wrote_beside_a_resolution_stays_theirs(checkout: Checkout
     assert (checkout.package / MIRROR).read_bytes() == SOURCES[MIRROR].replace(b"depth = 1", theirs)
 
 
-def test_a_resolution_that_was_edited_since_is_not_taken_back(checkout: CheckoutTree) -> None:
+def test_a_resolution_that_was_edited_since_is_not_reverted(checkout: CheckoutTree) -> None:
     marked(checkout)
     finish(checkout, DONE)
     run("resolve", checkout.root, "t-copy", "copy")
@@ -353,7 +372,7 @@ def test_a_conflict_that_was_finished_and_applied_over_is_recorded_later(checkou
     assert everything(checkout.root) == before
 
 
-def test_status_is_told_beside_a_damaged_ledger(checkout: CheckoutTree) -> None:
+def test_status_is_printed_despite_a_damaged_ledger(checkout: CheckoutTree) -> None:
     marked(checkout)
     finish(checkout, DONE)
     run("resolve", checkout.root, "t-copy", "copy")
@@ -381,7 +400,7 @@ def sibling(tree: CheckoutTree, folder: Path) -> CheckoutTree:
     return open_tree(folder / "sibling")
 
 
-def test_a_resolution_is_offered_where_the_same_code_stands_and_taken_when_asked(
+def test_a_resolution_is_offered_for_the_same_code_and_used_on_request(
     checkout: CheckoutTree, tmp_path: Path
 ) -> None:
     marked(checkout)
@@ -398,11 +417,11 @@ def test_a_resolution_is_offered_where_the_same_code_stands_and_taken_when_asked
     git(other.root, "commit", "-qam", "Of this branch")
     before = everything(other.root)
     said = run("apply", other.root, "t-copy", code=3).stderr
-    assert "--resolved uses your earlier resolutions of 1 of them" in said
+    assert "--resolved uses your earlier resolution\n" in said
     assert everything(other.root) == before
     dry = run("apply", other.root, "--dry-run").stdout
     assert "Left out because of conflicts: t-copy." in dry
-    assert "--resolved uses your earlier resolutions of 1 of the conflicts" in dry
+    assert "--resolved uses your earlier resolution.\n" in dry
     assert asked("apply", other.root, "--resolved", "--dry-run")["changed_files"]
     answer = asked("apply", other.root, "t-copy", "--resolved")
     assert answer["changed_files"] == [MIRROR]
@@ -420,7 +439,7 @@ def test_a_resolution_of_one_of_two_conflicts_is_offered_together_with_markers(
     depth = f'[edit.depth]\nkind = "rewrite"\nwhy = "w"\nat = "{MIRROR}"\nfind = "depth = 2"\ncode = "depth = 3"\n'
     add_patch(patch_folder, "t-copy", attribute(MIRROR, "Mirror", "sure = True"), COPY, depth)
     said = run("apply", other.root, "t-copy", "--resolved", code=3).stderr
-    assert "--markers with --resolved uses your earlier resolutions of 1 of them" in said
+    assert "--markers with --resolved uses your earlier resolutions of 1 of the conflicts" in said
     run("apply", other.root, "t-copy", "--resolved", "--markers", code=1)
     text = (other.package / MIRROR).read_bytes()
     assert (DONE in text, text.count(b"<<<<<<<")) == (True, 1)
@@ -447,7 +466,7 @@ def test_a_resolution_is_not_offered_for_other_code(checkout: CheckoutTree, tmp_
     assert everything(other.root) == before
 
 
-def test_resolve_has_to_be_told_an_edit(checkout: CheckoutTree) -> None:
+def test_resolve_requires_the_name_of_an_edit(checkout: CheckoutTree) -> None:
     assert "no edit is named" in run("resolve", "t-copy", code=2).stderr
 
 
@@ -533,7 +552,7 @@ def test_a_resolution_that_drops_what_the_fork_had_is_refused(lending: CheckoutT
     finish(lending, WRONG)
     before = everything(lending.root)
     said = run("resolve", lending.root, "t-many", "together", code=3).stderr
-    assert "your code lost clamp, which was there before" in said
+    assert "your code lacks clamp, which was between the markers" in said
     assert everything(lending.root) == before
     answer = asked("resolve", lending.root, "t-many", "together", "--accept")
     assert (answer["recorded"], answer["accepted"]) == (True, False), "the code has what the edit is for"
@@ -553,7 +572,7 @@ def test_what_the_fork_had_may_go_elsewhere_in_the_file(lending: CheckoutTree) -
     assert asked("resolve", lending.root, "t-many", "together")["recorded"]
 
 
-def test_a_right_resolution_that_cannot_be_checked_is_taken_on_a_persons_word(
+def test_a_correct_resolution_that_cannot_be_checked_is_accepted_on_request(
     lending: CheckoutTree, tmp_path: Path
 ) -> None:
     before = everything(lending.root)
@@ -614,7 +633,7 @@ def test_a_persons_word_for_code_that_was_there_before_leaves_it_there(lending: 
     assert everything(lending.root) == before
 
 
-def test_what_an_edit_needs_outside_the_markers_is_taken_back_with_it_and_nothing_else(
+def test_what_an_edit_needs_outside_the_markers_is_reverted_with_it_and_nothing_else(
     lending: CheckoutTree,
 ) -> None:
     """The statement behind the markers has to go too, and the person adds two lines of their own."""
@@ -828,7 +847,7 @@ def test_a_patch_that_has_the_name_of_a_word_in_a_refusal_gets_its_own_reason(
     assert "t-needs cannot stay without comment" in reasons["comment"]
 
 
-def test_revert_that_keeps_going_takes_all_back_at_once_where_it_can(checkout: CheckoutTree) -> None:
+def test_revert_with_keep_going_reverts_all_in_one_write_if_possible(checkout: CheckoutTree) -> None:
     before = everything(checkout.root)
     run("apply", checkout.root, "t-stop")
     assert asked("revert", checkout.root, "--keep-going")["reverted"] == ["t-flag", "t-guard", "t-stop"]
@@ -884,7 +903,7 @@ def test_resolutions_of_an_earlier_version_are_moved_out_of_the_cache_once(
     assert asked("apply", other.root, "t-copy", "--resolved")["changed_files"] == [MIRROR]
 
 
-def test_a_repository_that_cannot_be_written_remembers_nothing_and_records_all_the_same(
+def test_a_resolution_that_cannot_be_stored_is_recorded(
     checkout: CheckoutTree,
 ) -> None:
     marked(checkout, "t-copy")
@@ -925,7 +944,7 @@ def test_resolutions_are_shared_as_a_folder_that_extends_the_patches(
     assert {each["state"] for each in said if each["id"] == "t-copy"} == {"applied"}
 
 
-def test_a_word_taken_by_hand_is_shared_as_a_way_that_can_be_checked(
+def test_an_accepted_edit_is_exported_in_a_form_that_can_be_checked(
     lending: CheckoutTree, tmp_path: Path
 ) -> None:
     marked(lending, "t-many")

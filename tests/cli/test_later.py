@@ -132,7 +132,9 @@ def test_lost_ledger_of_what_is_not_committed_is_made_up_for_by_head(checkout: C
     assert contents(checkout) == ORIGINALS
 
 
-def test_shallow_clone_is_told_which_command_helps(checkout: CheckoutTree, tmp_path: Path) -> None:
+def test_error_in_a_shallow_clone_names_the_command_that_helps(
+    checkout: CheckoutTree, tmp_path: Path
+) -> None:
     run("apply", checkout.root)
     commit(checkout, "Patched")
     fresh = clone(checkout, tmp_path, "--depth", "1")
@@ -143,6 +145,29 @@ def test_shallow_clone_is_told_which_command_helps(checkout: CheckoutTree, tmp_p
     git(fresh.root, "fetch", "-q", "--unshallow")
     run("revert", fresh.root)
     assert contents(fresh) == ORIGINALS
+
+
+def test_shallow_clone_is_told_that_what_fails_may_predate_the_patches(
+    checkout: CheckoutTree, tmp_path: Path
+) -> None:
+    own = b"\n\nclass Own:\n    def plan(self):\n        self.fill(1)\n\n    def fill(self):\n        pass\n"
+    (checkout.package / MIRROR).write_bytes(SOURCES[MIRROR] + own)
+    commit(checkout, "A call that fails")
+    run("apply", checkout.root)
+    commit(checkout, "Patched")
+    (tmp_path / "shallow").mkdir()
+    whole, fresh = clone(checkout, tmp_path), clone(checkout, tmp_path / "shallow", "--depth", "1")
+    hint = "it may predate the patches; history is missing: git fetch --unshallow"
+    failed = CliRunner().invoke(main, ["verify", str(fresh.root)])
+    assert failed.exit_code == 1
+    assert hint in failed.stdout
+    noted = CliRunner().invoke(main, ["verify", str(whole.root)])
+    assert "note: predates the patches" in noted.stdout
+    assert hint not in noted.stdout
+    # With the whole history it is known what came first.
+    (whole.package / MIRROR).write_bytes((whole.package / MIRROR).read_bytes() + own.replace(b"Own", b"New"))
+    later = CliRunner().invoke(main, ["verify", str(whole.root)])
+    assert (later.exit_code, hint in later.stdout) == (1, False)
 
 
 def test_tree_that_began_patched_is_told_which_command_helps(package: Path) -> None:

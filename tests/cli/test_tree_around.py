@@ -69,7 +69,7 @@ def test_port_takes_it_too(checkout: CheckoutTree, below: Path, onto: tuple[str,
 
 
 @pytest.mark.parametrize("place", [".", "python", "python/sglang"])
-def test_a_tree_in_the_current_folder_is_taken_without_a_word(
+def test_a_tree_in_the_current_folder_is_used_without_a_note(
     checkout: CheckoutTree, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     monkeypatch.chdir(checkout.root / place)

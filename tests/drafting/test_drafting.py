@@ -3,6 +3,8 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import shlex
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -491,6 +493,31 @@ def test_a_commit_is_drafted_from_its_own_parent(checkout: CheckoutTree, tmp_pat
     git(checkout.root, "commit", "-qam", "More pages")
     draft = api.new(checkout, "own", tmp_path / "own", commit="HEAD")
     assert (draft.exact, draft.edits) == (True, 1)
+
+
+@pytest.mark.parametrize(
+    ("here", "on"), [("fork", None), ("fork/python/sglang/srt", None), (".", "fork")], ids=str
+)
+def test_what_is_suggested_for_a_commit_tests_the_draft_on_the_tree_before_it(
+    checkout: CheckoutTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: str, on: str | None
+) -> None:
+    text = SOURCES[MIRROR].decode()
+    (checkout.package / MIRROR).write_text(text.replace("copies = 0", "copies = 0\n    pages = 1"))
+    git(checkout.root, "commit", "-qam", "More pages")
+    monkeypatch.chdir(tmp_path / here)
+    folder = tmp_path / "own"
+    tree = ["--on", on] if on else []
+    made = CliRunner().invoke(main, ["new", "own", "--from-commit", "HEAD", "-o", str(folder), *tree])
+    assert made.exit_code == 0, made.output
+    named = re.search(r"patchkit (test \S+ --on \S+) .*(git .*worktree add .*) checks out", made.stdout)
+    assert named, made.stdout
+    subprocess.run(shlex.split(named[2]), check=True, capture_output=True)
+    tried = CliRunner().invoke(main, named[1].split())
+    assert tried.stdout.startswith(f"ok {named[1].split()[-1]} ")
+    assert tried.stdout.endswith("pending, 1 file\n")
+    again = CliRunner().invoke(main, ["test", str(folder), "--on", str(checkout.root)])
+    assert (again.exit_code, "ok" in again.stdout) == (0, False)
+    assert again.stdout.endswith("upstream: nothing to test\n")
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_only_a_patch_that_is_applied_can_be_dropped(fork: CheckoutTree) -> None
     assert said == "upstream has it there: drop yours"
 
 
-def test_each_patch_is_told_what_it_will_be(fork: CheckoutTree) -> None:
+def test_the_state_of_each_patch_after_the_move_is_shown(fork: CheckoutTree) -> None:
     git(fork.root, "checkout", "-qb", "newer", "plain")
     text = (fork.package / MIRROR).read_text()
     (fork.package / MIRROR).write_text(text.replace("copies = 0", "copies = 0\n    guard = 1"))
@@ -345,7 +345,9 @@ def test_a_patch_that_conflicts_with_what_is_merged_stops_it(fork: CheckoutTree)
     leaves(fork, ConflictError, "t-stop conflicts .*release")
 
 
-def test_a_conflict_of_what_nobody_asked_for_fails_nothing(fork: CheckoutTree, patch_folder: Path) -> None:
+def test_a_conflict_of_a_patch_that_was_not_requested_fails_nothing(
+    fork: CheckoutTree, patch_folder: Path
+) -> None:
     nowhere = rewriting("nowhere", f"{ABRUPT}::Worker", "stop = 5", "stop = 6")
     add_patch(patch_folder, "t-optional", nowhere, default="false")
     patched(fork, "release", "vendor")

@@ -101,7 +101,7 @@ def test_what_a_person_has_in_hand_stays_in_hand(fork: CheckoutTree, temporary: 
 
 
 @pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
-def test_an_edit_that_git_is_told_to_overlook_is_seen(fork: CheckoutTree, flag: str) -> None:
+def test_an_edit_that_a_flag_of_the_index_hides_is_found(fork: CheckoutTree, flag: str) -> None:
     git(fork.root, "update-index", flag, f"python/sglang/{MIRROR}")
     (fork.package / MIRROR).write_bytes(SOURCES[MIRROR] + b"mine = 1\n")
     refused(fork, f"{MIRROR}: uncommitted changes")
@@ -118,7 +118,7 @@ def test_a_file_that_is_to_be_made_and_that_a_person_took_out_is_refused(
     refused(fork, "new.py: uncommitted changes", "t-make")
 
 
-def test_an_index_that_another_git_holds_is_refused(fork: CheckoutTree) -> None:
+def test_an_index_that_another_git_has_locked_is_refused(fork: CheckoutTree) -> None:
     (fork.root / ".git" / "index.lock").touch()
     refused(fork, "another git process is running")
 
