@@ -80,9 +80,14 @@ def kept(fewest: int) -> Callable[[Callable[_Given, _Made]], Callable[_Given, _M
 
 
 def forget_much() -> None:
-    """Clear the caches of syntax trees and collect garbage, if many blocks are allocated."""
-    if sys.getallocatedblocks() > _ENOUGH_KEPT:
-        forget()
+    """Clear the caches of syntax trees and collect garbage, if many blocks are allocated.
+
+    First only of what was not used since the last time, if that leaves few enough: the next tree may be like this one.
+    """
+    if sys.getallocatedblocks() > _ENOUGH_KEPT // 2:
+        forget_unused()
+        if sys.getallocatedblocks() > _ENOUGH_KEPT:
+            forget()
 
 
 def forget() -> None:

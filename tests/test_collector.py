@@ -205,3 +205,20 @@ def test_no_syntax_tree_of_a_verify_waits_for_the_collector(
     apply(tree, *TOYS)
     assert verify(tree, PatchSet(TOYS, ""), Criteria(Confidence.CERTAIN))
     assert are_freed(parsed)
+
+
+@pytest.mark.parametrize(
+    ("share", "left"), [(0.4, ["common", "earlier", "later"]), (0.8, ["common", "later"]), (1.2, [])]
+)
+def test_of_much_what_the_last_work_used_stays_cached(
+    monkeypatch: pytest.MonkeyPatch, share: float, left: list[str]
+) -> None:
+    cache: collector.RecentCache[str, str] = collector.RecentCache(16)
+    monkeypatch.setattr(collector, "_caches", [cache])
+    monkeypatch.setattr(sys, "getallocatedblocks", lambda: int(share * collector._ENOUGH_KEPT))
+    for used in (("common", "earlier"), ("common", "later")):
+        for source in used:
+            cache.get(source, lambda: "made")
+        collector.forget_much()
+    known = [each for each in ("common", "earlier", "later") if cache.get(each, lambda: "again") == "made"]
+    assert known == left

@@ -6,8 +6,9 @@ Python's parser finds the bodies. libcst parses the stripped source in a fractio
 from __future__ import annotations
 
 import ast
+import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchkit.tree.nodes import statements
@@ -49,20 +50,23 @@ class Interest:
 
 
 _SIGN = b"#~patchkit "
-_PLACE = re.compile(rb"^[ \t]*\.\.\.  " + _SIGN + rb"(\d+)$", re.MULTILINE)
+_PLACE = re.compile(rb"^[ \t]*\.\.\.  " + _SIGN + rb"([0-9a-f]+)$", re.MULTILINE)
 _OUTER = re.compile(rb"\b(?:global|nonlocal)\b")
 
 
 @dataclass(frozen=True)
 class ReducedSource:
-    """A source in which some function bodies are replaced by a line with the body's number."""
+    """A source in which some function bodies are replaced by a line with the body's digest.
+
+    The line is the same whatever else is replaced, so that its function's syntax tree is shared.
+    """
 
     source: bytes
-    bodies: tuple[bytes, ...] = ()
+    bodies: Mapping[bytes, bytes] = field(default_factory=dict[bytes, bytes])
 
     def restored(self, source: bytes) -> bytes:
         """Return an edited ``source`` with the stripped bodies restored."""
-        return _PLACE.sub(lambda found: self.bodies[int(found[1])], source) if self.bodies else source
+        return _PLACE.sub(lambda found: self.bodies[found[1]], source) if self.bodies else source
 
 
 class Reduction:
@@ -97,7 +101,7 @@ def without_bodies(source: bytes, tree: ast.Module, interest: Interest) -> Reduc
         return ReducedSource(source)
     lines = source.splitlines(keepends=True)
     kept: list[bytes] = []
-    bodies: list[bytes] = []
+    bodies: dict[bytes, bytes] = {}
     after = 0
     seeking: dict[str | None, list[frozenset[str]]] = {}
     for name, words in interest.seeking:
@@ -107,11 +111,12 @@ def without_bodies(source: bytes, tree: ast.Module, interest: Interest) -> Reduc
         indent = lines[start][: body[0].col_offset]
         if not indent.strip():  # A body on the line of its header is short enough to stay.
             text = b"".join(lines[start : body[-1].end_lineno])
-            left = indent + b"...  %s%d" % (_SIGN, len(bodies))
+            digest = hashlib.blake2b(text, digest_size=8).hexdigest().encode()
+            left = indent + b"...  " + _SIGN + digest
             kept += [*lines[after:start], left + b"\n" * text.endswith(b"\n")]
-            bodies.append(text.removesuffix(b"\n"))
+            bodies[digest] = text.removesuffix(b"\n")
             after = body[-1].end_lineno or 0
-    return ReducedSource(b"".join((*kept, *lines[after:])), tuple(bodies))
+    return ReducedSource(b"".join((*kept, *lines[after:])), bodies)
 
 
 def _start(statement: ast.stmt) -> int:

@@ -18,6 +18,7 @@ from patchkit.errors import TreeError
 from patchkit.tree.headers import Interest, ReducedSource, Reduction, without_bodies
 from patchkit.tree.index import Class, Function, Index
 from patchkit.tree.limits import require_shallow, require_short
+from patchkit.tree.parts import parse
 from patchkit.tree.plain import plain
 from patchkit.tree.sglang import SERVING, files_of
 
@@ -151,7 +152,7 @@ class Modules:
     def _parse(self, file: str, source: bytes) -> cst.Module:
         try:
             with _unvalidated():
-                module = cst.parse_module(source)
+                module = parse(source)
         except cst.ParserSyntaxError as error:
             line = _invalid_line(source) or error.raw_line
             raise TreeError(

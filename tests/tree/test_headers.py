@@ -23,7 +23,7 @@ def reduced(code: str, around: frozenset[str] = frozenset()) -> str:
     less = without_bodies(source, ast.parse(source), Interest(KEPT, frozenset(), around))
     assert less.restored(less.source) == source
     assert less.restored(b"# new\n" + less.source) == b"# new\n" + source
-    return re.sub(r"  #~patchkit \d+$", "", less.source.decode(), flags=re.MULTILINE)
+    return re.sub(r"  #~patchkit \w+$", "", less.source.decode(), flags=re.MULTILINE)
 
 
 def test_body_of_a_function_outside_the_interest_is_removed() -> None:
@@ -50,6 +50,17 @@ def test_function_that_binds_an_outer_variable_stays(word: str) -> None:
     )
     assert reduced(code) == code
     assert reduced(code.replace(f"{word} days", f"'{word} days'")) == "def lend():\n    ...\n"
+
+
+def test_what_marks_a_body_does_not_depend_on_the_others() -> None:
+    lend, read, put = (f"def {name}():\n    return '{name}'\n" for name in ("lend", "read", "put"))
+    codes = (lend + read + put, put + lend.replace("lend", "lend_again"), read + put)
+    sources = [
+        without_bodies(code.encode(), ast.parse(code), Interest(KEPT, frozenset())).source.decode()
+        for code in codes
+    ]
+    (marked,) = {line for source in sources for line in re.findall(r"def put\(\):\n(.*)", source)}
+    assert "#~patchkit " in marked
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\n\n# end\n", "  # end", "\n    # end\n"])

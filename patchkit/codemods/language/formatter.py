@@ -26,11 +26,17 @@ def sorted_imports(code: str, width: int, first_party: str) -> str | None:
     return _run((*_SORTING, "--config", f"lint.isort.known-first-party = ['{first_party}']"), code, width)
 
 
+@functools.cache
+def _ruff() -> str:
+    found: str = find_ruff_bin()
+    return found
+
+
 def _run(command: tuple[str, ...], code: str, width: int) -> str | None:
     # Ignore settings of parent folders, and read none of the tree's files.
     options = ("--isolated", "--no-cache", "--config", f"line-length = {width}", "-")
     ended = subprocess.run(
-        (find_ruff_bin(), *command, *options),
+        (_ruff(), *command, *options),
         input=code.encode(),
         capture_output=True,
         check=False,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import libcst as cst
 
 from patchkit import collector
+from patchkit.tree import parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -291,18 +292,24 @@ def source_of(module: cst.Module) -> bytes:
     return module.with_changes(body=body).bytes
 
 
-@collector.kept(1 << 13)
-def _top_level_code(statement: cst.CSTNode, indent: str, newline: str) -> str:
-    if type(statement) is cst.ClassDef and type(statement.body) is cst.IndentedBlock and statement.body.body:
-        block = statement.body
-        members = [_Written(_member_code(each, block.indent, indent, newline)) for each in block.body]
-        statement = statement.with_changes(body=block.with_changes(body=members))
-    return cst.Module((), default_indent=indent, default_newline=newline).code_for_node(statement)
+def _top_level_code(statement: cst.BaseStatement, indent: str, newline: str) -> str:
+    def write() -> str:
+        whole: cst.CSTNode = statement
+        if type(whole) is cst.ClassDef and type(whole.body) is cst.IndentedBlock and whole.body.body:
+            block = whole.body
+            members = [_Written(_member_code(each, block.indent, indent, newline)) for each in block.body]
+            whole = whole.with_changes(body=block.with_changes(body=members))
+        return cst.Module((), default_indent=indent, default_newline=newline).code_for_node(whole)
+
+    return parts.source_of(statement, indent, newline, write, is_member=False)
 
 
-@collector.kept(1 << 13)
 def _member_code(member: cst.BaseStatement, own: str | None, indent: str, newline: str) -> str:
     """Return the source of a statement in a block, which is indented by its ``own`` indent if it has one."""
-    block = cst.IndentedBlock([member], cst.TrailingWhitespace(newline=cst.Newline("\n")), own)
-    code = cst.Module((), default_indent=indent, default_newline=newline).code_for_node(block)
-    return code.removeprefix("\n")
+
+    def write() -> str:
+        block = cst.IndentedBlock([member], cst.TrailingWhitespace(newline=cst.Newline("\n")), own)
+        code = cst.Module((), default_indent=indent, default_newline=newline).code_for_node(block)
+        return code.removeprefix("\n")
+
+    return parts.source_of(member, own or indent, newline, write, is_member=True)

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from patchkit import collector
 from patchkit.findings.rule import Rule
 from patchkit.tree import mirror
 from patchkit.tree.index import Class, Function, last_name
@@ -137,7 +138,12 @@ def _calls(subject: Subject, runtime: Runtime) -> Iterator[_Call]:
                 yield _Call(module, caller, call, callees)
 
 
-def _all_calls(module: Module) -> Iterator[tuple[str, Class | None, ast.Call]]:
+@collector.kept(512)
+def _all_calls(module: Module) -> tuple[tuple[str, Class | None, ast.Call], ...]:
+    return tuple(_calls_in(module))
+
+
+def _calls_in(module: Module) -> Iterator[tuple[str, Class | None, ast.Call]]:
     for function in module.all_functions():
         for node in walk(function.node):
             if isinstance(node, ast.Call):
