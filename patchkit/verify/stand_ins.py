@@ -1,8 +1,10 @@
 """Import modules of a tree with stand-ins for packages that are not installed; run as a program.
 
 Reads ``{"path": folder, "modules": [name]}`` from stdin.
-Writes ``{"errors": {module: [line, text]}, "absent": [package]}`` to the file descriptor that its argument names,
+Writes ``{"errors": {module: [line, text]}, "absent": [package]}`` to the file descriptor that its first argument names,
 so that output of the modules cannot be mistaken for it.
+The second argument is the read end of a pipe whose write end the parent keeps open, the third a number of seconds: when
+the parent or the time has ended, the process group is killed.
 The modules get no network access.
 """
 
@@ -15,6 +17,8 @@ import importlib.abc
 import importlib.machinery
 import json
 import os
+import select
+import signal
 import sys
 import traceback
 import types
@@ -156,8 +160,22 @@ def _disable_network() -> None:
     sys.addaudithook(refuse)
 
 
+def _limit(lifeline: int, seconds: int) -> None:
+    """Start a process that kills this process group when the parent ends, or after a number of seconds.
+
+    A thread could not do it: a module's regular expression, for example, may never release the interpreter's lock.
+    """
+    if os.fork() == 0:
+        waiting = select.poll()
+        waiting.register(lifeline, 0)  # The end of the parent is reported without being asked for.
+        waiting.poll(seconds * 1000)
+        os.killpg(0, signal.SIGKILL)
+    os.close(lifeline)
+
+
 def main() -> None:
     """Import the modules that stdin names."""
+    _limit(int(sys.argv[2]), int(sys.argv[3]))
     channel = os.dup(int(sys.argv[1]))  # Child processes of the modules do not inherit it.
     os.close(int(sys.argv[1]))
     request = json.load(sys.stdin)

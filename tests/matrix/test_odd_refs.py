@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
 from support.hostile import listed, tree_object
+from support.processes import ends, require_list, running
 from support.toys import MIRROR, add_patch, attribute, git
 
 from patchkit import api
@@ -25,6 +25,7 @@ from patchkit.patchset import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from support.hostile import Entries
 
@@ -127,18 +128,6 @@ def test_an_odd_ref_is_an_error_in_its_own_cells(
             assert not rows[name].error
 
 
-def _running(group: int) -> bool:
-    """Tell whether any process of a group is there that has not ended."""
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            words = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(words[2]) == group and words[0] != "Z":
-            return True
-    return False
-
-
 @pytest.mark.parametrize("names", [("a\u2028b", "a\x85b"), ("l\udcff", "l\udcfe")], ids=["lines", "bytes"])
 def test_each_odd_name_of_a_branch_is_a_row(checkout: CheckoutTree, names: tuple[str, ...]) -> None:
     for name in names:
@@ -169,8 +158,7 @@ def test_a_file_name_that_is_not_utf_8_affects_no_other_ref(checkout: CheckoutTr
 def test_workers_end_with_the_process_that_started_them(
     checkout: CheckoutTree, tmp_path: Path, end: signal.Signals
 ) -> None:
-    if not Path("/proc/self/stat").exists():
-        pytest.xfail("processes are listed by Linux alone")
+    require_list()
     git(checkout.root, "branch", "other")
     program = tmp_path / "program.py"
     program.write_text(
@@ -200,13 +188,9 @@ def test_workers_end_with_the_process_that_started_them(
             time.sleep(0.05)
         process.send_signal(end)
         process.wait()
-        for _ in range(600):
-            if not _running(process.pid):
-                break
-            time.sleep(0.05)
-        assert not _running(process.pid)
+        assert ends(process.pid)
     finally:
-        if _running(process.pid):
+        if running(process.pid):
             os.killpg(process.pid, signal.SIGKILL)
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import subprocess
+import sys
+import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from support.processes import ends, require_list, running
 
 from patchkit.verify.checks import loading
 
@@ -24,11 +30,15 @@ def _torch_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "find_spec", lambda name: object())
 
 
-def imported(folder: Path, text: str) -> CheckOutcome:
+def write(folder: Path, text: str) -> None:
     for file, content in {"__init__.py": "", "srt/__init__.py": "", "srt/module.py": text}.items():
         path = folder / "sglang" / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
+
+
+def imported(folder: Path, text: str) -> CheckOutcome:
+    write(folder, text)
     subject = SimpleNamespace(
         tree=SimpleNamespace(package=folder / "sglang", name="sglang"), files=("srt/module.py",)
     )
@@ -70,6 +80,47 @@ def test_a_module_that_does_not_end_is_stopped_with_what_it_started(
 
 def test_a_program_that_a_module_leaves_behind_holds_nothing_up(tmp_path: Path) -> None:
     assert imported(tmp_path, "import subprocess\nsubprocess.Popen(['sleep', '600'])\n").findings == ()
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from patchkit.verify.checks import loading
+loading.find_spec = lambda name: object()
+loading._SECONDS, loading._GRACE = int(sys.argv[2]), 1
+tree = SimpleNamespace(package=Path(sys.argv[1]), name="sglang")
+loading.check(SimpleNamespace(tree=tree, files=("srt/module.py",)))
+"""
+
+
+@pytest.mark.parametrize("busy", ["while True: pass", "import re; re.match('(a+)+$', 'a' * 60 + 'b')"])
+@pytest.mark.parametrize(
+    ("end", "seconds"),
+    [(signal.SIGTERM, 300), (signal.SIGHUP, 300), (signal.SIGKILL, 300), (signal.SIGSTOP, 5)],
+    ids=["terminated", "hung up", "killed", "stopped"],
+)
+def test_modules_end_with_the_process_that_imports_them_or_at_the_limit(
+    tmp_path: Path, busy: str, end: signal.Signals, seconds: int
+) -> None:
+    require_list()
+    begun = tmp_path / "begun"
+    started = f"import os, subprocess\nsubprocess.Popen(['sleep', '600'])\nos.mkdir('{begun}')\n"
+    write(tmp_path, f"{started}os.rename('{begun}', f'{begun}-{{os.getpgrp()}}')\n{busy}\n")
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path / "sglang"), str(seconds)])
+    group = 0
+    try:
+        while not (found := list(tmp_path.glob("begun-*"))):
+            assert process.poll() is None
+            time.sleep(0.02)
+        group = int(found[0].name.partition("-")[2])
+        process.send_signal(end)
+        assert ends(group)
+    finally:
+        process.kill()
+        process.wait()
+        if group and running(group):
+            os.killpg(group, signal.SIGKILL)
 
 
 @pytest.mark.parametrize(

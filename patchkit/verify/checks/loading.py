@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 LOADING = Rule("PV601", "import-error", "a patched module cannot be imported")
 _SECONDS = 300
+# Only for a patchkit that is stopped: a running one ends the process itself, and reports it.
+_GRACE = 10
 
 
 class _Answer(msgspec.Struct):
@@ -62,25 +64,29 @@ def check(subject: Subject) -> CheckOutcome:
 def _import(request: object, channel: IO[bytes], stderr: IO[bytes]) -> int | None:
     """Import the requested modules; return the exit code, or None after the time limit.
 
-    All processes that it started are ended, too. ``channel`` takes the result; it and ``stderr`` are files,
-    since a process that the modules leave behind would keep a pipe open.
+    All processes that it started are ended, too, even if this process is killed, which closes its end of the
+    ``lifeline``. ``channel`` takes the result; it and ``stderr`` are files, since a process that the modules leave
+    behind would keep a pipe open.
     """
-    process = subprocess.Popen(
-        (sys.executable, stand_ins.__file__, str(channel.fileno())),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=stderr,
-        pass_fds=(channel.fileno(),),
-        start_new_session=True,
-    )
-    try:
-        process.communicate(json.dumps(request).encode(), timeout=_SECONDS)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    ends = os.pipe()
+    with open(ends[0], "rb") as lifeline, open(ends[1], "wb"):
+        words = map(str, (channel.fileno(), lifeline.fileno(), _SECONDS + _GRACE))
+        process = subprocess.Popen(
+            (sys.executable, stand_ins.__file__, *words),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            pass_fds=(channel.fileno(), lifeline.fileno()),
+            start_new_session=True,
+        )
+        try:
+            process.communicate(json.dumps(request).encode(), timeout=_SECONDS)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     return process.returncode
 
 
