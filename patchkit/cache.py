@@ -71,9 +71,10 @@ def save(area: str, name: str, value: Any, *, kept: int = _KEPT) -> None:
     """Cache a result and delete the least recently used ones; a cache that cannot be written is no error."""
     place = folder(area)
     try:
+        text = msgspec.json.encode(value)
         place.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=place, suffix=_UNFINISHED, delete=False) as file:
-            file.write(msgspec.json.encode(value))
+            file.write(text)
         Path(file.name).replace(place / f"{name}.json")
         for path in place.glob(f"*{_UNFINISHED}"):
             if time.time() - path.stat().st_mtime > _DAY:

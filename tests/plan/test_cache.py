@@ -53,6 +53,15 @@ def test_what_is_remembered_is_what_an_inspection_says(root: Path, monkeypatch: 
     assert statuses(open_tree(root), patches) == first == inspect(open_tree(root), tuple(patches))
 
 
+def test_a_result_with_a_name_that_is_not_utf_8_leaves_nothing_in_the_cache(root: Path) -> None:
+    (root / "sglang" / "srt" / "backend.py").rename(root / "sglang" / "srt" / "\udcff.py")
+    patches = load.patches()
+    found = statuses(open_tree(root), patches)
+    assert [status.state for status in found] == [State.PENDING]
+    assert statuses(open_tree(root), patches) == found
+    assert not list(cache.folder("status").glob("*"))
+
+
 @pytest.mark.parametrize("file", ["srt/backend.py", "srt/__init__.py", "srt/moved.py"])
 def test_one_more_byte_in_any_file_is_a_new_inspection(root: Path, file: str) -> None:
     patches = load.patches()
