@@ -160,21 +160,27 @@ def sweep(tree: CheckoutTree) -> None:
     # The folder of a patchkit that was killed early contains no worktree yet.
     with suppress(OSError):  # With all disks full, Python finds no temporary folder.
         for folder in Path(tempfile.gettempdir()).resolve().glob(f"{_PREFIX}*"):
-            if not _has_repository(folder):
+            # Another user's folder may have pipes, devices or huge files in the place of what is read.
+            if _is_own(folder) and not _has_repository(folder):
                 own.setdefault(folder, folder / tree.root.name)
     for folder, place in own.items():
         with suppress(OSError):
             if not folder.exists():
                 _remove(tree, place)
-            elif (folder / _LOCK).exists() and folder.lstat().st_uid == os.geteuid():
+            elif (folder / _LOCK).exists() and _is_own(folder):
                 with _locked(folder / _LOCK):
                     _remove(tree, place)
+
+
+def _is_own(folder: Path) -> bool:
+    with suppress(OSError):  # Its owner may have removed it meanwhile.
+        return folder.lstat().st_uid == os.geteuid()
+    return False
 
 
 def _has_repository(folder: Path) -> bool:
     """Return whether the worktree in a temporary folder belongs to a repository that exists, whose sweep removes it."""
     for link in folder.glob("*/.git"):
-        # Another user may have made a pipe of this name, or a huge file.
         with suppress(OSError, NoFileError, TooLongError):
             if Path(os.fsdecode(read_whole(link)).removeprefix("gitdir: ").rstrip("\n")).exists():
                 return True

@@ -486,6 +486,31 @@ def test_a_pipe_that_another_user_made_among_temporary_folders_is_not_read(
     assert set(patched_states(fork).values()) == {"applied"}
 
 
+def test_nothing_in_the_folder_of_another_user_is_opened(
+    fork: CheckoutTree, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = temporary / "patchkit-commit-x"
+    (folder / "y").mkdir(parents=True)
+    (folder / "y" / ".git").write_text("gitdir: nowhere\n")
+    (folder / "lock").touch()
+    opened, really = list[str](), os.open
+
+    def recording(path: Any, *rest: Any, **more: Any) -> int:
+        opened.append(str(path))
+        return really(path, *rest, **more)
+
+    monkeypatch.setattr(os, "open", recording)
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    worktree.sweep(fork)
+    assert not [path for path in opened if path.startswith(str(folder))]
+    assert folder.exists()
+    monkeypatch.setattr(os, "geteuid", lambda: owner)
+    worktree.sweep(fork)
+    assert [path for path in opened if path.startswith(str(folder))]
+    assert not folder.exists()
+
+
 def test_a_sparse_partial_clone_fetches_nothing(fork: CheckoutTree, tmp_path: Path) -> None:
     (fork.root / "apart").mkdir()
     (fork.root / "apart" / "large.txt").write_text("large\n")
