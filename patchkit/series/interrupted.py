@@ -7,9 +7,9 @@ differs between the commits has its old or its new content, a part of it, or doe
 from __future__ import annotations
 
 import enum
+import errno
 import os
 import stat
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -135,14 +135,15 @@ def _sparse_excluded(top: Path) -> frozenset[str]:
 
 def _contents(top: Path, commits: tuple[str, str], excluded: frozenset[str]) -> dict[_File, _Content]:
     """Return what each file that differs between the commits contains, except those in ``excluded``."""
-    files = list(_files(top, *commits))
-    added = frozenset(file.name for file in files if file.ids[1].strip("0"))
-    return {file: _state_of(top, file, commits, added) for file in files if file.name not in excluded}
+    files = [file for file in _files(top, *commits) if file.name not in excluded]
+    states = {file: _state_of(top, file, commits) for file in files}
+    # One commit may have a file where the other has a folder.
+    own = frozenset(file.name for file, state in states.items() if state is not _Content.OTHER)
+    obstructed = {file: _Content.OTHER for file in files if is_obstructed(top, file.name, own)}
+    return {**states, **obstructed}
 
 
-def _state_of(top: Path, file: _File, commits: tuple[str, str], added: frozenset[str]) -> _Content:
-    if is_obstructed(top, file.name, added):
-        return _Content.OTHER
+def _state_of(top: Path, file: _File, commits: tuple[str, str]) -> _Content:
     path = top / file.name
     content: bytes | None = None
     if path.is_symlink():
@@ -174,30 +175,36 @@ def _restore(
 ) -> None:
     """Restore all of the files in the index, and those in ``written`` in the folder, from the first commit."""
     kept = [file for file in files if file.is_old]
+    # First, since a new file may have the place of an old folder.
+    _index(tree, top, ("update-index", "--force-remove"), _names(file for file in files if not file.is_old))
     entries = (("--cacheinfo", f"{file.modes[0]},{file.ids[0]},{file.name}") for file in kept)
     _index(tree, top, ("update-index", "--add"), [word for entry in entries for word in entry])
-    _index(tree, top, ("update-index", "--force-remove"), _names(file for file in files if not file.is_old))
     _index(
         tree, top, ("update-index", "--skip-worktree"), _names(file for file in kept if file.name in excluded)
     )
-    named = _names(file for file in written if file.is_old)
-    _index(tree, top, ("checkout-index", "--quiet", "--force", "--index"), named)
     with Folder.open(top) as opened:
         # The folder of a new file may exist without the file.
         for file in files:
             if not file.is_old and file.name not in excluded:
                 _remove(opened, tuple(file.name.split("/")))
+    named = _names(file for file in written if file.is_old)
+    _index(tree, top, ("checkout-index", "--quiet", "--force", "--index"), named)
 
 
 def _remove(top: Folder, parts: tuple[str, ...]) -> None:
     """Remove a file that git created, and the folders above it that are then empty."""
     for end in range(len(parts), 0, -1):
-        with suppress(FileNotFoundError), top.open_path(parts[: end - 1]) as parent:
-            status = parent.stat(parts[end - 1])
-            if end == len(parts) and status is not None and not stat.S_ISDIR(status.st_mode):
-                parent.remove(parts[-1])
-            elif end < len(parts):
-                parent.remove_empty_folder(parts[end - 1])
+        try:
+            with top.open_path(parts[: end - 1]) as parent:
+                status = parent.stat(parts[end - 1])
+                if end == len(parts) and status is not None and not stat.S_ISDIR(status.st_mode):
+                    parent.remove(parts[-1])
+                elif end < len(parts):
+                    parent.remove_empty_folder(parts[end - 1])
+        except OSError as error:
+            # A folder above is missing, or is the file or link that the first commit has there.
+            if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
+                raise
 
 
 def _index(tree: CheckoutTree, top: Path, command: Sequence[str], words: Sequence[str]) -> None:

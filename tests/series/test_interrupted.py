@@ -49,14 +49,20 @@ def smudging(tree: CheckoutTree, text: str) -> None:
     (folder / "smudge").chmod(0o755)
 
 
-def committing_apart(tree: CheckoutTree) -> int:
-    """Commit all patches in a process that the smudge filter may kill; return its exit code, or minus the signal."""
+def committing_apart(tree: CheckoutTree, merged: str = "") -> int:
+    """Commit all patches in a process that the smudge filter may kill; return its exit code, or minus the signal.
+
+    With the name of a branch, merge that instead.
+    """
     child = os.fork()
     if child == 0:
         code = 1
         try:
             (tree.root.parent / "pid").write_text(str(os.getpid()))
-            api.commit(tree, load.patches())
+            if merged:
+                api.merge(tree, load.patches(), merged)
+            else:
+                api.commit(tree, load.patches())
             code = 0
         except UnfinishedError as error:
             code = 7 if f"run patchkit apply --continue {tree.root}" in str(error) else 8
@@ -65,11 +71,11 @@ def committing_apart(tree: CheckoutTree) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def stopped(tree: CheckoutTree, at: int, *, patchkit_too: bool = True) -> None:
-    """Let git, and patchkit too, be killed when git brings a file."""
+def stopped(tree: CheckoutTree, at: int, *, patchkit_too: bool = True, merged: str = "") -> None:
+    """Let git, and patchkit too, be killed when git brings a file of the patches, or of a branch that is merged."""
     killing = f"kill -9 $(cat {tree.root.parent}/pid); kill -9 0" if patchkit_too else "kill -9 0"
     smudging(tree, f"[ $n != {at} ] || {{ {killing}; }}")
-    assert committing_apart(tree) == (-9 if patchkit_too else 7)
+    assert committing_apart(tree, merged) == (-9 if patchkit_too else 7)
     assert Store(tree.package).pending
     smudging(tree, "")
     # The killed git ends a moment later, and holds the lock until then.
@@ -194,6 +200,95 @@ def test_what_a_person_put_back_with_git_is_left_as_it_is(fork: CheckoutTree) ->
     git(fork.root, "clean", "-dfq")
     api.recover(fork)
     is_as_before(fork, before)
+
+
+SHAPES = [
+    ("own.py", "own.py/part.py"),
+    ("own.py -> .gitattributes", "own.py/part.py"),
+    ("own.py/part.py", "own.py"),
+    ("own.py/part.py", "own.py -> .gitattributes"),
+]
+
+
+def written(tree: CheckoutTree, file: str) -> None:
+    """Commit a file, or a link as ``name -> target``."""
+    name, _, target = file.partition(" -> ")
+    path = tree.root / name
+    path.parent.mkdir(exist_ok=True)
+    if target:
+        path.symlink_to(target)
+    else:
+        path.write_text(f"text = {file!r}\n")
+    git(tree.root, "add", ".")
+    git(tree.root, "commit", "-qm", file)
+
+
+def replacing(tree: CheckoutTree, old: str, new: str) -> None:
+    """Patch a checkout that has ``old``, where the branch ``newer`` has ``new`` in its place, and a file after it."""
+    written(tree, old)
+    git(tree.root, "checkout", "-qb", "newer")
+    git(tree.root, "rm", "-q", old.partition(" -> ")[0])
+    (tree.root / "python" / "last.py").write_text("last = True\n")
+    written(tree, new)
+    git(tree.root, "checkout", "-q", "-")
+    api.commit(tree, load.patches())
+
+
+def number_of_last(new: str) -> int:
+    """Return the number of the last file that git brings with ``new``: a link is not smudged."""
+    return 1 if "->" in new else 2
+
+
+@pytest.mark.parametrize(("old", "new"), SHAPES)
+@pytest.mark.parametrize("at", ["last file", "branch", "reset"])
+def test_a_folder_for_a_file_and_a_file_for_a_folder_are_put_back(
+    fork: CheckoutTree, old: str, new: str, at: str
+) -> None:
+    replacing(fork, old, new)
+    before, head = everything(fork.root), git(fork.root, "rev-parse", "HEAD")
+    stopped(fork, number_of_last(new) if at == "last file" else 1, merged="newer")
+    unlocked(fork)
+    journal = Store(fork.package).journal()
+    assert journal is not None
+    assert isinstance(journal.move, tuple)
+    if at == "branch":
+        git(fork.root, "read-tree", "--reset", "-u", journal.move[1])
+    elif at == "reset":
+        git(fork.root, "reset", "-q", "--hard")
+    assert api.recover(fork).action == "rolled-back"
+    assert everything(fork.root) == before
+    assert git(fork.root, "status", "--porcelain") == ""
+    assert git(fork.root, "rev-parse", "HEAD") == head
+    assert api.merge(fork, load.patches(), "newer").merged
+
+
+@pytest.mark.parametrize(("old", "new"), SHAPES)
+def test_a_folder_for_a_file_and_a_file_for_a_folder_are_put_back_if_git_fails(
+    fork: CheckoutTree, old: str, new: str
+) -> None:
+    replacing(fork, old, new)
+    before, head = everything(fork.root), git(fork.root, "rev-parse", "HEAD")
+    git(fork.root, "config", "filter.fatal.required", "true")
+    smudging(fork, f"[ $n != {number_of_last(new)} ] || exit 1")
+    with pytest.raises(TreeError, match="could not be moved"):
+        api.merge(fork, load.patches(), "newer")
+    smudging(fork, "")
+    assert everything(fork.root) == before
+    assert git(fork.root, "status", "--porcelain") == ""
+    assert git(fork.root, "rev-parse", "HEAD") == head
+    assert api.merge(fork, load.patches(), "newer").merged
+
+
+@pytest.mark.parametrize(("old", "new"), [SHAPES[0], SHAPES[2]])
+def test_an_edit_of_what_replaced_a_file_or_folder_is_kept_if_git_fails(
+    fork: CheckoutTree, old: str, new: str
+) -> None:
+    replacing(fork, old, new)
+    git(fork.root, "config", "filter.fatal.required", "true")
+    smudging(fork, f"[ $n != 2 ] || {{ echo mine > {fork.root / new}; exit 1; }}")
+    with pytest.raises(TreeError, match="could not be moved"):
+        api.merge(fork, load.patches(), "newer")
+    assert (fork.root / new).read_text() == "mine\n"
 
 
 def test_nobody_begins_before_a_git_ends_that_outlived_its_patchkit(fork: CheckoutTree) -> None:
