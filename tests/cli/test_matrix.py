@@ -46,6 +46,15 @@ def test_text_has_a_line_a_ref_and_each_conflict_once(fork: CheckoutTree) -> Non
     assert "1 ref, 1 distinct state, " in run("matrix", fork.root, "--refs", "a").stdout
 
 
+def test_columns_are_aligned_whatever_characters_of_a_ref_are_escaped(fork: CheckoutTree) -> None:
+    git(fork.root, "branch", "a\u2028b")
+    lines = run("matrix", fork.root, "--refs", "refs/heads/**").stdout.split("\n")
+    start = lines.index("") + 1
+    header, *rows = lines[start : lines.index("", start)]
+    assert any(row.startswith("a\\u2028b ") for row in rows)
+    assert {len(row) for row in rows} == {len(header)}
+
+
 def test_json_is_the_structure(fork: CheckoutTree) -> None:
     answer: Any = json.loads(run("matrix", fork.root, "--refs", "a", "--refs", "b", "--json").stdout)
     assert [row["ref"] for row in answer["rows"]] == ["refs/heads/a", "refs/heads/b"]

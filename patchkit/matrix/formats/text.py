@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.findings.number import counted
-from patchkit.findings.printable import escaped
+from patchkit.findings.printable import escaped, printable
 from patchkit.matrix.answer import in_order, is_left_out
 from patchkit.plan.status import State
 
@@ -55,7 +55,7 @@ def show(matrix: Matrix, console: Console) -> None:
 
 
 def _short(row: Row) -> str:
-    return row.ref[:12] if row.ref == row.commit else row.ref.removeprefix("refs/heads/")
+    return row.ref[:12] if row.ref == row.commit else printable(row.ref.removeprefix("refs/heads/"))
 
 
 def _mark(cell: Cell) -> tuple[str, str, str]:
