@@ -18,7 +18,7 @@ OWN_FILES = ("-c", "submodule.recurse=false")
 
 
 def git_output(folder: Path, *arguments: str) -> str:
-    """Return git's output. Raise TreeError with git's message if it fails."""
+    """Return git's output without the last line feeds. Raise TreeError with git's message if it fails."""
     done = run_git(folder, *arguments)
     if done.returncode != 0:
         command = next(word for word in arguments if not word.startswith("-") and "=" not in word)
@@ -26,7 +26,8 @@ def git_output(folder: Path, *arguments: str) -> str:
             f"git {command} failed in {folder} ({error_line(done)})",
             advice="nothing was changed; fix the cause",
         )
-    return os.fsdecode(done.stdout).strip()
+    # A folder's name may end in any other white space.
+    return os.fsdecode(done.stdout).rstrip("\n")
 
 
 def run_git(

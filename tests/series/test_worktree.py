@@ -470,6 +470,13 @@ def test_any_name_of_a_file_that_differs_after_checkout_is_accepted(fork: Checko
     assert set(patched_states(fork).values()) == {"applied"}
 
 
+@pytest.mark.parametrize("end", [" ", "\u2028", "\x85", "\udcff"])
+def test_any_name_of_a_checkout_is_accepted(fork: CheckoutTree, end: str) -> None:
+    tree = open_tree(fork.root.rename(f"{fork.root}{end}"))
+    commit(tree)
+    assert set(patched_states(tree).values()) == {"applied"}
+
+
 def test_a_pipe_that_another_user_made_among_temporary_folders_is_not_read(
     fork: CheckoutTree, temporary: Path
 ) -> None:
