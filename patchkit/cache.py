@@ -81,5 +81,5 @@ def save(area: str, name: str, value: Any, *, kept: int = _KEPT) -> None:
         newest = sorted(place.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
         for path in newest[kept:]:
             path.unlink(missing_ok=True)
-    except OSError:
+    except (OSError, ValueError):  # A file name that is not UTF-8 is not JSON.
         return

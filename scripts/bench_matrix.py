@@ -76,8 +76,8 @@ def mixed(clone: Path, commits: list[str], index: Path) -> list[str]:
     """Return commits with a new package folder, in which every file is from one of two commits."""
     made: list[str] = []
     for other, one in pairwise(commits):
-        told = git(clone, "diff-tree", "-r", "--no-renames", one, other, "--", f"{PACKAGE}srt").splitlines()
-        changed = [line.split() for line in told if line.split()[4] == "M"]
+        lines = git(clone, "diff-tree", "-r", "--no-renames", one, other, "--", f"{PACKAGE}srt").splitlines()
+        changed = [line.split() for line in lines if line.split()[4] == "M"]
         # If only one file differs, the result is the other commit's folder.
         if len(changed) < 2 or len(made) == FURTHER:
             continue
@@ -184,24 +184,24 @@ def main() -> None:
         taken = further(clone, mixed(clone, commits, Path(work) / "index"))
     if not taken:
         raise SystemExit("no further ref can be made from cached files: pass more --refs.")
-    told = {"refs": len(taken), "median_s": statistics.median(taken), "most_s": max(taken)}
+    further_times = {"refs": len(taken), "median_s": statistics.median(taken), "most_s": max(taken)}
     if options.out is not None:
         command = (
             f"python scripts/bench_matrix.py GIT FIRST {last[0]} --refs {options.refs} "
             f"--branches {options.branches} --jobs {options.jobs}"
         )
         now = datetime.now(timezone.utc)
-        said: dict[str, object] = {"date": now.isoformat(timespec="seconds"), "command": command}
-        said |= {
+        report: dict[str, object] = {"date": now.isoformat(timespec="seconds"), "command": command}
+        report |= {
             "last": last,
             "jobs": options.jobs,
             "cores": os.cpu_count(),
             "load": load_before,
             "runs": [asdict(row) for row in rows if row.kind == "neighbours"],
             "diverged": [asdict(row) for row in rows if row.kind == "diverged"],
-            "further": told,
+            "further": further_times,
         }
-        options.out.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     table = Table("", "", "refs", "states", "examined", "wall s", "CPU s", "peak MB", "target")
     for row in rows:
         figures = map(str, (row.refs, row.states, row.examined))
@@ -209,8 +209,8 @@ def main() -> None:
         table.add_row(row.kind, row.run, *figures, *took, f"at most {TARGETS[row.run]}, {MOST_MB} MB")
     Console(width=110).print(table)
     print(
-        f"A further ref: {1000 * told['median_s']:.1f} ms, at most {1000 * told['most_s']:.1f} ms "
-        f"({told['refs']} refs; target: at most {TARGET})"
+        f"A further ref: {1000 * further_times['median_s']:.1f} ms, at most {1000 * further_times['most_s']:.1f} ms "
+        f"({further_times['refs']} refs; target: at most {TARGET})"
     )
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures what becomes of changes that other people wrote, on trees that drifted, with patchkit and with text tools.
+"""Port changes that other people wrote to drifted trees, with patchkit and with text tools, and measure the results.
 
 usage: python scripts/bench_port.py drafts --repo CLONE [--commits N] [--seed N] [-o FILE]
        python scripts/bench_port.py backwards --repo CLONE [--commits N] [--distances N,N] [--seed N] [-o FILE]
@@ -7,14 +7,14 @@ usage: python scripts/bench_port.py drafts --repo CLONE [--commits N] [--seed N]
        python scripts/bench_port.py humans --repo CLONE_OF_THE_PROJECT_WITH_PATCHES [-o FILE]
 
 drafts: commits of sglang's main of May to July 2026 that change one to six files of the server, each drafted as a patch
-on its parent, with the number of edits of each kind. backwards: the same commits, each onto main as it was so many
-commits before. picks: commits that name the commit of which they are a pick, which is ported to what they
-were made on. humans: a project that keeps a patch for each release, each drafted on its release, and ported to the
-next release that it has one for. Files count one by one. One has landed if a tool reports nothing left, and is wrong if
-it then does not compile, has a name that is not defined, or is not what `git apply` makes of it where that applies
-whole. Files count apart, with what the tree lacks, where that is the file, a class or function that changes, or in it
-all lines of a hunk and any like them: nothing can land there, whatever a tool makes of it. Adds the figures to FILE,
-in JSON, and prints them; needs what the tests need.
+on its parent, with the number of edits of each kind. backwards: the same commits, each ported to main as it was a
+number of commits earlier. picks: commits that name the commit that they were picked from; that commit is ported to the
+parent of the pick. humans: a project that keeps a patch for each release; each patch is drafted on its release, and
+ported to the next release that has one. Files are counted individually. A file has landed if the tool reports no
+conflict in it. It is wrong if it then does not compile, has an undefined name, or differs from the result of `git
+apply` where that applies completely. Files in which nothing can land are counted apart, by what the tree lacks: the
+file, a class or function that changes, or a statement that changes (all lines of a hunk, and any like them). Adds the
+figures to FILE as JSON, and prints them; requires what the tests require.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from support.releases import unpack  # noqa: E402
 from patchkit import collector  # noqa: E402
 from patchkit.drafting import difference  # noqa: E402
 from patchkit.drafting.change import Facts, FileDiff  # noqa: E402
-from patchkit.drafting.whole import drafted  # noqa: E402
+from patchkit.drafting.patch import draft_patch  # noqa: E402
 from patchkit.errors import PatchkitError  # noqa: E402
 from patchkit.plan.undefined import undefined_names  # noqa: E402
 from patchkit.porting.follow import Trees, decoded  # noqa: E402
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 OURS = "patchkit port"
 FORM = 0.8
-"""So much of the words of two lines is the same where one is a form of the other."""
+"""The share of equal words from which two lines are versions of one line."""
 SERVER = "python/sglang/srt"
 FILES = range(1, 7)
 SINCE, UNTIL = "2026-05-01T00:00:00Z", "2026-08-01T00:00:00Z"  # Without a time git takes that of today.
@@ -75,7 +75,7 @@ PICKED = re.compile(r"\(cherry picked from commit ([0-9a-f]{40})\)")
 
 @dataclass
 class Tally:
-    """What a tool came to: files that landed, wrong ones of those, and processor seconds."""
+    """The results of a tool: files that landed, the wrong ones of them, and CPU seconds."""
 
     landed: int = 0
     wrong: int = 0
@@ -85,7 +85,7 @@ class Tally:
 
 @dataclass
 class Figures:
-    """What all tools came to, over files whose sites are there; ``siteless`` are the others."""
+    """The results of all tools for files whose sites the tree has; ``siteless`` counts the others."""
 
     files: int = 0
     siteless: int = 0
@@ -93,26 +93,26 @@ class Figures:
     lacking: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
 
-    def said(self) -> dict[str, object]:
-        """Return the figures as JSON has them."""
+    def as_json(self) -> dict[str, object]:
+        """Return the figures as a JSON object."""
         tools = {name: vars(tally) for name, tally in self.tools.items()}
         without = {"siteless": self.siteless, "lacking": dict(self.lacking)}
         return {"files": self.files, **without, "left": dict(self.left), "tools": tools}
 
 
 @dataclass(frozen=True)
-class Brought:
-    """A change on another tree: as patchkit landed it, and its files by tool; None for a file with something left."""
+class PortedChange:
+    """A change ported to a tree: patchkit's result, and each tool's files; None for a file with conflicts."""
 
     landing: Landing
     texts: Mapping[str, Mapping[str, bytes | None]]
 
 
-# ---- where a change goes --------------------------------------------------------------------------------------------
+# ---- the sites of a change ------------------------------------------------------------------------------------------
 
 
 def sites(before: bytes | None, after: bytes | None) -> set[str]:
-    """Return the classes and functions of a file that a change edits, or that what it adds stands in."""
+    """Return the classes and functions of a file that a change edits or adds to."""
     try:
         one, other = (scopes_of(text or b"") for text in (before, after))
     except (NoOutlineError, UnicodeDecodeError):
@@ -123,7 +123,7 @@ def sites(before: bytes | None, after: bytes | None) -> set[str]:
 
 @functools.lru_cache(maxsize=64)
 def scopes_of(text: bytes) -> Mapping[str, tuple[str, ...]]:
-    """Return the lines of each definition of a file as ``scopes`` does; a change is asked about at each distance."""
+    """Return the lines of each definition of a file as ``scopes`` does, cached: each distance needs them."""
     return scopes(outline(decoded(text)))
 
 
@@ -143,7 +143,7 @@ def scopes(root: Item) -> dict[str, tuple[str, ...]]:
 
 
 def lacking(change: FileDiff, trees: Trees) -> str:
-    """Return what the tree lacks of where the change goes; nothing where it has all of that."""
+    """Return which site of the change the tree lacks; empty if it has all of them."""
     there = trees.file(change.file)
     if change.before is None:
         return ""
@@ -160,36 +160,36 @@ def lacking(change: FileDiff, trees: Trees) -> str:
         return ""
     known = scopes(whole)
     changed = ((before[site], after.get(site, ()), known.get(site, ())) for site in before)
-    return "a statement" if any(itertools.starmap(is_without, changed)) else ""
+    return "a statement" if any(itertools.starmap(lacks_lines, changed)) else ""
 
 
-def is_without(before: Sequence[str], after: Sequence[str], there: Sequence[str]) -> bool:
-    """Tell whether a change takes out or rewrites lines of a definition of which the tree's has none, nor one like it.
+def lacks_lines(before: Sequence[str], after: Sequence[str], current: Sequence[str]) -> bool:
+    """Return whether a change deletes or replaces lines of a definition, and the tree's has none of them or like them.
 
-    It is not without them where it has what the change puts in their place.
+    False if the tree's definition already has the replacement.
     """
     if before == after:
         return False
-    one, other, lines = ([line.strip() for line in text] for text in (before, after, there))
+    one, other, lines = ([line.strip() for line in text] for text in (before, after, current))
     rows = list(map(words, set(lines)))
     for kind, start, end, first, last in difflib.SequenceMatcher(
         None, one, other, autojunk=False
     ).get_opcodes():
-        gone = [row for row in map(words, one[start:end]) if len(row) > 2]
-        come = [line for line in other[first:last] if len(words(line)) > 2]
-        is_made = bool(come) and set(come) <= set(lines)
+        removed = [row for row in map(words, one[start:end]) if len(row) > 2]
+        added = [line for line in other[first:last] if len(words(line)) > 2]
+        has_replacement = bool(added) and set(added) <= set(lines)
         if (
             kind in {"replace", "delete"}
-            and gone
-            and not is_made
-            and not any(is_like(row, each) for row in gone for each in rows)
+            and removed
+            and not has_replacement
+            and not any(is_like(row, each) for row in removed for each in rows)
         ):
             return True
     return False
 
 
 def is_like(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Tell whether two lines are the same but for a word, or nearly, so that one may be a form of the other."""
+    """Return whether two lines differ in one word only or are similar, so that they may be versions of one line."""
     if len(one) == len(other) and sum(a != b for a, b in zip(one, other, strict=True)) == 1:
         return True
     if 2 * min(len(one), len(other)) <= FORM * (len(one) + len(other)):
@@ -198,19 +198,19 @@ def is_like(one: Sequence[str], other: Sequence[str]) -> bool:
     return matcher.quick_ratio() > FORM and matcher.ratio() > FORM
 
 
-# ---- what becomes of it ---------------------------------------------------------------------------------------------
+# ---- the results ----------------------------------------------------------------------------------------------------
 
 
 def meaning(text: bytes) -> str:
-    """Return what a file means, layout and comments aside."""
+    """Return a file's syntax tree as text, without layout and comments."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.dump(ast.parse(text))
 
 
 @functools.lru_cache(maxsize=64)
-def fault(stood: bytes, text: bytes, truth: bytes | None) -> str:
-    """Return what is wrong with a file that landed; nothing where nothing is."""
+def fault(original: bytes, text: bytes, truth: bytes | None) -> str:
+    """Return the error in a file that landed; empty if there is none."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -218,7 +218,7 @@ def fault(stood: bytes, text: bytes, truth: bytes | None) -> str:
         meant = meaning(text)
     except (SyntaxError, ValueError):
         return "does not compile"
-    missing = undefined_names(stood, text)
+    missing = undefined_names(original, text)
     if missing:
         return f"{missing[0][0]} is not defined"
     return (
@@ -231,30 +231,30 @@ def fault(stood: bytes, text: bytes, truth: bytes | None) -> str:
 def with_tools(
     folder: Path, changes: Sequence[FileDiff], onto: Mapping[str, bytes]
 ) -> Iterator[tuple[str, dict[str, bytes | None], float]]:
-    """Yield what each text tool makes of the files of a change, and how long that took."""
+    """Yield each text tool's result for the files of a change, and its CPU seconds."""
     whole = [each for each in changes if each.after is not None]
     base = {each.file: each.before for each in whole if each.before is not None}
     bench = compare.Bench(folder, base, {each.file: each.after for each in whole if each.after is not None})
-    bench.stand_on(compare.Case("", "", onto, {}, True, 0.0))
-    (stood,) = listed(folder, "rev-parse", "HEAD")
+    bench.check_out(compare.Case("", "", onto, {}, True, 0.0))
+    (start,) = listed(folder, "rev-parse", "HEAD")
     for name, tool in compare.TOOLS.items():
         if shutil.which(name.split()[0]):
-            compare.git(folder, "reset", "-q", "--hard", stood)
+            compare.git(folder, "reset", "-q", "--hard", start)
             compare.git(folder, "clean", "-fdq")
             started = compare.cpu_seconds()
             yield name, tool(bench), compare.cpu_seconds() - started
 
 
 @collector.paused()
-def count(figures: Figures, name: str, changes: Sequence[FileDiff], trees: Trees, root: Path) -> Brought:
-    """Bring a change to a tree with every tool, and count what becomes of its files."""
+def count(figures: Figures, name: str, changes: Sequence[FileDiff], trees: Trees, root: Path) -> PortedChange:
+    """Port a change to a tree with every tool, and count the results of its files."""
     started = time.process_time()
     onto = trees.onto
     landing = land({each.file: (each.before, each.after) for each in changes}, trees)
     seconds = time.process_time() - started
     places = {each.file: each.onto for each in landing.files}
-    stood = {each.file: onto.read(places.get(each.file, each.file)) for each in changes}
-    known = {file: text for file, text in stood.items() if text is not None}
+    originals = {each.file: onto.read(places.get(each.file, each.file)) for each in changes}
+    known = {file: text for file, text in originals.items() if text is not None}
     folder = root / "bench"
     brought = {tool: (found, took) for tool, found, took in with_tools(folder, changes, known)}
     shutil.rmtree(folder)
@@ -277,8 +277,8 @@ def count(figures: Figures, name: str, changes: Sequence[FileDiff], trees: Trees
         if not whole[change.file].is_whole:
             stuck = [edit for edit in whole[change.file].edits if edit.outcome in NOT_MADE]
             figures.left.update([whole[change.file].outcome.value])
-            said = [f"{name}: {change.file}: {edit.site}: {edit.reason}" for edit in stuck[:3]]
-            print(*said, sep="\n", file=sys.stderr)
+            conflicts = [f"{name}: {change.file}: {edit.site}: {edit.reason}" for edit in stuck[:3]]
+            print(*conflicts, sep="\n", file=sys.stderr)
         for tool, (found, took) in brought.items():
             tally = figures.tools.setdefault(tool, Tally())
             tally.seconds += took / len(changes)
@@ -286,22 +286,22 @@ def count(figures: Figures, name: str, changes: Sequence[FileDiff], trees: Trees
             if text is None:
                 continue
             tally.landed += 1
-            wrong = fault(stood[change.file] or b"", text, truths.get(change.file))
+            wrong = fault(originals[change.file] or b"", text, truths.get(change.file))
             if wrong:
                 tally.wrong += 1
                 print(f"{tool}: {name}: {change.file}: {wrong}", file=sys.stderr)
                 tally.examples.append(f"{name}: {change.file}: {wrong}")
     collector.forget_much()
-    return Brought(landing, {tool: found for tool, (found, _) in brought.items()})
+    return PortedChange(landing, {tool: found for tool, (found, _) in brought.items()})
 
 
 # ---- the sources ----------------------------------------------------------------------------------------------------
 
 
 def listed(clone: Path, *arguments: str) -> list[str]:
-    """Return the words that git says."""
-    told = ("git", "-C", str(clone), *arguments)
-    return subprocess.run(told, capture_output=True, check=True, text=True).stdout.split()
+    """Return the words that git prints."""
+    command = ("git", "-C", str(clone), *arguments)
+    return subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
 
 
 def of_main(clone: Path, seed: int) -> Iterator[tuple[str, list[FileDiff]]]:
@@ -336,9 +336,9 @@ def drafts(clone: Path, number: int, seed: int) -> dict[str, object]:
 
 
 def drafting(tree: Tree, changes: Sequence[FileDiff], name: str) -> dict[str, Any]:
-    """Draft a change on its own tree, and return what its edits are, what is left out, and processor seconds."""
+    """Draft a change on its own tree; return the numbers of edits by kind, what is left out, and CPU seconds."""
     started = time.process_time()
-    draft = drafted(tree, changes, Facts("a-draft", name))
+    draft = draft_patch(tree, changes, Facts("a-draft", name))
     seconds = time.process_time() - started
     kinds = Counter(edit.kind for edit in draft.edits.values())
     for edit in draft.edits.values():
@@ -363,17 +363,19 @@ def backwards(clone: Path, number: int, distances: Sequence[int], seed: int) -> 
                 if place >= len(line):
                     continue
                 base, onto = GitTree(repository, f"{commit}^"), GitTree(repository, line[place])
-                said = f"{commit[:12]} {distance} back"
-                count(figures[distance], said, inside, Trees(base, onto), Path(scratch))
+                label = f"{commit[:12]} {distance} back"
+                count(figures[distance], label, inside, Trees(base, onto), Path(scratch))
             print(f"{taken} of {number}", file=sys.stderr)
-    by_distance = {str(distance): each.said() for distance, each in figures.items()}
+    by_distance = {str(distance): each.as_json() for distance, each in figures.items()}
     return {"commits": taken, "seed": seed, "distances": by_distance}
 
 
 def picks(clone: Path) -> dict[str, object]:
-    """Port what commits are picks of to what those were made on, and compare with what people made of it."""
-    told = ("log", "--all", "--no-merges", "--grep=cherry picked from commit", "--format=%H%x00%B%x01")
-    log = subprocess.run(("git", "-C", str(clone), *told), capture_output=True, check=True, text=True).stdout
+    """Port the commits that others were picked from to the parents of the picks, and compare with the picks."""
+    options = ("log", "--all", "--no-merges", "--grep=cherry picked from commit", "--format=%H%x00%B%x01")
+    log = subprocess.run(
+        ("git", "-C", str(clone), *options), capture_output=True, check=True, text=True
+    ).stdout
     figures, same, other = Figures(), 0, []
     taken = 0
     with GitRepository(clone) as repository, tempfile.TemporaryDirectory() as scratch:
@@ -398,11 +400,11 @@ def picks(clone: Path) -> dict[str, object]:
                     same += 1
                 else:
                     other.append(f"{commit[:12]}: {file.onto}")
-    return {"commits": taken, **figures.said(), "same": same, "other": other}
+    return {"commits": taken, **figures.as_json(), "same": same, "other": other}
 
 
 def humans(clone: Path) -> dict[str, object]:
-    """Port each release's patch to the next release, and compare with the patch that people keep for that."""
+    """Port each release's patch to the next release, and compare with the project's patch for that release."""
     patches = patches_of(clone)
     steps = []
     with tempfile.TemporaryDirectory() as scratch:
@@ -421,24 +423,24 @@ def humans(clone: Path) -> dict[str, object]:
             differing: list[str] = []
             for each in brought.landing.files:
                 change = next(one for one in changes if one.file == each.file)
-                stood, truth = onto.read(each.onto), wanted.get(each.onto)
-                made = {tool: texts.get(each.file) or stood for tool, texts in brought.texts.items()}
-                # Of a file with conflicts patchkit makes the other edits where it is asked to.
-                made[OURS] = brought.landing.contents.get(each.onto, stood)
+                original, truth = onto.read(each.onto), wanted.get(each.onto)
+                made = {tool: texts.get(each.file) or original for tool, texts in brought.texts.items()}
+                # For a file with conflicts, the result with --keep-going, which makes the other edits.
+                made[OURS] = brought.landing.contents.get(each.onto, original)
                 for tool, text in made.items():
-                    for site, outcome in compared(change, stood, text, truth):
+                    for site, outcome in compared(change, original, text, truth):
                         kept.setdefault(tool, Counter())[outcome] += 1
                         if outcome == "different":
                             differing.append(f"{tool}: {each.onto}: {site}")
             edits = {tool: dict(outcomes) for tool, outcomes in kept.items()}
-            told = {"from": old, "to": new, "unfit": unfit, "edits": edits, "differing": differing}
-            steps.append({**told, "draft": drafting(base, changes, old), **figures.said()})
+            step = {"from": old, "to": new, "unfit": unfit, "edits": edits, "differing": differing}
+            steps.append({**step, "draft": drafting(base, changes, old), **figures.as_json()})
             print(f"{old} to {new}", file=sys.stderr)
     return {"steps": steps}
 
 
 def applied(tree: Tree, texts: Sequence[str]) -> tuple[tuple[FileDiff, ...], int]:
-    """Return what diffs change in a tree, and how many of their files do not fit it: some are for a later build."""
+    """Return what diffs change in a tree, and the number of files that do not fit it: some are for a later build."""
     contents: dict[str, bytes | None] = {}
     unfit = 0
     for part in (part for text in texts for part in re.split(r"^(?=diff --git )", text, flags=re.MULTILINE)):
@@ -455,9 +457,9 @@ def applied(tree: Tree, texts: Sequence[str]) -> tuple[tuple[FileDiff, ...], int
 
 
 def patches_of(clone: Path) -> list[tuple[str, list[str]]]:
-    """Return the releases that the project has patches for, and their text, oldest first."""
+    """Return the releases for which the project has patches, each with their texts, oldest first."""
     names = listed(clone, "ls-tree", "-r", "--name-only", "HEAD", "docker/patch")
-    # The one without a name of its own is what the others are made on.
+    # The patch with the shortest name is the base of the others.
     names.sort(key=lambda name: (name.rpartition("/")[0], len(name)))
     found: dict[str, list[str]] = {}
     for name in names:
@@ -475,18 +477,20 @@ def patches_of(clone: Path) -> list[tuple[str, list[str]]]:
 
 
 def compared(
-    change: FileDiff, stood: bytes | None, made: bytes | None, wanted: bytes | None
+    change: FileDiff, original: bytes | None, made: bytes | None, wanted: bytes | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield each class and function that a patch changes, and how it is beside what people made of it.
+    """Yield each class and function that a patch changes, with its result compared with the one that people wrote.
 
-    equal or different of what they kept as it was, ``missing`` of that if it did not land, and ``theirs`` for what they
-    changed or dropped. All of a file that is no Python any more is different.
+    If they made the same change: ``equal``, ``different``, or ``missing`` if it did not land. ``theirs`` if they
+    changed or dropped it. In a file that is no longer valid Python, everything is different.
     """
     try:
-        versions = [scopes_of(text or b"") for text in (change.before, change.after, stood, wanted or stood)]
+        versions = [
+            scopes_of(text or b"") for text in (change.before, change.after, original, wanted or original)
+        ]
     except (NoOutlineError, UnicodeDecodeError):
         return
-    before, after, there, theirs = versions
+    before, after, current, theirs = versions
     try:
         ours: Mapping[str, tuple[str, ...]] = scopes_of(made or b"")
     except (NoOutlineError, UnicodeDecodeError):
@@ -495,16 +499,16 @@ def compared(
         edit = edited(before.get(site, ()), after.get(site, ()))
         if not edit:
             continue
-        if edited(there.get(site, ()), theirs.get(site, ())) != edit:
+        if edited(current.get(site, ()), theirs.get(site, ())) != edit:
             yield site, "theirs"
-        elif ours.get(site, ()) == there.get(site, ()):
+        elif ours.get(site, ()) == current.get(site, ()):
             yield site, "missing"
         else:
             yield site, "equal" if code(ours.get(site, ())) == code(theirs.get(site, ())) else "different"
 
 
 def edited(before: Sequence[str], after: Sequence[str]) -> Counter[str]:
-    """Return the lines that come and go, by sign."""
+    """Return the added and removed lines, prefixed with + or -."""
     one, other = (Counter(line for line in lines if line.strip()) for lines in (before, after))
     return Counter({f"+{line}": n for line, n in (other - one).items()}) + Counter(
         {f"-{line}": n for line, n in (one - other).items()}
@@ -512,7 +516,7 @@ def edited(before: Sequence[str], after: Sequence[str]) -> Counter[str]:
 
 
 def code(lines: Sequence[str]) -> list[str]:
-    """Return what a definition, or statements in any order, mean; their lines where these are no Python alone."""
+    """Return a definition's statements as sorted syntax trees; its sorted lines if these are not valid Python alone."""
     try:
         body = ast.parse("\n".join(lines)).body
     except SyntaxError:
@@ -524,7 +528,7 @@ def code(lines: Sequence[str]) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure what is asked for."""
+    """Measure one source, and print and save the figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("source", choices=("drafts", "backwards", "picks", "humans"))
     parser.add_argument("--repo", type=Path, required=True)
@@ -532,24 +536,24 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--distances", default="50,150,400,1000")
     parser.add_argument("--seed", type=int, default=20)
     parser.add_argument("-o", "--output", type=Path)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        if asked.source == "drafts":
-            found = drafts(asked.repo, asked.commits, asked.seed)
-        elif asked.source == "backwards":
-            distances = [int(each) for each in asked.distances.split(",")]
-            found = backwards(asked.repo, asked.commits, distances, asked.seed)
+        if options.source == "drafts":
+            found = drafts(options.repo, options.commits, options.seed)
+        elif options.source == "backwards":
+            distances = [int(each) for each in options.distances.split(",")]
+            found = backwards(options.repo, options.commits, distances, options.seed)
         else:
-            found = picks(asked.repo) if asked.source == "picks" else humans(asked.repo)
+            found = picks(options.repo) if options.source == "picks" else humans(options.repo)
     except PatchkitError as error:
         print(f"Error: {error}", file=sys.stderr)
         return error.exit_code
     text = json.dumps(found, indent=2)
     print(text)
-    if asked.output:
-        known = json.loads(asked.output.read_text(encoding="utf-8")) if asked.output.exists() else {}
-        known[asked.source] = found
-        asked.output.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+    if options.output:
+        known = json.loads(options.output.read_text(encoding="utf-8")) if options.output.exists() else {}
+        known[options.source] = found
+        options.output.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
     return 0
 
 

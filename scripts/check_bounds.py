@@ -1,6 +1,6 @@
 """Run the tests with every dependency at its lower bound, then at the newest version within its upper bound.
 
-Only tests that need neither torch nor a release of sglang run. uv resolves the versions; pip-audit must know no
+Only tests that need neither torch nor a release of sglang run. uv resolves the versions; pip-audit must find no
 advisory for the newest ones. Requires the dependencies of ``.[release]``, and the package index. Arguments after --
 are passed to pytest.
 """

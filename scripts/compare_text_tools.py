@@ -275,7 +275,7 @@ class Bench:
         git(self.folder, "add", "-A")
         git(self.folder, "commit", "-q", "--allow-empty", "-m", why)
 
-    def stand_on(self, case: Case) -> None:
+    def check_out(self, case: Case) -> None:
         """Check out the base and replace it by the drifted tree, in one commit."""
         git(self.folder, "checkout", "-q", "-f", "-B", "fork", "base")
         git(self.folder, "clean", "-fdq")
@@ -289,7 +289,7 @@ class Bench:
         return {file: path.read_bytes() for file in self.diffs if (path := self.folder / file).is_file()}
 
     def reset(self) -> None:
-        """Go back to the drifted tree."""
+        """Restore the drifted tree."""
         git(self.folder, "reset", "-q", "--hard", "fork")
         git(self.folder, "clean", "-fdq")
 
@@ -351,9 +351,9 @@ def cherry_pick(bench: Bench) -> dict[str, bytes | None]:
 def with_rerere(bench: Bench) -> dict[str, bytes | None]:
     """Cherry-pick the change, with rerere's resolutions from the trees before."""
     found = cherry_pick(bench)
-    left = git(bench.folder, "rerere", "remaining").stdout.decode().split()
+    unresolved = git(bench.folder, "rerere", "remaining").stdout.decode().split()
     return {
-        file: text if text is not None else (bench.texts().get(file) if file not in left else None)
+        file: text if text is not None else (bench.texts().get(file) if file not in unresolved else None)
         for file, text in found.items()
     }
 
@@ -398,21 +398,21 @@ def measured(
     found: Sequence[Case], base: Mapping[str, bytes], changed: Mapping[str, bytes], root: Path
 ) -> dict[str, object]:
     """Return the results of each tool over all trees."""
-    there = [name for name in TOOLS if shutil.which(name.split()[0])]
-    names = [*there, "git cherry-pick", "git rerere", "patchkit"]
+    installed = [name for name in TOOLS if shutil.which(name.split()[0])]
+    names = [*installed, "git cherry-pick", "git rerere", "patchkit"]
     tallies = {name: Tally() for name in names}
     for name in names[:-1]:
         folder = root / name.replace(" ", "-")
         bench = Bench(folder, base, changed)
         for case in found:
-            bench.stand_on(case)
+            bench.check_out(case)
             started = cpu_seconds()
             if name in TOOLS:
-                brought = TOOLS[name](bench)
+                result = TOOLS[name](bench)
             else:
-                brought = (with_rerere if name == "git rerere" else cherry_pick)(bench)
+                result = (with_rerere if name == "git rerere" else cherry_pick)(bench)
             tallies[name].seconds += cpu_seconds() - started
-            count(tallies[name], case, brought)
+            count(tallies[name], case, result)
             if name in TOOLS:
                 bench.reset()
             else:
@@ -423,10 +423,10 @@ def measured(
     for case in found:
         own.seconds += case.seconds
         for text in case.planned.values():
-            is_right = case.whole and meaning(text) is not None
+            is_correct = case.whole and meaning(text) is not None
             own.clean += 1
-            own.correct += is_right
-            own.wrong += not is_right
+            own.correct += is_correct
+            own.wrong += not is_correct
     return {
         "trees": [{"name": each.name, "kind": each.kind, "files": len(each.planned)} for each in found],
         "files": sum(len(each.planned) for each in found),
@@ -455,7 +455,7 @@ def main() -> None:
     )
     parser.add_argument("--commits", type=int, default=12, help="how many of them (default: %(default)s)")
     parser.add_argument("-o", "--output", type=Path, help="write the figures to this file")
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="patchkit-compare-") as folder:
         root = Path(folder)
         patches = tuple(each for each in load.patches() if each.default)
@@ -465,11 +465,11 @@ def main() -> None:
         changed = {change.file: change.after for change in plan.changes if change.after is not None}
         base = {change.file: change.before for change in plan.changes if change.before is not None}
         found = list(cases(root, patches, sorted(changed)))
-        if given.repo:
-            found += commits(given.repo, given.commits, patches, sorted(changed))
+        if options.repo:
+            found += commits(options.repo, options.commits, patches, sorted(changed))
         text = json.dumps(measured(found, base, changed, root), indent=1) + "\n"
-    if given.output:
-        given.output.write_text(text, encoding="utf-8")
+    if options.output:
+        options.output.write_text(text, encoding="utf-8")
     else:
         sys.stdout.write(text)
 

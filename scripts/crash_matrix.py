@@ -29,7 +29,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 for place in (REPOSITORY / "tests", REPOSITORY):
     sys.path.insert(0, str(place))
 
-from support.asked_once import asking_once, standing  # noqa: E402
+from support.cached_git import caching_git, git_state  # noqa: E402
 from support.faults import ERRORS, Faults, failing, interrupting, killed  # noqa: E402
 from support.toys import (  # noqa: E402
     ABRUPT,
@@ -57,7 +57,7 @@ from patchkit.plan import vendor  # noqa: E402
 from patchkit.plan.build import make_plan  # noqa: E402
 from patchkit.series.worktree import sweep  # noqa: E402
 from patchkit.transaction.apply import Transaction  # noqa: E402
-from patchkit.transaction.resolve import by_hand  # noqa: E402
+from patchkit.transaction.resolve import manual_edits  # noqa: E402
 from patchkit.transaction.revert import recorded, revert  # noqa: E402
 from patchkit.transaction.store import Store  # noqa: E402
 from patchkit.tree.tree import open_tree  # noqa: E402
@@ -182,7 +182,7 @@ def resolve(tree: CheckoutTree) -> None:
     api.resolve(tree, HALF, "copy", "copy")
 
 
-def resolve_and_take_back(tree: CheckoutTree) -> None:
+def resolve_and_revert(tree: CheckoutTree) -> None:
     """Record the resolution, if that was not done yet, and revert it."""
     resolve(tree)
     api.revert(tree, HALF)
@@ -195,7 +195,7 @@ class Act:
     name: str
     prepare: Callable[[CheckoutTree], object]
     do: Callable[[CheckoutTree], object]
-    back: Callable[[CheckoutTree], object] = revert_patches
+    undo: Callable[[CheckoutTree], object] = revert_patches
 
 
 VENDORED = partial(api.apply, patches=WITH_RUNTIME, runtime="vendored")
@@ -226,7 +226,7 @@ ACTS = (
         partial(api.revert, patches=NEIGHBOURS),
     ),
     Act("apply --markers", untouched, marked, partial(api.revert, patches=HALF)),
-    Act("resolve", finished, resolve, resolve_and_take_back),
+    Act("resolve", finished, resolve, resolve_and_revert),
 )
 
 
@@ -259,7 +259,7 @@ Known = tuple[tuple[str, ...], frozenset[tuple[str, str]]]
 
 def known(tree: CheckoutTree) -> Known:
     """Return the recorded patches, and the edits recorded as made by a person."""
-    return recorded(tree), by_hand(tree)
+    return recorded(tree), manual_edits(tree)
 
 
 @dataclass(frozen=True)
@@ -278,9 +278,9 @@ class Matrix:
         self._world = folder / "world"
         # A shared temporary folder would be swept by other processes that commit at the same time.
         tempfile.tempdir = str(self._world)
-        self._led_back: set[object] = set()
+        self._reversible: set[object] = set()
         self._new: set[object] = set()
-        self._told = False
+        self._is_branching = False
         self._end: Callable[[], NoReturn] | None = None
         self.tally = Tally()
 
@@ -290,9 +290,9 @@ class Matrix:
             shutil.rmtree(self._world, ignore_errors=True)
             act.prepare(open_tree(write_package(self._world / "tree" / "sglang")))
             self._world.rename(prepared)
-        return self._be(prepared)
+        return self._copy_world(prepared)
 
-    def _be(self, world: Path) -> CheckoutTree:
+    def _copy_world(self, world: Path) -> CheckoutTree:
         """Replace the world by a copy of another one."""
         shutil.rmtree(self._world, ignore_errors=True)
         shutil.copytree(world, self._world, symlinks=True)
@@ -304,8 +304,8 @@ class Matrix:
         old = state(tree, times=False), known(tree)
         act.do(tree)
         new = state(tree, times=False), known(tree)
-        if not (self._leads_back(act, tree) and self._leads_back(act, self._tree(act))):
-            raise AssertionError(f"{act.name} does not lead back where nothing stops it")
+        if not (self._is_reversible(act, tree) and self._is_reversible(act, self._tree(act))):
+            raise AssertionError(f"{act.name} cannot be undone without an interruption")
         return Expected(old, new)
 
     def run(self, act: Act, every: int, doubled: int) -> None:
@@ -318,18 +318,18 @@ class Matrix:
         before = state(tree, times=True)
 
         def stop(number: int, name: str, arguments: tuple[Any, ...]) -> None:
-            if self._told or (number - 1) % every:
+            if self._is_branching or (number - 1) % every:
                 return
-            self._told = True
+            self._is_branching = True
             for mode in MODES:
                 # Half a write of nothing is the same as being killed.
                 if mode != "torn" or name == "write":
                     self.tally.faults[act.name, mode] += 1
                     where = f"{act.name}, {mode} at {number}"
-                    look = partial(self._look, where, act, tree, before, expected)
-                    self._branch(where, mode, arguments, look)
+                    check = partial(self._check, where, act, tree, before, expected)
+                    self._branch(where, mode, arguments, check)
             del faults.calls[number:]
-            self._told = False
+            self._is_branching = False
 
         faults = Faults(stop)
         with faults.on():
@@ -345,21 +345,21 @@ class Matrix:
         if doubled:
             self._run_doubled(act, expected, doubled)
 
-    def _branch(self, where: str, mode: str, arguments: tuple[Any, ...], look: Callable[[], None]) -> None:
+    def _branch(self, where: str, mode: str, arguments: tuple[Any, ...], check: Callable[[], None]) -> None:
         """Fork a process that continues from an interrupted call in a copy of the world, and check its result."""
-        held = self._folder / "held"
+        original = self._folder / "original"
         # Open and locked files stay so in the renamed folder.
-        self._world.rename(held)
-        subprocess.run(("cp", "-a", held, self._world), check=True)
+        self._world.rename(original)
+        subprocess.run(("cp", "-a", original, self._world), check=True)
         read, write = os.pipe()
         child = os.fork()
         if child == 0:
             self.tally, self._new = Tally(), set()
-            self._end = partial(self._report, write, look)
+            self._end = partial(self._report, write, check)
             if mode == "kill":
                 self._end()
-            # A killed process no longer holds its lock.
-            follow(held, self._world, locked=mode != "torn")
+            # A killed process has released its lock.
+            redirect_files(original, self._world, locked=mode != "torn")
             if mode == "torn":
                 content = bytes(arguments[1])
                 os.pwrite(arguments[0], content[: len(content) // 2], 0)
@@ -369,41 +369,41 @@ class Matrix:
             raise OSError(ERRORS[mode], os.strerror(ERRORS[mode]), str(arguments[0]))
         os.close(write)
         with os.fdopen(read, "rb") as stream:
-            said = stream.read()
+            report = stream.read()
         os.waitpid(child, 0)
-        if said:
-            outcomes, wrong, new = pickle.loads(said)
+        if report:
+            outcomes, wrong, new = pickle.loads(report)
             self.tally.outcomes.update(outcomes)
             self.tally.wrong += wrong
-            self._led_back |= new
+            self._reversible |= new
         else:
-            self.tally.wrong.append(f"{where}: ended without a word")
+            self.tally.wrong.append(f"{where}: the process ended without a report")
         shutil.rmtree(self._world)
-        held.rename(self._world)
+        original.rename(self._world)
 
-    def _report(self, write: int, look: Callable[[], None]) -> NoReturn:
+    def _report(self, write: int, check: Callable[[], None]) -> NoReturn:
         """Check the result, and exit with it."""
         try:
-            look()
+            check()
             with os.fdopen(write, "wb") as stream:
                 stream.write(pickle.dumps((self.tally.outcomes, self.tally.wrong, self._new)))
         finally:
             os._exit(0)
 
-    def _leads_back(self, act: Act, tree: CheckoutTree) -> bool:
+    def _is_reversible(self, act: Act, tree: CheckoutTree) -> bool:
         """Return whether ``revert`` restores the original from a tree; results are cached by state."""
-        stands = act.name, heads(tree), frozenset(everything(tree.package).items())
-        if stands not in self._led_back:
-            act.back(tree)
+        key = act.name, heads(tree), frozenset(everything(tree.package).items())
+        if key not in self._reversible:
+            act.undo(tree)
             if recorded(tree):
                 return False
-            self._led_back.add(stands)
-            self._new.add(stands)
+            self._reversible.add(key)
+            self._new.add(key)
         return True
 
     def _run_doubled(self, act: Act, expected: Expected, every: int) -> None:
         """Interrupt an operation at a call, then its recovery in each mode."""
-        left = self._folder / "left"
+        interrupted = self._folder / "interrupted"
         for torn in (False, True):
             modes = [mode for mode in MODES if (mode == "torn") == torn]
             for number in count(1, every):
@@ -411,23 +411,23 @@ class Matrix:
                 before = state(tree, times=True)
                 if not killed(partial(act.do, tree), number, torn=torn):
                     break
-                self._world.rename(left)
+                self._world.rename(interrupted)
                 for mode in modes:
                     for second in count(1, every):
-                        tree = self._be(left)
+                        tree = self._copy_world(interrupted)
                         if not stopped(mode, second, partial(api.recover, tree)):
                             break
                         self.tally.faults[f"recover after {act.name}", mode] += 1
                         where = f"{act.name}, killed at {number}, recover {mode} at {second}"
-                        self._look(where, act, tree, before, expected)
-                shutil.rmtree(left)
+                        self._check(where, act, tree, before, expected)
+                shutil.rmtree(interrupted)
 
-    def _look(self, where: str, act: Act, tree: CheckoutTree, before: State, expected: Expected) -> None:
+    def _check(self, where: str, act: Act, tree: CheckoutTree, before: State, expected: Expected) -> None:
         try:
             if Store(tree.package).pending:
                 api.recover(tree)
             if not is_tidy(tree):
-                self.tally.wrong.append(f"{where}: git has something half done")
+                self.tally.wrong.append(f"{where}: branch, index and files of the checkout differ")
                 return
             now = state(tree, times=False), known(tree)
             if now == expected.old:
@@ -439,25 +439,25 @@ class Matrix:
             else:
                 self.tally.wrong.append(f"{where}: neither the old tree nor the new one")
                 return
-            if not self._leads_back(act, tree):
-                self.tally.wrong.append(f"{where}: does not lead back")
+            if not self._is_reversible(act, tree):
+                self.tally.wrong.append(f"{where}: revert does not restore the original")
         except PatchkitError as error:
             self.tally.wrong.append(f"{where}: {error}")
         except Exception as error:
             self.tally.wrong.append(f"{where}: {type(error).__name__}: {error}")
 
 
-def follow(held: Path, world: Path, *, locked: bool) -> None:
+def redirect_files(original: Path, world: Path, *, locked: bool) -> None:
     """Redirect each descriptor of this process from one folder to its copy; lock again what was ``locked``."""
     for name in os.listdir("/proc/self/fd"):
         handle = int(name)
         with suppress(FileNotFoundError):  # A deleted file is not in the copy.
             path = os.readlink(f"/proc/self/fd/{handle}")
-            if not Path(path).is_relative_to(held):
+            if not Path(path).is_relative_to(original):
                 continue
             has_lock = "FLOCK" in Path(f"/proc/self/fdinfo/{handle}").read_text()
             flags = fcntl.fcntl(handle, fcntl.F_GETFL)
-            copy = os.open(world / Path(path).relative_to(held), flags | os.O_CLOEXEC)
+            copy = os.open(world / Path(path).relative_to(original), flags | os.O_CLOEXEC)
             if not flags & os.O_DIRECTORY:
                 os.lseek(copy, os.lseek(handle, 0, os.SEEK_CUR), os.SEEK_SET)
             os.dup2(copy, handle, inheritable=os.get_inheritable(handle))
@@ -468,7 +468,7 @@ def follow(held: Path, world: Path, *, locked: bool) -> None:
 
 def heads(tree: CheckoutTree) -> frozenset[tuple[str, bytes]]:
     """Return the HEAD of a tree's checkout, empty without one."""
-    return frozenset(standing(tree.root).items())
+    return frozenset(git_state(tree.root).items())
 
 
 def is_tidy(tree: CheckoutTree) -> bool:
@@ -522,7 +522,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Fixed dates give the same commit ids in each tree.
         os.environ |= dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), "2000000000 +0000")
         matrix = Matrix(Path(folder))
-        with asking_once(Path(folder)):
+        with caching_git(Path(folder)):
             for act in (act for act in ACTS if act.name in (options.act or names)):
                 matrix.run(act, options.every, options.doubled)
                 print(row(matrix.tally, act), flush=True)

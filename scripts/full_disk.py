@@ -121,8 +121,8 @@ class Act:
 
     def arguments(self, root: Path, out: Path) -> list[str]:
         """Return the command's arguments."""
-        told = {"TREE": str(root), "OUT": str(out / "made"), "DIFF": str(root.parent / "a.diff")}
-        return [told.get(word, word) for word in self.words]
+        values = {"TREE": str(root), "OUT": str(out / "made"), "DIFF": str(root.parent / "a.diff")}
+        return [values.get(word, word) for word in self.words]
 
 
 ACTS = (
@@ -167,7 +167,7 @@ class Disk:
 
 
 @dataclass
-class Laid:
+class Layout:
     """The folders of one run."""
 
     root: Path
@@ -180,21 +180,21 @@ class Laid:
         """The checkout."""
         return open_tree(self.root)
 
-    def stands(self) -> tuple[object, ...]:
+    def snapshot(self) -> tuple[object, ...]:
         """Return the state that a failed command must not change."""
         found = whole(self.tree)
         # The lock's file contains its last holder.
         found["files"] = {k: v for k, v in everything(self.root).items() if not k.endswith(".patchkit/lock")}
         return *found.items(), everything(self.out), sorted(self.temporary.iterdir())
 
-    def came_to(self) -> tuple[object, ...]:
+    def result(self) -> tuple[object, ...]:
         """Return the result of a success, without names and times of commits."""
         files = {name: k for name, k in everything(self.root).items() if ".patchkit/" not in f"{name}/"}
-        said = git(self.root, "log", "--format=%s %T"), git(self.root, "status", "--porcelain")
+        commits = git(self.root, "log", "--format=%s %T"), git(self.root, "status", "--porcelain")
         states = CliRunner().invoke(command, ["status", str(self.root), "--json"]).stdout
         return (
             files,
-            said,
+            commits,
             sorted(everything(self.out)),
             json.loads(states)["patches"],
             sorted(self.temporary.iterdir()),
@@ -209,7 +209,7 @@ class Grid:
         self.counts: Counter[tuple[str, str]] = Counter()
         self.wrong: list[str] = []
 
-    def _laid(self, act: Act, where: str) -> Laid:
+    def _layout(self, act: Act, where: str) -> Layout:
         template = self._folder / "templates" / act.name.replace(" ", "-")
         if not template.exists():
             template.mkdir(parents=True)
@@ -234,61 +234,67 @@ class Grid:
         shutil.move(root / ".git", at["git"] / "git")
         (root / ".git").write_text(f"gitdir: {at['git'] / 'git'}\n")
         git(root, "status")
-        return Laid(root, at["tmp"], at["home"], at["out"])
+        return Layout(root, at["tmp"], at["home"], at["out"])
 
     def run(self, act: Act, where: str) -> None:
         """Run a command with more and more space until it succeeds."""
-        laid = self._laid(act, where)
-        done = self._act(act, laid)
+        layout = self._layout(act, where)
+        done = self._act(act, layout)
         assert done[0] == act.done, done
-        expected = laid.came_to()
+        expected = layout.result()
         for blocks in count():
-            laid = self._laid(act, where)
-            before = laid.stands()
+            layout = self._layout(act, where)
+            before = layout.snapshot()
             self._disk.leave(blocks)
-            done = self._act(act, laid)
+            done = self._act(act, layout)
             self._disk.free()
             self.counts[act.name, where] += 1
             try:
-                is_done = done[0] == act.done and laid.came_to() == expected
-                found = "" if is_done else self._found(laid, before, expected, done)
+                is_done = done[0] == act.done and layout.result() == expected
+                found = "" if is_done else self._found(layout, before, expected, done)
             except Exception as error:
                 is_done, found = False, f"{type(error).__name__}: {error}"
             if found:
-                code, said = done
-                self.wrong.append(f"{act.name}, {where}, {blocks} free blocks, exit {code}: {found}: {said}")
+                code, output = done
+                self.wrong.append(
+                    f"{act.name}, {where}, {blocks} free blocks, exit {code}: {found}: {output}"
+                )
             if is_done or done[0] == 0:
                 break
 
-    def _act(self, act: Act, laid: Laid) -> tuple[int, str]:
-        return forked(partial(act_in, act, laid))
+    def _act(self, act: Act, layout: Layout) -> tuple[int, str]:
+        return forked(partial(act_in, act, layout))
 
-    def _found(self, laid: Laid, before: object, expected: object, done: tuple[int, str]) -> str:
+    def _found(self, layout: Layout, before: object, expected: object, done: tuple[int, str]) -> str:
         """Return the errors in the result of a run."""
-        code, said = done
-        if "Traceback" in said or code not in (0, 1, 3, 4):
-            return "no sentence"
+        code, output = done
+        if "Traceback" in output or code not in (0, 1, 3, 4):
+            return "no error message"
         if code == 0:
-            return "not what it makes"
-        if Store(laid.tree.package).pending:
-            ran("apply", "--continue", str(laid.root))
-            if laid.came_to() != expected and laid.stands() != before:
-                return "recovered, and neither old nor new"
-            return "" if "apply --continue" in said else "stopped in the middle, and does not say so"
-        if laid.stands() != before:
+            return "not the expected result"
+        if Store(layout.tree.package).pending:
+            ran("apply", "--continue", str(layout.root))
+            if layout.result() != expected and layout.snapshot() != before:
+                return "neither the old tree nor the new one after the recovery"
+            return (
+                ""
+                if "apply --continue" in output
+                else "interrupted, and the message does not name apply --continue"
+            )
+        if layout.snapshot() != before:
             return "something changed"
         return (
             ""
-            if "nothing was" in said and said.startswith("error: ")
-            else "does not say that nothing was written"
+            if "nothing was" in output and output.startswith("error: ")
+            else "the message does not state that nothing was written"
         )
 
 
-def act_in(act: Act, laid: Laid) -> tuple[int, str]:
+def act_in(act: Act, layout: Layout) -> tuple[int, str]:
     """Run a command with its folders; return its exit code and output."""
-    settle(laid.home, laid.temporary)
-    os.chdir(laid.temporary)
-    done = CliRunner().invoke(command, act.arguments(laid.root, laid.out))
+    settle(layout.home, layout.temporary)
+    os.chdir(layout.temporary)
+    done = CliRunner().invoke(command, act.arguments(layout.root, layout.out))
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         return done.exit_code, "".join(traceback.format_exception(done.exception))
     return done.exit_code, done.stderr
@@ -318,12 +324,12 @@ def forked(act: Callable[[], tuple[int, str]]) -> tuple[int, str]:
     with os.fdopen(reading) as stream:
         answer = stream.read()
     os.waitpid(child, 0)
-    code, said = json.loads(answer) if answer else (-1, "no answer")
-    return code, said
+    code, output = json.loads(answer) if answer else (-1, "no answer")
+    return code, output
 
 
 def patches(folder: Path) -> None:
-    """Replace the built-in patches by toys."""
+    """Replace the built-in patches by patches of the toy tree."""
     add_patch(folder, "one", attribute(MIRROR, "Mirror", "one = 1"), attribute(CRLF, "Backend", "own = 1"))
     add_patch(folder, "two", attribute(MIRROR, "Mirror", "two = 2"))
     add_patch(

@@ -46,7 +46,7 @@ from patchkit.cli import main as main_command  # noqa: E402
 from patchkit.codemods.kinds import KINDS  # noqa: E402
 from patchkit.errors import PatchkitError  # noqa: E402
 from patchkit.patchset import load  # noqa: E402
-from patchkit.plan.marks import SIGN  # noqa: E402
+from patchkit.plan.comments import COMMENT_PREFIX  # noqa: E402
 from patchkit.transaction.recover import recover  # noqa: E402
 from patchkit.tree.tree import open_tree  # noqa: E402
 
@@ -90,20 +90,20 @@ def limited() -> Iterator[None]:
             signal.setitimer(timer, 0)
 
 
-def said(act: Callable[[], object]) -> bool:
+def succeeds(act: Callable[[], object]) -> bool:
     """Run an operation; return False if it raises PatchkitError, which must have a one-line message."""
     try:
         act()
     except PatchkitError as error:
         if "\n" in str(error) or not str(error).endswith("."):
-            raise WrongError(f"no sentence: {str(error)!r}") from None
+            raise WrongError(f"message is not one sentence: {str(error)!r}") from None
         return False
     return True
 
 
-def example_of(chance: random.Random) -> tuple[bytes, bytes]:
+def example_of(rng: random.Random) -> tuple[bytes, bytes]:
     """Return the patch file of an example and its source."""
-    kind, example = chance.choice(EXAMPLES)
+    kind, example = rng.choice(EXAMPLES)
     at = f"{FILE}::{example.scope}" if example.scope else FILE
     head = [f"[edit.one]\nkind = '{kind}'\nwhy = 'toy'\nat = '{at}'"]
     text = patch_text("own", "\n".join([*head, textwrap.dedent(example.edit)]))
@@ -123,9 +123,9 @@ COMMANDS = (
 )
 
 
-def shown(tree: CheckoutTree, own: Path, chance: random.Random) -> None:
+def run_reading_command(tree: CheckoutTree, own: Path, rng: random.Random) -> None:
     """Run a command that only reads: it must exit with a documented code and print no control characters."""
-    command = [word.format(tree=tree.root, own=own) for word in chance.choice(COMMANDS)]
+    command = [word.format(tree=tree.root, own=own) for word in rng.choice(COMMANDS)]
     options = [] if command[0] in {"audit", "test"} else ["--patches", str(own)]
     ran = CliRunner().invoke(main_command, [*command, *options])
     if ran.exception is not None and not isinstance(ran.exception, SystemExit):
@@ -138,81 +138,79 @@ def shown(tree: CheckoutTree, own: Path, chance: random.Random) -> None:
         raise WrongError(f"{command[0]} shows {odd}")
 
 
-def there_and_back(tree: CheckoutTree, folder: Path, chance: random.Random) -> bool:
+def round_trip(tree: CheckoutTree, folder: Path, rng: random.Random) -> bool:
     """Load, inspect, apply, apply again and revert; return False if one of these is rejected."""
     before = everything(tree.root)
-    shown(tree, folder, chance)
+    run_reading_command(tree, folder, rng)
     if everything(tree.root) != before:
-        raise WrongError("looked, and written")
-    if not said(lambda: load.patches([folder])):
+        raise WrongError("a command that only reads wrote files")
+    if not succeeds(lambda: load.patches([folder])):
         return False
     patches = load.patches([folder])
     ids = tuple(name for name in patches.ids if name != "t-flag")
-    if not said(lambda: api.status(tree, patches)):
+    if not succeeds(lambda: api.status(tree, patches)):
         return False
-    said(lambda: api.diff(tree, patches, ids))
-    if not said(lambda: api.apply(tree, patches, ids)):
+    succeeds(lambda: api.diff(tree, patches, ids))
+    if not succeeds(lambda: api.apply(tree, patches, ids)):
         if everything(tree.root) != before:
-            raise WrongError("refused, and written")
+            raise WrongError("an operation failed and wrote files")
         return False
     if api.apply(tree, patches, ids).files:
         raise WrongError("a second apply changes something")
     api.revert(tree, patches)
     if everything(tree.root) != before:
-        raise WrongError("reverted, and not what it was")
+        raise WrongError("revert does not restore the original")
     return True
 
 
-def patch_files(chance: random.Random, folder: Path) -> bool:
+def patch_files(rng: random.Random, folder: Path) -> bool:
     """Alter a patch file."""
-    text, source = example_of(chance)
-    if chance.random() < 0.3:
-        text = chance.choice(BUILT_IN).read_bytes()
+    text, source = example_of(rng)
+    if rng.random() < 0.3:
+        text = rng.choice(BUILT_IN).read_bytes()
     (folder / "own").mkdir()
-    (folder / "own" / "patch.toml").write_bytes(
-        altered_text(text, chance.randrange(2**32), msgspec.toml.decode)
-    )
+    (folder / "own" / "patch.toml").write_bytes(altered_text(text, rng.randrange(2**32), msgspec.toml.decode))
     tree = open_tree(write_package(folder / "sglang", SOURCES | {FILE: source}))
-    return there_and_back(tree, folder / "own", chance)
+    return round_trip(tree, folder / "own", rng)
 
 
-def sources(chance: random.Random, folder: Path) -> bool:
+def sources(rng: random.Random, folder: Path) -> bool:
     """Alter a source before the patch."""
-    text, source = example_of(chance)
+    text, source = example_of(rng)
     (folder / "own").mkdir()
     (folder / "own" / "patch.toml").write_bytes(text)
-    source = altered_text(source, chance.randrange(2**32), ast.parse)
+    source = altered_text(source, rng.randrange(2**32), ast.parse)
     tree = open_tree(write_package(folder / "sglang", SOURCES | {FILE: source}))
-    said(lambda: api.audit(tree))
-    return there_and_back(tree, folder / "own", chance)
+    succeeds(lambda: api.audit(tree))
+    return round_trip(tree, folder / "own", rng)
 
 
-def patched_sources(chance: random.Random, folder: Path) -> bool:
+def patched_sources(rng: random.Random, folder: Path) -> bool:
     """Alter a source after the patch, and revert the patch."""
-    text, source = example_of(chance)
+    text, source = example_of(rng)
     (folder / "own").mkdir()
     (folder / "own" / "patch.toml").write_bytes(text)
     tree = open_tree(write_package(folder / "sglang", SOURCES | {FILE: source}))
     patches = load.patches([folder / "own"])
-    if not said(lambda: api.apply(tree, patches, ("own",))):
+    if not succeeds(lambda: api.apply(tree, patches, ("own",))):
         return False
     path = tree.package / FILE
     # A patch may have deleted the file, and a person may have put one there.
-    stands = path.read_bytes() if path.exists() else source
-    path.write_bytes(altered_text(stands, chance.randrange(2**32), ast.parse))
+    current = path.read_bytes() if path.exists() else source
+    path.write_bytes(altered_text(current, rng.randrange(2**32), ast.parse))
     before = everything(tree.root)
-    said(lambda: api.status(tree, patches))
-    shown(tree, folder / "own", chance)
-    if said(lambda: api.revert(tree, patches)):
-        if f"{SIGN}own:".encode() in path.read_bytes():
-            raise WrongError("reverted, and a comment of the patch is left")
+    succeeds(lambda: api.status(tree, patches))
+    run_reading_command(tree, folder / "own", rng)
+    if succeeds(lambda: api.revert(tree, patches)):
+        if f"{COMMENT_PREFIX}own:".encode() in path.read_bytes():
+            raise WrongError("a comment of the patch remains after revert")
         return True
     if everything(tree.root) != before:
-        raise WrongError("refused, and written")
+        raise WrongError("an operation failed and wrote files")
     return False
 
 
-def _kept(chance: random.Random, folder: Path, name: str) -> bool:
+def _with_altered(rng: random.Random, folder: Path, name: str) -> bool:
     tree = open_tree(write_package(folder / "sglang"))
     patches = load.patches()
     api.apply(tree, patches)
@@ -220,10 +218,10 @@ def _kept(chance: random.Random, folder: Path, name: str) -> bool:
     text = ledger.read_bytes()
     if name == "journal.json":
         text = (REPOSITORY / "tests/transaction/data/journal-0.1.json").read_bytes()
-    if chance.random() < 0.3:
+    if rng.random() < 0.3:
         path = tree.package / MIRROR
         path.write_bytes(b"# mine\n" + path.read_bytes())
-    (tree.package / ".patchkit" / name).write_bytes(altered_json(text, chance.randrange(2**32)))
+    (tree.package / ".patchkit" / name).write_bytes(altered_json(text, rng.randrange(2**32)))
     known = {path for path in tree.package.rglob("*.py") if path.exists()}
     acts: list[Callable[[], object]] = [
         lambda: recover(tree),
@@ -231,21 +229,21 @@ def _kept(chance: random.Random, folder: Path, name: str) -> bool:
         lambda: api.apply(tree, patches),
         lambda: api.revert(tree, patches),
     ]
-    chance.shuffle(acts)
-    refused = [act for act in acts if not said(act)]
+    rng.shuffle(acts)
+    refused = [act for act in acts if not succeeds(act)]
     if not known <= set(tree.package.rglob("*.py")):
-        raise WrongError("a file is gone")
+        raise WrongError("a file is missing")
     return not refused
 
 
-def ledgers(chance: random.Random, folder: Path) -> bool:
+def ledgers(rng: random.Random, folder: Path) -> bool:
     """Alter a ledger."""
-    return _kept(chance, folder, "ledger.json")
+    return _with_altered(rng, folder, "ledger.json")
 
 
-def journals(chance: random.Random, folder: Path) -> bool:
+def journals(rng: random.Random, folder: Path) -> bool:
     """Alter a journal."""
-    return _kept(chance, folder, "journal.json")
+    return _with_altered(rng, folder, "journal.json")
 
 
 CASES: dict[str, Callable[[random.Random, Path], bool]] = {
@@ -258,7 +256,7 @@ CASES: dict[str, Callable[[random.Random, Path], bool]] = {
 
 
 def case(name: str, seed: int, folder: Path) -> tuple[str, str]:
-    """Run one case in a new folder; return how it ended and, if there was one, the error."""
+    """Run one case in a new folder; return its outcome and, if there was one, the error."""
     outside = folder / "x"
     outside.mkdir(parents=True)
     (outside / "x").write_text("outside")
@@ -287,7 +285,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=600, help="for how long to go on")
+    parser.add_argument("--seconds", type=float, default=600, help="how long to run")
     parser.add_argument("--cases", type=int, default=0, help="how many of each kind at most; 0: no limit")
     parser.add_argument("--start", type=int, default=0, help="the number of the first case")
     parser.add_argument("--case", action="append", default=[], metavar="KIND:NUMBER", help="only this one")
@@ -307,10 +305,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             number += 1
             if chosen:
                 break
-    ways = ("taken", "refused", "wrong")
-    print(f"| | {' | '.join(ways)} |\n| --- | ---: | ---: | ---: |")
+    outcomes = ("taken", "refused", "wrong")
+    print(f"| | {' | '.join(outcomes)} |\n| --- | ---: | ---: | ---: |")
     for name in CASES:
-        print(f"| {name} | {' | '.join(f'{ended[name, how]:,}' for how in ways)} |")
+        print(f"| {name} | {' | '.join(f'{ended[name, how]:,}' for how in outcomes)} |")
     print(f"\n{sum(ended.values()):,} cases; wrong: {sum(ended[name, 'wrong'] for name in CASES)}.")
     return 1 if any(ended[name, "wrong"] for name in CASES) else 0
 

@@ -151,7 +151,7 @@ def patch_table() -> str:
         tied = [f"requires {name}" for name in patch.requires] + [f"hardens {name}" for name in patch.hardens]
         measured = (UPSTREAM_MEASURED.get(patch.id, ""), _measured_alone(patch.id))
         rows.append([link, patch.title, ", ".join(tied), *measured])
-    return _table(["patch", "what it does", "goes with", "upstream measured", "measured here"], rows)
+    return _table(["patch", "what it does", "related patches", "upstream measured", "measured here"], rows)
 
 
 BENCHMARKS = REPOSITORY / "docs" / "benchmarks"
@@ -208,31 +208,31 @@ def _targets() -> list[tuple[int, int, float, dict[str, dict[str, Any]]]]:
 
 
 def _text_tools() -> dict[str, Any]:
-    said: dict[str, Any] = json.loads((BENCHMARKS / "text-tools.json").read_text(encoding="utf-8"))
-    return said
+    results: dict[str, Any] = json.loads((BENCHMARKS / "text-tools.json").read_text(encoding="utf-8"))
+    return results
 
 
 def text_tools() -> str:
     """Return the results of ``scripts/compare_text_tools.py``, one row per tool."""
-    said = _text_tools()
+    results = _text_tools()
     keys = ("clean", "correct", "wrong", "left")
-    rows = [[each["tool"], *(str(each[key]) for key in keys)] for each in said["tools"]]
-    kinds = Counter(tree["kind"] for tree in said["trees"])
+    rows = [[each["tool"], *(str(each[key]) for key in keys)] for each in results["tools"]]
+    kinds = Counter(tree["kind"] for tree in results["trees"])
     trees = ", ".join(f"{count} of {kind}" for kind, count in kinds.items())
-    return f"{said['files']} files in {len(said['trees'])} trees ({trees}):\n\n" + _table(
+    return f"{results['files']} files in {len(results['trees'])} trees ({trees}):\n\n" + _table(
         ["tool", *keys], rows
     )
 
 
 def _ported() -> dict[str, Any]:
-    said: dict[str, Any] = json.loads((BENCHMARKS / "port.json").read_text(encoding="utf-8"))
-    return said
+    results: dict[str, Any] = json.loads((BENCHMARKS / "port.json").read_text(encoding="utf-8"))
+    return results
 
 
 def ported_backwards() -> str:
-    """Return what ``scripts/bench_port.py backwards`` measured, a row a tool and a column a distance."""
-    said = _ported()["backwards"]
-    columns = said["distances"]
+    """Return what ``scripts/bench_port.py backwards`` measured, one row per tool and one column per distance."""
+    backwards = _ported()["backwards"]
+    columns = backwards["distances"]
     tools = list(next(iter(columns.values()))["tools"])
     rows = [
         [tool, *(_share(each["tools"][tool], each["files"]) for each in columns.values())] for tool in tools
@@ -248,7 +248,7 @@ def ported_backwards() -> str:
         counts = (each.get("lacking", {}).get(lacking, 0) for each in columns.values())
         rows.append([f"counted apart: without {lacking}", *map(str, counts)])
     head = ["landed (wrong)", *(f"{distance} back" for distance in columns)]
-    return f"{said['commits']} commits, seed {said['seed']}:\n\n" + _table(head, rows)
+    return f"{backwards['commits']} commits, seed {backwards['seed']}:\n\n" + _table(head, rows)
 
 
 def _share(tally: dict[str, Any], files: int) -> str:
@@ -257,7 +257,7 @@ def _share(tally: dict[str, Any], files: int) -> str:
 
 
 def ported_left() -> str:
-    """Return why files with a site were left, by distance."""
+    """Return the reasons why files with a site were left, by distance."""
     kinds = {
         "conflict": "conflict",
         "unmet": "uses a name that the tree does not define",
@@ -265,21 +265,22 @@ def ported_left() -> str:
     }
     columns = _ported()["backwards"]["distances"]
     rows = [
-        [said, *(str(each["left"].get(kind, 0)) for each in columns.values())] for kind, said in kinds.items()
+        [reason, *(str(each["left"].get(kind, 0)) for each in columns.values())]
+        for kind, reason in kinds.items()
     ]
     return _table(["left by patchkit port", *(f"{distance} back" for distance in columns)], rows)
 
 
 def ported_elsewhere() -> str:
-    """Return what was measured against what people made of changes, for each source of which a run is kept."""
-    said = _ported()
-    parts = [_ported_humans(said["humans"])] if "humans" in said else []
-    parts += [_ported_picks(said["picks"])] if "picks" in said else []
+    """Return the comparison of ports with the changes that people made, for each source with results."""
+    ported = _ported()
+    parts = [_ported_humans(ported["humans"])] if "humans" in ported else []
+    parts += [_ported_picks(ported["picks"])] if "picks" in ported else []
     return "\n\n".join(parts)
 
 
-def _ported_humans(said: dict[str, Any]) -> str:
-    ours, steps = "patchkit port", said["steps"]
+def _ported_humans(humans: dict[str, Any]) -> str:
+    ours, steps = "patchkit port", humans["steps"]
     rows = [[f"{step['from']} to {step['to']}", *_kept(Counter(step["edits"][ours]))] for step in steps]
     edits = {tool: Counter[str]() for tool in steps[0]["tools"]}
     files = {tool: Counter[str]() for tool in edits}
@@ -303,34 +304,34 @@ def _ported_humans(said: dict[str, Any]) -> str:
         "same change for the later release:\n\n"
         + _table(["step", "kept", "equal", "different", "missing", "changed by people"], rows)
         + f"\n\nAll steps together, {count} files; {unfit} parts of a patch do not fit its release and are left out. "
-        "Of a text tool, only the files of which it leaves nothing count:\n\n"
+        "For a text tool, only its files without conflicts count:\n\n"
         + _table(["tool", "files landed (wrong)", "kept edits: equal", "different", "missing"], tools)
     )
 
 
 def _kept(edits: Counter[str]) -> list[str]:
-    """Return the number of edits that people kept, and what became of them."""
+    """Return the number of edits that people kept, and their outcomes."""
     kept = edits["equal"] + edits["different"] + edits["missing"]
     return [str(kept), *(str(edits[key]) for key in ("equal", "different", "missing", "theirs"))]
 
 
-def _ported_picks(said: dict[str, Any]) -> str:
-    rows = [[tool, _share(tally, said["files"])] for tool, tally in said["tools"].items()]
-    same, other = said["same"], len(said["other"])
+def _ported_picks(picks: dict[str, Any]) -> str:
+    rows = [[tool, _share(tally, picks["files"])] for tool, tally in picks["tools"].items()]
+    same, other = picks["same"], len(picks["other"])
     return (
         "`picks` takes commits that name the commit that they were picked from, and ports that commit to the parent of "
-        f"the pick. {said['commits']} picks, {said['files']} files; of {same + other} files that landed, {same} equal "
-        f"the picker's:\n\n{_table(['landed (wrong)', 'share'], rows)}"
+        f"the pick. {picks['commits']} picks, {picks['files']} files; of {same + other} files that landed, {same} "
+        f"equal the picker's:\n\n{_table(['landed (wrong)', 'share'], rows)}"
     )
 
 
 def ported_drafts() -> str:
-    """Return what became of changes drafted on their own trees, and the kinds of the edits."""
-    said = _ported()
-    sample = said["drafts"]
+    """Return the results of drafts of changes on their own trees, and the kinds of their edits."""
+    ported = _ported()
+    sample = ported["drafts"]
     rows = [[f"{sample['commits']} commits, seed {sample['seed']}", *_drafting(sample, sample["commits"])]]
     rows += [
-        [f"the patch for {step['from']}", *_drafting(step["draft"], 1)] for step in said["humans"]["steps"]
+        [f"the patch for {step['from']}", *_drafting(step["draft"], 1)] for step in ported["humans"]["steps"]
     ]
     kinds = [f"{count} {kind}" for kind, count in sample["kinds"].items()]
     return (
@@ -484,15 +485,15 @@ def _measured_alone(patch: str) -> str:
     }
     without, with_it = ([found[run, tree, batch] for batch in (1, 8)] for run, tree in places)
     counts = [f"{results[0]['profile']['launches']:.0f}" for results in (without, with_it)]
-    said = [] if counts[0] == counts[1] else [f"launches per step {' to '.join(counts)}"]
+    parts = [] if counts[0] == counts[1] else [f"launches per step {' to '.join(counts)}"]
     if places[0][0] == places[1][0]:
         ratios = [b["step"]["median"] / a["step"]["median"] for a, b in zip(without, with_it, strict=True)]
-        said.append(f"step time ratio {ratios[0]:.3f} at batch 1, {ratios[1]:.3f} at 8")
-    elif not said:
+        parts.append(f"step time ratio {ratios[0]:.3f} at batch 1, {ratios[1]:.3f} at 8")
+    elif not parts:
         pairs = zip(without, with_it, strict=True)
         ratios_of_both = [f"{a['ratio']['median']:.3f} to {b['ratio']['median']:.3f}" for a, b in pairs]
-        said.append(f"ratio to unpatched {ratios_of_both[0]} at batch 1, {ratios_of_both[1]} at 8")
-    return "; ".join(said) + (f", with {', '.join(beside)}" if beside else "")
+        parts.append(f"ratio to unpatched {ratios_of_both[0]} at batch 1, {ratios_of_both[1]} at 8")
+    return "; ".join(parts) + (f", with {', '.join(beside)}" if beside else "")
 
 
 class _Backend(NamedTuple):
@@ -574,11 +575,11 @@ def gains() -> list[tuple[_Backend, dict[int, float], dict[int, float]]]:
 def gained() -> str:
     """Return the table of changes and ratios by backend."""
 
-    def said(ratios: dict[int, float]) -> str:
+    def shown(ratios: dict[int, float]) -> str:
         return " / ".join(f"{ratios[batch]:.2f}" for batch in (1, 8)) if ratios else ""
 
     rows = [
-        [backend.name, backend.changes, said(small) or "not run on a GPU", said(large)]
+        [backend.name, backend.changes, shown(small) or "not run on a GPU", shown(large)]
         for backend, small, large in gains()
     ]
     return _table(["attention backend", "what changes", "8 layers", "32 layers"], rows)
@@ -587,7 +588,7 @@ def gained() -> str:
 def gained_elsewhere() -> str:
     """Return the ratios of the other timed releases."""
     found = gpu_runs.latest(gpu_runs.outcomes(BENCHMARKS))
-    said: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     unsteady: list[str] = []
     for name, backend in (("Triton", "triton"), ("FlashAttention-3", "fa3")):
         for release in gpu_runs.RELEASES:
@@ -598,10 +599,10 @@ def gained_elsewhere() -> str:
                 continue
             if ratios.keys() == steady.keys():
                 text = " / ".join(f"{steady[batch]:.2f}" for batch in (1, 8))
-                said.setdefault(name, []).append(f"{release} {text}")
+                by_name.setdefault(name, []).append(f"{release} {text}")
             else:
                 unsteady.append(f"{release} ({name})")
-    listed = "; ".join(f"{name}: {', '.join(releases)}" for name, releases in said.items())
+    listed = "; ".join(f"{name}: {', '.join(releases)}" for name, releases in by_name.items())
     if unsteady:
         listed += f". No figure, because pairs of runs differ by more than a quarter: {', '.join(unsteady)}"
     return f"8 layers. {listed}."
@@ -718,22 +719,22 @@ def reached() -> str:
 def _bound(unpatched: dict[str, Any], patched: dict[str, Any]) -> str:
     before, after = _spent(unpatched), _spent(patched)
     longest = patched["profile"]["longest_gap_us"]
-    said = (
+    text = (
         f"in the patched step the GPU is idle for {after.idle:.3f} ms, at most {longest:.0f} µs at a time, "
         f"and the host waits for it for {after.waiting:.3f} ms"
     )
     # Host and GPU wait for each other; the one that waits less is the limit.
     if after.waiting > after.idle:
-        said = f"The GPU bounds it: {said}."
+        text = f"The GPU bounds it: {text}."
     else:
-        said = f"The host's own work bounds it under the profiler, which slows the host: {said}."
+        text = f"The host's own work bounds it under the profiler, which slows the host: {text}."
     if before.untraced and after.untraced:
-        said += (
+        text += (
             f" Without the profiler the GPU is busy for {before.busy / before.untraced:.3f} of the same steps "
             f"unpatched, which is the lowest possible ratio, and for {after.busy / after.untraced:.3f} "
             "of them patched."
         )
-    return said
+    return text
 
 
 def compared(name: str) -> str:
@@ -794,25 +795,26 @@ def launches() -> str:
 
 def many_refs() -> str:
     """Return the results of ``scripts/bench_matrix.py`` by kind of refs, and the time of a further ref."""
-    said = json.loads((BENCHMARKS / "matrix.json").read_text(encoding="utf-8"))
+    measured = json.loads((BENCHMARKS / "matrix.json").read_text(encoding="utf-8"))
     keys = ("refs", "states", "examined")
     rows = [
         [
             *(kind, run["run"], *(str(run[key]) for key in keys)),
             *(f"{run['cpu_s']:.1f}", f"{run['wall_s']:.1f}", f"{run['peak_mb']:.0f}"),
         ]
-        for kind, runs in (("commits", said["runs"]), ("branches", said["diverged"]))
+        for kind, runs in (("commits", measured["runs"]), ("branches", measured["diverged"]))
         for run in runs
     ]
-    commit, day = said["last"]
-    more = said["further"]
-    besides = _besides(said["load"])
+    commit, day = measured["last"]
+    more = measured["further"]
+    besides = _besides(measured["load"])
     return (
-        f"`patchkit matrix` over the last {said['runs'][0]['refs']} commits of upstream's main up to {commit} ({day}), "
-        f"each as a branch, and over {said['diverged'][0]['refs']} branches that leave main at any commit; three of "
-        f"five change files that patches edit. {said['date'][:10]}, {said['jobs']} processes on {said['cores']} cores, "
+        f"`patchkit matrix` over the last {measured['runs'][0]['refs']} commits of upstream's main up to {commit} "
+        f"({day}), each as a branch, and over {measured['diverged'][0]['refs']} branches that leave main at any "
+        "commit; three of five change files that patches edit. "
+        f"{measured['date'][:10]}, {measured['jobs']} processes on {measured['cores']} cores, "
         f"which {besides}:\n\n"
-        f"    {said['command']}\n\n"
+        f"    {measured['command']}\n\n"
         + _table(["kind", "run", *keys, "CPU s", "wall s", "MB of a process"], rows)
         + f"\n\nA further ref whose files are cached takes {1000 * more['median_s']:.1f} ms in the median, "
         f"{1000 * more['most_s']:.1f} ms at most, over {more['refs']} refs, each with a package folder that no other "
@@ -1104,10 +1106,10 @@ def _rated_in_brief() -> str:
 
 def _text_tools_in_brief() -> str:
     """Return the comparison in one sentence."""
-    said = _text_tools()
-    correct = {each["tool"]: each["correct"] for each in said["tools"]}
+    results = _text_tools()
+    correct = {each["tool"]: each["correct"] for each in results["tools"]}
     return (
-        f"On {len(said['trees'])} drifted trees patchkit changes {correct['patchkit']} of {said['files']} files "
+        f"On {len(results['trees'])} drifted trees patchkit changes {correct['patchkit']} of {results['files']} files "
         f"correctly, and `git am -3` {correct['git am -3']}, measured against patchkit's own result: "
         "[docs/drift.md](docs/drift.md) describes the check."
     )
@@ -1127,12 +1129,12 @@ def ran_by_release() -> str:
     ]
     built = gpu_runs.constructed()
     others = [release for release in gpu_runs.RELEASES if release not in ran]
-    for said, names in (
+    for heading, names in (
         ("Constructed on a CPU and never run", [release for release in others if release in built]),
         ("Never run", [release for release in others if release not in built]),
     ):
         if names:
-            parts.append(f"{said}: {', '.join(names)}.")
+            parts.append(f"{heading}: {', '.join(names)}.")
     return "\n\n".join(parts)
 
 
@@ -1153,13 +1155,13 @@ def _ran_on(release: str, places: dict[gpu_runs.Place, _Found]) -> str:
     for place, found in sorted(places.items()):
         for outcome in found.values():
             if outcome.end != gpu_runs.IDENTICAL:
-                others.setdefault((place, outcome.end, outcome.said), []).append(
+                others.setdefault((place, outcome.end, outcome.detail), []).append(
                     f"`{outcome.scenario.label}`"
                 )
     lines = [
         f"- {place.family}, {place.algorithm}, {place.backend}: {', '.join(labels)}: "
-        + ": ".join(filter(None, [end, said]))
-        for (place, end, said), labels in others.items()
+        + ": ".join(filter(None, [end, detail]))
+        for (place, end, detail), labels in others.items()
     ]
     return "\n\n".join([f"## {release}", table, *(["\n".join(lines)] if lines else [])])
 
@@ -1230,7 +1232,7 @@ def schemas() -> dict[Path, str]:
         SCHEMA.with_name("configuration.schema.json"): configuration.json_schema(),
     }
     found |= {SCHEMA.parent / "schemas" / f"{name}.json": schema_of(name) for name in ANSWERS}
-    return {path: json.dumps(said, indent=1) + "\n" for path, said in found.items()}
+    return {path: json.dumps(content, indent=1) + "\n" for path, content in found.items()}
 
 
 def kind_pages() -> dict[Path, str]:
@@ -1242,10 +1244,10 @@ def _kind_page(name: str, kind: type[Kind]) -> str:
     shared = {field.name for field in msgspec.structs.fields(Kind)}
     own = [field for field in msgspec.structs.fields(kind) if field.name not in shared]
     keys = ", ".join(f"`{field.encode_name}`" + ("" if field.required else "?") for field in own)
-    said = textwrap.dedent(f"    {kind.__doc__}").strip().replace("``", "`")
+    description = textwrap.dedent(f"    {kind.__doc__}").strip().replace("``", "`")
     parts = [
         f"# `{name}`",
-        said,
+        description,
         f"Keys: {keys}. A key with a question mark is optional; [all kinds](../authoring.md#keys-of-an-edit).",
     ]
     for heading, group in (
@@ -1259,8 +1261,8 @@ def _kind_page(name: str, kind: type[Kind]) -> str:
 
 
 def _shown(kind: str, example: Example) -> str:
-    told = textwrap.dedent(example.edit).strip("\n")
-    lines = [example.shows, "", "```toml", f'kind = "{kind}"', *told.splitlines(), "```"]
+    table = textwrap.dedent(example.edit).strip("\n")
+    lines = [example.shows, "", "```toml", f'kind = "{kind}"', *table.splitlines(), "```"]
     for title, text in (("", example.before), ("becomes", example.after)):
         if text.strip():
             lines += ["", title, ""] if title else [""]

@@ -86,7 +86,7 @@ class Outcome:
     gpu: str
     end: str
     # The difference or the error, as in the results.
-    said: str
+    detail: str
     ratio: float | None
     # Whether the pairs of runs are at most a quarter apart.
     steady: bool
@@ -222,7 +222,7 @@ def _opt_in() -> frozenset[str]:
 
 
 def _outcome(file: _File, tree: _Tree, result: _Result, reference: _Result | None) -> Outcome:
-    end, said = _ending(result, reference)
+    end, detail = _ending(result, reference)
     # Tokens count all the same.
     ratio = result.ratio if file.untimed is None else None
     place = result.place(tree.version or "")
@@ -235,7 +235,7 @@ def _outcome(file: _File, tree: _Tree, result: _Result, reference: _Result | Non
         date=file.date,
         gpu=file.machine.gpu,
         end=end,
-        said=said,
+        detail=detail,
         ratio=ratio.median if ratio else None,
         steady=ratio is not None and ratio.highest <= _APART * ratio.lowest,
         reached=result.reached or (),
@@ -246,10 +246,10 @@ def _ending(result: _Result, reference: _Result | None) -> tuple[str, str]:
     if result.error is not None:
         error = result.error.removeprefix("start: ").removeprefix(f"{result.key().label}: ")
         # As code, since Markdown hides text in angle brackets.
-        said = f"`{textwrap.shorten(error, LONGEST, placeholder=' …').replace('`', chr(39))}`"
+        detail = f"`{textwrap.shorten(error, LONGEST, placeholder=' …').replace('`', chr(39))}`"
         if reference is not None and reference.error is not None:
-            said += " (the unpatched release fails too)"
-        return (FAILED if result.started else NO_START), said
+            detail += " (the unpatched release fails too)"
+        return (FAILED if result.started else NO_START), detail
     if result.identical is None:
         return NOT_COMPARED, "the unpatched release gave no tokens"
     if result.identical:

@@ -80,16 +80,16 @@ FAULTS = Task(
 )
 
 
-def wrong(told: dict[str, str], cells: Sequence[Cell]) -> list[str]:
+def differences(expected: dict[str, str], cells: Sequence[Cell]) -> list[str]:
     """Return where the states of patches differ from a row of the table."""
     found = []
     for cell in cells:
-        said = told.get(cell.patch)
-        if said == "has" and cell.state != "upstream":
-            found.append(f"{cell.patch} is there but {cell.state}: {detail(cell)}")
-        elif said == "lacks" and cell.state != "pending":
-            found.append(f"{cell.patch} is not there but {cell.state}: {detail(cell)}")
-        elif said is None and cell.state in {"conflict", "partial"}:
+        state = expected.get(cell.patch)
+        if state == "has" and cell.state != "upstream":
+            found.append(f"{cell.patch} is in the tree but {cell.state}: {detail(cell)}")
+        elif state == "lacks" and cell.state != "pending":
+            found.append(f"{cell.patch} is not in the tree but {cell.state}: {detail(cell)}")
+        elif state is None and cell.state in {"conflict", "partial"}:
             found.append(f"{cell.patch} {cell.state}: {detail(cell)}")
     return found
 
@@ -147,15 +147,15 @@ def main() -> int:
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     faulty = 0
     reasons: Counter[str] = Counter()
-    for told in rows:
-        row = by_name[told["commit"]]
+    for expected in rows:
+        row = by_name[expected["commit"]]
         found = [cell for cell in row.patches if cell.patch in default]
-        said = [row.error] if row.error else [*planned.get(row.state, ()), *wrong(told, found)]
+        errors = [row.error] if row.error else [*planned.get(row.state, ()), *differences(expected, found)]
         shape = "no tree" if row.error else shape_at[row.commit]
         for cell in found:
             counts[cell.patch, shape][cell.state] += 1
-        faulty += bool(said)
-        for fault in said:
+        faulty += bool(errors)
+        for fault in errors:
             if not reasons[fault]:
                 print(f"{row.commit[:9]} {shape}: {fault}")
             reasons[fault] += 1

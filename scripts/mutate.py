@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import libcst as cst
 import msgspec
-from mutation.grounds import Ground, Grounds
 from mutation.lane import Fate, Lane
 from mutation.mutants import Mutant, of_module, of_patch
 from mutation.notes import Notes, Trial
 from mutation.results import Result, Results
 from mutation.sampling import sample
+from mutation.trees import ReferenceTree, ReferenceTrees
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -88,7 +88,7 @@ class Run:
     ) -> None:
         self._arguments = arguments
         self._notes = folder / "notes"
-        report("the tests without a mutant, to learn which trees they patch and what they take")
+        report("running the tests without a mutant, to record their trees and durations")
         clean = Lane(CHECKOUT, folder / "clean")
         self.lanes = [Lane(CHECKOUT, folder / f"lane-{number}") for number in range(jobs)]
         # The trees are in the first lane's scratch folder, which its next run would delete.
@@ -97,19 +97,20 @@ class Run:
             self._require_clean(self.lanes[0], SUITES[1]),
         )
         self._limits = [GRACE + PATIENCE * fate.seconds for fate in fates]
-        report(f"they take {fates[0].seconds:.0f} s and {fates[1].seconds:.0f} s")
+        report(f"the tests take {fates[0].seconds:.0f} s and {fates[1].seconds:.0f} s")
         notes = msgspec.msgpack.decode(self._notes.read_bytes(), type=Notes)
-        grounds = [
-            Ground(name, open_tree(Path(tree.before)), tree.patches) for name, tree in notes.trees.items()
+        references = [
+            ReferenceTree(name, open_tree(Path(tree.before)), tree.patches)
+            for name, tree in notes.trees.items()
         ]
-        self._grounds = Grounds(grounds, clean.checkout)
+        self._trees = ReferenceTrees(references, clean.checkout)
         self._killers = Killers()
 
     def counts(self, mutant: Mutant) -> bool:
         """Return whether a mutant changes the program."""
-        return not mutant.is_of_patch or bool(self._grounds.changed_by(mutant))
+        return not mutant.is_of_patch or bool(self._trees.changed_by(mutant))
 
-    def look_at(self, mutant: Mutant, lane: Lane) -> Result:
+    def test(self, mutant: Mutant, lane: Lane) -> Result:
         """Run the suites on a mutant until one fails."""
         trial = self._trial(lane, first=self._killers.likely(mutant))
         suites = SUITES[:1] if mutant.is_of_patch else SUITES
@@ -121,18 +122,18 @@ class Run:
                     break
         return Result(mutant, suite[0] if fate.killed else "", fate)
 
-    def _trial(self, lane: Lane, **told: Any) -> Trial:
+    def _trial(self, lane: Lane, **settings: Any) -> Trial:
         verdict = str(lane.folder / "verdict")
-        return Trial(str(lane.checkout), verdict, str(self._notes), **told)
+        return Trial(str(lane.checkout), verdict, str(self._notes), **settings)
 
-    def _require_clean(self, lane: Lane, suite: Suite, **told: Any) -> Fate:
-        fate = lane.test(self._trial(lane, **told), suite, self._arguments, HANGS)
+    def _require_clean(self, lane: Lane, suite: Suite, **settings: Any) -> Fate:
+        fate = lane.test(self._trial(lane, **settings), suite, self._arguments, HANGS)
         if fate.killed:
-            raise SystemExit(f"mutate: {fate.test} fails without a mutant ({fate.said}); fix that first.")
+            raise SystemExit(f"mutate: {fate.test} fails without a mutant ({fate.message}); fix that first.")
         return fate
 
 
-def look_at_all(run: Run, chosen: Iterator[Mutant], results: Results, done: Callable[[Result], None]) -> None:
+def test_all(run: Run, chosen: Iterator[Mutant], results: Results, done: Callable[[Result], None]) -> None:
     """Run the mutants, one at a time in each lane, and prepare the next ones meanwhile."""
     numbered = enumerate(chosen)
     lock = threading.Lock()
@@ -145,7 +146,7 @@ def look_at_all(run: Run, chosen: Iterator[Mutant], results: Results, done: Call
                     turn, mutant = next(numbered, (0, None))
                 if mutant is None:
                     return
-                result = run.look_at(mutant, lane)
+                result = run.test(mutant, lane)
                 with lock:
                     if stopped.is_set():
                         return
@@ -186,11 +187,11 @@ def main(
     if not named:
         raise SystemExit(f"mutate: no mutant's name has {only!r}.")
     results = Results(seed)
-    said = Console(stderr=True)
+    console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
     with (
         tempfile.TemporaryDirectory(prefix="mutate-") as folder,
-        Progress(*columns, console=said) as progress,
+        Progress(*columns, console=console) as progress,
     ):
         run = Run(Path(folder).resolve(), jobs, arguments, progress.console.print)
         task = progress.add_task("mutants", total=min(count, len(named)))
@@ -204,7 +205,7 @@ def main(
                 results.write(out)
 
         chosen = sample(named, lambda mutant: mutant.stratum, run.counts, count, seed)
-        look_at_all(run, chosen, results, done)
+        test_all(run, chosen, results, done)
     results.show(Console())
     sys.exit(0 if results.passed else 1)
 

@@ -1,7 +1,7 @@
 """Fixtures of every test folder, registered for pytest; their code is in `support`."""
 
 pytest_plugins = [
-    "support.asked_once",
+    "support.cached_git",
     "support.collection",
     "support.hostile",
     "support.toys",

@@ -269,7 +269,7 @@ def bound(benchmarks: Path, *steps: dict[str, Any]) -> str:
     return line
 
 
-def test_a_target_that_was_reached_is_said_to_be(benchmarks: Path) -> None:
+def test_a_reached_target_is_reported_as_reached(benchmarks: Path) -> None:
     line = bound(benchmarks, a_step("unpatched", 1.0), a_step("patched", 0.96))
     assert line == "- 32 layers, batch 1: 0.960, target 0.96, reached."
 
@@ -366,7 +366,7 @@ def named(figure: Figure) -> dict[str, Any]:
     }
 
 
-def test_every_plot_is_on_a_page_and_says_what_it_shows() -> None:
+def test_every_plot_is_on_a_page_with_a_description() -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     shown = dict(re.findall(r"!\[([^]]+)\]\((?:docs/)?benchmarks/([\w-]+)\.svg\)", text))
     assert sorted(shown.values()) == sorted(generate_docs.pictures())

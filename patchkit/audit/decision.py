@@ -23,7 +23,7 @@ class Decision:
         self._program = program
 
     @cached_property
-    def is_asked(self) -> bool:
+    def exists(self) -> bool:
         """Whether the tree has the decision; otherwise every backend keeps the mirror."""
         return any(
             mirror.decides(module.text) for module in self._program.core if not is_runtime(module.file)

@@ -165,7 +165,7 @@ def _why(context: Context, hit: Hit, subject: str) -> str:
 def _confidence(context: Context, hit: Hit) -> Confidence:
     if _no_lists(hit) or not context.known or context.function.module.file.startswith(_PLACES_OF_MODELS):
         return Confidence.POSSIBLE
-    definite = hit.value.nulls == NONE and (hit.mode_checked or (context.entered and not context.asked))
+    definite = hit.value.nulls == NONE and (hit.mode_checked or (context.entered and not context.only_models))
     return Confidence.CERTAIN if definite or hit.use is Use.SLOT else Confidence.LIKELY
 
 

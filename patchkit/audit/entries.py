@@ -75,8 +75,10 @@ class Entries:
         for method, cls in self.of_backends():
             # A backend that wraps another passes its arguments through.
             callers = [caller for caller, _ in self._callers.of(method) if not self._forwards(caller, method)]
-            asked = bool(callers) and all(self._asks(caller, method.name) for caller in callers)
-            if asked and not self._named_elsewhere(method):
+            is_for_models = bool(callers) and all(
+                self._calls_only_backends(caller, method.name) for caller in callers
+            )
+            if is_for_models and not self._named_elsewhere(method):
                 found[method, cls] = callers
         return found
 
@@ -87,7 +89,7 @@ class Entries:
             and caller.owner.name in self._reach.tree.backend_names
         )
 
-    def _asks(self, caller: Function, name: str) -> bool:
+    def _calls_only_backends(self, caller: Function, name: str) -> bool:
         """Return whether a model's function calls a method of that name only on its backend."""
         calls = [
             node.func
@@ -109,13 +111,13 @@ class Entries:
             return True
         for module in self._program.core:
             if name in module.text:
-                asked = len(re.findall(rb'hasattr\([^"]*"%s"\)' % name, module.text))
+                checks = len(re.findall(rb'hasattr\([^"]*"%s"\)' % name, module.text))
                 forwarded = sum(
                     function.source.encode().count(b'"%s"' % name)
                     for function in module.all_functions()
                     if self._forwards(function, method)
                 )
-                if module.text.count(b'"%s"' % name) > asked + forwarded:
+                if module.text.count(b'"%s"' % name) > checks + forwarded:
                     return True
         return False
 

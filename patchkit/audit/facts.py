@@ -1,6 +1,6 @@
 """Facts about sglang: what is None without the CPU mirror, and where, kept apart from the analysis.
 
-They hold for sglang 0.5.11 to 0.5.23: a spec-v2 decode step whose attention backends all opted out runs with
+They are true for sglang 0.5.11 to 0.5.23: a spec-v2 decode step whose attention backends all opted out runs with
 ``seq_lens_cpu`` and ``seq_lens_sum`` set to None; a draft-extend step on that path also leaves the two
 ``extend_*_cpu`` lists unset. A prefill keeps its mirror, so only the steps in :data:`MIRRORLESS_STEPS` can lack it.
 """
@@ -26,7 +26,7 @@ VERIFY = "TARGET_VERIFY"
 """A verify never has extend lists; they are set only for batches that extend a request's cache."""
 
 NO_LISTS = "is unset in every verify"
-"""The end of a step's text about such a list. The audit cannot tell whether its reader runs in a verify."""
+"""The end of a step's text about such a list. The audit cannot determine whether its reader runs in a verify."""
 
 EXTEND_LENS = frozenset({"extend_seq_lens", "extend_prefix_lens"})
 """The device tensors of a batch that extends a request's cache, a draft-extend's too, with the mirror and without."""

@@ -82,7 +82,7 @@ class Reach:
     @property
     def has_flag(self) -> bool:
         """Whether the tree has the decision about the mirror; otherwise every backend keeps it."""
-        return self.tree.decision.is_asked
+        return self.tree.decision.exists
 
     @property
     def backends(self) -> list[Class]:
@@ -115,10 +115,10 @@ class Reach:
 
     def excluded(self, function: Function, self_class: str | None) -> bool:
         """Return whether a function cannot run without the mirror."""
-        asked = function, self_class
-        if asked not in self._excluded:
-            self._excluded[asked] = self._cannot_run(function, self_class)
-        return self._excluded[asked]
+        key = function, self_class
+        if key not in self._excluded:
+            self._excluded[key] = self._cannot_run(function, self_class)
+        return self._excluded[key]
 
     def _cannot_run(self, function: Function, self_class: str | None) -> bool:
         if self.tree.decision.keeps_for(function.module):

@@ -92,8 +92,8 @@ class Solver:
                 self._settle()
         for context in self.contexts.values():
             owner = context.function.owner.name if context.function.owner is not None else None
-            context.asked = (context.function, context.self_class or owner) in self._entries.for_models
-            context.known |= context.asked
+            context.only_models = (context.function, context.self_class or owner) in self._entries.for_models
+            context.known |= context.only_models
         pending = [context for context in self.contexts.values() if context.known]
         callees: dict[Context, list[Context]] = {}
         for context in self.contexts.values():
@@ -260,7 +260,7 @@ class Solver:
 
     @cached_property
     def _records(self) -> dict[str, str]:
-        """Names of classes that carry the mirror, each with the class of its methods' ``self``."""
+        """Names of classes that have the mirror, each with the class of its methods' ``self``."""
         found = {name: name for name in (*mirror.BATCH_CLASSES, facts.SPEC_INPUT_ROOT)}
         for module in self.program.core:
             for cls in module.classes.values():
@@ -272,7 +272,7 @@ class Solver:
         return found
 
     def is_record(self, cls: str | None) -> bool:
-        """Return whether instances of a class carry the mirror of a step."""
+        """Return whether instances of a class have the mirror of a step."""
         return cls in self._records
 
     def class_of_self(self, context: Context) -> str:

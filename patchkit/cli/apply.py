@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +15,7 @@ from patchkit.errors import TreeError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
@@ -191,7 +192,7 @@ def _end(
     others = [param.opts[0] for param in _typed(context) if param.name not in _ENDING]
     if context.params["continuing"] and aborting:
         others = ["--continue"]
-    missing = [word for word in arguments if not Path(word).exists()]
+    missing = [word for word in arguments if not os.path.exists(word)]
     # A damaged patch must not keep a write from being finished, so patches are loaded only for this message.
     if others or len(arguments) > 1 or (missing and missing[0] in options.loaded_patches(())):
         raise UsageError(
@@ -199,7 +200,7 @@ def _end(
         )
     target = options.Target(arguments[0] if arguments else None, installed)
     opened = target.open()
-    recovery = recover(opened, back=aborting)
+    recovery = recover(opened, roll_back=aborting)
     if as_json:
         console.emit(Recover.of(opened, recovery))
     elif recovery.action == "nothing":

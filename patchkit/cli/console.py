@@ -191,8 +191,8 @@ def say_never_run(statuses: Sequence[PatchStatus], version: str | None) -> None:
 
 def say_next(*steps: tuple[str, str]) -> None:
     """Print the next steps, each a command without ``patchkit`` and what it does."""
-    said = (f"[bold]patchkit {escaped(command)}[/] {does}" for command, does in steps)
-    say(f"\nNext: {'; '.join(said)}")
+    described = (f"[bold]patchkit {escaped(command)}[/] {does}" for command, does in steps)
+    say(f"\nNext: {'; '.join(described)}")
 
 
 def say_unfinished(tail: str, patch: str, edit: str) -> None:

@@ -34,12 +34,12 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
     target = options.target_of(arguments, installed, folders, patches)
-    asked = patches.asked(target.ids)
+    requested = patches.requested(target.ids)
     tree = target.open()
     with console.working(tree):
         planned = diff(tree, patches, target.ids)
     _print(tree, planned, conflicts(planned), as_json=as_json)
-    if any(name in asked for name in planned.left_out):
+    if any(name in requested for name in planned.left_out):
         raise ConflictError(
             describe_conflicts(planned.patches),
             advice=f"edit that code, or run patchkit apply --markers{target.whole_tail}",
@@ -93,12 +93,14 @@ def _conflict_text(conflict: Conflict) -> str:
         printable(f"  --> {where}") if where else "",
         printable(f"  {options.runnable(conflict.reason)}"),
     ]
-    said = {
+    sections = {
         "found": conflict.found,
         "expected": conflict.expected,
         f"wanted ({conflict.kind})": conflict.wanted,
     }
     parts = [
-        f"  {name}:\n{indent(dedent(text).rstrip(), '    ')}" for name, text in said.items() if text.strip()
+        f"  {name}:\n{indent(dedent(text).rstrip(), '    ')}"
+        for name, text in sections.items()
+        if text.strip()
     ]
     return "\n".join(["", *filter(None, head), *parts])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -51,7 +52,7 @@ def command(
     from patchkit.commands.doctor import doctor
     from patchkit.doctor.command_line import split_command
 
-    named = bool(words) and not words[0].startswith("-") and Path(words[0]).is_dir()
+    named = bool(words) and not words[0].startswith("-") and os.path.isdir(words[0])
     split_command(words[named:])  # A TREE that does not exist is an error, even outside of every tree.
     target = options.Target(words[0] if named else None, False, folders)
     tree = target.open()
@@ -96,11 +97,11 @@ def _say_worth(worth: Sequence[Worth], version: str | None) -> None:
         )
 
 
-def _command(way: str, tail: str) -> str:
-    """Return a way to free the mirror as one types it: a patch by the command that applies it."""
-    if not way.startswith("patch "):
-        return way
-    patches, bracket, unless = way.removeprefix("patch ").partition(" (")
+def _command(remedy: str, tail: str) -> str:
+    """Return a remedy to free the mirror as one types it: a patch by the command that applies it."""
+    if not remedy.startswith("patch "):
+        return remedy
+    patches, bracket, unless = remedy.removeprefix("patch ").partition(" (")
     return f"`patchkit apply{tail} {patches}`{bracket}{unless}"
 
 
@@ -118,8 +119,8 @@ def _say_fixes(fixes: Sequence[Fix], tail: str) -> None:
         console.say(f"  [yellow]![/] {escaped(fix.patch)}: {escaped(fix.symptom + concerns)}")
         released = f"; fixed upstream in {fix.fixed_in}" if fix.fixed_in else ""
         conflict = f"conflicts with this tree: `patchkit diff{tail} {fix.patch}` shows where"
-        way = conflict if fix.conflict else f"`patchkit apply{tail} {fix.patch}`"
-        console.say(f"      {escaped(way + released)}")
+        remedy = conflict if fix.conflict else f"`patchkit apply{tail} {fix.patch}`"
+        console.say(f"      {escaped(remedy + released)}")
     fitting = [fix.patch for fix in fixes if not fix.conflict]
     if len(fitting) > 1:
         console.say(f"  All of them: {escaped(f'`patchkit apply{tail} ' + ' '.join(fitting))}`")
@@ -134,11 +135,11 @@ def _say(diagnosis: Diagnosis, tail: str, version: str | None) -> None:
     if diagnosis.refused:
         where = f" ({diagnosis.refused.where})" if diagnosis.refused.where else ""
         console.say(f"\n{escaped(diagnosis.refused.why)}{escaped(where)}")
-        for way in diagnosis.refused.remedies:
+        for remedy in diagnosis.refused.remedies:
             console.say(
-                f"  The server starts with {escaped(way)}"
-                if way.startswith("--")
-                else f"  The server starts if you {escaped(way)}"
+                f"  The server starts with {escaped(remedy)}"
+                if remedy.startswith("--")
+                else f"  The server starts if you {escaped(remedy)}"
             )
     depends = " depends " in diagnosis.verdict
     if diagnosis.keepers:
@@ -148,7 +149,7 @@ def _say(diagnosis: Diagnosis, tail: str, version: str | None) -> None:
             console.say(f" {escaped(where[:1].upper() + where[1:])}:")
         for keeper in keepers:
             console.say(f"  [yellow]![/] {escaped(keeper.who)}: {escaped(keeper.why)}")
-            freed = "; or ".join(_command(way, tail) for way in keeper.remedies)
+            freed = "; or ".join(_command(remedy, tail) for remedy in keeper.remedies)
             console.say(f"      freed by: {escaped(freed)}" if freed else "      no patch frees it")
     width = max((len(one.role) for one in diagnosis.backends), default=0)
     wide = max((len(one.backend) for one in diagnosis.backends), default=0)

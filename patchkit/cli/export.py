@@ -26,9 +26,9 @@ def command(
 ) -> None:
     """Write patches as a series of commits for git am.
 
-    `git am DIR/*.patch` applies them to the commit that TREE has checked out, one commit for each patch. TREE is only
-    read; uncommitted changes are ignored. Without PATCH, every default patch that fits is written; a group does not
-    include its opt-in patches.
+    `git am DIR/*.patch` applies them to the commit that TREE has checked out, one commit for each patch;
+    files with CRLF line ends need `git am --keep-cr`. TREE is only read; uncommitted changes are ignored. Without
+    PATCH, every default patch that fits is written; a group does not include its opt-in patches.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.export import Export
@@ -46,6 +46,8 @@ def command(
         return
     for path in exported.files:
         console.say(escaped(str(path)))
+    if exported.has_crlf:
+        console.say("Some changed files have CRLF line ends: apply the series with git am --keep-cr.")
     if exported.left:
         console.say(escaped(describe_left(exported.left)))
     elif not exported.files:

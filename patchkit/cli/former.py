@@ -21,8 +21,8 @@ def renamed(words: list[str]) -> list[str]:
     if name not in NOW:
         return words
     now = NOW[name]
-    said = f"note: `patchkit {name}` is now `patchkit {' '.join(now)}`; the next release removes the old name"
-    click.echo(said, err=True)
+    note = f"note: `patchkit {name}` is now `patchkit {' '.join(now)}`; the next release removes the old name"
+    click.echo(note, err=True)
     if name == "check-patch":  # Its --on only looks for undefined names; that of test applies the patch.
         return words
     if name == "report" and not {"-h", "--help"} & set(rest):

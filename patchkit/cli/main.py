@@ -7,11 +7,13 @@ the answer, as in a shell for a program that SIGPIPE ends.
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
+import io
 import os
 import re
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -37,7 +39,7 @@ from patchkit.cli import (
 )
 from patchkit.cli.former import renamed
 from patchkit.cli.options import runnable
-from patchkit.errors import PatchkitError
+from patchkit.errors import PatchkitError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -82,6 +84,9 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, renamed(args))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+            # Not every encoding has all characters of a file's name.
+            sys.stdout.reconfigure(errors="backslashreplace")
         with _refusing(ctx):
             return super().parse_args(ctx, args)
 
@@ -93,6 +98,8 @@ class _Commands(click.Group):
 # click names one option in a sentence of its own, and several in parentheses, in words that differ by version.
 _NEAR = re.compile(r" \(?(?:Did you mean|Possible options:) ?(?:one of: )?(?P<names>[^?)]+)\??\)?$")
 
+_UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
+
 
 @contextmanager
 def _refusing(ctx: click.Context) -> Iterator[None]:
@@ -102,9 +109,9 @@ def _refusing(ctx: click.Context) -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        said = error.format_message()
-        near = _NEAR.search(said)
-        what = said[: near.start()] if near else said
+        message = error.format_message()
+        near = _NEAR.search(message)
+        what = message[: near.start()] if near else message
         # Errors of click's parser have no context of their own.
         words = (error.ctx.command_path,) if error.ctx else (ctx.command_path, ctx.invoked_subcommand)
         advice = f"did you mean {near['names']}? " if near else _spelling_hint(error)
@@ -118,6 +125,19 @@ def _refusing(ctx: click.Context) -> Iterator[None]:
         # Python flushes stdout once more as it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         ctx.exit(_UNREAD)
+    except OSError as error:
+        # Only that of a stream has no file's name.
+        if error.filename is not None or error.errno not in _UNWRITABLE:
+            raise
+        # At exit Python writes what is left, and would fail again.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with suppress(OSError):
+            _refuse(
+                f"the answer cannot be written to stdout: {error.strerror}",
+                advice="fix the cause; patchkit status shows what was done",
+            )
+        ctx.exit(UsageError.exit_code)
 
 
 def _spelling_hint(error: click.UsageError) -> str:

@@ -94,6 +94,7 @@ def command(
 
 def _answer(surveyed: SurveyResult, patches: PatchSet, style: str, out: Console) -> None:
     from patchkit.cli import console
+    from patchkit.cli.output import put
     from patchkit.matrix.formats import table, text
 
     matrix = surveyed.matrix
@@ -112,4 +113,4 @@ def _answer(surveyed: SurveyResult, patches: PatchSet, style: str, out: Console)
         titles = dict.fromkeys(matrix.patches, "") | {patch.id: patch.title for patch in patches}
         diffs, conflicts = surveyed.results(DIFFS), surveyed.results(CONFLICTS)
         written = page.document(matrix, titles, diffs, conflicts, today)
-    out.file.write(f"{written}\n")
+    put(written, out)

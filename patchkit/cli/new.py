@@ -67,7 +67,7 @@ def command(
     from patchkit.findings.printable import escaped
 
     if bool(diffs) is (commit is not None):
-        what = "--from-diff and --from-commit contradict each other" if diffs else "no change is named"
+        what = "--from-diff cannot be combined with --from-commit" if diffs else "no change is named"
         raise UsageError(what, advice="name one with --from-diff FILE or --from-commit COMMIT")
     opened = options.Target(tree, False).open()
     texts = [_text(path, "--from-diff") for path in diffs]

@@ -64,8 +64,10 @@ class Target:
         from patchkit.tree.tree import installed_tree, open_tree
 
         if self.installed and self.tree:
-            raise UsageError(f"--installed and {self.tree} are two trees", advice="name one of them")
-        if self.tree and not Path(self.tree).exists() and load.is_built_in(self.tree):
+            raise UsageError(
+                f"--installed cannot be combined with {self.tree}", advice="leave out one of them"
+            )
+        if self.tree and not os.path.exists(self.tree) and load.is_built_in(self.tree):
             command = click.get_current_context().info_name
             raise UsageError(f"{self.tree} is a patch, and {command} takes none", advice="leave it out")
         return installed_tree() if self.installed else open_tree(located(self.tree))
@@ -89,9 +91,9 @@ def located(tree: str | None) -> Path:
     folder = folder_around(Path())
     if folder != Path():
         folder = open_tree(folder).root
-        said = click.get_current_context().meta
-        if _NOTED not in said:
-            said[_NOTED] = True
+        state = click.get_current_context().meta
+        if _NOTED not in state:
+            state[_NOTED] = True
             click.echo(f"note: using the sglang tree in {printable(str(folder))}", err=True)
     return folder
 
@@ -165,7 +167,7 @@ def styled(formats: Sequence[str]) -> Callable[[_Command], _Command]:
 def style_of(style: str, *, as_json: bool) -> str:
     """Return the output format of ``--format`` and ``--json``. Raise UsageError if they contradict each other."""
     if as_json and style not in ("text", "json"):
-        raise UsageError(f"--json and --format {style} are two formats", advice="name one of them")
+        raise UsageError(f"--json cannot be combined with --format {style}", advice="leave out one of them")
     return "json" if as_json else style
 
 
@@ -184,7 +186,7 @@ def loaded_patches(
     from patchkit.patchset import load
 
     trees = [
-        Target(word, False) for word in words if word and Path(word).exists() and not load.is_built_in(word)
+        Target(word, False) for word in words if word and os.path.exists(word) and not load.is_built_in(word)
     ]
     for each in (Target(None, True),) if installed else (*trees, Target(None, False)):
         with suppress(TreeError):
@@ -198,12 +200,12 @@ def with_recorded(patches: PatchSet, words: Sequence[str], *, installed: bool = 
     from patchkit.transaction.conflicts import placeholder
     from patchkit.transaction.revert import ported, recorded
 
-    tree = next((word for word in words if word not in patches and Path(word).exists()), None)
+    tree = next((word for word in words if word not in patches and os.path.exists(word)), None)
     names: tuple[str, ...] = ()
     with suppress(TreeError, UsageError):
         there = Target(tree, installed).opened()
         names = recorded(there)
-        if any(word not in patches and word not in names and not Path(word).exists() for word in words):
+        if any(word not in patches and word not in names and not os.path.exists(word) for word in words):
             names = tuple(dict.fromkeys((*names, *ported(there))))
     others = (placeholder(name) for name in names if name not in patches)
     return PatchSet((*patches, *others), patches.digest, patches.settings)
@@ -220,16 +222,16 @@ def target_of(
     """Return the TREE and the patch ids among ``arguments``. Raise UsageError for a word that is neither."""
     ids = tuple(argument for argument in arguments if argument in patches)
     others = [argument for argument in arguments if argument not in patches]
-    trees = [argument for argument in others if Path(argument).exists()]
+    trees = [argument for argument in others if os.path.exists(argument)]
     unknown = [argument for argument in others if argument not in trees]
     if unknown and (trees or installed or len(unknown) > 1 or _is_id(unknown[0])):
         patches.named([unknown[-1]])
     if unknown and os.sep not in unknown[0]:
         raise unknown_word(unknown[0], patches)
     if len(others) > 1:
-        raise UsageError(f"{others[0]} and {others[1]} are two trees", advice="name one of them")
+        raise UsageError(f"two trees are named, {others[0]} and {others[1]}", advice="name one of them")
     if everything and ids:
-        raise UsageError(f"--all and {ids[0]} contradict each other", advice="leave out one of them")
+        raise UsageError(f"--all cannot be combined with {ids[0]}", advice="leave out one of them")
     return Target(others[0] if others else None, installed, folders, ids)
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from io import StringIO
 from typing import TYPE_CHECKING
 
+import click
 from rich.console import Console
 
 from patchkit.cli.console import Stdout
@@ -33,6 +34,14 @@ def writing(output: Path | None) -> Iterator[Console]:
         raise UsageError(
             f"cannot write the result: {error.strerror}", where=output, advice="name another file with -o"
         ) from error
+
+
+def put(document: str, out: Console | None = None) -> None:
+    """Write a document that programs read: on stdout as UTF-8, whatever its encoding."""
+    if out is not None and isinstance(out.file, StringIO):
+        out.file.write(f"{document}\n")
+    else:
+        click.echo(document.encode(errors="backslashreplace"))
 
 
 def _write(output: Path, content: bytes) -> None:

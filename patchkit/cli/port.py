@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,7 +100,7 @@ def command(
             "--commit cannot be combined with --dry-run, --allow-dirty or --markers", advice="leave them out"
         )
     places = onto or (".",)
-    alone = Path(places[0]) if len(places) == 1 and Path(places[0]).exists() else None
+    alone = Path(places[0]) if len(places) == 1 and os.path.exists(places[0]) else None
     if alone is None and (committing or markers or folder is not None):
         raise UsageError("--commit, --markers and -o need one folder", advice="name one TREE with --onto")
     with console.progress() as watch, Source(change, base or "", repository) as source:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,9 +71,9 @@ def command(
     if len(words) not in (2, 3):
         raise UsageError("no edit is named", advice="patchkit resolve [TREE] PATCH EDIT")
     if accept and giving_up:
-        raise UsageError("--accept and --give-up contradict each other", advice="leave out one of them")
+        raise UsageError("--accept cannot be combined with --give-up", advice="leave out one of them")
     patches = options.loaded_patches(folders, words[:-2], installed=installed)
-    if len(words) == 2 and words[0] not in patches and Path(words[0]).is_dir():
+    if len(words) == 2 and words[0] not in patches and os.path.isdir(words[0]):
         tree_named = shlex.join(("patchkit", "resolve", *words))
         raise UsageError(f"no edit of {words[1]} is named", advice=f"{tree_named} EDIT")
     *tree, patch, edit = words

@@ -40,7 +40,7 @@ def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> Non
     found = patches.get(patch)
     places = runs.read().where(found.id)
     if as_json:
-        console.emit(Show.whole(found, places))
+        console.emit(Show.of_patch(found, places))
     else:
         _show(found, places)
 
@@ -107,9 +107,9 @@ def _runs_text(release: str, runs: Sequence[Run]) -> str:
     backends: dict[tuple[str, bool], list[str]] = {}
     for run in runs:
         backends.setdefault((run.family, run.identical), []).append(run.backend)
-    said = [
+    families = [
         f"{family} on {', '.join(dict.fromkeys(names))}" + ("" if identical else " (tokens differ)")
         for (family, identical), names in backends.items()
     ]
     gpus = ", ".join(dict.fromkeys(run.gpu for run in runs))
-    return f"{release}: {'; '.join(said)}; {gpus}, {max(run.date for run in runs)}"
+    return f"{release}: {'; '.join(families)}; {gpus}, {max(run.date for run in runs)}"

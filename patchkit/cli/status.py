@@ -84,7 +84,7 @@ def _say_ledger(tree: CheckoutTree, patches: PatchSet, *, as_json: bool) -> None
     if as_json:
         console.emit(Report.of(tree, rows))
     else:
-        click.echo(plain(markdown(rows)), nl=False)
+        click.echo(plain(markdown(rows)).encode(), nl=False)
 
 
 def _say(tree: CheckoutTree, status: TreeStatus, tail: str, *, verbose: bool, as_json: bool) -> None:

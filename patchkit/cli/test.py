@@ -52,7 +52,7 @@ def command(
 
     own = Path(patch)
     if not trees:
-        if not more and (own.exists() or os.sep in patch):
+        if not more and (os.path.exists(patch) or os.sep in patch):
             check(own, (), as_json=as_json)
             return
         known = load.patches(folders)
@@ -70,8 +70,10 @@ def command(
     for trial in () if as_json else trials:
         tried = trial.files or trial.problems
         mark = "[red]failed[/]" if trial.problems else "[green]ok[/]" if tried else "[dim]-[/]"
-        said = f"{trial.state}, {console.count(trial.files)}" if tried else f"{trial.state}: nothing to test"
-        console.say(f"{mark} {escaped(trial.tree)} ({trial.version or 'version unknown'}): {said}")
+        result = (
+            f"{trial.state}, {console.count(trial.files)}" if tried else f"{trial.state}: nothing to test"
+        )
+        console.say(f"{mark} {escaped(trial.tree)} ({trial.version or 'version unknown'}): {result}")
         for problem in trial.problems:
             console.say(f"    {escaped(problem)}")
     if any(trial.problems for trial in trials):
@@ -90,9 +92,9 @@ def check(folder: Path, trees: Sequence[str], *, as_json: bool) -> None:
     if as_json:
         console.emit(CheckPatch.of(checked))
     for each in () if as_json else checked:
-        said = counted(each.examples, "example")
+        examples = counted(each.examples, "example")
         mark = f"[red]{counted(len(each.faults), 'fault')}[/]" if each.faults else "[green]ok[/]"
-        console.say(f"[bold]{escaped(each.patch)}[/]  {mark}, {said}")
+        console.say(f"[bold]{escaped(each.patch)}[/]  {mark}, {examples}")
         for fault in each.faults:
             console.say(f"  {escaped(fault)}")
     if any(each.faults for each in checked):

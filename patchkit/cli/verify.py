@@ -105,7 +105,7 @@ def _written(verdict: Verdict, style: str) -> str | None:
 def _answer(
     written: str | None, output: Path | None, verdict: Verdict, tree: CheckoutTree, tail: str
 ) -> None:
-    from patchkit.cli.output import writing
+    from patchkit.cli.output import put, writing
     from patchkit.verify import text
 
     place = f"sglang {tree.version or '(version unknown)'} in {tree.package}"
@@ -113,4 +113,4 @@ def _answer(
         if written is None:
             text.show(verdict, out, place, tail)
         else:
-            out.file.write(f"{written}\n")
+            put(written, out)

@@ -47,7 +47,7 @@ class Codemod(Protocol):
     """One edit of some kind, with its data. It contains nothing specific to the edited project."""
 
     def examine(self, scope: Scope, note: str) -> Examination:
-        """Return the state of this edit in ``scope``; ``note`` is the comment that a new edit carries."""
+        """Return the state of this edit in ``scope``; ``note`` is the comment of a new edit."""
         ...
 
 

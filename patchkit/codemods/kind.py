@@ -14,14 +14,14 @@ Places = str | Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 
 
 def several(text: str | tuple[str, ...]) -> tuple[str, ...]:
-    """Return the values of a key that holds one text or a list; an empty text is no value."""
+    """Return the values of a key that is one text or a list; an empty text is no value."""
     return ((text,) if text else ()) if isinstance(text, str) else text
 
 
 class Example(NamedTuple):
     """A program before and after an edit; each example is a test and part of the kind's page.
 
-    ``edit`` holds the kind's keys as in a patch file, ``scope`` is the dotted name of the place in ``before``.
+    ``edit`` has the kind's keys as in a patch file, ``scope`` is the dotted name of the place in ``before``.
     Without ``after`` the program does not change: either the edit is in place already, or ``refusal`` is the reason
     why it cannot be made there. Without a program, ``refusal`` is the error in the edit itself.
     """
@@ -80,13 +80,13 @@ class Kind(Keys, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fie
     looks_inside: ClassVar[bool] = True
     """Whether it examines statements in the scope, not only the scope's definitions."""
     is_for_modules: ClassVar[bool] = False
-    """Whether its place is a whole file."""
+    """Whether its site is a file."""
     is_of_headers: ClassVar[bool] = False
     """Whether it changes the header of a function or class, not its body."""
     is_for_text: ClassVar[bool] = False
     """Whether it accepts files that are not Python."""
     writes: ClassVar[tuple[str, ...]] = ("code",)
-    """The keys that hold the code it writes."""
+    """The keys with the code that it writes."""
 
     def codemod(self) -> Codemod:
         """Return the codemod of the edit. Raise ValueError that names the malformed key."""

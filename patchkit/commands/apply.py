@@ -56,83 +56,83 @@ def apply(
 
     Raise TreeError if the tree cannot be written.
     """
-    asked = patches.asked(ids)
+    requested = patches.requested(ids)
     transaction = Transaction(tree, patches.digest, allow_dirty=allow_dirty)
 
-    def prepared(read: ReadTree) -> tuple[ReadTree, Plan, tuple[InheritingBackend, ...], int]:
+    def prepare(read: ReadTree) -> tuple[ReadTree, Plan, tuple[InheritingBackend, ...], int]:
         planner = Planner(read, patches, runtime or patches.settings.runtime)
-        planning = partial(planner.plan, ids, only=only, closest_shape=resolved or markers, certain=markers)
+        make_plan = partial(
+            planner.plan, ids, only=only, try_closest_shape=resolved or markers, allow_partial=markers
+        )
 
-        def made(without: frozenset[str] = frozenset()) -> Plan:
-            alone = partial(planning, without=without)
-            return _resolved(read, alone, certain=markers) if resolved else alone()
+        def plan_without(left_out: frozenset[str] = frozenset()) -> Plan:
+            planning = partial(make_plan, without=left_out)
+            return _resolved(read, planning, allow_partial=markers) if resolved else planning()
 
-        planned = with_markers(made()) if markers else fitting_plan(made)
-        known = _resolved_elsewhere(read, partial(planning, closest_shape=True)) if planned.left_out else 0
+        plan = with_markers(plan_without()) if markers else fitting_plan(plan_without)
+        known = _count_resolutions(read, partial(make_plan, try_closest_shape=True)) if plan.left_out else 0
         if not keep_going:
             option = "--markers with --resolved" if resolved else "--resolved"
-            offer = f"; {describe_resolutions(known, planned.patches, option)}" if known else ""
-            require_fitting(
-                planned,
-                asked,
-                f"--markers writes conflict markers to finish by hand{offer}",
-            )
+            offer = f"; {describe_resolutions(known, plan.patches, option)}" if known else ""
+            require_fitting(plan, requested, f"--markers writes conflict markers to finish by hand{offer}")
         if not markers:
-            planned = planner.combined_plan(planned, origin(read, planner))
-        return read, planned, _newly_inheriting(planned), 0 if resolved else known
+            plan = planner.combined_plan(plan, origin(read, planner))
+        return read, plan, _newly_inheriting(plan), 0 if resolved else known
 
-    def checked(read: ReadTree) -> ApplyResult:
-        _, planned, inheriting, known = prepared(read)
-        return replace(transaction.check(planned), inheriting=inheriting, resolved_elsewhere=known)
+    def check(read: ReadTree) -> ApplyResult:
+        _, plan, inheriting, known = prepare(read)
+        return replace(transaction.check(plan), inheriting=inheriting, resolved_elsewhere=known)
 
     if dry_run:
-        return read_without_conflicts(tree, checked)
-    read, planned, inheriting, known = read_without_conflicts(tree, prepared)
-    return replace(transaction.commit(planned, read=read), inheriting=inheriting, resolved_elsewhere=known)
+        return read_without_conflicts(tree, check)
+    read, plan, inheriting, known = read_without_conflicts(tree, prepare)
+    return replace(transaction.commit(plan, read=read), inheriting=inheriting, resolved_elsewhere=known)
 
 
-def _resolved(tree: CheckoutTree, planning: Callable[..., Plan], *, certain: bool) -> Plan:
+def _resolved(tree: CheckoutTree, planning: Callable[..., Plan], *, allow_partial: bool) -> Plan:
     """Return a plan that uses recorded resolutions for its conflicts.
 
-    Resolutions in a file are not used if an edit there conflicts even so, or, unless ``certain`` edits of conflicting
-    patches are written, if an edit's patch still conflicts.
+    Resolutions in a file are not used if an edit there still conflicts, or if the patch of such an edit does, unless
+    ``allow_partial`` writes edits of conflicting patches.
     """
-    planned = planning()
-    found = recall_resolutions(tree, conflicts(planned.tree, planned.patches), ResolutionStore(tree).get)
+    plan = planning()
+    found = recall_resolutions(tree, conflicts(plan.tree, plan.patches), ResolutionStore(tree).get)
     while found:
         resolved = planning(contents={file: known.text for file, known in found.items()})
         conflicting = {
-            s.patch.id for s in resolved.patches if s.state is State.CONFLICT and not (certain and s.edits)
+            s.patch.id
+            for s in resolved.patches
+            if s.state is State.CONFLICT and not (allow_partial and s.edits)
         }
         unresolved = {
             (s.patch.id, e.name) for s in resolved.patches for e in s.edits if e.state is State.CONFLICT
         }
-        wrong = {
+        unusable = {
             file
             for file, known in found.items()
             if any(edit in unresolved or edit[0] in conflicting for edit in known.edits)
         }
-        if not wrong:
+        if not unusable:
             return with_recalled(tree, resolved, found)
-        found = {file: known for file, known in found.items() if file not in wrong}
-    return planned
+        found = {file: known for file, known in found.items() if file not in unusable}
+    return plan
 
 
-def _resolved_elsewhere(tree: CheckoutTree, planning: Callable[[], Plan]) -> int:
+def _count_resolutions(tree: CheckoutTree, planning: Callable[[], Plan]) -> int:
     """Return the number of conflicts of a plan that have a recorded resolution."""
-    remembered = ResolutionStore(tree)
-    if next(iter(remembered), None) is None:
+    store = ResolutionStore(tree)
+    if next(iter(store), None) is None:
         return 0
-    planned = planning()
-    found = recall_resolutions(tree, conflicts(planned.tree, planned.patches), remembered.get)
+    plan = planning()
+    found = recall_resolutions(tree, conflicts(plan.tree, plan.patches), store.get)
     return sum(len(known.edits) for known in found.values())
 
 
 def describe_resolutions(known: int, statuses: Iterable[PatchStatus], option: str = "--resolved") -> str:
     """Return a clause on the option that uses the resolutions that are ``known`` of the conflicts."""
-    stuck = (status for status in statuses if status.state is State.CONFLICT)
+    unfit = (status for status in statuses if status.state is State.CONFLICT)
     # A patch that has no shape of the tree conflicts as a whole.
-    total = sum(max(1, sum(edit.state is State.CONFLICT for edit in status.edits)) for status in stuck)
+    total = sum(max(1, sum(edit.state is State.CONFLICT for edit in status.edits)) for status in unfit)
     which = "resolution" if total == known == 1 else f"resolutions of {known} of the conflicts"
     return f"{option} uses your earlier {which}"
 

@@ -34,13 +34,13 @@ def commit(
     Branch, index, files and ledger are changed only after all commits have been made. Raise TreeError if the files have
     uncommitted changes or git cannot commit now, and RefusedCommitError if a hook rejects a commit.
     """
-    asked, runtime = patches.asked(ids), runtime or patches.settings.runtime
+    requested, runtime = patches.requested(ids), runtime or patches.settings.runtime
 
     def prepared(read: CheckoutTree) -> PreparedCommit:
         planner = Planner(read, patches, runtime)
         planned = fitting_plan(lambda without: planner.plan(ids, only=only, without=without))
         if not keep_going:
-            require_fitting(planned, asked)
+            require_fitting(planned, requested)
         return prepare(read, planner.combined_plan(planned, origin(read, planner)), patches)
 
     return committing(tree, read_without_conflicts(tree, prepared), patches, runtime)

@@ -24,7 +24,7 @@ def diff(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Plan
 
     def planned(read: CheckoutTree) -> Plan:
         planner = Planner(read, patches, patches.settings.runtime)
-        made = fitting_plan(lambda without: planner.plan(ids, closest_shape=True, without=without))
+        made = fitting_plan(lambda without: planner.plan(ids, try_closest_shape=True, without=without))
         return planner.combined_plan(made, origin(read, planner))
 
     return read_without_conflicts(tree, planned)

@@ -29,6 +29,8 @@ class ExportResult:
     files: tuple[Path, ...]
     left: Mapping[str, str]
     """The patches that were left out because they do not fit, with the reasons."""
+    has_crlf: bool = False
+    """Whether a changed file has lines that end with CRLF, which git am keeps only with ``--keep-cr``."""
 
 
 def export(
@@ -40,7 +42,7 @@ def export(
     require, does not fit, PlanConflictError is raised and nothing is written. Raise TreeError if the tree is not in a
     git checkout.
     """
-    asked = patches.asked(ids)
+    requested = patches.requested(ids)
     with GitRepository(tree.root, "name a TREE in a git repository") as repository:
         head = GitTree(repository, "HEAD", place_of(tree.package))
         stages: tuple[Stage, ...] = ()
@@ -52,6 +54,8 @@ def export(
             return plan
 
         planned = fitting_plan(made)
-        require_fitting(planned, asked, "name the other patches only")
+        require_fitting(planned, requested, "name the other patches only")
         files = exporting(head, stages, folder, patches.settings.subject_prefix)
-        return ExportResult(planned.patches, files, planned.left_out)
+        texts = (text for stage in stages for each in stage.changes for text in (each.before, each.after))
+        has_crlf = any(b"\r\n" in text for text in texts if text is not None)
+        return ExportResult(planned.patches, files, planned.left_out, has_crlf)

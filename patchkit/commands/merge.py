@@ -172,9 +172,9 @@ def _result(
     # Only the tree of this merge is used, so it is not committed.
     options = ("--quiet", "--no-commit", "--no-ff", "--no-verify-signatures", "--no-autostash")
     done = run_git(worktree.top, "merge", *options, _commit(worktree, theirs, *parents))
-    unmerged = git_output(worktree.top, "diff", "--name-only", "--diff-filter=U").splitlines()
+    unmerged = git_output(worktree.top, "diff", "--name-only", "--diff-filter=U", "-z").rstrip("\0")
     if unmerged:
-        raise UnmergedError(tuple(unmerged))
+        raise UnmergedError(tuple(unmerged.split("\0")))
     if done.returncode != 0:
         raise TreeError(
             f"git merge failed ({error_line(done)}), so nothing was changed", advice="fix that and try again"

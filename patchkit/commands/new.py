@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from patchkit.commands.patch_folder import staged
 from patchkit.drafting import difference
-from patchkit.drafting.whole import drafted
-from patchkit.errors import TreeError, UsageError
+from patchkit.drafting.patch import draft_patch
+from patchkit.errors import UsageError
 from patchkit.plan.package_name import as_upstream
 from patchkit.plan.rehearse import MemoryTree
 from patchkit.tree.git import place_of, require_repository
@@ -19,9 +17,10 @@ from patchkit.tree.objects import GitRepository, GitTree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from patchkit.drafting.change import Draft, FileDiff
-    from patchkit.drafting.whole import Watch
+    from patchkit.drafting.patch import Watch
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -66,7 +65,8 @@ def new(
             reasons=draft.left_out or ("it changes no file of the package",),
             advice="name a diff or a commit that changes files of sglang's package",
         )
-    _write(folder, draft)
+    with staged({folder: draft}):
+        pass
     todo = [f"{edit.at}: {edit.kind}: {one}" for edit in draft.edits.values() for one in edit.todo]
     return DraftedPatch(file, len(draft.edits), draft.hunks, (*todo, *draft.left_out), draft.is_whole)
 
@@ -89,12 +89,12 @@ def draft_of(
     else:
         texts = [diff] if isinstance(diff, str) else diff
         changes = difference.of_diffs(tree, texts, base, places)
-        facts = difference.facts_of_diff(identifier, texts[0] if texts else "")
+        facts = difference.facts_of_diff(identifier, texts[0] if texts else "", "--from-diff")
     with GitRepository(tree.root) if commit else nullcontext() as repository:
         parent = difference.parent_of(commit)
         below = tree if repository is None else GitTree(repository, parent, place_of(tree.package))
         files = [_as_upstream(change, below.name) for change in changes.files]
-        return drafted(
+        return draft_patch(
             MemoryTree({}, line_length=below.line_length), files, facts, changes.left_out, watch=watch
         )
 
@@ -107,28 +107,3 @@ def _as_upstream(change: FileDiff, name: str) -> FileDiff:
         return content if not text else as_upstream(text, name).encode(errors="surrogateescape")
 
     return replace(change, before=spelled(change.before), after=spelled(change.after))
-
-
-def _write(folder: Path, draft: Draft) -> None:
-    """Write all files of a draft, or none of them."""
-    missing = [place for place in (folder, *folder.parents) if not place.exists()]
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(prefix=".patchkit-new-", dir=folder.parent))
-        try:
-            for name, text in draft.files.items():
-                (aside / name).write_text(text, encoding="utf-8")
-            folder.mkdir(exist_ok=True)
-            # Written last, since a folder without it is no patch.
-            for name in sorted(draft.files, key=lambda name: name == "patch.toml"):
-                (aside / name).replace(folder / name)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
-    except OSError as error:
-        for place in missing:
-            with suppress(OSError):
-                place.rmdir()
-        raise TreeError(
-            f"{error.filename or folder}: {error.strerror}, and nothing was written",
-            advice="fix the cause or name another folder with -o",
-        ) from error

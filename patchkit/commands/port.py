@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from patchkit.commands.patch_folder import staged
 from patchkit.drafting import difference
 from patchkit.drafting.change import FileDiff
 from patchkit.errors import ConflictError, TreeError, UsageError
@@ -31,7 +33,7 @@ from patchkit.tree.tree import OverlayTree, open_tree
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from patchkit.drafting.change import Facts
+    from patchkit.drafting.change import Draft, Facts
     from patchkit.findings.finding import Finding
     from patchkit.porting.land import LandedFile, Watch
     from patchkit.tree.tree import CheckoutTree, ReadTree, Tree
@@ -97,9 +99,9 @@ class PortConflictError(ConflictError):
 class Source:
     """A diff, a commit or a range of commits, and its base tree."""
 
-    def __init__(self, said: str, base: str, repository: Path) -> None:
+    def __init__(self, name: str, base: str, repository: Path) -> None:
         """Read nothing yet; ``repository`` is where commits and refs are looked up."""
-        self._said = said
+        self._name = name
         self._base = base
         self._repository = repository
         self._stack = ExitStack()
@@ -111,24 +113,24 @@ class Source:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def tree(self, said: str) -> Tree:
+    def tree(self, name: str) -> Tree:
         """Return the tree of a path or ref; TreeError if there is none."""
-        if Path(said).exists():
-            return open_tree(Path(said))
+        if Path(name).exists():
+            return open_tree(Path(name))
         if self._git is None:
             self._git = self._stack.enter_context(GitRepository(self._repository))
-        return GitTree(self._git, said)
+        return GitTree(self._git, name)
 
     def changes(self) -> tuple[Change, ...]:
         """Return the changes, oldest first; UsageError if it is neither a diff nor a commit, or changes nothing."""
-        path = Path(self._said)
+        path = Path(self._name)
         found = (self._diff(path),) if path.is_file() else tuple(map(self._commit, self._commits()))
         if not any(change.files for change in found):
             nothing = "it contains no unified diff" if path.is_file() else "it is empty"
-            left = [one for change in found for one in change.left_out]
+            left_out = [one for change in found for one in change.left_out]
             raise UsageError(
-                f"{self._said} changes nothing in the package",
-                reasons=left or [nothing],
+                f"{self._name} changes nothing in the package",
+                reasons=left_out or [nothing],
                 advice="name a diff or a commit that changes files of sglang's package",
             )
         return found
@@ -142,31 +144,31 @@ class Source:
         except UnicodeDecodeError:
             raise UsageError("not UTF-8", where=path, advice="convert it and try again") from None
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "ported"
-        asked = difference.DiffOptions(str(path), "--from", "--from TREE, or with --from HEAD^ --repo REPO")
-        made = difference.of_diffs(base, (text,), asked=asked)
-        return Change(difference.facts_of_diff(name, text), base, made.files, made.left_out)
+        options = difference.DiffOptions(str(path), "--from", "--from TREE, or with --from HEAD^ --repo REPO")
+        diff = difference.of_diffs(base, (text,), options=options)
+        return Change(difference.facts_of_diff(name, text, path), base, diff.files, diff.left_out)
 
     def _commits(self) -> list[str]:
-        options = ("--reverse", "--no-merges") if ".." in self._said else ("--no-walk",)
-        listed = git(self._repository, "rev-list", *options, "--end-of-options", self._said, "--")
+        options = ("--reverse", "--no-merges") if ".." in self._name else ("--no-walk",)
+        listed = git(self._repository, "rev-list", *options, "--end-of-options", self._name, "--")
         commits = listed.stdout.decode().split()
         if listed.returncode != 0 or not commits:
             require_repository(
                 self._repository, "name a diff that exists, or the commit's repository with --repo"
             )
             raise UsageError(
-                f"{self._said} is neither a file nor a commit of {self._repository.resolve()}",
+                f"{self._name} is neither a file nor a commit of {self._repository.resolve()}",
                 advice="name a diff, a commit or a range, and its repository with --repo",
             )
         return commits
 
     def _commit(self, commit: str) -> Change:
-        made = difference.of_commit(self._repository, commit, asked="")
+        diff = difference.of_commit(self._repository, commit, option="")
         facts = difference.facts_of_commit(self._repository, commit[:12], commit)
         number = facts.upstream.rpartition("/")[2]
         facts = replace(facts, id=number) if number else facts
         base = self.tree(self._base or f"{commit}^")
-        return Change(facts, base, made.files, made.left_out, commit, self._repository)
+        return Change(facts, base, diff.files, diff.left_out, commit, self._repository)
 
 
 def port(
@@ -188,41 +190,43 @@ def port(
     be changed. The change is also written to ``folder``, as a patch for this tree.
     """
 
-    def prepared(read: ReadTree) -> _PreparedPort:
-        if folder is not None and (folder / "patch.toml").exists():
-            raise UsageError(f"{folder / 'patch.toml'} already exists", advice="name another folder with -o")
+    def prepare(read: ReadTree) -> _PreparedPort:
+        if folder is not None:
+            _require_new(folder)
         changes = source.changes()
-        made = _PortedTree(read, markers=markers)
+        tree = _PortedTree(read, markers=markers)
         steps: list[_Step] = []
         for change in _watched(changes, watch):
             # Of a range each change is one step, of a change alone each file.
-            steps.append(made.step(change, watch if len(changes) == 1 else None))
+            steps.append(tree.step(change, watch if len(changes) == 1 else None))
             if markers and not steps[-1].ported.is_whole:
                 break
         done = tuple(step.ported for step in steps)
-        ported = PortResult(onto.package_label, done, made.changed, not_ported=changes[len(steps) :])
+        ported = PortResult(onto.package_label, done, tree.changed, not_ported=changes[len(steps) :])
         if not ported.is_whole and not (keep_going or markers):
             raise PortConflictError(
                 f"{_describe_first_conflict(ported)}, so nothing was written",
                 ported,
                 advice="--keep-going applies the others, --markers also writes conflict markers",
             )
-        plan = made.plan(steps)
+        plan = tree.plan(steps)
         if dry_run and not committing:
             Transaction(read, PORTED, allow_dirty=allow_dirty).check(plan)
         return _PreparedPort(read, steps, plan, ported)
 
-    read, steps, plan, ported = read_without_conflicts(onto, prepared)
-    if committing:
-        commits = commit_ports(onto, plan, [(step.ported.change, step.plan) for step in steps])
-        done = tuple(replace(step.ported, commit=commit) for step, commit in zip(steps, commits, strict=True))
-        ported = replace(ported, changes=done)
-    elif not dry_run:
-        apart = [step.plan for step in steps if step.plan.changes]
-        Transaction(onto, PORTED, allow_dirty=allow_dirty).commit(plan, apart, read)
-    if folder is not None and not dry_run:
-        ported = replace(ported, folders=_write_patches(steps, folder, watch))
-    return ported
+    read, steps, plan, ported = read_without_conflicts(onto, prepare)
+    drafts = _drafts(steps, folder, watch) if folder is not None and not dry_run else {}
+    with staged(drafts):
+        if committing:
+            commits = commit_ports(onto, plan, [(step.ported.change, step.plan) for step in steps])
+            done = tuple(
+                replace(step.ported, commit=commit) for step, commit in zip(steps, commits, strict=True)
+            )
+            ported = replace(ported, changes=done)
+        elif not dry_run:
+            separate = [step.plan for step in steps if step.plan.changes]
+            Transaction(onto, PORTED, allow_dirty=allow_dirty).commit(plan, separate, read)
+    return replace(ported, folders=tuple(drafts))
 
 
 def port_matrix(source: Source, refs: Sequence[str], *, watch: Watch | None = None) -> tuple[PortResult, ...]:
@@ -233,9 +237,9 @@ def port_matrix(source: Source, refs: Sequence[str], *, watch: Watch | None = No
         if watch is not None:
             watch(f"porting to {ref}", at, len(refs))
         try:
-            made = _PortedTree(source.tree(ref), markers=False)
-            steps = [made.step(change) for change in changes]
-            found.append(PortResult(ref, tuple(step.ported for step in steps), made.changed))
+            tree = _PortedTree(source.tree(ref), markers=False)
+            steps = [tree.step(change) for change in changes]
+            found.append(PortResult(ref, tuple(step.ported for step in steps), tree.changed))
         except TreeError as error:
             found.append(PortResult(ref, (), error=str(error)))
     return tuple(found)
@@ -302,8 +306,8 @@ class _PortedTree:
         contents = landing.marked if self._markers else landing.contents
         self._contents |= contents
         plan = _plan(tree, change, landing.files, contents)
-        in_place = [(status.patch, edit) for status in plan.patches for edit in status.edits]
-        found = findings_of(tree, landing.contents, in_place)
+        applied = [(status.patch, edit) for status in plan.patches for edit in status.edits]
+        found = findings_of(tree, landing.contents, applied)
         known = {(each.rule, each.file, each.line) for each in found}
         used = dependencies_of(tree, sources, landing)
         found += tuple(each for each in used if (each.rule, each.file, each.line) not in known)
@@ -339,20 +343,24 @@ def _plan(tree: Tree, change: Change, files: Sequence[LandedFile], contents: Con
     return Plan(tree, (PatchStatus(patch, State.PENDING, edits),), changes)
 
 
-def _write_patches(steps: Sequence[_Step], folder: Path, watch: Watch | None) -> tuple[Path, ...]:
-    """Write each change as a patch folder for this tree: to ``folder`` itself if it is one, else to a folder in it."""
-    from patchkit.drafting.whole import (
-        drafted,
+def _drafts(steps: Sequence[_Step], folder: Path, watch: Watch | None) -> dict[Path, Draft]:
+    """Return each change as a patch for this tree, by its folder: ``folder`` itself for one, else a folder in it."""
+    from patchkit.drafting.patch import (
+        draft_patch,
     )  # It loads all kinds of edit, which nothing else of a port does.
 
-    places: list[Path] = []
+    found: dict[Path, Draft] = {}
     for step in steps:
         files = [FileDiff(each.file, each.before, each.after) for each in step.plan.changes]
         change = step.ported.change
-        draft = drafted(step.tree, files, change.facts, change.left_out, watch=watch)
+        draft = draft_patch(step.tree, files, change.facts, change.left_out, watch=watch)
         place = folder if len(steps) == 1 else folder / change.facts.id
-        for name, text in draft.files.items():
-            place.mkdir(parents=True, exist_ok=True)
-            (place / name).write_text(text, encoding="utf-8")
-        places += [place] if draft.files else []
-    return tuple(places)
+        if draft.files:
+            _require_new(place)
+            found[place] = draft
+    return found
+
+
+def _require_new(folder: Path) -> None:
+    if os.path.exists(folder / "patch.toml"):
+        raise UsageError(f"{folder / 'patch.toml'} already exists", advice="name another folder with -o")

@@ -37,19 +37,19 @@ def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move,
 
     A patch that is ``applied`` on ``ref`` was committed there by patchkit. Raise TreeError if there is no such ref.
     """
-    before = {said.patch.id: said for said in status(tree, patches)}
+    before = {each.patch.id: each for each in status(tree, patches)}
     with GitRepository(tree.root, "name a TREE in a git repository") as repository:
         after = statuses(GitTree(repository, ref, place_of(tree.package)), patches)
     return tuple(
         Move(
-            said.patch.id,
-            before[said.patch.id].state.value,
-            said.state.value,
-            _prospect(before[said.patch.id].state, said.state),
-            said.reason,
-            said.patch.default or before[said.patch.id].state in IN_TREE,
+            each.patch.id,
+            before[each.patch.id].state.value,
+            each.state.value,
+            _prospect(before[each.patch.id].state, each.state),
+            each.reason,
+            each.patch.default or before[each.patch.id].state in IN_TREE,
         )
-        for said in after
+        for each in after
     )
 
 

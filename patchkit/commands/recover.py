@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
 
 
-def recover(tree: CheckoutTree, *, back: bool = False) -> Recovery:
+def recover(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery:
     """Finish an interrupted write to ``tree``, or roll it back. Raise TreeError if a file was changed since.
 
-    The write is finished if everything for it is on disk, unless ``back`` is set.
+    The write is finished if everything for it is on disk, unless ``roll_back`` is set.
     """
     sweep(tree)
-    return restore(tree) or recovering.recover(tree, back=back)
+    return restore(tree) or recovering.recover(tree, roll_back=roll_back)

@@ -38,6 +38,6 @@ def report(
         return ()
     failed = [each.title for each in verdict.results if each.outcome is Outcome.FAILED]
     made = sum(each.outcome is not Outcome.SKIPPED for each in verdict.results)
-    said = f"failed: {'; '.join(failed)}" if failed else f"{made} checks passed"
-    heading = f"{said} (patchkit {__version__} verify)"
+    result = f"failed: {'; '.join(failed)}" if failed else f"{made} checks passed"
+    heading = f"{result} (patchkit {__version__} verify)"
     return backports(statuses, heading)

@@ -103,7 +103,7 @@ def _checked(
     tree: ReadTree, patches: PatchSet, patch: str, edit: str, *, accept: bool
 ) -> ResolveResult | _CheckedEdit:
     """Return what is to be recorded for an edit of a loaded patch, or that there is nothing to record."""
-    if (patch, edit) in resolving.by_hand(tree):
+    if (patch, edit) in resolving.manual_edits(tree):
         return ResolveResult(recorded=False, remembered=False)
     if patch not in patches.ids and patch in recorded(tree):
         raise UsageError(
@@ -155,9 +155,9 @@ def _checked(
     )
     if manual_edit is not None and lost:
         raise ConflictError(
-            f"{patch} {edit}: your code lost {', '.join(lost)}, which was there before",
+            f"{patch} {edit}: your code lacks {', '.join(lost)}, which was between the markers",
             where=f"{status.file}:{manual_edit.line}",
-            advice=f"put it back, or confirm the removal with patchkit resolve --accept {patch} {edit}",
+            advice=f"restore it, or confirm the removal with patchkit resolve --accept {patch} {edit}",
         )
     line = at_site(OverlayTree(tree, before), named, status).line
     note = resolving.Note(note_of(patch, edit, ACCEPTED if missing else BY_HAND), line)

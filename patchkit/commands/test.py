@@ -85,9 +85,9 @@ def _copied(tree: CheckoutTree, folder: Path) -> CheckoutTree:
             tree.package, folder / tree.package.name, ignore=ignored, symlinks=True, copy_function=copy
         )
     except OSError as error:
-        said = error.args[0][0][2] if isinstance(error, shutil.Error) else error
+        reason = error.args[0][0][2] if isinstance(error, shutil.Error) else error
         raise TreeError(
-            f"{tree.package} cannot be copied ({said})", advice="fix that and try again"
+            f"{tree.package} cannot be copied ({reason})", advice="fix that and try again"
         ) from None
     return open_tree(folder / tree.package.name)
 

@@ -1,4 +1,4 @@
-"""A tree's own decision about the mirror, asked with a server's backends and settings, and with others."""
+"""A tree's own decision about the mirror, evaluated with a server's backends and settings, and with others."""
 
 from __future__ import annotations
 
@@ -113,10 +113,10 @@ def decision(
     function, name = init
     scheduler = Instance(None, components.scheduler(), name="scheduler")
 
-    def asked(_: Evaluator, *args: Any, **named: Any) -> None:
+    def record_call(_: Evaluator, *args: Any, **named: Any) -> None:
         raise _DecidedError(args, named)
 
-    known[name] = asked
+    known[name] = record_call
     try:
         evaluator.call(Bound(function), (scheduler,))
     except _DecidedError as found:

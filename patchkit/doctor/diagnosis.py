@@ -210,11 +210,11 @@ def _branching(keepers: Sequence[Keeper]) -> Iterator[str]:
     """Yield a sentence for each set of options for one branch, with the keepers that it removes."""
     found: dict[tuple[str, str], list[str]] = {}
     for keeper in keepers:
-        for way in keeper.remedies:
-            if way.startswith(option(TOP_K)):
-                found.setdefault((way, keeper.where), []).append(keeper.who)
-    for (way, where), names in found.items():
-        yield f"{way} frees it from {listed(names)}{' ' if where else ''}{where}."
+        for remedy in keeper.remedies:
+            if remedy.startswith(option(TOP_K)):
+                found.setdefault((remedy, keeper.where), []).append(keeper.who)
+    for (remedy, where), names in found.items():
+        yield f"{remedy} frees it from {listed(names)}{' ' if where else ''}{where}."
 
 
 def _instead(server: ExaminedServer) -> Iterator[str]:
@@ -262,8 +262,8 @@ def _by(keepers: Sequence[Keeper]) -> str:
         groups.setdefault(keeper.where, []).append(keeper.who)
     always = groups.pop("")
     some = [f"{where} by {listed(names)}" for where, names in groups.items()]
-    said = f" by {listed(always)}" if always else ""
-    return said + f"{', and' if always else ''} {'; '.join(some)}" if some else said
+    text = f" by {listed(always)}" if always else ""
+    return text + f"{', and' if always else ''} {'; '.join(some)}" if some else text
 
 
 def _freeing(statuses: Sequence[PatchStatus], found: Found) -> dict[str, State]:

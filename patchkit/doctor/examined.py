@@ -51,16 +51,16 @@ class ExaminedServer:
             # sglang takes all three of them or none.
             settings |= {"speculative_num_steps": 3, "speculative_num_draft_tokens": 4}
         known = {name: value for name, value in settings.items() if name in self.launch.defaults}
-        said = " ".join(f"{option(name)} {value}" for name, value in known.items())
-        return outcomes(self.program, self.launch.with_settings(known), self.memory), said
+        option_text = " ".join(f"{option(name)} {value}" for name, value in known.items())
+        return outcomes(self.program, self.launch.with_settings(known), self.memory), option_text
 
     def freed_by_one_branch(self, keeps: Callable[[Outcome], bool]) -> tuple[str, ...]:
-        """Return the options for one branch if ``keeps`` no longer holds with them for some kind of model."""
-        single, said = self._single
+        """Return the options for one branch with which ``keeps`` becomes false for some kind of model."""
+        single, option_text = self._single
         changed = any(
             keeps(outcome) and not keeps(other)
             for answers, outcome in self.found
             for others, other in single
-            if all(others.get(fact, so) is so for fact, so in answers.items())
+            if all(others.get(fact, answer) is answer for fact, answer in answers.items())
         )
-        return (said,) if changed else ()
+        return (option_text,) if changed else ()

@@ -58,12 +58,12 @@ def mirror_keepers(
         else:
             yield Keeper("the draft worker", "it does not name the backends that it runs")
     # Without the overlap schedule the backends do not matter.
-    asked = [
+    deciding = [
         (answers, outcome)
         for answers, outcome in found
         if outcome.kept and (outcome.decided or outcome.overlap)
     ]
-    yield from _of_backends(server, asked, trials)
+    yield from _of_backends(server, deciding, trials)
 
 
 def _without_overlap(server: ExaminedServer) -> Keeper:
@@ -118,12 +118,12 @@ def _patches(
 
 
 def _of_backends(server: ExaminedServer, found: Found, trials: Trials | None) -> Iterator[Keeper]:
-    asked: dict[str, list[tuple[dict[str, bool], str]]] = {}
+    readers: dict[str, list[tuple[dict[str, bool], str]]] = {}
     for answers, outcome in found:
         for one in outcome.roles:
             if one.reads:
-                asked.setdefault(one.cls or one.name, []).append((answers, one.role))
-    for cls, played in asked.items():
+                readers.setdefault(one.cls or one.name, []).append((answers, one.role))
+    for cls, played in readers.items():
         models = [answers for answers, _ in played]
         known = server.program.classes_named(cls)
         files = {each.module.file for one in known for each in server.program.mro(one)}

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 def named(models: Sequence[Mapping[str, bool]]) -> str:
     """Return a clause that names the models: the smallest sets of facts among them."""
-    held = [frozenset(fact for fact, so in each.items() if so) for each in models]
-    least = [each for each in held if not any(other < each for other in held)]
+    true_facts = [frozenset(fact for fact, answer in each.items() if answer) for each in models]
+    least = [each for each in true_facts if not any(other < each for other in true_facts)]
     *others, last = sorted({" and ".join(sorted(each)) for each in least})
-    said = f"{', '.join(others)} or {last}" if others else last
-    return f"for models or drafts with {said}"
+    names = f"{', '.join(others)} or {last}" if others else last
+    return f"for models or drafts with {names}"
 
 
 def unless_usual(models: Sequence[Mapping[str, bool]]) -> str:

@@ -170,9 +170,11 @@ class Arguments:
             )
         if action in _FLAGS:
             return _FLAGS[action]
-        said = {name: value.value for name, value in one.keywords.items() if isinstance(value, ast.Constant)}
-        fixed: Any = said.get("const_value", said.get("const", True))
-        takes_none = action == "store_const" or (self._takes_none(action) and "nargs" not in said)
+        constants = {
+            name: value.value for name, value in one.keywords.items() if isinstance(value, ast.Constant)
+        }
+        fixed: Any = constants.get("const_value", constants.get("const", True))
+        takes_none = action == "store_const" or (self._takes_none(action) and "nargs" not in constants)
         return fixed if takes_none else None
 
     def _choices(self, one: _Declaration) -> tuple[Value, ...] | None:
@@ -222,8 +224,12 @@ class Arguments:
         """Return whether options with an action of the tree's own take no value."""
         found = self._index.resolve(self._declared.cls.module, action)
         init = self._index.method(found, "__init__") if isinstance(found, Class) else None
-        said = init.node.args if init is not None else None
-        given = zip(reversed(said.args), reversed(said.defaults), strict=False) if said is not None else ()
+        parameters = init.node.args if init is not None else None
+        given = (
+            zip(reversed(parameters.args), reversed(parameters.defaults), strict=False)
+            if parameters is not None
+            else ()
+        )
         return any(
             arg.arg == "nargs" and isinstance(value, ast.Constant) and value.value == 0
             for arg, value in given

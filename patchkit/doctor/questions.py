@@ -34,7 +34,7 @@ _FACTS = (
 @cache
 def fact_of(question: str) -> tuple[str, bool] | None:
     """Return the fact that a condition tests, and the answer with which the fact holds; None if it tests none."""
-    return next(((fact, so) for pattern, fact, so in _FACTS if pattern.search(question)), None)
+    return next(((fact, answer) for pattern, fact, answer in _FACTS if pattern.search(question)), None)
 
 
 def explore(run: Callable[[dict[str, bool]], _Result]) -> list[tuple[dict[str, bool], _Result]]:
@@ -46,7 +46,7 @@ def explore(run: Callable[[dict[str, bool]], _Result]) -> list[tuple[dict[str, b
         answers = dict(given)
         found.append((answers, run(answers)))
         so_far = dict(given)
-        for question in [asked for asked in answers if asked not in given]:
+        for question in [new for new in answers if new not in given]:
             pending.append(so_far | {question: not answers[question]})
             so_far[question] = answers[question]
     return found

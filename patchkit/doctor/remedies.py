@@ -97,7 +97,7 @@ class Trials:
     def freeing(
         self, candidates: Sequence[str], models: Sequence[Answers], keeps: Callable[[Outcome], bool]
     ) -> list[Remedy]:
-        """Return the smallest sets of candidates with which ``keeps`` no longer holds of some of these models.
+        """Return the smallest sets of candidates with which ``keeps`` becomes false for some of these models.
 
         A larger set follows a smaller one only if it frees more models.
         """
@@ -123,10 +123,12 @@ class Trials:
             changes = make_plan(self._tree, self._patches.select(names)).changes
             program = self.patched({change.file: change.after for change in changes})
             self._found[names] = outcomes(program, self._launch)
-        asked = [
+        matching = [
             (answers, outcome)
             for answers, outcome in self._found[names]
-            if any(all(answers.get(fact, so) is so for fact, so in model.items()) for model in models)
+            if any(
+                all(answers.get(fact, answer) is answer for fact, answer in model.items()) for model in models
+            )
         ]
-        kept = [answers for answers, outcome in asked if outcome.refused is not None or keeps(outcome)]
-        return None if len(kept) == len(asked) else kept
+        kept = [answers for answers, outcome in matching if outcome.refused is not None or keeps(outcome)]
+        return None if len(kept) == len(matching) else kept

@@ -106,10 +106,10 @@ class _Server:
         self._settings.settle = self._settle
 
     def _ask(self, question: str) -> bool:
-        asked = fact_of(question)
-        if asked is not None:
-            fact, so = asked
-            return self._answers.setdefault(fact, False) is so
+        known_fact = fact_of(question)
+        if known_fact is not None:
+            fact, answer = known_fact
+            return self._answers.setdefault(fact, False) is answer
         # An unknown backend needs the mirror, as one without the flag does.
         return question.endswith(mirror.FLAG)
 
@@ -172,21 +172,21 @@ class _Server:
         overlap = not self._setting("disable_overlap_schedule")
         try:
             self._components.require_known()
-            asked = decision(self._evaluator, self._known, self._settings, self._components, self._memory)
-            forced = tuple(asked.forced())
-            roles = tuple(self._components.roles(asked.reads))
-            others = [each for each in asked.backends if not isinstance(each, Instance)]
-            unnamed = any(each is not None for each in others) and asked.reads(others[0])
+            decided = decision(self._evaluator, self._known, self._settings, self._components, self._memory)
+            forced = tuple(decided.forced())
+            roles = tuple(self._components.roles(decided.reads))
+            others = [each for each in decided.backends if not isinstance(each, Instance)]
+            unnamed = any(each is not None for each in others) and decided.reads(others[0])
         except RaisedError as error:
             return Outcome(kept=True, overlap=overlap, refused=Refusal(str(error), error.where, error.filled))
         except NotAskedError:
             return self._unasked(overlap)
-        kept = asked.answer or not overlap
-        return Outcome(kept, overlap, True, forced, roles, unnamed, answer=asked.answer)
+        kept = decided.answer or not overlap
+        return Outcome(kept, overlap, True, forced, roles, unnamed, answer=decided.answer)
 
     def _started(self) -> Started:
         launch = self._launch
-        facts = {fact: so for fact, so in self._answers.items() if fact in (MLA, LLAMA)}
+        facts = {fact: answer for fact, answer in self._answers.items() if fact in (MLA, LLAMA)}
         begun = tuple(map(frozenset, (launch.given.items(), launch.environment.items(), facts.items())))
         found: Started = self._memory.value(
             ("started", begun),

@@ -68,8 +68,8 @@ def started(
     }
 
     def decided(question: str) -> bool | None:
-        fact, so = fact_of(question) or ("", True)
-        return facts[fact] is so if fact == MLA and fact in facts else None
+        fact, answer = fact_of(question) or ("", True)
+        return facts[fact] is answer if fact == MLA and fact in facts else None
 
     evaluator = CertainEvaluator(program, known, decided, memory, settings)
     settings.values |= _given(launch, declaration, evaluator)

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-if not BENCHMARKS.is_dir():  # A source checkout keeps them with its documents; the wheel carries them inside.
+if (
+    not BENCHMARKS.is_dir()
+):  # A source checkout keeps them with its documents; the wheel contains them in the package.
     BENCHMARKS = Path(__file__).parents[2] / "docs" / "benchmarks"
 
 # The trees with the patches that a server gains by; the other trees of a run are controls or earlier states.

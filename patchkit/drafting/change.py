@@ -1,6 +1,6 @@
 """Input and output of drafting: files before and after, facts about the change, and a patch folder.
 
-``patchkit.drafting.whole.drafted`` computes one from the other, and writes nothing.
+``patchkit.drafting.patch.draft_patch`` computes one from the other, and writes nothing.
 """
 
 from __future__ import annotations

@@ -26,12 +26,16 @@ _NUMBER = re.compile(r"\s*\(#(\d+)\)\s*$")
 _MAIL = re.compile(r"^From ([0-9a-f]{40}) ", re.MULTILINE)
 _SUBJECT = re.compile(r"^Subject: (?:\[[^\]]*\] *)?(.*(?:\n[ \t].*)*)", re.MULTILINE)
 _PULLS = f"https://github.com/sgl-project/{NAME}/pull/"
-_NOWHERE = "/dev/null"
+_DEV_NULL = "/dev/null"
 _NO_NEWLINE = "\\"
-_PLAIN_MODES = {"100644", "100755"}
 _OUTSIDE = "it is outside the package folder; left out."
 _NOT_A_FILE = "it is a link or a submodule, which no edit can change; left out."
+_NO_MODE = "000000"
+_EXECUTABLE = "100755"
+_PLAIN_MODES = {"100644", _EXECUTABLE}
 _MODE = "its mode changes, which no edit can make; left out."
+_NEW_MODE = "it is executable, which no edit can make; created without that mode."
+_OLD_MODE = "it is executable, and revert creates it again without that mode."
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Difference:
 
 
 class DiffOptions(NamedTuple):
-    """The options by which the user named the diff and the tree that it was made on, for messages."""
+    """The options that name the diff and the tree that it was made on, for messages."""
 
     diff: str = "--from-diff"
     tree: str = "--on"
@@ -51,7 +55,7 @@ class DiffOptions(NamedTuple):
     """How to name the tree from before the change, if the named one already has it."""
 
 
-_OF_NEW = DiffOptions()
+_OPTIONS_OF_NEW = DiffOptions()
 
 
 class _Hunk(NamedTuple):
@@ -62,7 +66,7 @@ class _Hunk(NamedTuple):
 
 
 @dataclass
-class _Part:
+class _Section:
     """A diff's section for one file."""
 
     old: str | None = None
@@ -80,37 +84,36 @@ def places_of(package: Path) -> tuple[str, ...]:
 
 
 def of_commit(
-    root: Path, commit: str, places: Sequence[str] = PLACES, asked: str = "--from-commit "
+    root: Path, commit: str, places: Sequence[str] = PLACES, option: str = "--from-commit "
 ) -> Difference:
     """Return what a commit or a range changes in the package. Raise UsageError if it is neither.
 
-    ``places`` are the folders in which the repository may contain the package's files; errors start with ``asked``.
+    ``places`` are the folders in which the repository may contain the package's files; errors start with ``option``.
     """
     first, last = _ends(commit)
     raw = git(root, "diff-tree", "-r", "-z", "--no-renames", "--raw", first, last, "--")
     if raw.returncode != 0:
         raise UsageError(
-            f"{asked}{commit}: {root.resolve()} has no such commit with a parent",
+            f"{option}{commit}: {root.resolve()} has no such commit with a parent",
             advice="run git fetch there, or name another commit",
         )
-    words = raw.stdout.decode(errors="surrogateescape").split("\0")
+    fields = raw.stdout.decode(errors="surrogateescape").split("\0")
     files: list[FileDiff] = []
     left_out: list[str] = []
-    for said, name in zip(words[::2], words[1::2], strict=False):
-        modes, blobs = said.lstrip(":").split()[:2], said.split()[2:4]
-        file = _inside(name, places)
+    for entry, name in zip(fields[::2], fields[1::2], strict=False):
+        modes, blobs = entry.lstrip(":").split()[:2], entry.split()[2:4]
+        file = _path_in_package(name, places)
         if file is None:
             left_out.append(f"{_shown(name)}: {_OUTSIDE}")
             continue
-        if any(mode not in {*_PLAIN_MODES, "000000"} for mode in modes):
+        if any(mode not in {*_PLAIN_MODES, _NO_MODE} for mode in modes):
             left_out.append(f"{_shown(name)}: {_NOT_A_FILE}")
             continue
-        if set(modes) == _PLAIN_MODES:
-            left_out.append(f"{_shown(name)}: {_MODE}")
+        left_out += _notes_of(name, modes[0], modes[1])
         if blobs[0] != blobs[1]:
             sides = zip((first, last), blobs, strict=True)
             contents = [
-                _blob(root, f"{end}:{name}", asked) if blob.strip("0") else None for end, blob in sides
+                _blob(root, f"{end}:{name}", option) if blob.strip("0") else None for end, blob in sides
             ]
             files.append(FileDiff(file, *contents))
     return Difference(tuple(files), tuple(left_out))
@@ -121,8 +124,8 @@ def facts_of_commit(root: Path, identifier: str, commit: str) -> Facts:
     shown = git(root, "rev-list", "--max-count=1", "--format=%H%x00%s%x00%b", _ends(commit)[1], "--")
     if shown.returncode != 0:
         return Facts(identifier)
-    said = shown.stdout.decode(errors="replace").partition("\n")[2]
-    sha, subject, body = (*said.split("\0", 2), "", "")[:3]
+    message = shown.stdout.decode(errors="replace").partition("\n")[2]
+    sha, subject, body = (*message.split("\0", 2), "", "")[:3]
     return _facts(identifier, subject, body, sha.strip())
 
 
@@ -136,20 +139,27 @@ def _ends(commit: str) -> tuple[str, str]:
     return (first or "HEAD", last.lstrip(".") or "HEAD") if dots else (f"{commit}^", commit)
 
 
-def _blob(root: Path, name: str, asked: str) -> bytes:
+def _blob(root: Path, name: str, option: str) -> bytes:
     shown = git(root, "cat-file", "blob", name)
     if shown.returncode != 0:  # Such as an entry of a damaged tree with a slash in its name.
-        raise UsageError(f"{asked}{_shown(name)}: git cannot read this file", advice="run git fsck there")
+        raise UsageError(f"{option}{_shown(name)}: git cannot read this file", advice="run git fsck there")
     return shown.stdout
 
 
-def facts_of_diff(identifier: str, text: str) -> Facts:
-    """Return the facts in the mail around a diff, as git format-patch writes it; other diffs have none."""
+def facts_of_diff(identifier: str, text: str, where: Path | str = "") -> Facts:
+    """Return the facts in the mail around a diff, as git format-patch writes it; other diffs have none.
+
+    Raise UsageError, for ``where``, if its message contains a NUL character.
+    """
     subject = _SUBJECT.search(text.partition("\ndiff --git ")[0])
     if subject is None:
         return Facts(identifier)
     sha = _MAIL.search(text)
     body = text[subject.end() :].partition("\n---\n")[0]
+    if "\0" in subject[0] + body:
+        raise UsageError(
+            "a NUL character in the Subject or the message", where=where, advice="remove it and try again"
+        )
     return _facts(identifier, " ".join(subject[1].split()), body, sha[1] if sha else "")
 
 
@@ -167,7 +177,7 @@ def of_diffs(
     texts: Iterable[str],
     base: Iterable[str] = (),
     places: Sequence[str] = PLACES,
-    asked: DiffOptions = _OF_NEW,
+    options: DiffOptions = _OPTIONS_OF_NEW,
 ) -> Difference:
     """Return what unified diffs, one after the other, change in ``tree`` after those of ``base``.
 
@@ -175,126 +185,136 @@ def of_diffs(
     """
     contents: dict[str, bytes | None] = {}
     for text in base:
-        _apply(tree, text, contents, asked._replace(diff="--base"), places)
+        _apply(tree, text, contents, options._replace(diff="--base"), places)
     before = dict(contents)
     left_out: list[str] = []
     for text in texts:
-        left_out += _apply(tree, text, contents, asked, places)
+        left_out += _apply(tree, text, contents, options, places)
     files = []
     for file, after in contents.items():
-        was = before[file] if file in before else tree.read(file)
-        if was != after:
-            files.append(FileDiff(file, was, after))
+        original = before[file] if file in before else tree.read(file)
+        if original != after:
+            files.append(FileDiff(file, original, after))
     return Difference(tuple(files), tuple(dict.fromkeys(left_out)))
 
 
 def _apply(
-    tree: Tree, text: str, contents: dict[str, bytes | None], asked: DiffOptions, places: Sequence[str]
+    tree: Tree, text: str, contents: dict[str, bytes | None], options: DiffOptions, places: Sequence[str]
 ) -> Iterable[str]:
     """Apply a diff to ``contents``, and return what is left out."""
     left_out: list[str] = []
 
-    def there(file: str) -> bytes | None:
+    def read(file: str) -> bytes | None:
         return contents[file] if file in contents else tree.read(file)
 
-    for part in _parts(text, asked):
-        name = part.new or part.old or ""
-        files = [None if each is None else _inside(each, places) for each in (part.old, part.new)]
+    for section in _sections(text, options):
+        name = section.new or section.old or ""
+        files = [
+            None if each is None else _path_in_package(each, places) for each in (section.old, section.new)
+        ]
         if all(file is None for file in files):
             left_out.append(f"{_shown(name)}: {_OUTSIDE}")
             continue
-        if part.is_binary:
+        if section.is_binary:
             left_out.append(f"{_shown(name)}: it is binary, which no edit can change; left out.")
             continue
-        if any(mode.startswith("12") or mode.startswith("16") for mode in part.modes):
+        if any(mode.startswith("12") or mode.startswith("16") for mode in section.modes):
             left_out.append(f"{_shown(name)}: {_NOT_A_FILE}")
             continue
-        if set(part.modes) == _PLAIN_MODES:
-            left_out.append(f"{_shown(name)}: {_MODE}")
-        _apply_part(part, files, there, contents, asked)
+        if section.modes:
+            before = _NO_MODE if section.old is None else section.modes[0]
+            left_out += _notes_of(name, before, _NO_MODE if section.new is None else section.modes[-1])
+        _apply_section(section, files, read, contents, options)
     return left_out
 
 
-def _apply_part(
-    part: _Part,
+def _notes_of(name: str, before: str, after: str) -> list[str]:
+    """Return what is said of a file's modes before and after a change, of which an edit makes none."""
+    notes = {(_NO_MODE, _EXECUTABLE): _NEW_MODE, (_EXECUTABLE, _NO_MODE): _OLD_MODE}
+    note = _MODE if {before, after} == _PLAIN_MODES else notes.get((before, after))
+    return [f"{_shown(name)}: {note}"] if note is not None else []
+
+
+def _apply_section(
+    section: _Section,
     files: Sequence[str | None],
-    there: Callable[[str], bytes | None],
+    read: Callable[[str], bytes | None],
     contents: dict[str, bytes | None],
-    asked: DiffOptions,
+    options: DiffOptions,
 ) -> None:
     old, new = files
-    was = there(old) if old is not None else None
-    if old is not None and was is None:
+    before = read(old) if old is not None else None
+    if old is not None and before is None:
         raise UsageError(
-            f"{asked.diff}: {old}: no such file in the tree",
-            advice=f"pass the tree that the diff was made on with {asked.tree}",
+            f"{options.diff}: {old}: no such file in the tree",
+            advice=f"pass the tree that the diff was made on with {options.tree}",
         )
-    if old is None and new is not None and there(new) is not None:
+    if old is None and new is not None and read(new) is not None:
         raise UsageError(
-            f"{asked.diff}: {new}: the diff creates this file, but the tree contains it",
-            advice=f"pass the tree from before the change with {asked.earlier}",
+            f"{options.diff}: {new}: the diff creates this file, but the tree contains it",
+            advice=f"pass the tree from before the change with {options.earlier}",
         )
     try:
-        source = (was or b"").decode()
+        source = (before or b"").decode()
     except UnicodeDecodeError:
         raise UsageError(f"{old} is not UTF-8", advice="save it as UTF-8 and try again") from None
-    after = _applied(old or new or "", source, part.hunks, asked).encode()
-    if old is not None and (new is None or part.is_renamed) and old != new:
+    after = _text_after(old or new or "", source, section.hunks, options).encode()
+    if old is not None and (new is None or section.is_renamed) and old != new:
         contents[old] = None
     if new is not None:
         contents[new] = after
 
 
-def _parts(text: str, asked: DiffOptions) -> Iterator[_Part]:
+def _sections(text: str, options: DiffOptions) -> Iterator[_Section]:
     """Yield a diff's section for each file. Raise UsageError if a hunk is incomplete."""
     lines = text.split("\n")
-    part: _Part | None = None
+    section: _Section | None = None
     at = 0
     while at < len(lines):
         line = lines[at].removesuffix("\r")
-        named = _GIT.match(line)
-        if named:
-            if part is not None:
-                yield part
-            part = _Part(_unquoted(named["old"]), _unquoted(named["new"]))
+        header = _GIT.match(line)
+        if header:
+            if section is not None:
+                yield section
+            section = _Section(_unquoted(header["old"]), _unquoted(header["new"]))
         elif line.startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ "):
             old, new = (_name(each.removesuffix("\r")) for each in lines[at : at + 2])
-            if part is None or part.hunks:
-                if part is not None:
-                    yield part
-                part = _Part()
-            part.old, part.new = old, new
+            if section is None or section.hunks:
+                if section is not None:
+                    yield section
+                section = _Section()
+            section.old, section.new = old, new
             at += 1
-        elif part is not None and line.startswith("@@ "):
-            hunk, at = _hunk(lines, at, asked)
-            part.hunks.append(hunk)
+        elif section is not None and line.startswith("@@ "):
+            hunk, at = _hunk(lines, at, options)
+            section.hunks.append(hunk)
             continue
-        elif part is not None and not part.hunks:
-            _read_header_line(part, line)
+        elif section is not None and not section.hunks:
+            _read_header_line(section, line)
         at += 1
-    if part is not None:
-        yield part
+    if section is not None:
+        yield section
 
 
-def _read_header_line(part: _Part, line: str) -> None:
+def _read_header_line(section: _Section, line: str) -> None:
     """Read a line between a file's name and its first hunk."""
     if line.startswith("new file mode "):
-        part.old = None
-        part.modes.append(line.rpartition(" ")[2])
+        section.old = None
+        section.modes.append(line.rpartition(" ")[2])
     elif line.startswith("deleted file mode "):
-        part.new = None
-        part.modes.append(line.rpartition(" ")[2])
+        section.new = None
+        section.modes.append(line.rpartition(" ")[2])
     elif line.startswith(("old mode ", "new mode ")):
-        part.modes.append(line.rpartition(" ")[2])
+        section.modes.append(line.rpartition(" ")[2])
     elif line.startswith("rename from "):
-        part.is_renamed = True
+        section.is_renamed = True
     elif line.startswith("Binary files ") or line == "GIT binary patch":
-        part.is_binary = True
+        section.is_binary = True
 
 
 def _name(line: str) -> str | None:
     name = _unquoted(line[4:].partition("\t")[0].strip())
-    if name == _NOWHERE:
+    if name == _DEV_NULL:
         return None
     return name[2:] if name.startswith(("a/", "b/")) else name
 
@@ -311,18 +331,18 @@ def _unquoted(name: str) -> str:
     )
 
 
-def _hunk(lines: Sequence[str], at: int, asked: DiffOptions) -> tuple[_Hunk, int]:
+def _hunk(lines: Sequence[str], at: int, options: DiffOptions) -> tuple[_Hunk, int]:
     header = lines[at].removesuffix("\r")
-    said = _HUNK.match(header)
-    if said is None:
+    ranges = _HUNK.match(header)
+    if ranges is None:
         raise UsageError(
-            f"{asked.diff}: {header!r} is not the header of a hunk", advice="pass a unified diff"
+            f"{options.diff}: {header!r} is not the header of a hunk", advice="pass a unified diff"
         )
-    wanted = [1 if said[group] is None else int(said[group]) for group in (2, 4)]
+    expected = [1 if ranges[group] is None else int(ranges[group]) for group in (2, 4)]
     old: list[str] = []
     new: list[str] = []
     at += 1
-    while at < len(lines) and (len(old) < wanted[0] or len(new) < wanted[1]):
+    while at < len(lines) and (len(old) < expected[0] or len(new) < expected[1]):
         line = lines[at]
         sign = line[:1] or " "
         if sign == _NO_NEWLINE:
@@ -333,15 +353,15 @@ def _hunk(lines: Sequence[str], at: int, asked: DiffOptions) -> tuple[_Hunk, int
         else:
             break
         at += 1
-    if [len(old), len(new)] != wanted:
+    if [len(old), len(new)] != expected:
         raise UsageError(
-            f"{asked.diff}: the hunk {header} has fewer lines than its header says",
+            f"{options.diff}: the hunk {header} has fewer lines than its header specifies",
             advice="pass the complete diff",
         )
     if at < len(lines) and lines[at].startswith(_NO_NEWLINE):
         _without_newline(old, new, lines[at - 1][:1])
         at += 1
-    return _Hunk(header, int(said[1]), old, new), at
+    return _Hunk(header, int(ranges[1]), old, new), at
 
 
 def _without_newline(old: list[str], new: list[str], sign: str) -> None:
@@ -350,48 +370,50 @@ def _without_newline(old: list[str], new: list[str], sign: str) -> None:
             side[-1] = side[-1].removesuffix("\n").removesuffix("\r")
 
 
-def _applied(file: str, source: str, hunks: Sequence[_Hunk], asked: DiffOptions) -> str:
+def _text_after(file: str, source: str, hunks: Sequence[_Hunk], options: DiffOptions) -> str:
     lines = re.findall(r"[^\n]*\n|[^\n]+", source)
-    ends = {line.endswith("\r\n") for line in lines if line.endswith("\n")}
+    line_ends = {line.endswith("\r\n") for line in lines if line.endswith("\n")}
     shift = 0
     for hunk in hunks:
-        old, new = ([_ended(line, ends) for line in side] for side in (hunk.old, hunk.new))
-        wanted = hunk.first - (1 if old else 0) + shift
-        at = min(_places(lines, old), key=lambda place: abs(place - wanted), default=None) if old else wanted
-        if at is None and new and any(_places(lines, new)):
+        old, new = ([_with_line_end(line, line_ends) for line in side] for side in (hunk.old, hunk.new))
+        expected = hunk.first - (1 if old else 0) + shift
+        at = (
+            min(_matches(lines, old), key=lambda place: abs(place - expected), default=None)
+            if old
+            else expected
+        )
+        if at is None and new and any(_matches(lines, new)):
             raise UsageError(
-                f"{asked.diff}: {file}: the tree already has the change of {hunk.header.strip()}",
-                advice=f"pass the tree from before the change with {asked.earlier}",
+                f"{options.diff}: {file}: the tree already has the change of {hunk.header.strip()}",
+                advice=f"pass the tree from before the change with {options.earlier}",
             )
         if at is None or not 0 <= at <= len(lines):
             raise UsageError(
-                f"{asked.diff}: {file}: the lines of {hunk.header.strip()} are not in the tree",
-                advice=f"pass the tree that the diff was made on with {asked.tree}",
+                f"{options.diff}: {file}: the lines of {hunk.header.strip()} are not in the tree",
+                advice=f"pass the tree that the diff was made on with {options.tree}",
             )
         lines[at : at + len(old)] = new
         shift += len(new) - len(old)
     return "".join(lines)
 
 
-def _ended(line: str, ends: set[bool]) -> str:
+def _with_line_end(line: str, line_ends: set[bool]) -> str:
     """Return a line with the line end of its file, if that is uniform; mail programs and editors change line ends."""
-    if len(ends) != 1 or not line.endswith("\n"):
+    if len(line_ends) != 1 or not line.endswith("\n"):
         return line
-    return (
-        f"{line.removesuffix(chr(10)).removesuffix(chr(13))}{chr(13) + chr(10) if True in ends else chr(10)}"
-    )
+    return f"{line.removesuffix(chr(10)).removesuffix(chr(13))}{chr(13) + chr(10) if True in line_ends else chr(10)}"
 
 
-def _places(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[int]:
-    first = wanted[0]
+def _matches(lines: Sequence[str], run: Sequence[str]) -> Iterator[int]:
+    first = run[0]
     return (
         at
-        for at in range(len(lines) - len(wanted) + 1)
-        if lines[at] == first and list(lines[at : at + len(wanted)]) == list(wanted)
+        for at in range(len(lines) - len(run) + 1)
+        if lines[at] == first and list(lines[at : at + len(run)]) == list(run)
     )
 
 
-def _inside(name: str, places: Sequence[str]) -> str | None:
+def _path_in_package(name: str, places: Sequence[str]) -> str | None:
     for place in places:
         if name.startswith(f"{place}/"):
             if any(map(is_unsafe, name.split("/"))):
@@ -403,4 +425,4 @@ def _inside(name: str, places: Sequence[str]) -> str | None:
 
 
 def _shown(name: str) -> str:
-    return "".join(sign if sign.isprintable() else "?" for sign in name)
+    return "".join(character if character.isprintable() else "?" for character in name)

@@ -58,8 +58,8 @@ class _File:
         while any(line.strip() and not line.startswith(indent) for line in above):
             above = above[1:]
         blank = next((at for at, line in enumerate(above) if line.strip()), len(above))
-        said = "".join(f"{line.removeprefix(indent)}\n" for line in above[blank:])
-        return "\n" * blank + said + self.new(*nodes)
+        comments = "".join(f"{line.removeprefix(indent)}\n" for line in above[blank:])
+        return "\n" * blank + comments + self.new(*nodes)
 
 
 def draft(name: str, before: str, after: str) -> tuple[EditDraft, ...]:
@@ -155,8 +155,8 @@ def _draft_removals(
 
 def _without_docstring(body: _Body) -> _Body:
     first = body[0] if body else None
-    said = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-    return body[1:] if said else body
+    is_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    return body[1:] if is_docstring else body
 
 
 def _definition(file: _File, path: str, old: _Scope, new: _Scope) -> None:
@@ -287,10 +287,10 @@ def _delete(file: _File, at: str, removed: _Body, kept: Sequence[ast.stmt], whol
     """Draft the removal of statements, with the nearest unique statement that stays as context."""
     if _is_empty(removed):
         return
-    said = [meaning(node) for body in whole for node in ast.walk(body) if isinstance(node, ast.stmt)]
+    meanings = [meaning(node) for body in whole for node in ast.walk(body) if isinstance(node, ast.stmt)]
     first, last = removed[0].lineno, removed[-1].end_lineno or removed[-1].lineno
     beside = sorted(
-        (node for node in kept if said.count(meaning(node)) == 1 and not isinstance(node, ast.Pass)),
+        (node for node in kept if meanings.count(meaning(node)) == 1 and not isinstance(node, ast.Pass)),
         key=lambda node: (
             node.lineno != node.end_lineno,
             min(abs(node.lineno - last), abs(first - (node.end_lineno or node.lineno))),
@@ -384,8 +384,8 @@ def opcodes(
             continue
         forms = [_form(node) for node in bodies[0][i1:i2]], [_form(node) for node in bodies[1][j1:j2]]
         for inner, a1, a2, b1, b2 in difflib.SequenceMatcher(None, *forms, autojunk=False).get_opcodes():
-            said = "replace" if inner == "equal" else inner
-            yield said, i1 + a1, i1 + a2, j1 + b1, j1 + b2
+            change = "replace" if inner == "equal" else inner
+            yield change, i1 + a1, i1 + a2, j1 + b1, j1 + b2
 
 
 def _form(node: ast.stmt) -> str:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from patchkit.drafting.hunks import named
-from patchkit.drafting.write import toml
+from patchkit.drafting.hunks import definition_ranges
+from patchkit.drafting.patch_file import toml_value
 from patchkit.errors import TreeError
 from patchkit.patchset.examples import PatchExample
 from patchkit.plan.build import make_plan
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from patchkit.drafting.hunks import DefinitionRanges
     from patchkit.patchset.patch import Edit, Patch
 
-_MOST = 4
-"""The most examples: each is planned, and checked for undefined names, twice."""
-_LONG = 30
+_MAX_EXAMPLES = 4
+"""The most examples of a draft: each is planned, and checked for undefined names, twice."""
+_MAX_LINES = 30
 """The most lines of an example's definition."""
 
 
@@ -31,7 +31,7 @@ def text(patch: Patch, edits: Mapping[str, EditDraft], before: Mapping[str, str]
     """Return the ``examples.toml`` of a drafted patch; empty if no edit can be shown alone."""
     lines: list[str] = []
     for example in _examples(patch, edits, before):
-        lines += ["[[example]]", *(f"{key} = {toml(value)}" for key, value in _entries(example)), ""]
+        lines += ["[[example]]", *(f"{key} = {toml_value(value)}" for key, value in _entries(example)), ""]
     return "\n".join(lines)
 
 
@@ -43,28 +43,33 @@ def _entries(example: PatchExample) -> Iterator[tuple[str, str]]:
 def _examples(
     patch: Patch, edits: Mapping[str, EditDraft], before: Mapping[str, str]
 ) -> Iterator[PatchExample]:
-    shown: set[str] = set()
+    shown_sites: set[str] = set()
     for edit in patch.edits:
         draft = edits[edit.name]
         name = draft.at.partition("::")[2]
-        if not name or draft.at in shown or draft.file not in before or len(shown) == _MOST:
+        if (
+            not name
+            or draft.at in shown_sites
+            or draft.file not in before
+            or len(shown_sites) == _MAX_EXAMPLES
+        ):
             continue
-        file = named(draft.file, before[draft.file])
-        example = _example(patch, edit, draft, _alone(file, name)) if name in file.spans else None
+        file = definition_ranges(draft.file, before[draft.file])
+        example = _example(patch, edit, draft, _with_headers(file, name)) if name in file.spans else None
         if example is not None and not list(faults_of(patch, example)):
-            shown.add(draft.at)
+            shown_sites.add(draft.at)
             yield example
 
 
-def _alone(file: DefinitionRanges, name: str) -> str:
+def _with_headers(file: DefinitionRanges, name: str) -> str:
     """Return a definition inside the headers of those that contain it; empty if it is long."""
     start, end = file.spans[name]
-    if end - start > _LONG:
+    if end - start > _MAX_LINES:
         return ""
-    outer = [name.rsplit(".", count)[0] for count in range(name.count("."), 0, -1)]
+    containing = [name.rsplit(".", count)[0] for count in range(name.count("."), 0, -1)]
     headers = []
-    for each in outer:
-        line = file.lines[file.spans[each][0]]
+    for outer in containing:
+        line = file.lines[file.spans[outer][0]]
         if not line.rstrip().endswith(":"):
             return ""
         headers.append(line)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from patchkit.codemods.kinds.insert_after import InsertAfter
 from patchkit.codemods.kinds.insert_before import InsertBefore
 from patchkit.codemods.language.variants import TargetVariant
-from patchkit.drafting.write import toml
+from patchkit.drafting.patch_file import toml_value
 from patchkit.patchset.extend import Addition, extended_kind
-from patchkit.plan.status import marker
+from patchkit.plan.status import comment_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,22 +30,22 @@ class Extensions(NamedTuple):
 
 def extensions(resolutions: Iterable[Resolution], patches: PatchSet) -> Extensions:
     """Return extensions equivalent to the resolutions of the loaded patches."""
-    ways: dict[str, dict[str, list[TargetVariant]]] = {}
+    variants: dict[str, dict[str, list[TargetVariant]]] = {}
     left_out: list[str] = []
     for each in resolutions:
         patch = patches.get(each.patch) if each.patch in patches.ids else None
         name = each.edit.partition(".")[0]
         try:
-            way = _way(patch, each)
+            variant = _variant(patch, each)
         except ValueError as error:
             left_out.append(f"{each.patch} {each.edit}: {error}")
             continue
-        known = ways.setdefault(each.patch, {}).setdefault(name, [])
-        known += [way] if way not in known else []
-    return Extensions({name: _text(name, edits) for name, edits in ways.items()}, tuple(left_out))
+        known = variants.setdefault(each.patch, {}).setdefault(name, [])
+        known += [variant] if variant not in known else []
+    return Extensions({name: _text(name, edits) for name, edits in variants.items()}, tuple(left_out))
 
 
-def _way(patch: Patch | None, resolution: Resolution) -> TargetVariant:
+def _variant(patch: Patch | None, resolution: Resolution) -> TargetVariant:
     """Return a resolution as a variant of its edit. Raise ValueError with the reason if that is not possible."""
     kind = next((edit.kind for edit in patch.edits if edit.name == resolution.edit), None) if patch else None
     if patch is None or kind is None:
@@ -53,16 +53,16 @@ def _way(patch: Patch | None, resolution: Resolution) -> TargetVariant:
     found = textwrap.dedent(resolution.found).strip("\n")
     if not found:
         raise ValueError("the code that was found is not known")
-    sign = f"# {marker(patch)}"
-    lines = (line for line in resolution.text.split("\n") if not line.strip().startswith(sign))
+    start = f"# {comment_start(patch)}"
+    lines = (line for line in resolution.text.split("\n") if not line.strip().startswith(start))
     code = textwrap.dedent("\n".join(lines)).strip("\n")
     if "$" in found or "$" in code:
         raise ValueError("the code contains $, which a pattern cannot match")
-    way = TargetVariant(find=found, code=_added(kind, found, code))
-    if not way.code.strip():
+    variant = TargetVariant(find=found, code=_added(kind, found, code))
+    if not variant.code.strip():
         raise ValueError("the resolution adds no code")
-    extended_kind(kind, Addition(variants=(way,))).codemod()
-    return way
+    extended_kind(kind, Addition(variants=(variant,))).codemod()
+    return variant
 
 
 def _added(kind: Kind, found: str, code: str) -> str:
@@ -79,9 +79,9 @@ def _added(kind: Kind, found: str, code: str) -> str:
 
 
 def _text(patch: str, edits: dict[str, list[TargetVariant]]) -> str:
-    lines = ["schema = 1", f"extends = {toml(patch)}", 'why = "Resolved by hand."']
-    for name, ways in sorted(edits.items()):
-        for way in ways:
+    lines = ["schema = 1", f"extends = {toml_value(patch)}", 'why = "Resolved by hand."']
+    for name, variants in sorted(edits.items()):
+        for variant in variants:
             lines += ["", f"[[edit.{name}.variants]]"]
-            lines += [f"find = {toml(str(way.find))}", f"code = {toml(way.code)}"]
+            lines += [f"find = {toml_value(str(variant.find))}", f"code = {toml_value(variant.code)}"]
     return "\n".join(lines) + "\n"

@@ -18,12 +18,12 @@ from patchkit.drafting.lines import Run, runs
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_AROUND = (3, 6, 12, 30)
+_CONTEXT_LINES = (3, 6, 12, 30)
 """The numbers of context lines to try: the fewest that make the place unambiguous are used."""
 
 
-_MANY = 40
-"""The most runs of lines in one place that get separate hunks; more would take too long."""
+_MAX_RUNS = 40
+"""The most runs of lines in one scope that get separate hunks; more would take too long."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class _Side:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _SharedScope:
     """A scope that exists once in both texts."""
 
     name: str
@@ -114,7 +114,7 @@ class DefinitionRanges:
 
 
 @lru_cache(maxsize=8)
-def named(file: str, text: str) -> DefinitionRanges:
+def definition_ranges(file: str, text: str) -> DefinitionRanges:
     """Return the lines of a text by definition, cached."""
     return DefinitionRanges(file, text)
 
@@ -124,7 +124,7 @@ def outlines(file: str, name: str, before: str, after: str) -> list[str]:
 
     The definitions in a class or module that both have are replaced by the same header.
     """
-    old, new = named(file, before), named(file, after)
+    old, new = definition_ranges(file, before), definition_ranges(file, after)
     within = f"{name}." if name else ""
     both = {
         each
@@ -159,32 +159,32 @@ def _outline(side: DefinitionRanges, name: str, both: set[str], first: Definitio
 
 def hunks(file: str, before: str, after: str) -> list[EditDraft]:
     """Return the hunks that turn the first text into the second, to be applied from top to bottom."""
-    old, new = named(file, before), named(file, after)
+    old, new = definition_ranges(file, before), definition_ranges(file, after)
     found = runs(old.lines, new.lines)
-    homes = []
+    scopes = []
     for run in found:
         names = old.containing(run.start, run.end) & new.containing(run.at, run.to)
-        homes.append(min(names, key=lambda name: old.spans[name][1] - old.spans[name][0], default=""))
+        scopes.append(min(names, key=lambda name: old.spans[name][1] - old.spans[name][0], default=""))
     edits: list[EditDraft] = []
     at = 0
     while at < len(found):
         end = at + 1
-        while end < len(found) and homes[end] == homes[at]:
+        while end < len(found) and scopes[end] == scopes[at]:
             end += 1
         limits = (found[at - 1].end if at else 0, found[end].start if end < len(found) else len(old.lines))
-        place = _Place(homes[at], old.side(homes[at]), new.side(homes[at]))
-        edits += _in_place(file, place, found[at:end], limits)
+        scope = _SharedScope(scopes[at], old.side(scopes[at]), new.side(scopes[at]))
+        edits += _scope_hunks(file, scope, found[at:end], limits)
         at = end
     return edits
 
 
-def whole(file: str, before: str, after: str) -> list[EditDraft]:
+def file_hunk(file: str, before: str, after: str) -> list[EditDraft]:
     """Return one hunk with all lines of the first text."""
     old, new = before.split("\n"), after.split("\n")
     return [EditDraft("hunk", file, {"diff": _text(old, new, runs(old, new), 0, len(old))})]
 
 
-def added_file(file: str, after: str) -> EditDraft:
+def new_file_hunk(file: str, after: str) -> EditDraft:
     """Return the hunk that creates a file."""
     return EditDraft("hunk", file, {"diff": "\n".join(f"+{line}" for line in after.split("\n"))})
 
@@ -229,50 +229,52 @@ def _named(
             yield from _named(child, path)
 
 
-def _in_place(file: str, place: _Place, found: Sequence[Run], limits: tuple[int, int]) -> Iterator[EditDraft]:
-    """Yield the hunks of one place, each with as few runs as can be applied and recognised alone."""
-    at = f"{file}::{place.name}" if place.name else file
-    left = [_shifted(place, run) for run in found]
-    low, high = (min(max(limit - place.old.start, 0), len(place.old.lines)) for limit in limits)
+def _scope_hunks(
+    file: str, scope: _SharedScope, found: Sequence[Run], limits: tuple[int, int]
+) -> Iterator[EditDraft]:
+    """Yield the hunks of one scope, each with as few runs as can be applied and recognised alone."""
+    at = f"{file}::{scope.name}" if scope.name else file
+    left = [_shifted(scope, run) for run in found]
+    low, high = (min(max(limit - scope.old.start, 0), len(scope.old.lines)) for limit in limits)
     while left:
-        for count in range(1, len(left) + 1) if len(left) <= _MANY else (len(left),):
+        for count in range(1, len(left) + 1) if len(left) <= _MAX_RUNS else (len(left),):
             bottom = left[count].start if count < len(left) else high
             may_be_invalid = count == len(left) or not file.endswith(".py")
-            text = _unambiguous_hunk(place, left[:count], (low, bottom), may_be_invalid=may_be_invalid)
+            text = _unambiguous_hunk(scope, left[:count], (low, bottom), may_be_invalid=may_be_invalid)
             if text is not None:
                 break
-        text = text or _text(place.old.lines, place.new.lines, left, low, high)
+        text = text or _text(scope.old.lines, scope.new.lines, left, low, high)
         yield EditDraft("hunk", at, {"diff": text})
         low, left = left[count - 1].end, left[count:]
 
 
-def _shifted(place: _Place, run: Run) -> Run:
+def _shifted(scope: _SharedScope, run: Run) -> Run:
     return Run(
-        run.start - place.old.start,
-        run.end - place.old.start,
-        run.at - place.new.start,
-        run.to - place.new.start,
+        run.start - scope.old.start,
+        run.end - scope.old.start,
+        run.at - scope.new.start,
+        run.to - scope.new.start,
     )
 
 
 def _unambiguous_hunk(
-    place: _Place, found: Sequence[Run], limits: tuple[int, int], *, may_be_invalid: bool
+    scope: _SharedScope, found: Sequence[Run], limits: tuple[int, int], *, may_be_invalid: bool
 ) -> str | None:
     """Return a hunk with enough context to be unambiguous; None if there is none, or its result is not Python."""
-    old, new = place.old.lines, place.new.lines
+    old, new = scope.old.lines, scope.new.lines
     result = list(old)
     for run in reversed(found):
         result[run.start : run.end] = new[run.at : run.to]
     if not may_be_invalid and not _is_python(result):
         return None
-    for around in _AROUND:
-        start = max(found[0].start - around, limits[0])
-        end = min(found[-1].end + around, limits[1])
+    for context in _CONTEXT_LINES:
+        start = max(found[0].start - context, limits[0])
+        end = min(found[-1].end + context, limits[1])
         text = _text(old, new, found, start, end)
         hunk = Hunk.read(text)
         examined = hunk.examine(old, lambda _: False)
-        is_right = examined.state is SiteState.READY and list(examined.lines) == result
-        if is_right and all(
+        is_made = examined.state is SiteState.READY and list(examined.lines) == result
+        if is_made and all(
             hunk.examine(each, lambda _: False).state is SiteState.PRESENT for each in (result, new)
         ):
             return text

@@ -9,7 +9,7 @@ import ast
 import copy
 from typing import TYPE_CHECKING, NamedTuple
 
-from patchkit.drafting import parts
+from patchkit.drafting import items
 from patchkit.drafting.change import EditDraft
 from patchkit.drafting.draft import LONG, first_line, is_named, meaning, opcodes, source
 from patchkit.drafting.hunks import dedented, parsed
@@ -126,7 +126,7 @@ def _changed(
     length = (before.end_lineno or before.lineno) - before.lineno
     if type(before) is type(after) and (length >= LONG or hasattr(before, "body")):
         bare = _without_blocks(before), _without_blocks(after)
-        edits = parts.changed(_at(file, path), (old.lines, new.lines), *bare)
+        edits = items.item_edits(_at(file, path), (old.lines, new.lines), *bare)
         if edits is not None and _have_the_same_blocks(before, after):
             yield from edits
             # The edits below come after those of the header, and are found by it.
@@ -207,15 +207,17 @@ def _kept(
     if isinstance(before, ast.ImportFrom):
         # No edit of names puts an import of several lines on one line, or the reverse.
         is_laid_out_alike = ("\n" in one) == ("\n" in other)
-        finder = _at(file, path), (old.lines, new.lines), before, after
-        edits = (parts.changed(*finder) or []) if is_laid_out_alike else []
+        comparison = _at(file, path), (old.lines, new.lines), before, after
+        edits = (items.item_edits(*comparison) or []) if is_laid_out_alike else []
         others = _exchanged(file, path, sides, (at[0], at[0] + 1, at[1], at[1] + 1), within)
         yield from _or_else(edits, others) if len(edits) < 2 else edits
         return
     if is_named(before):
         inner = f"{path}.{before.name}".lstrip(".")  # type: ignore[attr-defined]
         if isinstance(before, _FUNCTIONS) and isinstance(after, _FUNCTIONS):
-            yield from parts.parameters(_at(file, inner), (old.lines, new.lines), before.args, after.args)
+            yield from items.parameter_edits(
+                _at(file, inner), (old.lines, new.lines), before.args, after.args
+            )
         bodies = (_below(old, before, "body"), _below(new, after, "body"))
         yield from _blocks(file, inner, bodies, "")
         return
@@ -225,9 +227,9 @@ def _kept(
 
 def _or_else(edits: Sequence[EditDraft], others: Iterator[EditDraft]) -> Iterator[EditDraft]:
     """Yield the edit, if there is one, with the others as its alternatives."""
-    ways = [way for edit in (*edits, *others) for way in (edit, *edit.others)]
-    if ways:
-        yield EditDraft(ways[0].kind, ways[0].at, ways[0].keys, (), tuple(ways[1:]))
+    forms = [form for edit in (*edits, *others) for form in (edit, *edit.others)]
+    if forms:
+        yield EditDraft(forms[0].kind, forms[0].at, forms[0].keys, (), tuple(forms[1:]))
 
 
 def _inner(before: ast.stmt, after: ast.stmt) -> Iterator[tuple[tuple[_Body, int], tuple[_Body, int]]]:
@@ -356,9 +358,9 @@ def _placed(edit: EditDraft, side: _Side, run: tuple[int, int], within: str) -> 
     """Return an edit with its neighbours, and alternatives with more of them."""
     near = {"behind": side.head(run[0] - 1), "before": side.head(run[1])}
     beside = {**edit.keys, **{key: value for key, value in near.items() if value}}
-    ways = [edit.keys, beside] if edit.kind == "comment" else [beside]
-    ways += [{**beside, "within": within}] if within else []
-    first, *others = (EditDraft(edit.kind, edit.at, way) for way in ways)
+    forms = [edit.keys, beside] if edit.kind == "comment" else [beside]
+    forms += [{**beside, "within": within}] if within else []
+    first, *others = (EditDraft(edit.kind, edit.at, form) for form in forms)
     return EditDraft(first.kind, first.at, first.keys, (), tuple(others))
 
 

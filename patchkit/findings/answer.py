@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Section:
-    """The findings of one check; ``title`` states what holds if it passes, ``left_out`` why it did not run."""
+    """The findings of one check; ``title`` states what is true if it passes, ``left_out`` why it did not run."""
 
     name: str
     title: str

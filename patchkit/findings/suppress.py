@@ -20,7 +20,7 @@ def split(
 ) -> tuple[tuple[Finding, ...], tuple[Suppressed, ...], tuple[str, ...]]:
     """Separate the findings that a comment suppresses; the notes list comments without a reason.
 
-    The comment is on the finding's line, or alone on the line above; ``lines`` holds each file's source lines.
+    The comment is on the finding's line, or alone on the line above; ``lines`` has each file's source lines.
     """
     kept: list[Finding] = []
     suppressed: list[Suppressed] = []

@@ -33,7 +33,7 @@ def attempted(work: Callable[[], _Result]) -> _Result | Failure:
             "a file of this ref nests too deep to be read: run patchkit status on a checkout, which names it."
         )
     except Exception as error:  # Malformed objects can raise any exception in the code that reads them.
-        said = f"{type(error).__name__}: {error}"
+        message = f"{type(error).__name__}: {error}"
         return Failure(
-            f"this ref cannot be read ({said}): run git fsck there, and report this if git finds no error."
+            f"this ref cannot be read ({message}): run git fsck there, and report this if git finds no error."
         )

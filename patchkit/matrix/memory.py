@@ -68,7 +68,10 @@ class Memory:
     def keep(self, task: str, results: Mapping[str, Any], *, shared: bool = False) -> None:
         """Store results of a task."""
         patches = "" if shared else self._digest
-        rows = [(task, patches, name, msgspec.json.encode(answer)) for name, answer in results.items()]
+        rows = []
+        for name, answer in results.items():
+            with suppress(ValueError):  # A file name that is not UTF-8 is not JSON.
+                rows.append((task, patches, name, msgspec.json.encode(answer)))
         with suppress(sqlite3.Error), self._base:
             self._base.executemany("insert or replace into answers values (?, ?, ?, ?)", rows)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -47,7 +48,7 @@ def refs(repository: Path, patterns: Sequence[str]) -> tuple[Ref, ...]:
 
 def left_out(repository: Path, patterns: Sequence[str]) -> tuple[str, ...]:
     """Return a sentence for each pattern whose ``*``, which matches no slash, leaves out names with one."""
-    said = []
+    problems = []
     for pattern in patterns:
         home, _, last = pattern.rpartition("/")
         wide = f"{home}/**" if last == "*" else f"{pattern}/**"
@@ -56,11 +57,11 @@ def left_out(repository: Path, patterns: Sequence[str]) -> tuple[str, ...]:
                 ref.name for ref in _named(repository, pattern)
             }
             if more:
-                said.append(
+                problems.append(
                     f"`*` in {pattern} matches no slash, which leaves out {min(more)} and {len(more) - 1} more: "
                     f"--refs '{wide}' includes them"
                 )
-    return tuple(said)
+    return tuple(problems)
 
 
 def _named(repository: Path, pattern: str) -> Iterator[Ref]:
@@ -76,7 +77,7 @@ def _named(repository: Path, pattern: str) -> Iterator[Ref]:
         if home and pattern.startswith("refs/"):
             break
         listed = git(repository, "for-each-ref", form, f"{home}{pattern}")
-        lines = [line.split("\0") for line in listed.stdout.decode(errors="replace").splitlines()]
+        lines = [line.split("\0") for line in os.fsdecode(listed.stdout).split("\n") if line]
         for name, kind, identifier, behind, commit in lines:
             if "commit" in (kind, behind):
                 yield Ref(name, identifier if kind == "commit" else commit)

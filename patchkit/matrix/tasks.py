@@ -60,7 +60,7 @@ def _conflicts(tree: GitTree, patches: Sequence[Patch]) -> tuple[Conflict, ...]:
     from patchkit.plan.build import make_plan
     from patchkit.plan.conflict import conflicts
 
-    return conflicts(tree, make_plan(tree, patches, closest_shape=True).patches)
+    return conflicts(tree, make_plan(tree, patches, try_closest_shape=True).patches)
 
 
 def _verify(tree: GitTree, patches: Sequence[Patch]) -> Verified:

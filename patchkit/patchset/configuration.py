@@ -105,7 +105,7 @@ def read(fork: Fork) -> ConfigurationFile | None:
 
 
 def places(fork: Fork) -> tuple[str, ...]:
-    """Return the names of the files that may hold a fork's configuration."""
+    """Return the names of the files that may contain a fork's configuration."""
     return (NAME, *(f"{folder}/{PROJECT}".removeprefix("/") for folder in fork.projects))
 
 
@@ -133,7 +133,7 @@ def _own(fork: Fork) -> ConfigurationFile | None:
 
 
 def _project(fork: Fork, name: str) -> ConfigurationFile | None:
-    # Links are skipped: git's objects hold a link's target, not its content.
+    # Links are skipped: git's objects contain a link's target, not its content.
     if fork.kind(name) != FILE or b"patchkit" not in fork.read(name):
         return None
     table: Any = _table(fork, name)
@@ -176,18 +176,18 @@ def _configured(fork: Fork, file: str, table: object) -> ConfigurationFile:
 
 def configured(patches: PatchSet, known: ConfigurationFile) -> PatchSet:
     """Return the patches as a fork configures them. Raise UsageError, with the key, for a contradiction."""
-    said, own_default = known.content, {patch.id for patch in patches if patch.default}
-    left = _ids(patches, known, "left_out", said.left_out, everyone=True)
+    content, own_default = known.content, {patch.id for patch in patches if patch.default}
+    left = _ids(patches, known, "left_out", content.left_out, everyone=True)
     # A patch that requires one that is left out cannot be on either.
     needing: dict[str, str] = {}
     for patch in patches:
-        lost = next((name for name in patch.requires if name in left or name in needing), None)
-        if lost is not None and patch.id not in left:
-            needing[patch.id] = lost
+        missing = next((name for name in patch.requires if name in left or name in needing), None)
+        if missing is not None and patch.id not in left:
+            needing[patch.id] = missing
     on = own_default
-    if said.chosen is not UNSET:
-        chosen = _ids(patches, known, "chosen", said.chosen)
-        for name in said.chosen:
+    if content.chosen is not UNSET:
+        chosen = _ids(patches, known, "chosen", content.chosen)
+        for name in content.chosen:
             if name in left:
                 raise known.refusal("chosen", f"{name} is in `left_out` too")
             if name in needing:
@@ -207,8 +207,8 @@ def configured(patches: PatchSet, known: ConfigurationFile) -> PatchSet:
         file=known.file,
         left_out=frozenset(left),
         on_in_groups=frozenset((own_default | on) - left - needing.keys()),
-        runtime="" if said.runtime is UNSET else said.runtime,
-        subject_prefix=said.subject_prefix,
+        runtime="" if content.runtime is UNSET else content.runtime,
+        subject_prefix=content.subject_prefix,
     )
     changed = [
         msgspec.structs.replace(patch, default=patch.id in on, left_out=why(patch)) for patch in patches

@@ -67,17 +67,21 @@ def extended_kind(kind: Kind, addition: Addition) -> Kind:
         if not hasattr(kind, "already"):
             raise ValueError(f"key `already`: {_tag(kind)} has no such key")
         more["already"] = (*kind.already, *addition.already)
-    ways = [*addition.variants]
+    added = [*addition.variants]
     if addition.find:
         own = getattr(kind, "code", "")
-        way = TargetVariant(find=addition.find, code=addition.code or own, target=addition.target)
-        ways.insert(0, way)
+        variant = TargetVariant(find=addition.find, code=addition.code or own, target=addition.target)
+        added.insert(0, variant)
     elif addition.code or addition.target:
         raise ValueError("key `find`: missing, and `code` and `target` need it")
-    if ways and isinstance(kind, CallArgument) and not any(way.code or way.target for way in ways):
-        more["find"] = (*several(kind.find), *(find for way in ways for find in several(way.find)))
-    elif ways:
-        more["variants"] = (*_variants(kind), *(_fitting(kind, way) for way in ways))
+    if (
+        added
+        and isinstance(kind, CallArgument)
+        and not any(variant.code or variant.target for variant in added)
+    ):
+        more["find"] = (*several(kind.find), *(find for variant in added for find in several(variant.find)))
+    elif added:
+        more["variants"] = (*_variants(kind), *(_fitting(kind, variant) for variant in added))
     return msgspec.structs.replace(kind, **more)
 
 
@@ -87,12 +91,12 @@ def _variants(kind: Kind) -> tuple[Variant, ...]:
     return tuple(getattr(kind, "variants", ()))
 
 
-def _fitting(kind: Kind, way: TargetVariant) -> Variant:
+def _fitting(kind: Kind, variant: TargetVariant) -> Variant:
     if isinstance(kind, Rewrite):
-        return way
-    if way.target:
+        return variant
+    if variant.target:
         raise ValueError(f"key `target`: {_tag(kind)} has no such key")
-    return Variant(find=way.find, code=way.code)
+    return Variant(find=variant.find, code=variant.code)
 
 
 def _tag(kind: Kind) -> str:

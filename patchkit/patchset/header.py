@@ -24,7 +24,7 @@ Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 class FactTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A place that a tree has, with code that matches ``has`` and none that matches ``lacks``.
 
-    ``why`` is the reason for which the patch is not for a tree where that does not hold.
+    ``why`` is the reason why the patch is not for a tree without it.
     """
 
     at: Places
@@ -82,6 +82,9 @@ def patch_of(file: PatchHeader, path: Path, late: Iterable[Change] = ()) -> Patc
         for name in (patch.id, patch.group, *(edit.name for edit in patch.edits)):
             if not name.isprintable():
                 raise ValueError(f"key `id`, `group` or the name of an edit: {name!r} ends in a line break")
+        for key in ("title", "why", "risk", "upstream"):
+            if "\0" in getattr(patch, key):
+                raise ValueError(f"key `{key}`: a NUL character, which no commit message can have")
         return patch
     except ValueError as error:
         raise UsageError(str(error), where=path, advice="fix it and try again") from None

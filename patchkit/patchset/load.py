@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 import sys
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     Raw = dict[str, Any]
 
 BUILT_IN = Path(__file__).parents[1] / "patches"
-if not BUILT_IN.is_dir():  # A source checkout keeps them beside the package; the wheel carries them inside.
+if (
+    not BUILT_IN.is_dir()
+):  # A source checkout keeps them beside the package; the wheel contains them in the package.
     BUILT_IN = Path(__file__).parents[2] / "patches"
 
 _AREA = "patches"
@@ -119,9 +122,9 @@ def _tables(files: Sequence[tuple[Path, bytes]], *, cached: bool) -> Sequence[Ra
 
 def read(raw: Raw, path: Path) -> Patch:
     """Return the patch that a table defines. Raise UsageError, with file, key and reason, if it is malformed."""
-    from patchkit.patchset import whole
+    from patchkit.patchset import convert
 
-    return whole.read(raw, path)
+    return convert.read(raw, path)
 
 
 def _built_in(raw: Raw, path: Path, late: _Late) -> Patch:
@@ -196,9 +199,9 @@ def patches(folders: Sequence[Path] = (), fork: Fork | None = None, *, cached: b
             b"\0".join([msgspec.json.encode(known.content), *(repr(raw).encode() for raw, _ in own)])
         )
     if own:
-        from patchkit.patchset import whole
+        from patchkit.patchset import convert
 
-        for name, (patch, path) in whole.own(own, built_in).items():
+        for name, (patch, path) in convert.own(own, built_in).items():
             built_in.pop(name, None)
             loaded[name], paths[name] = patch, path
     found = PatchSet(_ordered(loaded, paths), digest.hexdigest())
@@ -217,7 +220,7 @@ def _configured(known: ConfigurationFile, own: Sequence[tuple[Raw, Path]]) -> It
 
 def is_built_in(name: str) -> bool:
     """Return whether a word is the id of a built-in patch."""
-    return (BUILT_IN / name / configuration.PATCH).is_file()
+    return os.path.isfile(BUILT_IN / name / configuration.PATCH)
 
 
 def files_in(folder: Path) -> list[Path]:

@@ -90,7 +90,7 @@ class PatchSet:
                 found.append(self.get(name).id)
         return tuple(dict.fromkeys(found))
 
-    def asked(self, names: Iterable[str]) -> frozenset[str]:
+    def requested(self, names: Iterable[str]) -> frozenset[str]:
         """Return the ids of the named patches and of all patches that they require.
 
         Raise UsageError if the fork's configuration leaves out a required patch that is not named.
@@ -124,12 +124,12 @@ class PatchSet:
 
     def _with_required(self, identifiers: Iterable[str]) -> set[str]:
         found: set[str] = set()
-        ahead = [*identifiers]
-        while ahead:
-            identifier = ahead.pop()
+        pending = [*identifiers]
+        while pending:
+            identifier = pending.pop()
             if identifier not in found:
                 found.add(identifier)
-                ahead += self.get(identifier).requires
+                pending += self.get(identifier).requires
         return found
 
 

@@ -36,8 +36,8 @@ def _run(
     patches: Sequence[Patch],
     watch: Callable[[Patch, Workspace], None] | None = None,
     *,
-    closest_shape: bool = False,
-    certain: bool = False,
+    try_closest_shape: bool = False,
+    allow_partial: bool = False,
     recollection: Recollection | None = None,
 ) -> tuple[Workspace, tuple[PatchStatus, ...], dict[str, list[str]]]:
     space = Workspace(modules, recollection)
@@ -47,7 +47,7 @@ def _run(
     for patch in patches:
         before = dict(space.edited)
         failed = {s.patch.id for s in statuses if s.state in {State.CONFLICT, State.NOT_APPLICABLE}}
-        status = evaluate(space, patch, closest_shape=closest_shape, certain=certain)
+        status = evaluate(space, patch, try_closest_shape=try_closest_shape, allow_partial=allow_partial)
         if old and patch.built_in and not _is_present(status):
             status = PatchStatus(patch, State.NOT_APPLICABLE, (), old)
             space.edited = before
@@ -104,7 +104,7 @@ def inspect(
 ) -> tuple[PatchStatus, ...]:
     """Return each patch's status on ``tree``. Raise TreeError if a file that a patch names is not valid Python.
 
-    ``modules`` reads the tree's files, where they are shared with other trees. ``recollection`` holds results of these
+    ``modules`` reads the tree's files, where they are shared with other trees. ``recollection`` has results of these
     patches on other trees.
     """
     patches = with_package_name(patches, tree.name)
@@ -117,20 +117,22 @@ def make_plan(
     tree: Tree,
     patches: Sequence[Patch],
     *,
-    closest_shape: bool = False,
-    certain: bool = False,
+    try_closest_shape: bool = False,
+    allow_partial: bool = False,
     modules: Modules | None = None,
 ) -> Plan:
     """Return what applying ``patches`` in this order to ``tree`` would do; conflicts are states, not errors.
 
-    The changes leave out every patch that conflicts and every patch that requires one; with ``certain`` they include
-    those edits of a conflicting patch whose sites are unambiguous. ``modules`` reads the tree's files, where several
-    plans share them. ``closest_shape`` is that of ``evaluate``. Raise ConflictError if an edit would leave a file that
-    does not compile.
+    The changes leave out every patch that conflicts and every patch that requires one; with ``allow_partial`` they
+    include those edits of a conflicting patch whose sites are unambiguous. ``modules`` reads the tree's files, where
+    several plans share them. ``try_closest_shape`` is that of ``evaluate``. Raise ConflictError if an edit would leave
+    a file that does not compile.
     """
     patches = with_package_name(patches, tree.name)
     modules = modules or Modules(tree, interest_of(patches))
-    return _plan_of(tree, *_run(modules, patches, closest_shape=closest_shape, certain=certain))
+    return _plan_of(
+        tree, *_run(modules, patches, try_closest_shape=try_closest_shape, allow_partial=allow_partial)
+    )
 
 
 @collector.paused()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from patchkit import cache
-from patchkit.plan.marks import signers
+from patchkit.plan.comments import commenting_patches
 from patchkit.plan.status import EditStatus, PatchStatus, State, TreeStatus
 from patchkit.tree.sglang import SERVING, serves
 
@@ -38,7 +38,7 @@ class _Kept(msgspec.Struct, frozen=True):
 class _Entry(msgspec.Struct, frozen=True):
     """The cached statuses of one tree, with their key.
 
-    ``beside`` holds the digests of the other files that were read, which the key does not cover.
+    ``beside`` has the digests of the other files that were read, which the key does not cover.
     """
 
     key: str
@@ -112,8 +112,8 @@ def tree_status(tree: Tree, patches: PatchSet) -> TreeStatus:
     snapshot = _Snapshot(tree, sources)
     found = inspect(snapshot, tuple(patches))
     kept = tuple(_Kept(status.patch.id, status.state, status.edits, status.reason) for status in found)
-    signed = frozenset[str]().union(*map(signers, sources.values()))
-    unknown = tuple(sorted(signed.difference(patches.ids)))
+    commenting = frozenset[str]().union(*map(commenting_patches, sources.values()))
+    unknown = tuple(sorted(commenting.difference(patches.ids)))
     beside = {file: _digest(content) for file, content in snapshot.beside.items()}
     cache.save(_AREA, name, _Entry(name, kept, unknown, beside))
     return TreeStatus(found, unknown)

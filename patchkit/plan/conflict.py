@@ -62,8 +62,8 @@ def conflicts(tree: Tree, statuses: Iterable[PatchStatus]) -> tuple[Conflict, ..
     for status in statuses:
         if status.state is not State.CONFLICT:
             continue
-        stuck = [edit for edit in status.edits if edit.state is State.CONFLICT]
-        found += [_conflict(modules, status.patch, edit) for edit in stuck]
+        conflicting = [edit for edit in status.edits if edit.state is State.CONFLICT]
+        found += [_conflict(modules, status.patch, edit) for edit in conflicting]
         if not status.edits:
             found.append(Conflict(status.patch.id, "", "", status.patch.title, "", "", status.reason))
     return tuple(found)

@@ -16,10 +16,10 @@ from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.language.imports import Import
 from patchkit.codemods.language.scope import Scope
 from patchkit.patchset.patch import Address, ConvertedChange
+from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.plan.locate import key_of
-from patchkit.plan.marks import SIGN
 from patchkit.plan.recollection import ExaminationResult
-from patchkit.plan.status import ACCEPTED, BY_HAND, EditStatus, PatchStatus, State, is_noted, marker
+from patchkit.plan.status import ACCEPTED, BY_HAND, EditStatus, PatchStatus, State, comment_start, is_noted
 from patchkit.tree.limits import recursing
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _examine_now(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus
         nearest = space.nearest(spec.addresses)
         return EditStatus(spec.name, nearest.files[0], nearest.scope, State.CONFLICT), place
     with recursing(place.file):
-        examined = _examined(spec.kind, place.scope, f"{marker(patch)} {spec.why}")
+        examined = _examined(spec.kind, place.scope, f"{comment_start(patch)} {spec.why}")
         if spec.imports:
             examined = _with_imports(space, place.scope, spec, examined)
     status = EditStatus(spec.name, place.file, place.scope.name, State.CONFLICT)
@@ -185,8 +185,8 @@ def _with_line(space: Workspace, file: str, site: str, reason: str) -> str:
         quoted = several[1].split("`, `")
         numbers = _lines_of(space, file, site, frozenset(quoted))
         if {text: len(found) for text, found in numbers.items()} == Counter(quoted):
-            said = ", ".join(f"`{text}` (line {numbers[text].pop(0)})" for text in quoted)
-            return f"{reason[: several.start(1) - 1]}{said}"
+            places = ", ".join(f"`{text}` (line {numbers[text].pop(0)})" for text in quoted)
+            return f"{reason[: several.start(1) - 1]}{places}"
     nearest = _NEAREST.search(reason)
     lines = (space.modules.source(file) or b"").splitlines() if nearest else []
     at = [
@@ -236,7 +236,7 @@ def _description(fact: Fact) -> str:
 def _missing_shape_reason(space: Workspace, patch: Patch, *, is_close: bool) -> str:
     """Return the reason of a conflict with a tree that has none of the patch's shapes, with what to do.
 
-    ``is_close`` is whether the edits of the closest shape tell which line differs.
+    ``is_close`` is whether the edits of the closest shape show which line differs.
     """
     places = {_place(fact): fact for name in patch.any_shape_of for fact in patch.shapes[name]}
     there = [
@@ -260,17 +260,17 @@ def _shapes(space: Workspace, patch: Patch) -> frozenset[str]:
 
 
 def _provenance(space: Workspace, patch: Patch, statuses: Sequence[EditStatus]) -> State:
-    """Return APPLIED if a file has the patch's marker, otherwise UPSTREAM.
+    """Return APPLIED if a file has a comment of the patch, otherwise UPSTREAM.
 
-    For a patch that upstream never had (no ``upstream_when``), any patch's marker counts.
+    For a patch that upstream never had (no ``upstream_when``), a comment of any patch counts.
     """
-    sign = (marker(patch) if patch.upstream_when else SIGN).encode()
+    start = (comment_start(patch) if patch.upstream_when else COMMENT_PREFIX).encode()
     files = {status.file for status in statuses}
-    return State.APPLIED if _is_signed(space, files, sign) else State.UPSTREAM
+    return State.APPLIED if _has_comment(space, files, start) else State.UPSTREAM
 
 
-def _is_signed(space: Workspace, files: Iterable[str], sign: bytes) -> bool:
-    return any(sign in (space.modules.source(file) or b"") for file in sorted(files))
+def _has_comment(space: Workspace, files: Iterable[str], start: bytes) -> bool:
+    return any(start in (space.modules.source(file) or b"") for file in sorted(files))
 
 
 def _closest_shape(space: Workspace, patch: Patch) -> frozenset[str]:
@@ -294,13 +294,14 @@ def _add_imports(space: Workspace, spec: Edit, file: str) -> None:
 
 
 def evaluate(
-    space: Workspace, patch: Patch, *, closest_shape: bool = False, certain: bool = False
+    space: Workspace, patch: Patch, *, try_closest_shape: bool = False, allow_partial: bool = False
 ) -> PatchStatus:
     """Return the patch's status and make its pending edits in ``space``, unless it conflicts.
 
-    In a tree with none of the patch's shapes, ``closest_shape`` evaluates the edits of the closest shape, so that the
-    conflicting ones are named. ``certain`` does so too, and makes those edits of a conflicting patch whose sites are
-    unambiguous. So does a comment of the patch in the tree: its edits there were made for that shape.
+    If the tree has none of the patch's shapes, ``try_closest_shape`` evaluates the edits of the closest shape, so that
+    the conflicting ones are named. ``allow_partial`` does this too, and makes those edits of a conflicting patch whose
+    sites are unambiguous. The closest shape is also used if the tree has a comment of the patch: its edits there were
+    made for that shape.
     """
     unmet = next((fact for fact in patch.applies_when if not space.holds(fact)), None)
     if unmet is not None:
@@ -313,22 +314,22 @@ def evaluate(
     evaluation = _Evaluation(space, patch, pristine, has_landed)
     shapes = _shapes(space, patch)
     is_shapeless = bool(patch.any_shape_of) and not shapes & set(patch.any_shape_of)
-    is_there = is_shapeless and evaluation.is_signed
+    is_there = is_shapeless and evaluation.has_comment
     if is_shapeless:
-        shapes |= evaluation.closest_shape_of_patch if closest_shape or certain or is_there else frozenset()
+        shapes |= evaluation.closest_shape if try_closest_shape or allow_partial or is_there else frozenset()
         if not shapes & set(patch.any_shape_of):
             return evaluation.shape_conflict(
-                is_close=bool(evaluation.closest_shape_of_patch) and not (closest_shape or certain)
+                is_close=bool(evaluation.closest_shape) and not (try_closest_shape or allow_partial)
             )
     statuses = []
     for spec in evaluation.edits(shapes):
         status = evaluation.status(spec)
         statuses.append(status)
-        if certain and status.state is State.CONFLICT and not spec.kind.makes_file:
+        if allow_partial and status.state is State.CONFLICT and not spec.kind.makes_file:
             _add_imports(space, spec, status.file)
     is_stuck = any(status.state is State.CONFLICT for status in statuses)
     is_guess = is_shapeless and not is_there and not is_stuck
-    if (is_stuck and not certain) or is_guess:
+    if (is_stuck and not allow_partial) or is_guess:
         space.edited = before
     if is_guess:
         return evaluation.shape_conflict()
@@ -355,15 +356,15 @@ class _Evaluation:
     noted: dict[str, list[str]] = field(default_factory=dict)
 
     @property
-    def closest_shape_of_patch(self) -> frozenset[str]:
+    def closest_shape(self) -> frozenset[str]:
         """The closest shape for a tree that has none of the patch's."""
         return _closest_shape(self.pristine, self.patch)
 
     @property
-    def is_signed(self) -> bool:
+    def has_comment(self) -> bool:
         """Whether a file that the patch may change has a comment of it."""
         files = {file for edit in self.patch.edits for file in edit.files}
-        return _is_signed(self.pristine, files, marker(self.patch).encode())
+        return _has_comment(self.pristine, files, comment_start(self.patch).encode())
 
     def shape_conflict(self, *, is_close: bool = False) -> PatchStatus:
         """Return the conflict status for a tree that has none of the patch's shapes."""
@@ -372,7 +373,7 @@ class _Evaluation:
 
     def edits(self, shapes: frozenset[str]) -> list[Edit]:
         """Return the edits for a tree with these shapes, each with its file."""
-        is_upstreams = self.has_landed and not self.is_signed
+        is_upstreams = self.has_landed and not self.has_comment
         counting = [
             spec
             for spec in self.patch.edits

@@ -48,21 +48,21 @@ def _with_reasons(statuses: Iterable[PatchStatus], left: Mapping[str, str]) -> t
 
 def _unfit(statuses: Sequence[PatchStatus]) -> dict[str, str]:
     """Return the patches that are in conflict or need one that is, each with the reason."""
-    stuck = {s.patch.id: s.reason for s in statuses if s.state is State.CONFLICT}
-    ahead = [status for status in statuses if status.state in _OPEN]
-    while fresh := {s.patch.id: why for s in ahead if (why := _unfit_need(s, statuses, stuck))}:
-        stuck |= fresh
-        ahead = [status for status in ahead if status.patch.id not in stuck]
-    return {s.patch.id: stuck[s.patch.id] for s in statuses if s.patch.id in stuck}
+    unfit = {s.patch.id: s.reason for s in statuses if s.state is State.CONFLICT}
+    open_patches = [status for status in statuses if status.state in _OPEN]
+    while fresh := {s.patch.id: why for s in open_patches if (why := _unfit_need(s, statuses, unfit))}:
+        unfit |= fresh
+        open_patches = [status for status in open_patches if status.patch.id not in unfit]
+    return {s.patch.id: unfit[s.patch.id] for s in statuses if s.patch.id in unfit}
 
 
-def _unfit_need(status: PatchStatus, statuses: Iterable[PatchStatus], stuck: Mapping[str, str]) -> str:
+def _unfit_need(status: PatchStatus, statuses: Iterable[PatchStatus], unfit: Mapping[str, str]) -> str:
     """Return why a patch that this one needs does not fit, empty if all fit."""
     for needed in status.patch.requires:
-        if needed in stuck:
+        if needed in unfit:
             return f"it requires {needed}, which does not fit"
     for other in statuses:
-        if status.patch.id in other.patch.hardens and other.patch.id in stuck:
+        if status.patch.id in other.patch.hardens and other.patch.id in unfit:
             alone = f"patchkit apply {status.patch.id} --only"
             return f"{other.patch.id}, which hardens it, does not fit ({alone} leaves the hardening out)"
     return ""

@@ -44,7 +44,7 @@ def interest_of(patches: Iterable[Patch]) -> Interest:
 def _words(place: Fact | Edit) -> list[frozenset[str]] | None:
     """Return the words of each pattern of a fact, or None if a place is looked into for more than patterns.
 
-    A fact is true or false whatever else there is, where an edit needs its whole function and names the nearest code.
+    Patterns alone decide a fact. An edit needs its complete function, also to name the nearest code in a message.
     """
     if not isinstance(place, Fact):
         return None

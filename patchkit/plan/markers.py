@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from patchkit.lines import split_lines
-from patchkit.plan.marks import SIGN
+from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.plan.status import FileChange, State
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def with_markers(plan: Plan) -> Plan:
     from patchkit.plan.conflict import conflicts
     from patchkit.tree.tree import OverlayTree
 
-    stuck = {status.patch.id for status in plan.patches if status.state is State.CONFLICT}
-    first = [status for status in plan.patches if not stuck & set(status.patch.requires)]
+    conflicting = {status.patch.id for status in plan.patches if status.state is State.CONFLICT}
+    first = [status for status in plan.patches if not conflicting & set(status.patch.requires)]
     changes = {change.file: change for change in plan.changes}
     planned = OverlayTree(plan.tree, {file: change.after for file, change in changes.items()})
     marked: dict[str, list[Conflict]] = {}
@@ -87,7 +87,7 @@ def _text_with_markers(text: bytes, conflicts: Sequence[Conflict]) -> bytes:
         placed.append((start, end, conflict))
     for start, end, conflict in sorted(placed, key=lambda each: each[:2], reverse=True):
         name = f"patchkit {conflict.patch} {conflict.edit}"
-        wanted = f"{SIGN}{conflict.patch}: {conflict.why}\n{conflict.wanted}"
+        wanted = f"{COMMENT_PREFIX}{conflict.patch}: {conflict.why}\n{conflict.wanted}"
         indent = indent_of(lines[start]) if start < len(lines) else b""
 
         def written(code: str, indent: bytes = indent) -> list[bytes]:

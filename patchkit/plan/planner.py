@@ -61,21 +61,26 @@ class Planner:
         ids: Sequence[str] = (),
         *,
         only: bool = False,
-        closest_shape: bool = False,
-        certain: bool = False,
+        try_closest_shape: bool = False,
+        allow_partial: bool = False,
         contents: Contents | None = None,
         without: frozenset[str] = frozenset(),
     ) -> Plan:
         """Return what applying ``ids`` (default: the default patches) with their requirements would do.
 
-        Conflicts are states, not errors. ``only``, ``closest_shape`` and ``certain`` are those of ``PatchSet.select``
-        and ``make_plan``; the patches in ``without`` are not planned. Raise UsageError for an unknown patch, and
-        ConflictError if patched code in the tree imports the runtime from elsewhere, or a vendored one that is missing.
+        Conflicts are states, not errors. ``only``, ``try_closest_shape`` and ``allow_partial`` are those of
+        ``PatchSet.select`` and ``make_plan``; the patches in ``without`` are not planned. Raise UsageError for an
+        unknown patch, and ConflictError if patched code in the tree imports the runtime from elsewhere, or a vendored
+        one that is missing.
         """
         chosen = [patch for patch in self._patches.select(ids, only=only) if patch.id not in without]
         there = OverlayTree(self._tree, contents) if contents else self._tree
         return _plan_on(
-            there, chosen, vendored=self._vendored(), closest_shape=closest_shape, certain=certain
+            there,
+            chosen,
+            vendored=self._vendored(),
+            try_closest_shape=try_closest_shape,
+            allow_partial=allow_partial,
         )
 
     def combined_plan(self, plan: Plan, origin: Origin | None) -> Plan:
@@ -84,7 +89,7 @@ class Planner:
         Return ``plan`` itself if there is no origin, if a patch that is not left out conflicts, if an edit was resolved
         by hand, or if replaying the tree's patches no longer gives its current files.
         """
-        if origin is None or plan.by_hand:
+        if origin is None or plan.manual_edits:
             return plan
         try:
             return self._combined_plan(plan, origin)
@@ -103,7 +108,9 @@ class Planner:
                 advice="if it came from a folder of patches, name that folder with --patches DIR",
             )
         vendored = any(file.startswith(f"{vendor.FOLDER}/") for file in contents)
-        return _plan_on(OverlayTree(self._tree, contents), self._named(ids), vendored=vendored, certain=True)
+        return _plan_on(
+            OverlayTree(self._tree, contents), self._named(ids), vendored=vendored, allow_partial=True
+        )
 
     def replay(self, contents: Contents, ids: Sequence[str]) -> Contents:
         """Return the contents after exactly these patches. Raise UsageError if one is not loaded."""
@@ -175,19 +182,19 @@ def _plan_on(
     patches: Sequence[Patch],
     *,
     vendored: bool,
-    closest_shape: bool = False,
-    certain: bool = False,
+    try_closest_shape: bool = False,
+    allow_partial: bool = False,
 ) -> Plan:
     # libcst is slow to import, and most reverts only restore recorded bytes.
     from patchkit.plan.build import make_plan
 
     if not vendored:
-        return make_plan(tree, patches, closest_shape=closest_shape, certain=certain)
+        return make_plan(tree, patches, try_closest_shape=try_closest_shape, allow_partial=allow_partial)
     plan = make_plan(
         vendor.with_runtime_files(tree),
         vendor.with_vendored_imports(patches),
-        closest_shape=closest_shape,
-        certain=certain,
+        try_closest_shape=try_closest_shape,
+        allow_partial=allow_partial,
     )
     return vendor.with_runtime(tree, plan)
 

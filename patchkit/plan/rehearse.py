@@ -46,7 +46,7 @@ class MemoryTree:
 
 
 def faults_of(patch: Patch, example: PatchExample) -> Iterator[str]:
-    """Yield the differences between an example and what the patch does, none if the example holds."""
+    """Yield the differences between an example and what the patch does, none if the example passes."""
     edits = tuple(
         edit
         for edit in patch.edits

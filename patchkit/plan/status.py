@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from patchkit.plan.marks import MARK, SIGN
+from patchkit.plan.comments import COMMENT_PREFIX, PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,8 +80,8 @@ class Plan:
     tree: Tree
     patches: tuple[PatchStatus, ...]
     changes: tuple[FileChange, ...]
-    by_hand: frozenset[tuple[str, str]] = frozenset()
-    """The edits, as patch id and edit name, that use a person's recorded resolution."""
+    manual_edits: frozenset[tuple[str, str]] = frozenset()
+    """The edits, as patch id and edit name, that a person made or resolved."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """The patches that are left out because they do not fit, with the reasons."""
 
@@ -105,9 +105,9 @@ class Stage:
     changes: tuple[FileChange, ...]
 
 
-def marker(patch: Patch) -> str:
+def comment_start(patch: Patch) -> str:
     """Return the start of a patch's comments, which distinguish its edits from upstream's."""
-    return f"{MARK}{patch.id}:"
+    return f"{PREFIX}{patch.id}:"
 
 
 ACCEPTED = "accepted by hand"
@@ -117,14 +117,15 @@ BY_HAND = "by hand"
 
 
 _NOTED = re.compile(
-    rb"^\s*%s([\w.-]+): (?:%s|%s): ([\w.-]+)\s*$" % (SIGN.encode(), ACCEPTED.encode(), BY_HAND.encode()),
+    rb"^\s*%s([\w.-]+): (?:%s|%s): ([\w.-]+)\s*$"
+    % (COMMENT_PREFIX.encode(), ACCEPTED.encode(), BY_HAND.encode()),
     re.MULTILINE,
 )
 
 
 def note_of(patch: str, edit: str, how: str) -> str:
     """Return the comment that records in the code that an edit was made or accepted by hand."""
-    return f"{SIGN}{patch}: {how}: {edit}"
+    return f"{COMMENT_PREFIX}{patch}: {how}: {edit}"
 
 
 def noted_in(source: bytes) -> tuple[tuple[str, str], ...]:

@@ -89,8 +89,8 @@ def uses_vendored(tree: Tree, files: Sequence[str]) -> bool:
     """Return whether a tree has a vendored runtime. Raise ConflictError if ``files`` import one that is missing."""
     if is_vendored(tree):
         return True
-    if lost := _importing(tree, files, _INSIDE):
-        file, package = lost
+    if importing := _importing(tree, files, _INSIDE):
+        file, package = importing
         raise ConflictError(
             f"the file imports {package}, which is missing",
             where=file,

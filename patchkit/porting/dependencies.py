@@ -35,7 +35,7 @@ _BLOCKS = ("body", "orelse", "finalbody", "handlers")
 _RULES = {"name": imports.IMPORT, "attribute": reads.ATTRIBUTE, "parameter": signatures.SIGNATURE}
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception"})
 _COMMON = frozenset(name for kind in vars(builtins).values() if isinstance(kind, type) for name in dir(kind))
-"""Attributes of built-in types: a use does not tell whose attribute it is."""
+"""Attributes of built-in types: a use does not show whose attribute it is."""
 
 
 class Definition(NamedTuple):

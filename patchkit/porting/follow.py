@@ -23,7 +23,7 @@ _MARK = b"\xef\xbb\xbf"
 LIKE = 0.5
 """The least likeness, up to 1, of a file or definition that may have been renamed."""
 _COMMON = 20
-"""A name that more files define does not tell where a definition has moved."""
+"""A name that more files define does not show where a definition has moved."""
 _CLOSE = 0.1
 """The least difference in likeness between the best match and the next; closer ones are ambiguous."""
 
@@ -31,7 +31,7 @@ _CLOSE = 0.1
 class Trees:
     """The tree of a change and the tree that it is ported to, and what corresponds in them.
 
-    ``renamed`` returns the name that a file of the first has in the second, as far as somebody noted it.
+    ``renamed`` returns the name that a file of the first has in the second, if that is recorded.
     """
 
     def __init__(

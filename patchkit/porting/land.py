@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from patchkit.porting.follow import Trees
 
     Sources = Mapping[str, tuple[bytes | None, bytes | None]]
-    """The files of a change, before and after it; None stands for no file."""
+    """The files of a change, before and after it; None if there is no file."""
     Watch = Callable[[str, int, int], None]
 
 NOT_MADE = frozenset({Outcome.CONFLICT, Outcome.NO_SITE, Outcome.UNMET})

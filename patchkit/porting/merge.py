@@ -171,16 +171,16 @@ class Merge:
     def _merged_comments(self, base: Item, theirs: Item, ours: Item, of: Callable[[Item], str]) -> str | None:
         """Return the changed comments; None, and a record of it, if the tree's comments are kept."""
         base_text, theirs_text, ours_text = map(of, (base, theirs, ours))
-        old, new, here = (stripped_lines(text) for text in (base_text, theirs_text, ours_text))
+        old, new, current = (stripped_lines(text) for text in (base_text, theirs_text, ours_text))
         if old == new:
             return None
         left = remaining_comments(old, new, ours_text)
-        if new == here or left == ours_text:
+        if new == current or left == ours_text:
             self.log.record(theirs, Outcome.ALREADY)
             return None
-        if here == old or left is not None:
+        if current == old or left is not None:
             self.log.record(theirs, Outcome.LANDED)
-            return tokens.shifted(theirs_text, theirs.indent, ours.indent) if here == old else left
+            return tokens.shifted(theirs_text, theirs.indent, ours.indent) if current == old else left
         where = "above it" if base.above is not None else "at the end of the file"
         reason = f"this tree has another comment {where}, which was kept"
         self.log.record(base, Outcome.KEPT, reason, theirs=theirs, ours=ours)
@@ -284,12 +284,12 @@ class Merge:
             self.log.reject(base.site, reason, ("", theirs.plain), row.at(theirs))
             return
         slot = row.slot([theirs])
-        here = row.ours.parts.index(ours)
+        position = row.ours.parts.index(ours)
         if slot.container is not row.ours or not slot.is_usable:
             self.log.conflict(
                 base, theirs, ours, slot.reason or "its new place is in another block in this tree"
             )
-        elif slot.at in {here, here + 1}:
+        elif slot.at in {position, position + 1}:
             self.log.record(theirs, Outcome.ALREADY)
         elif not self.log.is_refused((theirs, ""), base=base, theirs=theirs, region=Region.of(ours)):
             self.output.delete(ours)
@@ -344,8 +344,8 @@ class Merge:
     def _add_names(self, row: Row, base: Item, theirs: Item) -> bool:
         """Add the names of an import statement that the tree lacks."""
         base_names, theirs_names = imported(base), imported(theirs)
-        here = {name for each in row.ours.parts if each.is_import for name in imported(each)}
-        unmatched = [name for name in theirs_names if name not in base_names and name not in here]
+        our_names = {name for each in row.ours.parts if each.is_import for name in imported(each)}
+        unmatched = [name for name in theirs_names if name not in base_names and name not in our_names]
         if not unmatched:
             self.log.record(theirs, Outcome.ALREADY)
             return True
@@ -440,16 +440,16 @@ class Merge:
         first = row.theirs.docstring
         if first is None or gap.added[:1] != [first]:
             return
-        here = row.ours.docstring
-        if here is not None and here not in row.to_ours.values():
-            if here.documentation == first.documentation:
+        docstring = row.ours.docstring
+        if docstring is not None and docstring not in row.to_ours.values():
+            if docstring.documentation == first.documentation:
                 self.log.record(first, Outcome.ALREADY)
             else:
                 base_text = "".join(each.plain for each in gap.removed if each.documentation)
                 reason = "the change adds a docstring, and this tree has another"
-                self.log.reject(row.base.site, reason, (base_text, first.plain), Region.of(here))
+                self.log.reject(row.base.site, reason, (base_text, first.plain), Region.of(docstring))
             gap.removed = [each for each in gap.removed if not each.documentation]
-        elif not row.ours.parts or (here is not None and gap.removed and not row.base.is_scope):
+        elif not row.ours.parts or (docstring is not None and gap.removed and not row.base.is_scope):
             return
         elif not self.log.is_refused((first, ""), theirs=first, region=Region(row.ours, 0, 0)):
             self._put(row.ours, 0, [first], row.ours.inner_indent)

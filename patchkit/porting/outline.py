@@ -292,7 +292,7 @@ class _Reader:
         return start
 
     def _header(self, body: Sequence[ast.stmt], start: int) -> int | None:
-        """Return the line behind a header that begins on line ``start``; None if the body stands on its line."""
+        """Return the line behind a header that begins on line ``start``; None if the body is on its line."""
         line = _first_line(body[0])
         end = line
         while end > start and self._is_trivia(self._lines[end - 1]):

@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
     from patchkit.porting.outline import Item
 
-_LIKE = 0.6
-_HALF = 0.5
-_SAME_TARGET = 0.3
+_MIN_RATIO = 0.6
+_MIN_SHARE = 0.5
+_MIN_RATIO_OF_ONE_TARGET = 0.3
 _WORD = re.compile(r"[\w\"']")
-_MANY = 40_000
+_MAX_COMPARISONS = 40_000
 """The most comparisons for two runs of statements."""
 
 
 def paired(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
     """Return the pairs of items of two rows; all but definitions are in order."""
-    found = _named(one, other)
+    found = _pair_by_name(one, other)
     rest = [item for item in one if item not in found]
     taken = set(found.values())
     beside = [item for item in other if item not in taken]
-    found |= _same(rest, beside)
-    found |= _like(one, other, found)
+    found |= _pair_by_code(rest, beside)
+    found |= _pair_by_likeness(one, other, found)
     return found
 
 
-def _named(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
+def _pair_by_name(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
     """Pair definitions by name; if there are several of a name, the first with the first."""
     known: dict[tuple[bool, str], list[Item]] = {}
     for item in other:
@@ -48,12 +48,14 @@ def _named(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
     return found
 
 
-def _same(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
+def _pair_by_code(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
     pairs = equal_positions([item.code for item in one], [item.code for item in other])
     return {one[a]: other[b] for a, b in pairs.items()}
 
 
-def _like(one: Sequence[Item], other: Sequence[Item], found: Mapping[Item, Item]) -> dict[Item, Item]:
+def _pair_by_likeness(
+    one: Sequence[Item], other: Sequence[Item], found: Mapping[Item, Item]
+) -> dict[Item, Item]:
     """Pair, between paired items, the items with the greatest likeness, in order."""
     places = {item: at for at, item in enumerate(other)}
     more: dict[Item, Item] = {}
@@ -65,15 +67,15 @@ def _like(one: Sequence[Item], other: Sequence[Item], found: Mapping[Item, Item]
         if high >= low:
             left = [item for item in one[start:end] if item not in found]
             right = [item for item in other[low:high] if item not in taken]
-            more |= _best(left, right)
+            more |= _best_pairs(left, right)
             low = high + 1
         start = end + 1
     return more
 
 
-def _best(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
-    if len(left) * len(right) > _MANY:
-        return _of_one_name(left, right)
+def _best_pairs(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
+    if len(left) * len(right) > _MAX_COMPARISONS:
+        return _pair_by_target(left, right)
     if not left or not right:
         return {}
     scores = [[likeness(a, b) for b in right] for a in left]
@@ -96,7 +98,7 @@ def _best(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
     return found
 
 
-def _of_one_name(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
+def _pair_by_target(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
     """Pair, in order, assignments to the same target."""
     one, other = ([item for item in row if item.name and "Assign" in item.kind] for row in (left, right))
     pairs = equal_positions([item.name for item in one], [item.name for item in other])
@@ -127,9 +129,9 @@ def likeness(one: Item, other: Item) -> float:
     if one.parts and other.parts:
         return _compound(one, other)
     if one.name and one.name == other.name and one.kind != "Expr":
-        ratio = _ratio(one.words, other.words, _SAME_TARGET)
-        return max(ratio, _SAME_TARGET)
-    least = _LIKE if one.name == other.name else 0.9 if one.kind == "Expr" else 0.75
+        ratio = _ratio(one.words, other.words, _MIN_RATIO_OF_ONE_TARGET)
+        return max(ratio, _MIN_RATIO_OF_ONE_TARGET)
+    least = _MIN_RATIO if one.name == other.name else 0.9 if one.kind == "Expr" else 0.75
     return _ratio(one.words, other.words, least)
 
 
@@ -146,15 +148,15 @@ def is_form(one: Item, other: Item) -> bool:
         for item, name in ((one, one_function), (other, other_function))
     )
     total = len(left) + len(right)
-    return one_function == other_function and 2 * _common(Counter(left), Counter(right)) >= _HALF * total
+    return one_function == other_function and 2 * _common(Counter(left), Counter(right)) >= _MIN_SHARE * total
 
 
 def _compound(one: Item, other: Item) -> float:
     first, second = _header(one), _header(other)
-    head = 1.0 if first == second else _ratio(words(first), words(second), _LIKE)
+    head = 1.0 if first == second else _ratio(words(first), words(second), _MIN_RATIO)
     body = _shared(one, other)
-    score = max(body, (head + body) / 2 if head >= _LIKE else 0.0, 0.9 * head if head > 0.85 else 0.0)
-    return score if score >= _HALF else 0.0
+    score = max(body, (head + body) / 2 if head >= _MIN_RATIO else 0.0, 0.9 * head if head > 0.85 else 0.0)
+    return score if score >= _MIN_SHARE else 0.0
 
 
 def _header(item: Item) -> str:
@@ -163,7 +165,7 @@ def _header(item: Item) -> str:
 
 def _body(one: Item, other: Item) -> float:
     score = _shared(one, other)
-    return score if score >= _HALF else 0.0
+    return score if score >= _MIN_SHARE else 0.0
 
 
 def _shared(one: Item, other: Item) -> float:
@@ -192,4 +194,4 @@ def _ratio(one: Sequence[str], other: Sequence[str], least: float) -> float:
 
 def alike(one: Item, other: Item) -> float:
     """Return the share of equal lines of two items, in order."""
-    return _ratio(one.bare.splitlines(), other.bare.splitlines(), _SAME_TARGET)
+    return _ratio(one.bare.splitlines(), other.bare.splitlines(), _MIN_RATIO_OF_ONE_TARGET)

@@ -127,8 +127,8 @@ class Row:
 
     def is_imported(self, item: Item) -> bool:
         """Return whether other imports of the tree bind all names of an import."""
-        here = {name for each in self.ours.parts if each.is_import for name in imported(each)}
-        return all(name in here for name in imported(item))
+        our_names = {name for each in self.ours.parts if each.is_import for name in imported(each)}
+        return all(name in our_names for name in imported(item))
 
     def gaps(self) -> Iterator[Gap]:
         """Yield the gaps: removed and added items between items that stay in order."""
@@ -260,9 +260,9 @@ def displaced(base: Item, ours: Item) -> Item | None:
     our_function, base_function = ours.function, base.function
     if our_function is None or base_function is None or len(base.words) < 4:
         return None
-    there = [each for each in our_function.walk() if each.kind == base.kind and each.code == base.code]
-    here = [each for each in base_function.walk() if each.kind == base.kind and each.code == base.code]
-    return there[0] if len(there) == len(here) == 1 else None
+    in_ours = [each for each in our_function.walk() if each.kind == base.kind and each.code == base.code]
+    in_base = [each for each in base_function.walk() if each.kind == base.kind and each.code == base.code]
+    return in_ours[0] if len(in_ours) == len(in_base) == 1 else None
 
 
 def noted_place(base: Item, ours: Item) -> str:

@@ -30,8 +30,9 @@ def merged_header(base: str, theirs: str, ours: str, kind: str) -> str:
     if not {head[0] for head in heads} <= {"if", "elif"}:
         return _valid(merged(base, theirs, ours), kind)
     # A branch's keyword is merged apart from its condition.
-    (old, _, asked), (new, _, asks), (here, _, asking) = heads
-    return _valid(f"{here if old == new else new} {merged(asked, asks, asking)}", kind)
+    keywords, _, conditions = zip(*heads, strict=True)
+    keyword = keywords[2] if keywords[0] == keywords[1] else keywords[1]
+    return _valid(f"{keyword} {merged(*conditions)}", kind)
 
 
 def _valid(result: str, kind: str = "") -> str:

@@ -23,14 +23,17 @@ def reported(edit: Edit, base: Item) -> Edit:
     """Return an edit, with a reason if what is around it in ``base`` differs from this tree's in such a way."""
     if edit.outcome is not Outcome.LANDED or edit.key is None or edit.place is None:
         return edit
-    for reason, here, there in _bases(edit.key[0], edit.place, base):
-        return replace(edit, outcome=Outcome.CHANGED, reason=reason, base_text=here, ours_text=there)
+    for reason, base_text, ours_text in _bases(edit.key[0], edit.place, base):
+        return replace(edit, outcome=Outcome.CHANGED, reason=reason, base_text=base_text, ours_text=ours_text)
     function = edit.place.function
-    was = base.find(edit.key[0].function.site) if edit.key[0].function is not None else None
-    if function is None or was is None or function.code == was.code:
+    base_function = base.find(edit.key[0].function.site) if edit.key[0].function is not None else None
+    if function is None or base_function is None or function.code == base_function.code:
         return edit
-    for reason, here, there in (*_exits(edit, was, function), *_rebound(edit, was, function)):
-        return replace(edit, outcome=Outcome.CHANGED, reason=reason, base_text=here, ours_text=there)
+    for reason, base_text, ours_text in (
+        *_exits(edit, base_function, function),
+        *_rebound(edit, base_function, function),
+    ):
+        return replace(edit, outcome=Outcome.CHANGED, reason=reason, base_text=base_text, ours_text=ours_text)
     return edit
 
 
@@ -39,15 +42,19 @@ def _bases(item: Item, place: Item, base: Item) -> Iterator[tuple[str, str, str]
     theirs, ours = (each.around[0] if each.around else each for each in (item, place))
     for node in item.nodes:
         for name in map(ast.unparse, node.bases if isinstance(node, ast.ClassDef) else ()):
-            was, here = base.find(name), ours.find(name)
-            known = [each for each in (was, theirs.find(name)) if each is not None]
-            if here is not None and known and words(here.head) not in [words(each.head) for each in known]:
-                yield f"this tree declares its base class {name} differently", known[0].head, here.head
+            base_class, our_class = base.find(name), ours.find(name)
+            known = [each for each in (base_class, theirs.find(name)) if each is not None]
+            if (
+                our_class is not None
+                and known
+                and words(our_class.head) not in [words(each.head) for each in known]
+            ):
+                yield f"this tree declares its base class {name} differently", known[0].head, our_class.head
 
 
-def _exits(edit: Edit, was: Item, function: Item) -> Iterator[tuple[str, str, str]]:
+def _exits(edit: Edit, base_function: Item, function: Item) -> Iterator[tuple[str, str, str]]:
     """Yield each exit of the function before the edit that only this tree has."""
-    known = {_guarded(each).code for each in was.walk() if each.is_exit}
+    known = {_guarded(each).code for each in base_function.walk() if each.is_exit}
     theirs = edit.key[0].function if edit.key is not None else None
     known |= {_guarded(each).code for each in theirs.walk() if each.is_exit} if theirs else set()
     place = edit.place
@@ -68,7 +75,7 @@ def _guarded(item: Item) -> Item:
     return branch.above if is_guarded and branch is not None and branch.above is not None else item
 
 
-def _rebound(edit: Edit, was: Item, function: Item) -> Iterator[tuple[str, str, str]]:
+def _rebound(edit: Edit, base_function: Item, function: Item) -> Iterator[tuple[str, str, str]]:
     """Yield each local name of the new code that other statements bind in this tree."""
     item = edit.key[0] if edit.key is not None else function
     used = {
@@ -77,12 +84,14 @@ def _rebound(edit: Edit, was: Item, function: Item) -> Iterator[tuple[str, str, 
         for node in ast.walk(top)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     }
-    before, after = _bindings(was), _bindings(function)
+    before, after = _bindings(base_function), _bindings(function)
     for name in sorted(used & before.keys() & after.keys()):
-        here, there = before[name], after[name]
-        if not {each.code for each in here} & {each.code for each in there}:
-            was_bound, is_bound = ("".join(each.plain for each in items) for items in (here, there))
-            yield f"this tree assigns {name} differently", was_bound, is_bound
+        base_items, our_items = before[name], after[name]
+        if not {each.code for each in base_items} & {each.code for each in our_items}:
+            base_text, ours_text = (
+                "".join(each.plain for each in items) for items in (base_items, our_items)
+            )
+            yield f"this tree assigns {name} differently", base_text, ours_text
 
 
 def _bindings(function: Item) -> dict[str, list[Item]]:

@@ -142,7 +142,7 @@ def _is_forward_of(metadata: object, arguments: dict[str, Any]) -> bool:
 def _schedule(backend: FlashAttentionPlans, layer: int, arguments: dict[str, Any]) -> torch.Tensor:
     query, keys, table = arguments["q"], arguments["k_cache"], arguments["page_table"]
     lens, page_size = arguments["cache_seqlens"], keys.shape[1]
-    asked = {
+    options = {
         "batch_size": lens.shape[0],
         "max_seqlen_q": arguments["max_seqlen_q"],
         # The kernel's own bound, from which it derives its splits.
@@ -156,13 +156,13 @@ def _schedule(backend: FlashAttentionPlans, layer: int, arguments: dict[str, Any
         "has_softcap": arguments["softcap"] > 0,
         "num_splits": arguments["num_splits"],
     }
-    made_for = tuple(asked.values())
+    made_for = tuple(options.values())
     last: _Plan | None = getattr(backend.forward_metadata, _PLAN, None)
     # A layer that does not follow the last one starts another forward, such as a capture after its warm-up runs: its
     # lengths may differ, and its graph must contain the planner's kernels.
     if last is None or layer <= last.layer or last.made_for != made_for:
         offsets = arguments["cu_seqlens_q"]
-        schedule = backend._get_scheduler_metadata(**asked, cache_seqlens=lens, cu_seqlens_q=offsets)
+        schedule = backend._get_scheduler_metadata(**options, cache_seqlens=lens, cu_seqlens_q=offsets)
     else:
         schedule = last.schedule
     setattr(backend.forward_metadata, _PLAN, _Plan(layer, made_for, schedule))

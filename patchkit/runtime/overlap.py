@@ -40,12 +40,12 @@ def _without_hook(backend: object) -> object | None:
     access: each object is checked once, and at most ``_MOST`` of them.
     """
     pending = [backend]
-    asked: list[object] = []
-    while pending and len(asked) < _MOST:
+    seen: list[object] = []
+    while pending and len(seen) < _MOST:
         each = pending.pop(0)
-        if any(each is other for other in asked):
+        if any(each is other for other in seen):
             continue
-        asked.append(each)
+        seen.append(each)
         owner = _definer(each)
         if owner is None or owner.__name__ == "AttentionBackend":
             return each

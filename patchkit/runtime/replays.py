@@ -42,9 +42,9 @@ def replay_padding(graph: int, counted: int | torch.Tensor | None) -> int | torc
     requests, such as for the halves of two-batch overlap. Requests of one token look like padding in the mirror.
     Raise RuntimeError if neither is known. Source: pull request 28579.
     """
-    said = _replay.get()
-    if said is not None and said.requests == graph and not disabled("28579"):
-        return said.padding
+    current = _replay.get()
+    if current is not None and current.requests == graph and not disabled("28579"):
+        return current.padding
     if counted is None:
         raise RuntimeError(
             f"A graph of {graph} requests is replayed without the CPU mirror, and the number of padding requests is "

@@ -14,7 +14,7 @@ import torch
 from .switches import VARIABLE, switched_off
 
 _logger = logging.getLogger(__name__)
-# The start of a patch's comment; patchkit.plan.marks, which defines it, may not be imported here.
+# The start of a patch's comment; patchkit.plan.comments, which defines it, may not be imported here.
 _SIGNED = re.compile(rb"# patchkit ([\w.-]+): ")
 
 

@@ -40,8 +40,8 @@ def sparse_columns(
 ) -> int:
     """Return how many columns of a graph's page ``table`` a replay fills from ``rows`` of the request pool.
 
-    All of them, whatever the lengths, since a mirror buffer that was never filled cannot be told from a filled one.
-    With 29413 disabled, the longest of the mirror plus ``more`` tokens. Source: pull request 29413.
+    All of them, whatever the lengths, since a mirror buffer that was never filled cannot be distinguished from a filled
+    one. With 29413 disabled, the longest of the mirror plus ``more`` tokens. Source: pull request 29413.
     """
     if lens_cpu is not None and disabled("29413"):
         return int(lens_cpu.max()) + more

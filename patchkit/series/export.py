@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
     from patchkit.plan.status import Stage
     from patchkit.tree.objects import GitTree
+
+# Lines that git am takes for the end of a message, or for one of a mail's headers.
+_BREAK = re.compile(
+    r"(?<=\n)(?:diff -|Index: |---(?: \S|[ \t]*$)|(?:From|Date|Subject):)", re.MULTILINE | re.IGNORECASE
+)
 
 
 def export(tree: GitTree, stages: Sequence[Stage], folder: Path, prefix: str = "") -> tuple[Path, ...]:
@@ -61,12 +67,13 @@ def _written(tree: GitTree, stages: Sequence[Stage], place: Path, prefix: str) -
             mode = repository.run("ls-files", "--stage", "--", name)[:6] or "100644"
             repository.run("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
         written = repository.run("write-tree")
-        parent = repository.run("commit-tree", written, "-p", parent, "-m", message([stage.patch], prefix))
+        text = _BREAK.sub(r" \g<0>", message([stage.patch], prefix))
+        parent = repository.run("commit-tree", written, "-p", parent, "-m", text)
     prefixes = ("--src-prefix=a/", "--dst-prefix=b/", "--full-index", "--binary", "--no-renames")
     signature = f"--signature=patchkit {__version__}"
     target = str(place / "series")
     listed = repository.run("format-patch", *prefixes, signature, "-o", target, f"{base}..{parent}")
-    return [Path(line) for line in listed.splitlines()]
+    return [Path(line) for line in listed.split("\n")]
 
 
 def _copied(files: Sequence[Path], folder: Path) -> tuple[Path, ...]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from patchkit.errors import TreeError, UnfinishedError
+from patchkit.series.obstacles import is_obstructed
 from patchkit.series.plumbing import OWN_FILES, error_line, git_output, run_git
 from patchkit.transaction.folder import Folder
 from patchkit.transaction.recover import Recovery
@@ -140,7 +141,7 @@ def _contents(top: Path, commits: tuple[str, str], excluded: frozenset[str]) -> 
 
 
 def _state_of(top: Path, file: _File, commits: tuple[str, str], added: frozenset[str]) -> _Content:
-    if _is_obstructed(top, file.name, added):
+    if is_obstructed(top, file.name, added):
         return _Content.OTHER
     path = top / file.name
     content: bytes | None = None
@@ -156,32 +157,6 @@ def _state_of(top: Path, file: _File, commits: tuple[str, str], added: frozenset
     if old is not None and Checkout(top).is_content(file.ids[0], content):
         return _Content.OLD
     return _Content.OTHER
-
-
-def _is_obstructed(top: Path, name: str, added: frozenset[str]) -> bool:
-    """Return whether git would remove what is neither commit's to write a file: something at its path or above it.
-
-    ``added`` are the files of the second commit, which may have a file where the first has a folder, and a folder where
-    it has a file.
-    """
-    above = (each.as_posix() for each in list(Path(name).parents)[:-1])
-    if any(
-        os.path.lexists(top / each) and not _is_folder(top / each) and each not in added for each in above
-    ):
-        return True
-    path = top / name
-    if not _is_folder(path):
-        return os.path.lexists(path) and not path.is_symlink() and not path.is_file()
-    inside = (
-        Path(folder, each)
-        for folder, folders, files in os.walk(path)
-        for each in (*files, *(each for each in folders if Path(folder, each).is_symlink()))
-    )
-    return any(each.relative_to(top).as_posix() not in added for each in inside)
-
-
-def _is_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
 
 
 def _content(top: Path, file: _File, side: int, commit: str) -> bytes | None:

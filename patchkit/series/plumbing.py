@@ -30,11 +30,11 @@ def git_output(folder: Path, *arguments: str) -> str:
 
 
 def run_git(
-    folder: Path, *arguments: str, settings: Mapping[str, str] | None = None, apart: bool = False
+    folder: Path, *arguments: str, settings: Mapping[str, str] | None = None, new_session: bool = False
 ) -> CompletedProcess[bytes]:
     """Run git with its filters but without hooks; path arguments are not patterns."""
     environment = {"GIT_LITERAL_PATHSPECS": "1", **(settings or {})}
-    return git(folder, *_NO_HOOKS, *arguments, settings=environment, personal=True, apart=apart)
+    return git(folder, *_NO_HOOKS, *arguments, settings=environment, personal=True, new_session=new_session)
 
 
 def error_line(done: CompletedProcess[bytes]) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import re
 from typing import TYPE_CHECKING, Protocol
 
 from patchkit.errors import TreeError
 from patchkit.series.commit import require_committable, require_committed
+from patchkit.series.plumbing import git_output
 from patchkit.series.worktree import linked_worktree
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.ledger import PORTED
-from patchkit.transaction.ports import trailer
+from patchkit.transaction.ports import TRAILER_LINE, trailer, trailer_of
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
     from patchkit.drafting.change import Facts
     from patchkit.plan.status import Plan
+    from patchkit.series.worktree import LinkedWorktree
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -59,11 +63,32 @@ def commit_ports(tree: CheckoutTree, whole: Plan, steps: Sequence[tuple[Origin, 
             files = sorted({change.file for change in plan.changes})
             worktree.add(files)
             changed = {change.file: (change.before, change.after) for change in plan.changes}
-            author, date, message = _authorship(origin, trailer(origin.facts.id, changed))
+            line = trailer(origin.facts.id, changed)
+            author, date, message = _authorship(origin, line)
             authorship = [f"--author={author}", f"--date={date}"] if author else []
             arguments = ("commit", "--quiet", "--cleanup=whitespace", *authorship, "--message", message)
-            commits.append(worktree.run_commit(*arguments))
+            parent = worktree.head
+            commit = worktree.run_commit(*arguments)
+            made = trailer_of(worktree.tree.package, origin.facts.id, parent, commit)
+            commits.append(commit if made == line else _with_trailer(worktree, line, made))
     return tuple(commits)
+
+
+def _with_trailer(worktree: LinkedWorktree, line: str, made: str) -> str:
+    """Replace the trailer in the last commit, whose changes a hook rewrote, and return the new commit's id."""
+    message = git_output(worktree.top, "log", "-1", "--format=%B").replace(line, made)
+    no_hooks = ("-c", f"core.hooksPath={os.devnull}")
+    arguments = (
+        "commit",
+        "--quiet",
+        "--amend",
+        "--allow-empty",
+        "--cleanup=whitespace",
+        "--message",
+        message,
+    )
+    git_output(worktree.top, *worktree.settings, *no_hooks, *arguments)
+    return worktree.head
 
 
 def _authorship(origin: Origin, trailer_line: str) -> tuple[str, str, str]:
@@ -86,7 +111,9 @@ def _authorship(origin: Origin, trailer_line: str) -> tuple[str, str, str]:
             advice="run git fsck there",
         )
     author, date, message = fields
-    return author, date, f"{message.rstrip()}\n\n{_trailers(trailer_line, origin.commit)}"
+    # The trailers of a port that is ported again state what that one changed.
+    message = re.sub(rf"(?:{TRAILER_LINE.pattern}\n?)+", "", message, flags=re.MULTILINE)
+    return author, f"@{date}", f"{message.rstrip()}\n\n{_trailers(trailer_line, origin.commit)}"
 
 
 def _trailers(trailer_line: str, commit: str) -> str:

@@ -18,16 +18,18 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
 from patchkit.series.interrupted import undo_move
+from patchkit.series.obstacles import is_folder, is_obstructed
 from patchkit.series.plumbing import OWN_FILES, error_line, git_output, run_git
 from patchkit.transaction import adopt
 from patchkit.transaction.store import Store
 from patchkit.transaction.write import locked
 from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
+from patchkit.tree.limits import NoFileError, TooLongError, read_whole
 from patchkit.tree.tree import CheckoutTree
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _PREFIX, _LOCK, _NEW_LOCK = "patchkit-commit-", "lock", "fresh"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -152,7 +154,7 @@ def linked_worktree(tree: CheckoutTree, reason: str, head: str = "") -> Iterator
 
 def sweep(tree: CheckoutTree) -> None:
     """Remove the worktrees and temporary folders that a killed patchkit left in the repository of ``tree``."""
-    listed = os.fsdecode(git(tree.root, "worktree", "list", "--porcelain").stdout).splitlines()
+    listed = os.fsdecode(git(tree.root, "worktree", "list", "--porcelain").stdout).split("\n")
     paths = (Path(line.partition(" ")[2]) for line in listed if line.startswith("worktree "))
     own = {place.parent: place for place in paths if place.parent.name.startswith(_PREFIX)}
     # The folder of a patchkit that was killed early contains no worktree yet.
@@ -172,8 +174,9 @@ def sweep(tree: CheckoutTree) -> None:
 def _has_repository(folder: Path) -> bool:
     """Return whether the worktree in a temporary folder belongs to a repository that exists, whose sweep removes it."""
     for link in folder.glob("*/.git"):
-        with suppress(OSError, UnicodeDecodeError):
-            if Path(link.read_text().removeprefix("gitdir: ").rstrip("\n")).exists():
+        # Another user may have made a pipe of this name, or a huge file.
+        with suppress(OSError, NoFileError, TooLongError):
+            if Path(os.fsdecode(read_whole(link)).removeprefix("gitdir: ").rstrip("\n")).exists():
                 return True
     return False
 
@@ -207,9 +210,8 @@ def _temporary(tree: CheckoutTree, expected: str) -> Iterator[LinkedWorktree]:
                 advice="nothing was changed; fix the cause, or set TMPDIR to a folder with space for a checkout",
             )
         # A file can differ from its commit right after checkout, by its line ends: no hook has rewritten it.
-        differing = git_output(place, "diff", "--name-only").splitlines()
-        if differing:
-            git_output(place, "update-index", "--assume-unchanged", *differing)
+        differing = run_git(place, "diff", "--name-only", "-z").stdout
+        git(place, "update-index", "--assume-unchanged", "-z", "--stdin", given=differing)
         package = place / tree.package.relative_to(top)
         root = place / tree.root.relative_to(top) if tree.root.is_relative_to(top) else package.parent
         settings = (*_NO_MAINTENANCE, *_FLUSHED, *_hooks(top, place))
@@ -236,11 +238,11 @@ def _remove(tree: CheckoutTree, place: Path) -> None:
     # `sweep` removes the rest.
     with suppress(TreeError):
         # A second --force removes a locked worktree, which a killed `git worktree add` leaves.
-        git(tree.root, "worktree", "remove", "--force", "--force", str(place), apart=True)
+        git(tree.root, "worktree", "remove", "--force", "--force", str(place), new_session=True)
         shutil.rmtree(place.parent, ignore_errors=True)
     with suppress(TreeError):
         # A failed `git worktree add` leaves its entry.
-        git(tree.root, "worktree", "prune", "--expire=never", apart=True)
+        git(tree.root, "worktree", "prune", "--expire=never", new_session=True)
 
 
 def _hooks(top: Path, place: Path) -> tuple[str, ...]:
@@ -284,10 +286,10 @@ def _move(tree: CheckoutTree, worktree: LinkedWorktree, last: str, reason: str) 
         )
     changes = _changes(top, base, last)
     _require_unedited(top, changes)
-    _require_free(top, [name for name, change in changes.items() if change.kind == "A"])
-    _require_space(tree, top, changes, last)
+    _require_free(top, changes)
+    _require_space(tree, top, changes)
     alias = ("-c", f"alias.patchkit-move={_MOVE}")
-    done = run_git(top, *OWN_FILES, *_FLUSHED, *alias, "patchkit-move", base, last, reason, apart=True)
+    done = run_git(top, *OWN_FILES, *_FLUSHED, *alias, "patchkit-move", base, last, reason, new_session=True)
     if done.returncode == 4:
         undo_move(tree, top, (base, last))
     elif done.returncode not in (0, 2):
@@ -306,18 +308,21 @@ def _move(tree: CheckoutTree, worktree: LinkedWorktree, last: str, reason: str) 
 
 @dataclass(frozen=True)
 class _Change:
-    """The difference of a file between two commits: git's letter, and the mode and object id before."""
+    """The difference of a file between two commits: git's letter, the mode before, and the object ids of both."""
 
     kind: str
     mode: str
     id: str
+    new_id: str
 
 
 def _changes(top: Path, base: str, last: str) -> dict[str, _Change]:
     """Return the files that differ between two commits."""
     listed = git_output(top, "diff-tree", "-r", "-z", "--no-renames", base, last).split("\0")
     pairs = ((name, meta.split()) for meta, name in zip(listed[::2], listed[1::2], strict=False))
-    return {name: _Change(kind, mode.removeprefix(":"), old) for name, (mode, _, old, _, kind) in pairs}
+    return {
+        name: _Change(kind, mode.removeprefix(":"), old, new) for name, (mode, _, old, new, kind) in pairs
+    }
 
 
 def _require_unedited(top: Path, changes: Mapping[str, _Change]) -> None:
@@ -342,24 +347,30 @@ def _require_unedited(top: Path, changes: Mapping[str, _Change]) -> None:
             )
 
 
-def _require_free(top: Path, new: Iterable[str]) -> None:
-    """Raise TreeError if a file, even an ignored one, exists where a new file would be created."""
-    for name in new:
+def _require_free(top: Path, changes: Mapping[str, _Change]) -> None:
+    """Raise TreeError if a file, even an ignored one, exists where a new file would be created.
+
+    What git deletes first is not in the way.
+    """
+    deleted = frozenset(name for name, change in changes.items() if change.kind == "D")
+    for name in (name for name, change in changes.items() if change.kind == "A"):
         path = top / name
         existing = next(folder for folder in path.parents if os.path.lexists(folder))
-        if os.path.lexists(path) or not existing.is_dir():
+        if is_obstructed(top, name, deleted) or (os.path.lexists(path) and not is_folder(path)):
             raise TreeError(
                 f"{path if os.path.lexists(path) else existing} is in the way of a committed file",
                 advice="nothing was changed; move it elsewhere and try again",
             )
 
 
-def _require_space(tree: CheckoutTree, top: Path, differing: Collection[str], last: str) -> None:
-    """Raise OSError if the disk has no space for the files that differ between two commits."""
-    listed = (
-        line.split("\t", 1) for line in git_output(top, "ls-tree", "-r", "-l", "-z", last).split("\0") if line
-    )
-    sizes = [int(size) for meta, name in listed if name in differing and (size := meta.split()[3]) != "-"]
+def _require_space(tree: CheckoutTree, top: Path, changes: Mapping[str, _Change]) -> None:
+    """Raise OSError if the disk has no space for the files that differ between two commits.
+
+    Objects that a partial clone lacks are not fetched for it, and not counted.
+    """
+    wanted = "".join(f"{change.new_id}\n" for change in changes.values() if change.kind != "D").encode()
+    listed = git(top, "cat-file", "--batch-check=%(objectsize)", given=wanted)
+    sizes = [int(size) for size in listed.stdout.decode().splitlines() if size.isdigit()]
     with tempfile.TemporaryFile(dir=Store(tree.package).path) as reserve:
         if sizes and hasattr(os, "posix_fallocate"):
             os.posix_fallocate(reserve.fileno(), 0, sum(sizes) + _BLOCK * len(sizes))

@@ -138,7 +138,7 @@ def _applied(plan: Plan) -> list[AppliedPatch]:
             tuple(status.patch.requires),
             tuple(status.patch.hardens),
             tuple(AppliedEdit(e.name, e.file, e.site) for e in status.edits if e.state is State.PENDING),
-            tuple(e.name for e in status.edits if (status.patch.id, e.name) in plan.by_hand),
+            tuple(e.name for e in status.edits if (status.patch.id, e.name) in plan.manual_edits),
         )
         for status in plan.changed_patches
     ]

@@ -6,8 +6,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
+from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.plan.markers import blocks_in
-from patchkit.plan.marks import SIGN
 from patchkit.transaction.swap import digest_or_none
 
 if TYPE_CHECKING:
@@ -90,14 +90,14 @@ def patches_without_comments(
                 added = _lines(content(known.applied)) - _lines(content(known.original))
             except TreeError:
                 continue
-            comments = sorted(line for line in added if line.startswith(SIGN.encode()))
+            comments = sorted(line for line in added if line.startswith(COMMENT_PREFIX.encode()))
             code = added.difference(comments)
             if code and code <= _lines(current) and not code <= _lines(committed(file) or b""):
                 for name in known.patches:
                     own_comments = [
                         comment.decode()
                         for comment in comments
-                        if comment.startswith(f"{SIGN}{name}:".encode())
+                        if comment.startswith(f"{COMMENT_PREFIX}{name}:".encode())
                     ]
                     found |= {name: (file, own_comments[0])} if own_comments else {}
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError, TreeError
-from patchkit.plan.marks import SIGN
+from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def before_patches(tree: CheckoutTree, checkout: Checkout, files: Iterable[str])
     if not names:
         return {}
     try:
-        touching = checkout.touching(SIGN, names)
+        touching = checkout.touching(COMMENT_PREFIX, names)
         places = [(parent, file) for file in names for _, parent in touching.get(file, ())[:_PREFETCHED]]
         at = checkout.reader([*(("HEAD", file) for file in names), *places])
         return {file: _before_patches(tree, checkout, at, file, touching.get(file, ())) for file in names}
@@ -68,7 +68,7 @@ def _before_patches(
         if content is None and (old_name := checkout.renamed(parent, commit, file)) is not None:
             file, renames = old_name, renames + 1
             content = at(parent, file)
-            pairs = checkout.touching(SIGN, [file], parent).get(file, [])
+            pairs = checkout.touching(COMMENT_PREFIX, [file], parent).get(file, [])
         if not _has_patch_comment(content):
             return content
     raise ConflictError(
@@ -79,4 +79,4 @@ def _before_patches(
 
 
 def _has_patch_comment(content: bytes | None) -> bool:
-    return SIGN.encode() in (content or b"")
+    return COMMENT_PREFIX.encode() in (content or b"")

@@ -116,7 +116,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return {patch.id: patch for layer in self.layers for patch in layer.patches}
 
     @property
-    def by_hand(self) -> frozenset[tuple[str, str]]:
+    def manual_edits(self) -> frozenset[tuple[str, str]]:
         """The edits that a person made, as pairs of patch id and edit name."""
         return frozenset((p.id, name) for layer in self.layers for p in layer.patches for name in p.by_hand)
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import ConflictError
-from patchkit.plan.marks import MARK
+from patchkit.plan.comments import PREFIX
 from patchkit.transaction.outline import Imported, outline_of
 
 if TYPE_CHECKING:
@@ -521,7 +521,7 @@ def _is_header(units: Sequence[Unit], index: int) -> bool:
 
 
 def _is_patch_comment(unit: Unit) -> bool:
-    return unit.is_comment and str(unit.key[1]).startswith(MARK)
+    return unit.is_comment and str(unit.key[1]).startswith(PREFIX)
 
 
 def _bound_name(name: Imported) -> str:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.plan import vendor
+from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.markers import without_equal_conflicts
-from patchkit.plan.marks import SIGN, signers
 from patchkit.plan.planner import Origin
 from patchkit.plan.status import FileChange, State
 from patchkit.transaction.apply import with_plan
@@ -85,8 +85,8 @@ class Origins:
     def commented(self) -> dict[str, frozenset[str]]:
         """The files with comments of patches, and the ids of these."""
         texts = ((file, self._tree.read(file) or b"") for file in self._tree.files(""))
-        sign = SIGN.encode()
-        return {file: names for file, text in texts if sign in text and (names := signers(text))}
+        prefix = COMMENT_PREFIX.encode()
+        return {file: names for file, text in texts if prefix in text and (names := commenting_patches(text))}
 
     def read(self, file: str) -> bytes | None:
         """Return a file's current content."""
@@ -126,10 +126,21 @@ class Origins:
         return patches_without_comments(self.ledger, self._tree.read, committed, self._store.get)
 
     @property
+    def recorded_ports(self) -> frozenset[str]:
+        """The ports in the records of patches that are not committed."""
+        return frozenset[str]().union(*(record.ported for record in self.uncommitted))
+
+    @property
     def ported(self) -> frozenset[str]:
         """The names of the ports in git's history or in a record of the ledger."""
         return frozenset(port.name for port in self._ports).union(
             *(record.ported for record, _ in self._ranked)
+        )
+
+    def committed_ports_in(self, record: Record) -> frozenset[str]:
+        """Return the ports in a record that git's history has; they are reverted only by name."""
+        return (
+            record.ported.intersection(port.name for port in self._ports) if record.ported else record.ported
         )
 
     def committed_ports(self, names: frozenset[str]) -> frozenset[str]:
@@ -222,7 +233,11 @@ class Origins:
     def _committed(self) -> frozenset[str]:
         """The files that have a patch's comment in HEAD too."""
         files = frozenset(self.commented).union(*(record.files for record, _ in self._ranked))
-        return self._checkout.having(SIGN, sorted(files)) if self._checkout is not None else frozenset()
+        return (
+            self._checkout.having(COMMENT_PREFIX, sorted(files))
+            if self._checkout is not None
+            else frozenset()
+        )
 
     def _is_confirmed(self, record: Record, before: Contents) -> bool:
         """Return whether a record's originals are those in git's history, which has none between two applies."""
@@ -249,7 +264,7 @@ class Origins:
             originals |= dict.fromkeys(self._tree.files(vendor.FOLDER, ""))
         planned = self._planner.plan_exactly([status.patch.id for status in statuses], originals)
         # An edit that is in the code but conflicts in the original was made by a person.
-        by_hand = _edits(statuses, {State.APPLIED, State.UPSTREAM}) & _edits(
+        manual_edits = _edits(statuses, {State.APPLIED, State.UPSTREAM}) & _edits(
             planned.patches, {State.CONFLICT}
         )
         conflicts = self._committed_conflicts(checkout)
@@ -269,7 +284,7 @@ class Origins:
             # A later runtime may lack some of the files.
             *(FileChange(file, None, copies[file], users) for file in sorted(removed) if users),
         )
-        planned = replace(planned, by_hand=by_hand, changes=changes)
+        planned = replace(planned, manual_edits=manual_edits, changes=changes)
         created = [change.file for change in planned.changes if change.before is None]
         record = with_plan(Record(), planned, "", _new_folders(self._tree, created))
         pairs = ((change.before, change.after) for change in planned.changes)
@@ -321,7 +336,7 @@ def origin(tree: CheckoutTree, planner: Planner) -> Origin | None:
             return None
         candidate = next(iter(origins))
         record = candidate.record
-        if not candidate.is_exact or len(record.layers) != 1 or record.by_hand:
+        if not candidate.is_exact or len(record.layers) != 1 or record.manual_edits:
             return None
         if any(digest_or_none(tree.read(file)) != known.applied for file, known in record.files.items()):
             return None

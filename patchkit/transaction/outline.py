@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
-from patchkit.plan.marks import MARK
+from patchkit.plan.comments import PREFIX
 from patchkit.tree.limits import MAX_BYTES, MAX_DEPTH, is_deep
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Outline:
         for unit in units:
             for line in range(unit.start, unit.end) if unit.scope is None else ():
                 text = self._comments.get(line, "")
-                if text.startswith(MARK) and self.lines[line].lstrip().startswith(b"#"):
+                if text.startswith(PREFIX) and self.lines[line].lstrip().startswith(b"#"):
                     found.setdefault(text, []).append(line)
         return found
 

@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING
 from patchkit.errors import ConflictError
 from patchkit.transaction.ledger import PORTED, AppliedFile, AppliedPatch, Layer, is_file
 from patchkit.transaction.swap import digest_of, digest_or_none
+from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from patchkit.tree.checkout import Checkout
-
     Changes = Mapping[str, tuple[bytes | None, bytes | None]]
 
 TRAILER = "Patchkit-Port"
-_TRAILER_LINE = re.compile(rf"^{TRAILER}: (\S+) ([0-9a-f]{{32}})$", re.MULTILINE)
+TRAILER_LINE = re.compile(rf"^{TRAILER}: (\S+) ([0-9a-f]{{32}})$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -42,13 +41,17 @@ def trailer(name: str, changes: Changes) -> str:
     return f"{TRAILER}: {name} {_digest_of(changes)}"
 
 
+def trailer_of(package: Path, name: str, parent: str, commit: str) -> str:
+    """Return the line for what a commit changes in a package."""
+    return trailer(name, _changes(Checkout(package), package, Port(name, "", commit, parent)))
+
+
 def ports_in(package: Path) -> tuple[Port, ...]:
     """Return the ports that HEAD contains, oldest first; none if there is no git history."""
     arguments = (
         "--reverse",
         "--topo-order",
         "--no-merges",
-        "--encoding=UTF-8",
         "--fixed-strings",
         f"--grep={TRAILER}: ",
     )
@@ -57,7 +60,8 @@ def ports_in(package: Path) -> tuple[Port, ...]:
     return tuple(
         Port(name, digest, commit, parents.partition(" ")[0])
         for commit, parents, message in zip(words, words, words, strict=False)
-        for name, digest in _TRAILER_LINE.findall(message)
+        # A port of a port can have both trailers, its own last.
+        for name, digest in dict(TRAILER_LINE.findall(message)).items()
     )
 
 

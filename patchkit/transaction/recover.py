@@ -24,10 +24,10 @@ class Recovery:
     files: tuple[str, ...] = ()
 
 
-def recover(tree: CheckoutTree, *, back: bool = False) -> Recovery:
-    """Finish an interrupted write if all of its contents are on disk; otherwise, or with ``back``, roll it back.
+def recover(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery:
+    """Finish an interrupted write if all of its contents are on disk; otherwise, or with ``roll_back``, roll it back.
 
-    Raise TreeError, with nothing written, if one of the files was changed since, or if with ``back`` every file is
+    Raise TreeError, with nothing written, if one of the files was changed since, or if with ``roll_back`` every file is
     already written. Raise UnfinishedError if the system refuses in between.
     """
     with Store(tree.package).opened() as folder:
@@ -44,13 +44,17 @@ def recover(tree: CheckoutTree, *, back: bool = False) -> Recovery:
             ):
                 write.open()
             # All contents are stored before the first file is changed: if one is missing, no file was.
-            finish = not back and all(map(store.has, journal.contents))
+            finish = not roll_back and all(map(store.has, journal.contents))
             if finish:
                 _require_finishable(store, write)
                 _finish(write)
             else:
                 _keep_others_files(write)
-                if back and write.swaps and all(swap.states()[0] is FileState.AFTER for swap in write.swaps):
+                if (
+                    roll_back
+                    and write.swaps
+                    and all(swap.states()[0] is FileState.AFTER for swap in write.swaps)
+                ):
                     raise TreeError(
                         f"all files of the write to {tree.package} are already written",
                         advice=f"patchkit apply --continue {tree.argument}, then undo it: an apply with patchkit "

@@ -88,19 +88,19 @@ class _ResolvedRecord(NamedTuple):
     manual_edit: ManualEdit
 
 
-def by_hand(tree: CheckoutTree) -> frozenset[tuple[str, str]]:
+def manual_edits(tree: CheckoutTree) -> frozenset[tuple[str, str]]:
     """Return the edits that the ledger records as made by a person, as (patch id, name); none if it is damaged."""
     store = Store(tree.package)
     with suppress(TreeError):
-        if any(record.by_hand for record in store.read().records):
-            return _record(tree, store).by_hand
+        if any(record.manual_edits for record in store.read().records):
+            return _record(tree, store).manual_edits
     return frozenset()
 
 
 def made_by_patchkit(tree: CheckoutTree) -> frozenset[tuple[str, str]]:
     """Return the edits that the ledger records as made by patchkit."""
     record = _record(tree, Store(tree.package))
-    return frozenset((p.id, e.name) for p in record.patches.values() for e in p.edits) - record.by_hand
+    return frozenset((p.id, e.name) for p in record.patches.values() for e in p.edits) - record.manual_edits
 
 
 def manual_edit_for(

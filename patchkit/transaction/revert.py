@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from patchkit.errors import ConflictError, PatchkitError
-from patchkit.plan.marks import signers
+from patchkit.plan.comments import commenting_patches
 from patchkit.plan.status import State, noted_in
 from patchkit.transaction.current import current_record
 from patchkit.transaction.history import checkout_of
@@ -63,8 +63,11 @@ def ports_in_tree(tree: CheckoutTree, planner: Planner) -> tuple[str, ...]:
     if not names:
         return ()
     origins = Origins(tree, planner)
+    recorded_names = origins.recorded_ports
     return tuple(
-        name for name in names if name not in origins.in_code and _has_code(tree, origins, name, planner)
+        name
+        for name in names
+        if name in recorded_names or (name not in origins.in_code and _has_code(tree, origins, name, planner))
     )
 
 
@@ -169,18 +172,23 @@ def _planned(
         for candidate in _candidates(origins, named):
             try:
                 record = candidate.record
+                committed = origins.committed_ports_in(record) if named is None else frozenset[str]()
+                if committed and committed == record.patches.keys():
+                    continue
                 reverted = (
-                    frozenset(record.patches) if named is None else with_hardening_patches(record, named)
+                    frozenset(record.patches) - committed
+                    if named is None
+                    else with_hardening_patches(record, named)
                 )
                 plan = _plan_with(tree, candidate, reverted, planner)
                 _require_removed(origins, candidate, None if named is None else reverted, plan, planner)
             except PatchkitError as error:
                 # No other candidate has an edit that was made by hand and not committed.
                 record = candidate.record
-                if record.by_hand and record in origins.uncommitted:
+                if record.manual_edits and record in origins.uncommitted:
                     raise
                 # Nor a ported change: with an older record, its code would remain.
-                if record.ported & (record.patches.keys() if named is None else named):
+                if record.ported & (record.patches.keys() - committed if named is None else named):
                     raise
                 errors.append((candidate.is_exact, error))
             else:
@@ -189,6 +197,8 @@ def _planned(
         if not errors:
             raise
         errors.append((True, error))
+    if not errors:
+        return None
     raise next((error for is_exact, error in errors if is_exact), errors[0][1])
 
 
@@ -236,7 +246,7 @@ def _require_removed(
     for file, names in sorted(origins.commented.items()):
         if file not in after and origins.real_paths([file]) <= changed_paths:
             continue
-        commented = signers(after[file] or b"") if file in after else names
+        commented = commenting_patches(after[file] or b"") if file in after else names
         remaining = sorted(commented if reverted is None else commented & reverted)
         not_loaded = [name for name in remaining if name not in planner.ids]
         if not_loaded:
@@ -262,9 +272,9 @@ def _require_removed(
         return
     before = {file: text for file, (text, _) in plan.changes.items()}
     kept = tuple(name for name in candidate.record.patches if name not in reverted)
-    lost = sorted(planner.present(before, kept) - planner.present({**before, **after}, kept))
-    if lost:
-        name, edit = lost[0]
+    also_reverted = sorted(planner.present(before, kept) - planner.present({**before, **after}, kept))
+    if also_reverted:
+        name, edit = also_reverted[0]
         raise RevertBlockedError(
             f"{name}: {edit} would be reverted too",
             name,

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from patchkit import collector
 from patchkit.errors import ConflictError, PatchkitError
+from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.markers import blocks_in, without_equal_conflicts
-from patchkit.plan.marks import SIGN, signers
 from patchkit.plan.status import noted_in
 from patchkit.transaction.exact import merge_exactly
 from patchkit.transaction.ledger import AppliedFile, Record
@@ -250,7 +250,7 @@ def _undo_patch(
         merge(file, base, ours.text, theirs).text, merge(file, base, ours.stripped, theirs).stripped
     )
     is_kept = base is None and theirs is None and result.text is not None
-    if is_kept or f"{SIGN}{name}:".encode() in (result.text or b""):
+    if is_kept or f"{COMMENT_PREFIX}{name}:".encode() in (result.text or b""):
         raise _differing_error(file)
     return result
 
@@ -293,7 +293,7 @@ def _require_no_manual_edits(
 ) -> None:
     """Raise ConflictError if a reverted patch has an edit in place that a person made without conflict markers."""
     revertible = frozenset((p.id, e.name) for layer in record.layers for p in layer.patches for e in p.edits)
-    manual = {(name, edit) for name, edit in record.by_hand - revertible if name in reverted}
+    manual = {(name, edit) for name, edit in record.manual_edits - revertible if name in reverted}
     if not manual:
         return
     remaining = sorted(
@@ -318,16 +318,16 @@ def _require_no_comments(
 ) -> None:
     """Raise ConflictError if a comment of a reverted patch would remain in a file."""
     for file, (current, result) in changes.items():
-        for name in sorted(reverted) if SIGN.encode() in (result or b"") else ():
-            comment = f"{SIGN}{name}:".encode()
+        for name in sorted(reverted) if COMMENT_PREFIX.encode() in (result or b"") else ():
+            comment = f"{COMMENT_PREFIX}{name}:".encode()
             if comment not in (result or b""):
                 continue
             lines, current_lines = (result or b"").splitlines(), (current or b"").splitlines()
             commented = [pair for pair in zip_longest(lines, lines[1:], fillvalue=b"") if comment in pair[0]]
             if len(commented) > (expected[file] or b"").count(comment):
-                for by_hand in noted_in(result or b""):
-                    if by_hand[0] == name and by_hand not in noted_in(expected[file] or b""):
-                        raise manual_edit_error(*by_hand)
+                for patch, edit in noted_in(result or b""):
+                    if patch == name and (patch, edit) not in noted_in(expected[file] or b""):
+                        raise manual_edit_error(patch, edit)
                 pairs = list(zip_longest(current_lines, current_lines[1:], fillvalue=b""))
                 # If the code below a comment was deleted, only the comment is searched.
                 places = (
@@ -507,7 +507,7 @@ def _patches_in(
 ) -> tuple[str, ...]:
     """Return the patches in a file after the revert, also one that now makes an edit that a reverted one had made."""
     kept = _kept(layer.files[file].patches, reverted)
-    commented = signers(after or b"") - signers(rebased or b"")
+    commented = commenting_patches(after or b"") - commenting_patches(rebased or b"")
     added = (patch.id for patch in layer.patches if patch.id in commented - reverted)
     return tuple(dict.fromkeys((*kept, *added)))
 

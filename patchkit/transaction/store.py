@@ -54,7 +54,9 @@ class Store:
                 folder = package.open_folder(FOLDER)
             except FileNotFoundError:
                 pass
-            except OSError:
+            except OSError as error:
+                if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+                    raise
                 raise TreeError(
                     f"{self.path} is a link or not a folder", advice="move it away and try again"
                 ) from None

@@ -48,7 +48,7 @@ class Swap:
 
     @property
     def aside(self) -> str:
-        """The name beside the file that holds the new content, and after the exchange the old one."""
+        """The name, beside the file, of the new content, and after the exchange of the old one."""
         return staged_name(self.name)
 
     @property

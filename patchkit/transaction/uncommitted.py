@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.plan.marks import signers
+from patchkit.plan.comments import commenting_patches
 from patchkit.transaction.current import current_record
 from patchkit.transaction.ledger import Record
 from patchkit.transaction.store import Store
@@ -54,7 +54,7 @@ def uncommitted_patches(tree: CheckoutTree) -> dict[str, list[str]]:
     record = current_record(store.read(), tree.read, store.get) or Record()
     at = Checkout(tree.package).reader([("HEAD", file) for file in record.files])
     added = {
-        file: signers(tree.read(file) or b"") - signers(at("HEAD", file) or b"")
+        file: commenting_patches(tree.read(file) or b"") - commenting_patches(at("HEAD", file) or b"")
         for file in sorted(record.files)
     }
     found = {name: [file for file, names in added.items() if name in names] for name in record.patches}

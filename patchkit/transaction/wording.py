@@ -7,10 +7,10 @@ from difflib import SequenceMatcher
 from itertools import groupby
 from typing import NamedTuple
 
-from patchkit.plan.marks import SIGN, signers
+from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.status import noted_in
 
-_COMMENT = re.compile(rb"[ \t]*%s([\w.-]+): " % SIGN.encode())
+_COMMENT = re.compile(rb"[ \t]*%s([\w.-]+): " % COMMENT_PREFIX.encode())
 
 
 class _Row(NamedTuple):
@@ -49,7 +49,9 @@ def without_patch_comments(text: bytes) -> bytes:
 
 def patch_comments(text: bytes | None, patch: str) -> list[bytes]:
     """Return a patch's comments in a file, in order."""
-    return [row.text for row in _rows(text or b"") if row.is_comment and patch in signers(row.text)]
+    return [
+        row.text for row in _rows(text or b"") if row.is_comment and patch in commenting_patches(row.text)
+    ]
 
 
 def _rows(text: bytes) -> list[_Row]:

@@ -11,6 +11,7 @@ import io
 import os
 import secrets
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
@@ -124,6 +125,7 @@ class Checkout:
             "--name-only",
             "--no-renames",
             "--relative",
+            "-z",
             f"-S{text}",
             since,
         )
@@ -132,11 +134,14 @@ class Checkout:
         settings = {"GIT_INDEX_FILE": str(self._folder.resolve() / f".{secrets.token_hex(16)}")}
         listing = self._ask("log", *arguments, "--", *names, settings=settings)
         found: dict[str, list[tuple[str, str]]] = {}
-        for entry in os.fsdecode(listing).split("\0"):
-            head, *files = [line for line in entry.splitlines() if line] or [""]
-            commit, *parents = head.split() or [""]
-            for file in files:
-                pairs = found.setdefault(file, [])
+        commit, parents = "", list[str]()
+        words = os.fsdecode(listing).split("\0")
+        for before, word in pairwise(words):
+            if word and not before:
+                commit, *parents = word.split()
+            elif word:
+                # The first file is on a line of its own.
+                pairs = found.setdefault(word.removeprefix("\n"), [])
                 pairs += [(commit, parent) for parent in parents if (commit, parent) not in pairs]
         return found
 
@@ -181,12 +186,12 @@ class Checkout:
 
     def _blobs(self, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
         """Return the contents of the files that are there and that git can read."""
-        asked = [place for place in places if "\n" not in place[1]]
-        lines = os.fsencode("".join(f"{commit}:./{name}\n" for commit, name in asked))
+        queried = [place for place in places if "\n" not in place[1]]
+        lines = os.fsencode("".join(f"{commit}:./{name}\n" for commit, name in queried))
         answer = git(self._folder, "cat-file", "--batch", given=lines)
         replies = io.BytesIO(b"" if answer.returncode else answer.stdout)
         found: dict[tuple[str, str], bytes] = {}
-        for place in asked:
+        for place in queried:
             # An object's id, kind and size; a missing one's name and a word.
             *_, kind, size = [b"", *replies.readline().rsplit(b" ", 2)]
             if size.strip().isdigit():
@@ -218,7 +223,7 @@ class Checkout:
 
     def _failed(self, reason: str) -> TreeError:
         return TreeError(
-            f"git cannot tell what is uncommitted in {self._folder} ({reason})",
+            f"git cannot determine what is uncommitted in {self._folder} ({reason})",
             advice="pass --allow-dirty to continue",
         )
 

@@ -35,7 +35,7 @@ class Fork(Protocol):
 
     @property
     def projects(self) -> tuple[str, ...]:
-        """The folders that may hold the project file of the package or the fork."""
+        """The folders that may contain the project file of the package or the fork."""
 
     def label(self, name: str) -> str:
         """Return the location of a name, for messages."""

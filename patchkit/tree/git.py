@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 # Other GIT_* variables can select another repository, object store or limit; the user's configuration is kept.
@@ -32,6 +33,9 @@ _NEVER = {
     "core.fsmonitor": "false",
     "core.pager": "cat",
     "gc.auto": "0",
+    # Messages and names are read and written as UTF-8.
+    "i18n.commitEncoding": "UTF-8",
+    "i18n.logOutputEncoding": "UTF-8",
     "log.showSignature": "false",
     "maintenance.auto": "false",
 }
@@ -103,15 +107,15 @@ def git(
     settings: Mapping[str, str] | None = None,
     personal: bool = False,
     named: bool = False,
-    apart: bool = False,
+    new_session: bool = False,
     given: bytes = b"",
 ) -> subprocess.CompletedProcess[bytes]:
     """Run git in ``folder`` on its repository, without optional locks.
 
     ``settings`` are environment variables for git, and ``given`` is its standard input. By default no program that a
     repository or the user configured is run. With ``personal``, git runs as the user would run it: with their identity,
-    hooks, filters and signature; with ``named``, with their identity only. With ``apart``, git runs to its end even if
-    this process is interrupted or killed, and inherits this process's locks until then.
+    hooks, filters and signature; with ``named``, with their identity only. With ``new_session``, git runs to its end
+    even if this process is interrupted or killed, and inherits this process's locks until then.
     """
     # Hooks inherit the environment, so a personal git gets none of these variables.
     environment = _environment({} if personal else _GIT_SET)
@@ -122,18 +126,32 @@ def git(
         if arguments[0] not in _PLAIN:
             environment = _with(environment, _programs_off(folder))
     command = _command(folder, *arguments, personal=personal)
-    return _run(command, {**environment, **(settings or {})}, folder, apart=apart, given=given)
+    return _run(command, {**environment, **(settings or {})}, folder, new_session=new_session, given=given)
 
 
 def object_reader(folder: Path) -> subprocess.Popen[bytes]:
     """Start a git process that writes the objects whose names it reads."""
-    return subprocess.Popen(
-        _command(folder, "cat-file", "--batch"),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=_environment() | _GIT_NOWHERE,
-    )
+    with _starting(folder):
+        return subprocess.Popen(
+            _command(folder, "cat-file", "--batch"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=_environment() | _GIT_NOWHERE,
+        )
+
+
+@contextmanager
+def _starting(folder: Path) -> Iterator[None]:
+    """Raise TreeError if git cannot be started."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise TreeError(f"git is needed to read {folder} and is not on PATH", advice="install git") from None
+    except OSError as error:  # Such as a message too long for a command line, or too many open files.
+        raise TreeError(
+            f"git cannot be run on {folder} ({error.strerror})", advice="fix the cause and try again"
+        ) from error
 
 
 def _command(folder: Path, command: str, *rest: str, personal: bool = False) -> list[str]:
@@ -160,10 +178,10 @@ def _run(
     environment: Mapping[str, str],
     folder: Path,
     *,
-    apart: bool = False,
+    new_session: bool = False,
     given: bytes = b"",
 ) -> subprocess.CompletedProcess[bytes]:
-    try:
+    with _starting(folder):
         return subprocess.run(
             command,
             capture_output=True,
@@ -171,11 +189,9 @@ def _run(
             env=environment,
             stdin=None if given else subprocess.DEVNULL,
             input=given or None,
-            start_new_session=apart,
-            close_fds=not apart,
+            start_new_session=new_session,
+            close_fds=not new_session,
         )
-    except OSError:
-        raise TreeError(f"git is needed to read {folder} and is not on PATH", advice="install git") from None
 
 
 def _programs_off(folder: Path) -> dict[str, str]:
@@ -192,9 +208,9 @@ def _programs_off(folder: Path) -> dict[str, str]:
 
 
 def _with(environment: dict[str, str], settings: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment with git settings; unlike `-c`, it can hold names that contain `=`."""
-    said = environment.get("GIT_CONFIG_COUNT", "")
-    first = int(said) if said.isdecimal() else 0
+    """Return an environment with git settings; unlike `-c`, names can contain `=`."""
+    count = environment.get("GIT_CONFIG_COUNT", "")
+    first = int(count) if count.isdecimal() else 0
     numbered = enumerate(settings.items(), first)
     pairs = {
         name: text

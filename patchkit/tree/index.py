@@ -55,7 +55,7 @@ class _Definition:
         """The module that contains the definition; an index holds its modules."""
         module = self._module()
         if module is None:
-            raise ReferenceError("the module of the definition is gone, so its index must be held too")
+            raise ReferenceError("the module no longer exists: keep a reference to its index")
         return module
 
 
@@ -415,29 +415,29 @@ class Program(Index):
 
 
 def linearised(
-    cls: _Known, parents: Callable[[_Known], list[_Known]], said: Callable[[_Known], str]
+    cls: _Known, parents: Callable[[_Known], list[_Known]], label: Callable[[_Known], str]
 ) -> list[_Known]:
     """Return a class and its ancestors in Python's method resolution order (C3).
 
     Bases without such an order, which Python rejects, are listed depth first, each once. Raise TreeError if the bases
-    nest deeper than ``MAX_DEPTH``; ``said`` names the class in the message.
+    nest deeper than ``MAX_DEPTH``; ``label`` names the class in the message.
     """
-    return _linearised(cls, parents, said, ())
+    return _linearised(cls, parents, label, ())
 
 
 def _linearised(
     cls: _Known,
     parents: Callable[[_Known], list[_Known]],
-    said: Callable[[_Known], str],
+    label: Callable[[_Known], str],
     below: tuple[_Known, ...],
 ) -> list[_Known]:
     if len(below) > MAX_DEPTH:
         raise TreeError(
-            f"{said(below[0])} has a chain of more than {MAX_DEPTH} base classes",
+            f"{label(below[0])} has a chain of more than {MAX_DEPTH} base classes",
             advice="remove the file and try again",
         )
     direct = [base for base in dict.fromkeys(parents(cls)) if base != cls and base not in below]
-    chains = [_linearised(base, parents, said, (*below, cls)) for base in direct]
+    chains = [_linearised(base, parents, label, (*below, cls)) for base in direct]
     flat = list(dict.fromkeys(known for chain in chains for known in chain))
     pending = [*map(list, chains), direct]
     order = [cls]

@@ -15,7 +15,7 @@ TRACKED = frozenset(MIRROR + EXTEND_MIRROR)
 _SIGNS = (*(name.encode() for name in (*MIRROR, *EXTEND_MIRROR, FLAG)), b"patchkit")
 
 BATCH_CLASSES = frozenset({"ScheduleBatch", "ModelWorkerBatch", "ForwardBatch"})
-"""Classes whose instances carry the mirror of one step."""
+"""Classes whose instances have the mirror of one step."""
 
 BACKEND_ROOT = "AttentionBackend"
 RUNTIME = "patchkit.runtime"

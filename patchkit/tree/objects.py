@@ -97,8 +97,8 @@ class GitRepository:
 
     def size(self, identifier: str) -> int:
         """Return the size of an object without reading it, 0 if it is missing."""
-        said = git(self.path, "cat-file", "-s", identifier).stdout.strip()
-        return int(said) if said.isdigit() else 0
+        size = git(self.path, "cat-file", "-s", identifier).stdout.strip()
+        return int(size) if size.isdigit() else 0
 
     def entries(self, tree: str) -> Mapping[str, Entry]:
         """Return the entries of a tree object by name; each tree is read once.

@@ -1,4 +1,4 @@
-"""Represent files that are not Python as modules that hold only text."""
+"""Represent files that are not Python as modules that contain only text."""
 
 from __future__ import annotations
 

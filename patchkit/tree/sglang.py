@@ -18,7 +18,7 @@ NAME = "sglang"
 SERVING = "srt"
 PLACES = (f"python/{NAME}", NAME)
 PARENTS = ("python", "")
-"""Folders that hold the package if a fork renamed it."""
+"""Folders that contain the package if a fork renamed it."""
 OLDEST = "0.5.11"
 """The first supported release."""
 _SINCE = (

@@ -202,9 +202,9 @@ class OverlayTree:
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         """Return the files of the tree below with the replacements, sorted."""
         start = f"{folder}/" if folder else ""
-        laid = {file for file in self.contents if file.startswith(start) and file.endswith(suffix)}
-        gone = {file for file in laid if self.contents[file] is None}
-        return sorted(laid.union(self.below.files(folder, suffix)) - gone)
+        overlaid = {file for file in self.contents if file.startswith(start) and file.endswith(suffix)}
+        deleted = {file for file in overlaid if self.contents[file] is None}
+        return sorted(overlaid.union(self.below.files(folder, suffix)) - deleted)
 
     def unread(self, folder: str) -> list[str]:
         """Return what the tree below cannot list."""
@@ -217,7 +217,7 @@ def open_tree(path: Path) -> CheckoutTree:
     ``path`` is a git checkout, its ``python`` folder, site-packages, an unpacked wheel, or the package folder.
     """
     with reading(path):
-        if not path.is_dir():
+        if not os.path.isdir(path):
             raise TreeError(f"{path} is not a folder", advice="name an sglang checkout or package folder")
     top = path.resolve()
     package = _usual_package(top) or _renamed_package(top, str(path))

@@ -30,7 +30,7 @@ class CheckOutcome:
 
 @dataclass(frozen=True)
 class Check:
-    """One check; ``title`` states what holds if it passes, ``order`` puts cheap checks first.
+    """One check; ``title`` states what is true if it passes, ``order`` puts cheap checks first.
 
     ``always`` runs the check even after an obstacle. ``runs_code`` marks a check that runs the tree's code.
     ``of_patches`` marks a check of patches and their records, whose findings cannot predate the patches.

@@ -83,10 +83,10 @@ def _changes(subject: Subject, statuses: Sequence[PatchStatus]) -> dict[str, tup
     """Return what each patch changed or would change, planned again from the original contents."""
     before = subject.before
     contents = {} if before is None else {file: before.tree.read(file) for file in subject.files}
-    signing = subject.signers if before is not None else frozenset[str]()
+    applied = subject.commenting_patches if before is not None else frozenset[str]()
     found = {}
     for status in statuses:
-        if status.patch.id in signing or status.state in {State.PENDING, State.PARTIAL}:
+        if status.patch.id in applied or status.state in {State.PENDING, State.PARTIAL}:
             planned = make_plan(OverlayTree(subject.tree, contents), (status.patch,))
             found[status.patch.id] = planned.changes
             contents |= {change.file: change.after for change in planned.changes}

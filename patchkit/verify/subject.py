@@ -12,7 +12,7 @@ from patchkit.errors import PatchkitError, TreeError
 from patchkit.patchset.select import PatchSet
 from patchkit.plan import vendor
 from patchkit.plan.build import inspect
-from patchkit.plan.marks import SIGN, signers
+from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.planner import Planner
 from patchkit.plan.status import State
 from patchkit.transaction.history import checkout_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Criteria:
-    """What the audit must meet, and whether patched modules are imported."""
+    """The audit findings that fail, those that are known, and whether patched modules are imported."""
 
     confidence: Confidence
     baseline: Sequence[Finding] = ()
@@ -113,9 +113,9 @@ class Subject:
         return frozenset({file[: at + 1] for file, at in cuts} | ({""} if self.sources else set()))
 
     @cached_property
-    def signed(self) -> tuple[str, ...]:
+    def commented_files(self) -> tuple[str, ...]:
         """The files that contain a patch's comment."""
-        return tuple(file for file, source in self.sources.items() if SIGN.encode() in source)
+        return tuple(file for file, source in self.sources.items() if COMMENT_PREFIX.encode() in source)
 
     @cached_property
     def statuses(self) -> tuple[PatchStatus, ...]:
@@ -123,14 +123,16 @@ class Subject:
         return inspect(self.tree, self.patches)
 
     @cached_property
-    def signers(self) -> frozenset[str]:
+    def commenting_patches(self) -> frozenset[str]:
         """The patches whose comments the tree contains."""
-        return frozenset[str]().union(*(signers(self.sources[file]) for file in self.signed))
+        return frozenset[str]().union(
+            *(commenting_patches(self.sources[file]) for file in self.commented_files)
+        )
 
     @property
     def unknown(self) -> tuple[str, ...]:
         """The patches that comments in the tree name but that are not loaded."""
-        return tuple(sorted(self.signers - {patch.id for patch in self.patches}))
+        return tuple(sorted(self.commenting_patches - {patch.id for patch in self.patches}))
 
     @cached_property
     def in_place(self) -> tuple[tuple[Patch, EditStatus], ...]:
@@ -147,7 +149,9 @@ class Subject:
         """The files that contain edits, a patch's comment, or the vendored runtime."""
         held = {edit.file for _, edit in self.in_place}
         inside = {file for file in self.sources if file.startswith(f"{vendor.FOLDER}/")}
-        return tuple(sorted(file for file in held.union(self.signed, inside) if file in self.sources))
+        return tuple(
+            sorted(file for file in held.union(self.commented_files, inside) if file in self.sources)
+        )
 
     @property
     def originals(self) -> Mapping[str, bytes | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from patchkit.plan.marks import SIGN
+from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.tree.nodes import statements
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from patchkit.tree.index import Module
     from patchkit.verify.subject import Subject
 
-_SIGN = SIGN.encode()
+_SIGN = COMMENT_PREFIX.encode()
 
 
 def written_lines(subject: Subject, module: Module) -> tuple[int, ...]:

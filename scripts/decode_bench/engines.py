@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _STARTUP = Path(__file__).parent / "startup"
 _REPOSITORY = Path(__file__).parents[2]
-# Disables sglang's checks of package versions that the bundle does not meet, but that work.
+# Disables sglang's checks of package versions: the bundle has other versions, which work.
 _ENVIRONMENT = {
     "PYTHONUNBUFFERED": "1",
     "SGLANG_DISABLE_CUDNN_CHECK": "1",

@@ -29,10 +29,16 @@ def named_tree(context: click.Context, parameter: click.Parameter, values: tuple
     return found
 
 
-def tree_option(told: str) -> Callable[[_Command], _Command]:
+def tree_option(description: str) -> Callable[[_Command], _Command]:
     """Return the option that names the trees, with its help text."""
     return click.option(
-        "--tree", "places", multiple=True, required=True, callback=named_tree, metavar="NAME=PLACE", help=told
+        "--tree",
+        "places",
+        multiple=True,
+        required=True,
+        callback=named_tree,
+        metavar="NAME=PLACE",
+        help=description,
     )
 
 

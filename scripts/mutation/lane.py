@@ -28,11 +28,11 @@ _OPTIONS = ("-x", "-q", "--tb=short", "--assert=plain", "-p", "no:cacheprovider"
 
 @dataclass(frozen=True)
 class Fate:
-    """The result of a run of tests: the failed ``test`` and its message ``said``."""
+    """The result of a run of tests: the failed ``test`` and its ``message``."""
 
     killed: bool
     test: str = ""
-    said: str = ""
+    message: str = ""
     seconds: float = 0.0
 
 
@@ -57,12 +57,12 @@ class Lane:
     def broken(self, mutant: Mutant) -> Iterator[None]:
         """Insert a mutant into the copy."""
         path = self.checkout / mutant.file
-        whole = path.read_bytes()
+        original = path.read_bytes()
         self._write(path, mutant.text.encode())
         try:
             yield
         finally:
-            self._write(path, whole)
+            self._write(path, original)
 
     def _write(self, path: Path, content: bytes) -> None:
         # Python checks only time and size of compiled files, which may equal the previous mutant's.
@@ -75,8 +75,8 @@ class Lane:
         scratch = self.folder / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()
-        told, verdict = self.folder / "trial.json", Path(trial.verdict)
-        told.write_bytes(msgspec.json.encode(trial))
+        settings, verdict = self.folder / "trial.json", Path(trial.verdict)
+        settings.write_bytes(msgspec.json.encode(trial))
         verdict.unlink(missing_ok=True)
         scripts = self.checkout / "scripts"
         paths = [str(self.checkout), str(scripts), os.environ.get("PYTHONPATH", "")]
@@ -85,7 +85,7 @@ class Lane:
             "PYTHONHASHSEED": "0",
             "TMPDIR": str(scratch),
             "PATCHKIT_TEST_CACHE": self._cache,
-            TRIAL: str(told),
+            TRIAL: str(settings),
         }
         command = [sys.executable, "-m", "pytest", *_OPTIONS, f"--hypothesis-profile={PROFILE}"]
         command += [f"--basetemp={scratch / 'pytest'}", *suites, *arguments]
@@ -111,12 +111,12 @@ class Lane:
                 return Fate(False, seconds=seconds)
             if verdict.exists():
                 first = msgspec.json.decode(verdict.read_bytes(), type=Verdict)
-                return Fate(True, first.test, first.said, seconds)
+                return Fate(True, first.test, first.message, seconds)
             if code < 0:
                 return Fate(True, "crash", signal.Signals(-code).name, seconds)
             output.seek(0)
-            said = "".join(output.readlines()[-20:])
-            raise SystemExit(f"mutate: pytest ended with {code}:\n{said}")
+            tail = "".join(output.readlines()[-20:])
+            raise SystemExit(f"mutate: pytest ended with {code}:\n{tail}")
 
     def stop(self) -> None:
         """Kill pytest and all processes that it started."""

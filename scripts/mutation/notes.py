@@ -44,4 +44,4 @@ class Verdict(msgspec.Struct):
     """The first failure."""
 
     test: str
-    said: str
+    message: str

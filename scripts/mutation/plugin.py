@@ -87,8 +87,8 @@ class _Watcher:
         path = Path(self._trial.verdict)
         if report.failed and not path.exists():
             lines = report.longreprtext.splitlines()
-            said = next((line[1:].strip() for line in lines if line.startswith("E ")), lines[-1])
-            path.write_bytes(msgspec.json.encode(Verdict(report.nodeid, said)))
+            message = next((line[1:].strip() for line in lines if line.startswith("E ")), lines[-1])
+            path.write_bytes(msgspec.json.encode(Verdict(report.nodeid, message)))
 
     def pytest_sessionfinish(self) -> None:
         if self._trial.clean:

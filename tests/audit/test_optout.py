@@ -46,7 +46,7 @@ def suggestions(tree: MemoryTree) -> dict[str, OptOut]:
     return {entry.backend: entry for entry in suggest(AuditedProgram(read_sources(tree)))}
 
 
-def test_a_backend_that_reads_the_mirror_is_told_which_reads_are_in_the_way() -> None:
+def test_the_reads_that_prevent_an_opt_out_are_listed_for_a_backend() -> None:
     slow = suggestions(program(READER))["SlowBackend"]
     assert not slow.can_opt_out
     assert {(finding.function, finding.rule) for finding in slow.in_the_way} == {

@@ -72,7 +72,7 @@ def test_a_baseline_that_is_none_is_refused(tmp_path: Path) -> None:
         load(path)
 
 
-def test_confidence_can_be_asked_for() -> None:
+def test_a_minimum_confidence_can_be_set() -> None:
     report = audit(
         program("# place: srt/models/fork.py\ndef f(forward_batch):\n    len(forward_batch.seq_lens_cpu)\n")
     )
@@ -81,7 +81,7 @@ def test_confidence_can_be_asked_for() -> None:
     assert report.at_least(Confidence.POSSIBLE) == report
 
 
-def test_a_tree_without_the_flag_has_nothing_to_report_and_says_so() -> None:
+def test_a_tree_without_the_flag_has_no_findings_and_a_note() -> None:
     files = {name: text.replace("needs_cpu_seq_lens", "keeps") for name, text in prelude().items()}
     report = audit(MemoryTree({**files, "srt/managers/example.py": f"{READ}\n"}))
     assert report.findings == ()

@@ -117,7 +117,7 @@ def by_hand(case: Case) -> Written:
 
 
 @given(cases())
-def test_torch_fills_what_a_count_by_hand_gives(case: Case) -> None:
+def test_torch_fills_the_values_of_a_direct_count(case: Case) -> None:
     assert filled(case) == by_hand(case)
 
 

@@ -87,7 +87,7 @@ def test_a_key_of_an_option_is_there_with_the_option_alone(checkout: CheckoutTre
     assert answered("audit", root, "--suggest-opt-out")["opt_out"] == []
 
 
-def test_a_key_that_has_nothing_to_say_is_left_out(checkout: CheckoutTree) -> None:
+def test_an_empty_key_is_left_out(checkout: CheckoutTree) -> None:
     applied = answered("apply", checkout.root)
     assert list(applied) == ["tree", "patches", "changed_files"]
     assert all(edit["reason"] == "" for patch in applied["patches"] for edit in patch["edits"])

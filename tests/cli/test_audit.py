@@ -177,7 +177,7 @@ def test_nothing_is_written_into_the_tree(tree: Path) -> None:
     ],
     ids=["sum", "branches", "parentheses", "bases"],
 )
-def test_what_goes_too_deep_ends_in_a_sentence(tree: Path, text: str) -> None:
+def test_too_deep_nesting_is_an_error_of_one_sentence(tree: Path, text: str) -> None:
     add(tree, text)
     with pytest.raises(TreeError, match=r"example\.py.*more than 100"):
         run(tree)
@@ -204,7 +204,7 @@ def test_a_folder_that_is_not_sglang_is_refused(tmp_path: Path) -> None:
 
 
 def test_two_formats_are_refused(tree: Path) -> None:
-    with pytest.raises(UsageError, match="two formats"):
+    with pytest.raises(UsageError, match="cannot be combined"):
         run(tree, "--json", "--format", "sarif")
 
 
@@ -249,7 +249,7 @@ def test_what_could_not_be_read_is_not_remembered_with_the_report(tree: Path, tm
     assert run(tree)[0] == 0
 
 
-def test_whoever_waits_is_told_how_far_it_is(tree: Path) -> None:
+def test_progress_is_reported(tree: Path) -> None:
     add(tree)
     told: list[tuple[str, int, int]] = []
 

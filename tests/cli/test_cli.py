@@ -92,7 +92,7 @@ def test_show_says_what_the_patch_says() -> None:
     assert "Requires: t-flag" in run("show", "t-stop").stdout
 
 
-def test_show_of_a_fix_says_its_symptom_who_is_affected_and_where_upstream_fixed_it(tmp_path: Path) -> None:
+def test_show_of_a_fix_prints_its_symptom_who_is_affected_and_where_upstream_fixed_it(tmp_path: Path) -> None:
     flag = """[edit.flag]
 kind = "class-attribute"
 why = "toy"
@@ -116,7 +116,7 @@ def test_show_of_an_unknown_patch_names_the_nearest() -> None:
     assert "did you mean t-flag?" in refusal("show", "t-flg", code=2)
 
 
-def test_status_answers_as_the_contract_says(tree: CheckoutTree) -> None:
+def test_status_answers_as_the_contract_specifies(tree: CheckoutTree) -> None:
     status = answer("status", tree.root)
     assert status["tree"] == {"root": str(tree.root), "package": str(tree.package), "version": "0.5.12"}
     flag = status["patches"][0]
@@ -170,7 +170,7 @@ def test_installed_tree_is_taken(tree: CheckoutTree, monkeypatch: pytest.MonkeyP
     monkeypatch.syspath_prepend(tree.root)
     assert answer("status", "--installed")["tree"]["package"] == str(tree.package)
     assert "patchkit apply --installed" in run("status", "--installed").stdout
-    assert "two trees" in refusal("status", "--installed", tree.root, code=2)
+    assert "cannot be combined" in refusal("status", "--installed", tree.root, code=2)
 
 
 def test_diff_is_what_apply_does(checkout: CheckoutTree) -> None:
@@ -248,7 +248,7 @@ def test_revert_of_one_patch_leaves_the_others(tree: CheckoutTree) -> None:
     assert answer("revert", tree.root, "t-stop")["reverted"] == []
 
 
-def test_one_patch_of_several_in_a_file_is_taken_out(tree: CheckoutTree) -> None:
+def test_one_patch_of_several_in_a_file_is_reverted(tree: CheckoutTree) -> None:
     run("apply", tree.root, "t-flag", "--only")
     flagged = (tree.package / MIRROR).read_bytes()
     run("apply", tree.root)
@@ -314,7 +314,7 @@ def test_revert_needs_no_readable_code(tree: CheckoutTree) -> None:
 
 
 @pytest.mark.parametrize("named", [(), ("t-guard",)])
-def test_revert_without_its_ledger_says_how(tree: CheckoutTree, named: tuple[str, ...]) -> None:
+def test_revert_without_its_ledger_gives_advice(tree: CheckoutTree, named: tuple[str, ...]) -> None:
     run("apply", tree.root)
     for path in sorted((tree.package / ".patchkit").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
@@ -384,7 +384,7 @@ def test_patch_from_a_folder_is_reverted_without_it(tree: CheckoutTree, conflict
     assert everything(tree.root) == before
 
 
-def test_a_patch_that_is_not_at_hand_is_named(tree: CheckoutTree, conflicting: Path) -> None:
+def test_a_patch_that_is_not_loaded_is_named(tree: CheckoutTree, conflicting: Path) -> None:
     run("apply", tree.root, "t-stop", "x-other", "--patches", conflicting)
     assert answer("status", tree.root)["unknown"] == ["x-other"]
     shown = run("status", tree.root).stdout
@@ -403,7 +403,7 @@ def test_a_patch_that_is_not_at_hand_is_named_without_a_ledger(tree: CheckoutTre
     assert answer("status", tree.root)["unknown"] == ["own-1"]  # Remembered.
 
 
-def test_a_ledger_that_cannot_be_read_keeps_nobody_from_the_status(tree: CheckoutTree) -> None:
+def test_an_unreadable_ledger_does_not_prevent_the_status(tree: CheckoutTree) -> None:
     run("apply", tree.root)
     (tree.package / ".patchkit" / "ledger.json").write_text("{")
     run("status", tree.root)
@@ -462,7 +462,7 @@ def test_diff_of_named_patches_that_change_nothing_names_their_states(tree: Chec
     assert "note" not in run("diff", tree.root, "t-guard", "--json").stderr
 
 
-def test_diff_of_a_conflict_says_so(tree: CheckoutTree, conflicting: Path) -> None:
+def test_diff_of_a_conflict_reports_it(tree: CheckoutTree, conflicting: Path) -> None:
     result = run("diff", tree.root, "x-none", "x-other", "--patches", conflicting, code=3)
     assert "+    c = 1" in result.stdout
     assert "x-none conflicts" in result.stderr
@@ -473,7 +473,7 @@ def test_dry_run_says_what_would_change(tree: CheckoutTree) -> None:
     assert "Would change 3 files." in run("apply", tree.root, "--dry-run").stdout
 
 
-def test_dry_run_says_that_its_states_are_those_after_apply(tree: CheckoutTree) -> None:
+def test_dry_run_notes_that_its_states_are_those_after_apply(tree: CheckoutTree) -> None:
     assert run("apply", tree.root, "--dry-run").stdout.startswith("\nAfter apply:\n")
     run("apply", tree.root)
     assert "After apply" not in run("apply", tree.root, "--dry-run").stdout
@@ -570,9 +570,9 @@ def test_two_trees_are_refused(tree: CheckoutTree) -> None:
     assert "two trees" in refusal("apply", tree.root, tree.package, code=2)
 
 
-def test_all_and_one_patch_contradict_each_other(tree: CheckoutTree) -> None:
-    assert "contradict" in refusal("apply", tree.root, "t-guard", "--all", code=2)
-    assert "contradict" in refusal("revert", tree.root, "t-guard", "--all", code=2)
+def test_all_and_one_patch_cannot_be_combined(tree: CheckoutTree) -> None:
+    assert "cannot be combined" in refusal("apply", tree.root, "t-guard", "--all", code=2)
+    assert "cannot be combined" in refusal("revert", tree.root, "t-guard", "--all", code=2)
 
 
 def test_malformed_patch_is_refused_by_file(tree: CheckoutTree, conflicting: Path) -> None:
@@ -597,7 +597,7 @@ def test_file_that_is_no_python_or_no_utf8_is_refused(
     assert everything(tree.root) == before
 
 
-def test_second_patchkit_is_refused(tree: CheckoutTree) -> None:
+def test_a_second_process_is_refused(tree: CheckoutTree) -> None:
     run("apply", tree.root, "t-guard")
     with exclusive(tree.package):
         assert "another patchkit" in refusal("apply", tree.root, code=4)

@@ -62,7 +62,7 @@ def fork(checkout: CheckoutTree) -> CheckoutTree:
     return checkout
 
 
-def test_patches_of_the_fork_are_at_hand_in_every_command(
+def test_patches_of_the_fork_are_loaded_in_every_command(
     fork: CheckoutTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = everything(fork.root)
@@ -316,7 +316,7 @@ def test_a_folder_that_is_a_link_is_not_followed(fork: CheckoutTree, tmp_path: P
     assert "ours/more/patch.toml is not a regular file" in refusal("status", fork.root)
 
 
-def test_a_project_file_that_does_not_speak_of_patchkit_is_nobodys_concern(fork: CheckoutTree) -> None:
+def test_a_project_file_without_a_patchkit_table_is_ignored(fork: CheckoutTree) -> None:
     before = states("status", fork.root)
     configure(fork, "[project", "pyproject.toml")
     assert states("status", fork.root) == before

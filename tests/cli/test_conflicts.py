@@ -156,7 +156,7 @@ def finish(tree: CheckoutTree, text: bytes = RESOLVED, file: str = MIRROR) -> No
     (tree.package / file).write_bytes(b"".join([*lines[:start], text, *lines[end + 1 :]]))
 
 
-def test_markers_stand_at_what_is_not_certain_and_the_rest_is_made(checkout: CheckoutTree) -> None:
+def test_ambiguous_edits_get_markers_and_the_others_are_made(checkout: CheckoutTree) -> None:
     answer = marked(checkout, "t-copy")
     msgspec.convert(answer, schemas.ANSWERS["apply"])
     assert answer["markers"] == [{"patch": "t-copy", "edit": "copy", "file": MIRROR, "line": 8}]
@@ -200,7 +200,7 @@ def test_a_tree_with_markers_is_recognised_and_refused_until_it_is_finished(chec
 
 
 @pytest.mark.parametrize("how", ["--continue", "--abort"])
-def test_whoever_types_what_git_takes_for_conflicts_is_told_what_ends_these(
+def test_options_that_git_has_for_conflicts_name_the_commands_that_end_them(
     checkout: CheckoutTree, how: str
 ) -> None:
     marked(checkout)
@@ -219,7 +219,7 @@ def test_revert_takes_markers_back(checkout: CheckoutTree) -> None:
     assert everything(checkout.root) == before
 
 
-def test_revert_takes_markers_back_and_leaves_what_a_person_wrote_beside_them(checkout: CheckoutTree) -> None:
+def test_revert_removes_markers_and_keeps_what_a_person_wrote_beside_them(checkout: CheckoutTree) -> None:
     marked(checkout)
     edit(checkout, MIRROR, b"depth = 1", b"depth = 1\nmine = 2")
     run("revert", checkout.root)
@@ -316,7 +316,7 @@ def test_what_a_person_wrote_beside_a_resolution_stays_theirs(checkout: Checkout
     assert (checkout.package / MIRROR).read_bytes() == SOURCES[MIRROR].replace(b"depth = 1", theirs)
 
 
-def test_a_resolution_that_was_edited_since_is_not_taken_back(checkout: CheckoutTree) -> None:
+def test_a_resolution_that_was_edited_since_is_not_reverted(checkout: CheckoutTree) -> None:
     marked(checkout)
     finish(checkout, DONE)
     run("resolve", checkout.root, "t-copy", "copy")
@@ -372,7 +372,7 @@ def test_a_conflict_that_was_finished_and_applied_over_is_recorded_later(checkou
     assert everything(checkout.root) == before
 
 
-def test_status_is_told_beside_a_damaged_ledger(checkout: CheckoutTree) -> None:
+def test_status_is_printed_despite_a_damaged_ledger(checkout: CheckoutTree) -> None:
     marked(checkout)
     finish(checkout, DONE)
     run("resolve", checkout.root, "t-copy", "copy")
@@ -400,7 +400,7 @@ def sibling(tree: CheckoutTree, folder: Path) -> CheckoutTree:
     return open_tree(folder / "sibling")
 
 
-def test_a_resolution_is_offered_where_the_same_code_stands_and_taken_when_asked(
+def test_a_resolution_is_offered_for_the_same_code_and_used_on_request(
     checkout: CheckoutTree, tmp_path: Path
 ) -> None:
     marked(checkout)
@@ -466,7 +466,7 @@ def test_a_resolution_is_not_offered_for_other_code(checkout: CheckoutTree, tmp_
     assert everything(other.root) == before
 
 
-def test_resolve_has_to_be_told_an_edit(checkout: CheckoutTree) -> None:
+def test_resolve_requires_the_name_of_an_edit(checkout: CheckoutTree) -> None:
     assert "no edit is named" in run("resolve", "t-copy", code=2).stderr
 
 
@@ -552,7 +552,7 @@ def test_a_resolution_that_drops_what_the_fork_had_is_refused(lending: CheckoutT
     finish(lending, WRONG)
     before = everything(lending.root)
     said = run("resolve", lending.root, "t-many", "together", code=3).stderr
-    assert "your code lost clamp, which was there before" in said
+    assert "your code lacks clamp, which was between the markers" in said
     assert everything(lending.root) == before
     answer = asked("resolve", lending.root, "t-many", "together", "--accept")
     assert (answer["recorded"], answer["accepted"]) == (True, False), "the code has what the edit is for"
@@ -572,7 +572,7 @@ def test_what_the_fork_had_may_go_elsewhere_in_the_file(lending: CheckoutTree) -
     assert asked("resolve", lending.root, "t-many", "together")["recorded"]
 
 
-def test_a_right_resolution_that_cannot_be_checked_is_taken_on_a_persons_word(
+def test_a_correct_resolution_that_cannot_be_checked_is_accepted_on_request(
     lending: CheckoutTree, tmp_path: Path
 ) -> None:
     before = everything(lending.root)
@@ -633,7 +633,7 @@ def test_a_persons_word_for_code_that_was_there_before_leaves_it_there(lending: 
     assert everything(lending.root) == before
 
 
-def test_what_an_edit_needs_outside_the_markers_is_taken_back_with_it_and_nothing_else(
+def test_what_an_edit_needs_outside_the_markers_is_reverted_with_it_and_nothing_else(
     lending: CheckoutTree,
 ) -> None:
     """The statement behind the markers has to go too, and the person adds two lines of their own."""
@@ -847,7 +847,7 @@ def test_a_patch_that_has_the_name_of_a_word_in_a_refusal_gets_its_own_reason(
     assert "t-needs cannot stay without comment" in reasons["comment"]
 
 
-def test_revert_that_keeps_going_takes_all_back_at_once_where_it_can(checkout: CheckoutTree) -> None:
+def test_revert_with_keep_going_reverts_all_in_one_write_if_possible(checkout: CheckoutTree) -> None:
     before = everything(checkout.root)
     run("apply", checkout.root, "t-stop")
     assert asked("revert", checkout.root, "--keep-going")["reverted"] == ["t-flag", "t-guard", "t-stop"]
@@ -903,7 +903,7 @@ def test_resolutions_of_an_earlier_version_are_moved_out_of_the_cache_once(
     assert asked("apply", other.root, "t-copy", "--resolved")["changed_files"] == [MIRROR]
 
 
-def test_a_repository_that_cannot_be_written_remembers_nothing_and_records_all_the_same(
+def test_a_resolution_that_cannot_be_stored_is_recorded(
     checkout: CheckoutTree,
 ) -> None:
     marked(checkout, "t-copy")
@@ -944,7 +944,7 @@ def test_resolutions_are_shared_as_a_folder_that_extends_the_patches(
     assert {each["state"] for each in said if each["id"] == "t-copy"} == {"applied"}
 
 
-def test_a_word_taken_by_hand_is_shared_as_a_way_that_can_be_checked(
+def test_an_accepted_edit_is_exported_in_a_form_that_can_be_checked(
     lending: CheckoutTree, tmp_path: Path
 ) -> None:
     marked(lending, "t-many")

@@ -33,8 +33,11 @@ def fork(checkout: CheckoutTree) -> CheckoutTree:
 
 
 @pytest.fixture
-def _no_temporary_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python takes a folder for temporary files only where it can write one."""
+def _no_temporary_folder(fork: CheckoutTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python takes a folder for temporary files only where it can write one.
+
+    ``fork`` comes first: the first checkout of a run is made in a temporary folder.
+    """
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc"])
 

@@ -92,7 +92,7 @@ def test_a_named_patch_that_is_not_applicable_is_given_its_reason(tree: Checkout
     assert "\nt-other: needs a tree with srt/no_such.py\n" in run("apply", tree.root, "t-other").stdout
 
 
-def test_a_rehearsal_names_the_command_that_does_the_same(tree: CheckoutTree) -> None:
+def test_a_dry_run_names_the_command_that_does_the_same(tree: CheckoutTree) -> None:
     said = run("apply", tree.root, "t-flag", "--only", "--runtime", "vendored", "--dry-run").stdout
     assert f"Next: patchkit apply {tree.root} t-flag --only --runtime vendored applies" in said
 
@@ -160,7 +160,7 @@ def test_a_conflict_keeps_nobody_else_out(tree: CheckoutTree) -> None:
 
 
 @pytest.mark.usefixtures("conflicting")
-def test_a_second_apply_says_the_same_and_changes_nothing(tree: CheckoutTree) -> None:
+def test_a_second_apply_prints_the_same_and_changes_nothing(tree: CheckoutTree) -> None:
     first = asked("apply", tree.root)
     msgspec.convert(first, schemas.ANSWERS["apply"])
     assert [(each["patch"], each["reason"]) for each in first["left"]] == [
@@ -175,13 +175,13 @@ def test_a_second_apply_says_the_same_and_changes_nothing(tree: CheckoutTree) ->
 
 @pytest.mark.usefixtures("conflicting")
 @pytest.mark.parametrize("words", [("x-none",), ("x-after",), ("t-stop", "x-after"), ("--all",)])
-def test_what_is_asked_for_is_applied_whole_or_nothing_is(tree: CheckoutTree, words: tuple[str, ...]) -> None:
+def test_all_requested_patches_are_applied_or_none(tree: CheckoutTree, words: tuple[str, ...]) -> None:
     before = everything(tree.root)
     assert "nothing was written" in run("apply", tree.root, *words, code=3).stderr
     assert everything(tree.root) == before
 
 
-def test_a_group_that_is_named_is_asked_for(tree: CheckoutTree, toys: Path) -> None:
+def test_a_named_group_counts_as_requested(tree: CheckoutTree, toys: Path) -> None:
     add_patch(toys, "t-lost", attribute(MIRROR, "NoSuchClass", "a = 1"), group='"speed"')
     before = everything(tree.root)
     assert "t-lost conflicts with this tree" in run("apply", tree.root, "@speed", code=3).stderr
@@ -288,7 +288,7 @@ def test_what_fits_with_what_is_there_is_made_as_if_all_had_come_at_once(
 
 
 @pytest.mark.usefixtures("conflicting")
-def test_keep_going_says_with_its_exit_code_that_something_was_left(tree: CheckoutTree) -> None:
+def test_keep_going_exits_with_1_if_something_was_left_out(tree: CheckoutTree) -> None:
     run("apply", tree.root, "--keep-going", code=1)
     assert states("status", tree.root)["t-stop"] == "applied"
 

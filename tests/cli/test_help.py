@@ -31,7 +31,7 @@ def test_every_command_is_in_one_group_and_its_line_is_whole() -> None:
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_a_command_says_what_it_does_in_a_sentence_and_explains_every_option(name: str) -> None:
+def test_help_of_a_command_begins_with_a_sentence_and_explains_every_option(name: str) -> None:
     text = helped(name)
     first = text.partition("\n\n")[2].partition("\n\n")[0]
     assert len(" ".join(first.split())) < 70
@@ -67,7 +67,7 @@ def test_a_misspelt_value_of_an_option_is_answered_with_the_nearest_choice(
         ((), "error: no change is named\n"),
         (
             ("--from-diff", __file__, "--from-commit", "HEAD"),
-            "error: --from-diff and --from-commit contradict",
+            "error: --from-diff cannot be combined with --from-commit",
         ),
     ],
 )

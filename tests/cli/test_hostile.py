@@ -134,7 +134,7 @@ def test_names_of_a_tree_steer_neither_a_terminal_nor_a_build_machine(
 
 
 @pytest.mark.parametrize("command", [("verify",), ("matrix", "--refs", "HEAD")], ids=" ".join)
-def test_pages_hold_no_control_characters(hostile: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_pages_contain_no_control_characters(hostile: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
     page = tmp_path / "page.html"
     CliRunner().invoke(main, [command[0], str(hostile), *command[1:], "--format", "html", "-o", str(page)])
     text = page.read_text()
@@ -315,6 +315,7 @@ def test_code_of_a_patch_that_nests_too_deep_is_refused_in_a_sentence(
         ({}, {"why": '"one\\rtwo"'}, "key `why`"),
         ({}, {"why": '"one\\ntwo"'}, "key `why`"),
         ({}, {"at": '"srt/a\\u0000.py::A"'}, "key `at`"),
+        *(({key: '"one\\u0000two"'}, {}, f"key `{key}`") for key in ("title", "why", "risk", "upstream")),
         ({"id": '"hostile\\n"'}, {}, "id"),
         ({"title": "[" * 5000 + "]" * 5000}, {}, "patch.toml"),
         ({}, {"kind": '"call-argument"', "find": '"f()"', "argument": '"a=1)(b=2"'}, "argument"),

@@ -132,7 +132,9 @@ def test_lost_ledger_of_what_is_not_committed_is_made_up_for_by_head(checkout: C
     assert contents(checkout) == ORIGINALS
 
 
-def test_shallow_clone_is_told_which_command_helps(checkout: CheckoutTree, tmp_path: Path) -> None:
+def test_error_in_a_shallow_clone_names_the_command_that_helps(
+    checkout: CheckoutTree, tmp_path: Path
+) -> None:
     run("apply", checkout.root)
     commit(checkout, "Patched")
     fresh = clone(checkout, tmp_path, "--depth", "1")

@@ -77,7 +77,7 @@ APPLIED = {name: state.replace("pending", "applied") for name, state in STATES.i
 
 
 @layouts
-def test_status_diff_and_apply_know_the_package(fork: CheckoutTree) -> None:
+def test_status_diff_and_apply_recognise_the_package(fork: CheckoutTree) -> None:
     assert states_in(answer("status", fork.package)) == STATES
     assert answer("diff", fork.package)["conflicts"] == []
     run("apply", fork.package, "--commit")
@@ -97,7 +97,7 @@ def test_what_holds_the_package_may_be_named_in_its_place(fork: CheckoutTree) ->
 
 
 @layouts
-def test_a_shallow_clone_says_the_same_or_what_is_missing(
+def test_a_shallow_clone_gives_the_same_answer_or_names_what_is_missing(
     fork: CheckoutTree, place: str, tmp_path: Path
 ) -> None:
     run("apply", fork.package, "--commit")
@@ -156,7 +156,7 @@ def test_a_move_to_another_commit_is_foreseen_and_made(fork: CheckoutTree) -> No
 
 @layouts
 @pytest.mark.parametrize("way", ["diff", "commit"])
-def test_a_patch_that_is_drafted_says_upstream_s_name(fork: CheckoutTree, tmp_path: Path, way: str) -> None:
+def test_a_drafted_patch_has_upstreams_package_name(fork: CheckoutTree, tmp_path: Path, way: str) -> None:
     edit(
         fork,
         USER,
@@ -221,7 +221,7 @@ def test_it_is_audited_alike(fork: CheckoutTree, tmp_path: Path) -> None:
     assert findings(fork) == findings(fork_at(tmp_path / "other", "python/sglang"))
 
 
-def test_two_packages_in_one_folder_are_told_apart_or_refused(tmp_path: Path) -> None:
+def test_two_packages_in_one_folder_are_distinguished_or_refused(tmp_path: Path) -> None:
     tree = fork_at(tmp_path, "python/acme_sglang")
     shutil.copytree(tree.package, tree.package.parent / "acme_other")
     git(tmp_path, "add", ".")

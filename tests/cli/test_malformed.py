@@ -46,7 +46,7 @@ def malformed(patch_folder: Path) -> Path:
     ],
     ids=lambda words: words[0],
 )
-def test_edit_of_a_patch_that_was_not_asked_for_is_refused_and_nothing_is_written(
+def test_edit_of_a_patch_that_was_not_requested_is_refused_and_nothing_is_written(
     tree: CheckoutTree, malformed: Path, words: list[str]
 ) -> None:
     before = everything(tree.root)

@@ -54,7 +54,7 @@ def test_json_is_the_structure(fork: CheckoutTree) -> None:
     assert cells["t-guard"]["conflicts"][0]["file"] == MIRROR
 
 
-def test_names_that_a_star_leaves_out_are_said_on_stderr(fork: CheckoutTree) -> None:
+def test_names_that_a_star_leaves_out_are_reported_on_stderr(fork: CheckoutTree) -> None:
     git(fork.root, "branch", "c/d")
     answered = run("matrix", fork.root, "--refs", "refs/heads/*", "--json")
     assert "--refs 'refs/heads/**' includes them" in answered.stderr

@@ -69,7 +69,7 @@ def test_patch_that_does_what_its_example_shows_is_fine(folder: Path) -> None:
         ({"before": BEFORE, "after": AFTER}, f"{MIRROR}:4: check is not defined there"),
     ],
 )
-def test_example_that_does_not_hold_is_said(folder: Path, keys: dict[str, str], fault: str) -> None:
+def test_failing_example_is_reported(folder: Path, keys: dict[str, str], fault: str) -> None:
     done = checked(example(folder, **keys))
     assert done.exit_code == 1
     assert fault in " ".join(done.stdout.split())

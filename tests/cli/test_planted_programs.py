@@ -130,7 +130,7 @@ def test_an_object_that_is_not_there_is_fetched_from_nowhere(checkout: CheckoutT
     ],
     ids=" ".join,
 )
-def test_git_itself_is_asked_in_a_way_that_runs_nothing(
+def test_git_is_run_so_that_it_starts_no_configured_program(
     checkout: CheckoutTree, planted: Path, words: tuple[str, ...]
 ) -> None:
     asked(checkout.root, *words)
@@ -140,7 +140,7 @@ def test_git_itself_is_asked_in_a_way_that_runs_nothing(
 @pytest.mark.parametrize(
     "words", [("status", "--porcelain"), ("diff", "HEAD"), ("add", "-A"), ("fetch", "origin")]
 )
-def test_the_programs_would_run_if_git_were_asked_otherwise(
+def test_the_configured_programs_would_run_with_plain_git(
     checkout: CheckoutTree, planted: Path, words: tuple[str, ...]
 ) -> None:
     with suppress(subprocess.CalledProcessError):

@@ -139,7 +139,7 @@ def test_once_more_it_is_there_already_and_nothing_is_written(main_line: Path, f
     assert (answer["written"], everything(fork)) == (False, once)
 
 
-def test_a_conflict_is_said_with_its_site_and_nothing_is_written(main_line: Path, fork: Path) -> None:
+def test_a_conflict_is_reported_with_its_site_and_nothing_is_written(main_line: Path, fork: Path) -> None:
     commit = changed(main_line, LENT, (b"self.today + self.days", b"self.today + self.days * 2"))
     drifted(fork, (b"self.today + self.days", b"self.later()"))
     before = everything(fork)
@@ -150,7 +150,7 @@ def test_a_conflict_is_said_with_its_site_and_nothing_is_written(main_line: Path
     assert everything(fork) == before
 
 
-def test_what_can_be_made_is_made_where_asked_and_the_exit_code_says_that_some_is_left(
+def test_keep_going_makes_the_other_edits_and_the_exit_code_reports_the_rest(
     main_line: Path, fork: Path
 ) -> None:
     commit = changed(main_line, LENT, (b"self.today + self.days", b"self.today + self.days * 2"))
@@ -161,7 +161,7 @@ def test_what_can_be_made_is_made_where_asked_and_the_exit_code_says_that_some_i
     assert b"due = self.later()" in text
 
 
-def test_markers_show_what_was_found_expected_and_wanted_and_are_taken_back(
+def test_markers_show_what_was_found_expected_and_wanted_and_are_reverted(
     main_line: Path, fork: Path
 ) -> None:
     commit = changed(main_line, (b"self.today + self.days", b"self.today + self.days * 2"))
@@ -195,7 +195,7 @@ def test_a_file_that_is_not_there_is_named_as_the_reason(main_line: Path, fork: 
     assert "no such file" not in said
 
 
-def test_a_file_that_moved_and_a_method_that_moved_are_followed_and_said(main_line: Path, fork: Path) -> None:
+def test_a_moved_file_and_a_moved_method_are_followed_and_reported(main_line: Path, fork: Path) -> None:
     commit = changed(main_line, LENT, (b"        book.out = False\n", b"        book.out = None\n"))
     package = fork / "sglang"
     (package / "srt" / "counter").mkdir()
@@ -274,9 +274,7 @@ def test_a_call_of_a_helper_whose_own_edit_was_not_made_is_a_finding(main_line: 
     assert "`side` of place is not in srt/shelf.py" in finding["message"]
 
 
-def test_a_commit_keeps_author_date_and_message_and_says_where_it_came_from(
-    main_line: Path, fork: Path
-) -> None:
+def test_a_commit_keeps_author_date_and_message_and_names_its_origin(main_line: Path, fork: Path) -> None:
     commit = changed(
         main_line, LENT, why="Lend until a day (#77)\n\nSo that it is known.\n\nHelped-by: Nobody"
     )
@@ -459,7 +457,79 @@ def test_two_diffs_of_one_file_in_one_are_both_made(main_line: Path, fork: Path,
     assert (fork / "sglang" / DESK).read_bytes() == SOURCES[DESK].replace(*LENT).replace(b"14", b"21")
 
 
-def test_a_mode_that_changes_is_left_and_said(main_line: Path, fork: Path) -> None:
+@pytest.mark.parametrize("options", [(), ("--commit",)], ids=str)
+def test_a_folder_that_cannot_be_written_leaves_the_tree_as_it_was(
+    main_line: Path, fork: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    git(fork, "init", "-q")
+    git(fork, "add", ".")
+    git(fork, "commit", "-qm", "Ours")
+    tree = committing(open_tree(fork))
+    commit = changed(main_line, LENT)
+    (tmp_path / "file").write_text("")
+    before = whole(tree)
+    words = ("port", commit, "--repo", main_line, "--onto", fork, *options, "-o")
+    said = run(*words, tmp_path / "file" / "kept", code=4).stderr
+    assert said.startswith("error: ")
+    assert "Not a directory, and nothing was written" in said
+    assert whole(tree) == before
+
+
+def test_a_tree_that_cannot_be_written_leaves_no_folder(main_line: Path, fork: Path, tmp_path: Path) -> None:
+    git(fork, "init", "-q")
+    git(fork, "add", ".")
+    git(fork, "commit", "-qm", "Ours")
+    commit = changed(main_line, LENT)
+    drifted(fork, (b"    days = 14\n", b"    days = 15\n"))
+    folder = tmp_path / "above" / "kept"
+    run("port", commit, "--repo", main_line, "--onto", fork, "-o", folder, code=4)
+    assert not folder.parent.exists()
+    run("port", commit, "--repo", main_line, "--onto", fork, "-o", folder, "--allow-dirty")
+    assert {each.name for each in folder.iterdir()} == {"patch.toml", "examples.toml"}
+
+
+@pytest.mark.parametrize("place", ["A mark", "Because"])
+def test_a_mail_with_a_nul_is_refused_by_its_file(
+    main_line: Path, fork: Path, tmp_path: Path, place: str
+) -> None:
+    changed(main_line, LENT, why="A mark (#77)\n\nBecause")
+    mail = tmp_path / "change.patch"
+    text = git(main_line, "format-patch", "--stdout", "-1")
+    mail.write_text(text.replace(place, f"{place}\0", 1))
+    git(main_line, "checkout", "-q", "HEAD^")
+    words = (mail, "--from", main_line, "--onto", fork)
+    refused = run("port", *words, code=2).stderr
+    assert "NUL" in refused
+    assert str(mail) in refused
+    new = ("new", "a-mark", "--from-diff", mail, "--on", main_line, "-o", tmp_path / "drafted")
+    assert "NUL" in run(*new, code=2).stderr
+    mail.write_text(text)
+    run("port", *words)
+
+
+@pytest.mark.parametrize("given", ["commit", "diff"])
+@pytest.mark.parametrize("what", ["new", "deleted"])
+def test_the_mode_of_an_executable_file_is_not_kept_and_that_is_said(
+    main_line: Path, fork: Path, tmp_path: Path, given: str, what: str
+) -> None:
+    path = main_line / "python" / "sglang" / "srt" / "tool.py"
+    path.write_text("tool = 1\n")
+    path.chmod(0o755)
+    git(main_line, "add", ".")
+    git(main_line, "commit", "-qm", "A tool (#77)")
+    if what == "deleted":
+        (fork / "sglang" / "srt" / "tool.py").write_text("tool = 1\n")
+        git(main_line, "rm", "-q", str(path))
+        git(main_line, "commit", "-qm", "No tool (#78)")
+    diff = tmp_path / "change.diff"
+    diff.write_text(git(main_line, "show", "HEAD"))
+    words = ("HEAD", "--repo", main_line) if given == "commit" else (diff, "--from", fork)
+    said = " ".join(run("port", *words, "--onto", fork).stdout.split())
+    assert "srt/tool.py: it is executable" in said
+    assert ("created without that mode" in said) == (what == "new")
+
+
+def test_a_mode_that_changes_is_left_out_and_reported(main_line: Path, fork: Path) -> None:
     path = main_line / "python" / "sglang" / DESK
     path.chmod(0o755)
     commit = changed(main_line, LENT)
@@ -580,7 +650,7 @@ def test_what_does_not_compile_is_no_resolution_of_a_port(fork: Path, text: byte
     assert "not valid Python" in run("resolve", fork, "77", "edit-1", code=3).output
 
 
-def test_of_two_conflicts_one_is_resolved_while_the_other_stands(main_line: Path, fork: Path) -> None:
+def test_of_two_conflicts_one_is_resolved_and_the_other_remains(main_line: Path, fork: Path) -> None:
     days = b"    days = 14\n"
     commit = changed(
         main_line, (b"self.today + self.days", b"self.today + self.days * 2"), (days, b"    days = 21\n")
@@ -737,7 +807,7 @@ def test_a_port_inside_of_which_a_person_wrote_is_not_reverted(main_line: Path, 
     assert everything(fork) == stands
 
 
-def test_a_line_of_a_port_that_a_person_rewrote_is_not_left_in_silence(main_line: Path, fork: Path) -> None:
+def test_a_line_of_a_port_that_a_person_rewrote_is_reported(main_line: Path, fork: Path) -> None:
     run("port", changed(main_line, LENT, FAR), "--repo", main_line, "--onto", fork)
     drifted(fork, (b"        reader.due = due\n", b"        reader.due = due + 1\n"))
     stands = everything(fork)

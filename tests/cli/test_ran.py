@@ -90,7 +90,7 @@ def test_apply_says_the_same_of_what_it_wrote(tree: CheckoutTree) -> None:
 
 
 @pytest.mark.usefixtures("ran")
-def test_a_rehearsal_says_it_before_anything_is_written(tree: CheckoutTree) -> None:
+def test_a_dry_run_reports_it_before_anything_is_written(tree: CheckoutTree) -> None:
     assert f"{NEVER}t-guard, t-stop{HINT}\n" in said("apply", tree.root, "--dry-run")
 
 
@@ -117,7 +117,7 @@ def test_without_the_file_it_is_unknown(tree: CheckoutTree, ran: Path) -> None:
     assert "GPU" not in said("show", "t-flag")
 
 
-def test_a_newer_file_counts_at_once(tree: CheckoutTree, ran: Path) -> None:
+def test_a_newer_file_counts_immediately(tree: CheckoutTree, ran: Path) -> None:
     assert told("status", tree.root)["t-flag"] is True
     ran.write_bytes(msgspec.json.encode(runs.KnownRuns(1, ("t-flag", "t-stop", "t-guard"), ())))
     assert told("status", tree.root)["t-flag"] is False
@@ -138,13 +138,13 @@ def test_show_has_a_line_for_each_release_that_the_patch_ran_on() -> None:
 
 
 @pytest.mark.usefixtures("ran")
-def test_show_says_of_a_patch_that_it_never_ran() -> None:
+def test_show_reports_that_a_patch_never_ran() -> None:
     assert said("show", "t-guard").endswith("\n\nNever run on a GPU.\n")
     assert answer("show", "t-guard")["runs"] == []
 
 
 @pytest.mark.usefixtures("ran")
-def test_a_patch_of_ones_own_is_not_said_to_have_never_run(tree: CheckoutTree, tmp_path: Path) -> None:
+def test_a_patch_of_ones_own_is_not_reported_as_never_run(tree: CheckoutTree, tmp_path: Path) -> None:
     add_patch(tmp_path / "mine", "x-mine", attribute(MIRROR, "Mirror", "mine = 1"))
     more = ("--patches", tmp_path / "mine")
     assert told("status", tree.root, *more)["x-mine"] is None

@@ -27,7 +27,7 @@ print(*(name for name in {heavy!r} if name in sys.modules), file=sys.stderr)
     ("arguments", "heavy"),
     [
         (["--help"], ["libcst", "msgspec", "rich", "jinja2", "patchkit.patchset"]),
-        (["show"], ["libcst", "jinja2", "patchkit.codemods.kinds", "patchkit.patchset.whole"]),
+        (["show"], ["libcst", "jinja2", "patchkit.codemods.kinds", "patchkit.patchset.convert"]),
         (["show", "--json"], ["libcst", "patchkit.codemods.kinds"]),
         (["show", "26128"], ["libcst", "patchkit.codemods.kinds"]),
     ],

@@ -34,7 +34,7 @@ def below(checkout: CheckoutTree, monkeypatch: pytest.MonkeyPatch) -> Path:
         *(("status",), ("diff",), ("apply", "--dry-run"), ("revert",), ("verify",), ("audit",), ("doctor",)),
         *(("apply", "--continue"), ("rebase", "--onto", "HEAD"), ("status", "--format", "ledger")),
     ],
-    ids=" ".join,
+    ids=lambda words: " ".join(words)[:30],
 )
 def test_each_command_takes_the_tree_that_holds_the_current_folder_and_says_which(
     checkout: CheckoutTree, below: Path, words: tuple[str, ...], named: tuple[str, ...]
@@ -69,7 +69,7 @@ def test_port_takes_it_too(checkout: CheckoutTree, below: Path, onto: tuple[str,
 
 
 @pytest.mark.parametrize("place", [".", "python", "python/sglang"])
-def test_a_tree_in_the_current_folder_is_taken_without_a_word(
+def test_a_tree_in_the_current_folder_is_used_without_a_note(
     checkout: CheckoutTree, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     monkeypatch.chdir(checkout.root / place)
@@ -156,3 +156,35 @@ def test_a_tree_two_links_away_is_the_one_that_the_files_are_in(
     (tmp_path / "link").symlink_to(package / "srt")
     monkeypatch.chdir(tmp_path / "link")
     assert answer("status")["tree"]["package"] == str(package)
+
+
+LONG = "x" * 300
+COMMAND = f"python3 -m sglang.launch_server {'--trust-remote-code ' * 20}--attention-backend triton"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(
+            (name, LONG)
+            for name in ("apply", "audit", "diff", "doctor", "export", "port", "revert", "status", "verify")
+        ),
+        ("apply", "--continue", LONG),
+        ("matrix", LONG, "--refs", "x"),
+        ("port", "HEAD", "--onto", LONG),
+        ("rebase", LONG, "--onto", "x"),
+        ("resolve", LONG, "a", "b"),
+        ("test", LONG),
+        ("doctor", COMMAND),
+        ("doctor", "y/" * 3000),
+    ],
+    ids=lambda words: " ".join(words)[:30],
+)
+def test_a_word_that_is_too_long_for_a_path_is_none(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, list(words))
+    assert isinstance(done.exception, SystemExit), done.exception
+    assert done.exit_code in {2, 4}
+    assert done.stderr.count("error: ") == 1

@@ -54,7 +54,7 @@ def test_an_eager_draft_extend_has_one_row_a_request_in_the_lm_head(
 
 
 @pytest.mark.parametrize("layers", [0, 2])
-def test_a_graph_has_one_row_a_request_in_the_lm_head_and_leaves_what_was_handed_on(
+def test_a_graph_has_one_lm_head_row_per_request_and_keeps_its_other_outputs(
     before_and_after: Both, layers: int
 ) -> None:
     before, after = before_and_after

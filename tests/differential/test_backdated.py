@@ -20,7 +20,7 @@ from differential.test_decisions import (
     SLOTS,
     test_a_server_without_a_setting_keeps_the_mirror,
     test_a_worker_names_the_backends_that_the_successors_does_and_the_one_of_an_eager_draft_extend,
-    test_a_worker_that_names_no_draft_backends_has_one_that_nobody_knows,
+    test_a_worker_that_names_no_draft_backends_has_an_unknown_one,
     test_each_pair_of_backends_is_decided_as_by_the_successor,
     test_each_setting_of_the_server_is_decided_as_by_the_successor,
 )
@@ -55,9 +55,9 @@ from differential.test_graphs import (
 )
 from differential.test_graphs import cases as graph_cases
 from differential.test_lengths import (
-    test_a_future_map_is_as_unpatched_but_knows_whether_the_mirror_is_needed,
-    test_a_future_map_is_told_by_the_name_that_the_successors_is,
+    test_a_future_map_is_as_unpatched_but_has_the_flag_of_the_mirror,
     test_after_a_decode_step_lengths_mirror_and_sum_are_the_successors,
+    test_the_flag_of_a_future_map_has_the_successors_name,
 )
 from differential.test_metrics import (
     test_the_reported_total_of_a_decode_batch_is_the_successors,
@@ -73,7 +73,7 @@ from differential.test_triton_attention import (
     test_an_eager_batch_with_the_mirror_is_planned_as_before,
     test_an_eager_batch_without_the_mirror_has_the_live_indices_of_one_with_it,
     test_an_extend_without_any_list_looks_up_its_longest_request_once,
-    test_target_and_draft_say_that_they_read_no_mirror,
+    test_target_and_draft_declare_that_they_read_no_mirror,
     test_without_the_mirror_nothing_but_a_window_is_read_to_the_host,
 )
 from differential.test_trtllm_mha import (
@@ -86,7 +86,7 @@ from differential.test_trtllm_mha import (
 )
 from differential.test_trtllm_mla import (
     test_graphs_are_planned_as_before_with_the_mirror_and_without,
-    test_target_and_draft_say_that_they_read_no_mirror_but_their_parent_does,
+    test_target_and_draft_declare_that_they_read_no_mirror_but_their_parent_does,
     test_the_tree_mask_is_upstreams_but_as_wide_as_the_pools_rows,
 )
 from differential.test_workers import (
@@ -167,7 +167,7 @@ def adding_written(
 
 
 @pytest.fixture(scope="module")
-def mended(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
+def corrected(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenTree]:
     """The release without 26738 alone, as main was for six hours, and this project's in its place."""
     yield from driven(backdate(releases.tree(RELEASE), ("26738",)), ("26738",), releases, tmp_path_factory)
 
@@ -231,7 +231,7 @@ def test_without_the_mirror_lengths_advance_and_the_host_reads_none(patched: Dri
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_with_the_mirror_it_holds_the_advanced_lengths(patched: DrivenTree, device: str) -> None:
+def test_with_the_mirror_it_has_the_advanced_lengths(patched: DrivenTree, device: str) -> None:
     steps = [("publish", {3: 50, 5: 61}), ("resolve", [5, 3])]
     _, resolved = patched.ask("backdated.resolves", True, device, steps)
     assert (resolved["lens"], resolved["mirror"], resolved["sum"]) == ([61, 50], [61, 50], 111)
@@ -272,7 +272,7 @@ def test_a_batch_that_refreshes_the_mirror_does_so_where_it_is_read(
 
 
 @pytest.mark.parametrize("kind", ["eagle", "standalone", "multi-layer"])
-def test_the_future_map_is_told_what_upstreams_is(
+def test_the_future_map_gets_the_same_flag_as_upstreams(
     patched: DrivenTree, upstream: DrivenTree, kind: str
 ) -> None:
     kinds = [SLOTS, *([*SLOTS[:at], "reads", *SLOTS[at + 1 :]] for at in range(len(SLOTS)))]
@@ -282,15 +282,15 @@ def test_the_future_map_is_told_what_upstreams_is(
     assert {each["map"] for each in told} == {True, False}
 
 
-def test_a_decision_that_asks_every_slot_is_mended_to_upstreams(
-    mended: DrivenTree, upstream: DrivenTree
+def test_a_decision_that_reads_every_slot_is_changed_to_upstreams(
+    corrected: DrivenTree, upstream: DrivenTree
 ) -> None:
     requests = [(FREE, [kind, other]) for kind in KINDS for other in (None, "triton")]
-    assert mended.ask("decisions.decide", requests) == upstream.ask("decisions.decide", requests)
+    assert corrected.ask("decisions.decide", requests) == upstream.ask("decisions.decide", requests)
 
 
 @pytest.mark.parametrize("kind", ["silent", "unrelated"])
-def test_the_map_of_a_worker_that_does_not_say_keeps_the_mirror(
+def test_the_map_of_a_worker_without_the_flag_keeps_the_mirror(
     patched: DrivenTree, upstream: DrivenTree, kind: str
 ) -> None:
     # Upstream takes the target's word for such a worker.
@@ -311,7 +311,7 @@ def test_the_map_of_a_server_that_overlaps_the_plan_stream_keeps_the_mirror(
 @EACH
 @settings(max_examples=10)
 @given(graph_cases(mirror=None, total=None), TOKENS)
-def test_a_replay_hands_on_what_upstreams_does_once_it_is_hardened(
+def test_a_hardened_replay_passes_what_upstreams_does(
     patched: DrivenTree, hardened: DrivenTree, runner: str, case: Case, tokens: int
 ) -> None:
     answer, expected = (replay(tree, runner, case, tokens) for tree in (patched, hardened))
@@ -319,7 +319,7 @@ def test_a_replay_hands_on_what_upstreams_does_once_it_is_hardened(
     assert (answer["seq_lens_cpu"] is None) is not case["mirror"]
 
 
-def test_a_multi_layer_replay_hands_on_no_sum_that_the_batch_has_not(patched: DrivenTree) -> None:
+def test_a_multi_layer_replay_passes_no_sum_that_the_batch_lacks(patched: DrivenTree) -> None:
     case = {"lens": [3], "mirror": True, "sum": False, "topk": True}
     assert replay(patched, "multi-layer", case, 2)["seq_lens_sum"] is None
 

@@ -77,7 +77,7 @@ def test_without_the_mirror_batches_end_as_in_the_successor(
 @pytest.mark.parametrize("needed", [True, False])
 @settings(max_examples=20)
 @given(LENS, LENS, st.tuples(st.booleans(), st.booleans()))
-def test_a_merged_batch_knows_its_sum_where_both_sides_do(
+def test_a_merged_batch_has_its_sum_where_both_sides_do(
     patched: DrivenTree, needed: bool, lens: list[int], others: list[int], sums: tuple[bool, bool]
 ) -> None:
     ours, theirs = sums

@@ -86,7 +86,9 @@ def test_piecewise_graphs_no_longer_count_and_n_gram_and_breakable_graphs_do(
     assert hardened.ask("decisions.decide", requests) == expected
 
 
-def test_whoever_is_switched_off_keeps_the_mirror(patched: DrivenTree, opted_out: DrivenTree) -> None:
+def test_a_backend_with_its_patch_disabled_keeps_the_mirror(
+    patched: DrivenTree, opted_out: DrivenTree
+) -> None:
     for tree, slots, patch in (
         (patched, ["triton", "triton draft"], "26128"),
         (patched, ["trtllm mla", "trtllm mla draft"], "26824"),
@@ -98,7 +100,7 @@ def test_whoever_is_switched_off_keeps_the_mirror(patched: DrivenTree, opted_out
         assert tree.ask("decisions.decide", request, disable=patch) == [True], patch
 
 
-def test_the_log_says_once_what_was_decided_and_by_whom(patched: DrivenTree) -> None:
+def test_the_decision_and_its_backends_are_logged_once(patched: DrivenTree) -> None:
     def logged(slots: Slots, flags: dict[str, bool], disable: str = "") -> str:
         (line,) = patched.ask("decisions.start", "eagle", slots, flags, disable=disable)["logged"]
         return str(line)
@@ -116,7 +118,7 @@ def test_the_log_says_once_what_was_decided_and_by_whom(patched: DrivenTree) -> 
     assert off.endswith("; PATCHKIT_DISABLE turns off 26824, 28633")
 
 
-def test_a_switch_that_nobody_has_stops_the_server(patched: DrivenTree) -> None:
+def test_an_unknown_switch_stops_the_server(patched: DrivenTree) -> None:
     with pytest.raises(
         ProbeError, match="ValueError: PATCHKIT_DISABLE names 2612, which cannot be turned off"
     ):
@@ -160,7 +162,7 @@ def test_a_backend_of_eager_draft_extends_that_reads_the_mirror_keeps_it(
         assert told["map"] is (eager != "triton")
 
 
-def test_a_worker_that_names_no_draft_backends_has_one_that_nobody_knows(
+def test_a_worker_that_names_no_draft_backends_has_an_unknown_one(
     patched: DrivenTree, upstream: DrivenTree
 ) -> None:
     # The successor takes the target's word for all of them.
@@ -171,7 +173,7 @@ def test_a_worker_that_names_no_draft_backends_has_one_that_nobody_knows(
 @pytest.mark.parametrize("kind", ["eagle", "standalone", "multi-layer"])
 @pytest.mark.parametrize("reader", [None, 0, 1, 2, 3])
 @pytest.mark.parametrize("flags", FLAGS)
-def test_the_future_map_is_told_what_the_successors_is_and_batches_are_told_the_same(
+def test_the_future_map_and_batches_get_the_flag_of_the_successor(
     patched: DrivenTree, upstream: DrivenTree, kind: str, reader: int | None, flags: dict[str, bool]
 ) -> None:
     slots: Slots = ["triton", "triton draft", "triton", "triton"]
@@ -188,7 +190,7 @@ SLOTS: Slots = ["triton", "triton draft", "triton", None]
 
 
 @pytest.mark.parametrize("kind", ["silent", "unrelated"])
-def test_a_worker_that_does_not_say_keeps_the_mirror(
+def test_a_worker_without_the_flag_keeps_the_mirror(
     patched: DrivenTree, upstream: DrivenTree, kind: str
 ) -> None:
     # The successor takes the target's word for such a worker.
@@ -208,7 +210,7 @@ def test_a_server_that_overlaps_the_plan_stream_keeps_the_mirror(
 
 
 @pytest.mark.parametrize("target", ["triton", "reads", None])
-def test_plain_decoding_keeps_the_mirror_whatever_its_map_is_told(
+def test_plain_decoding_keeps_the_mirror_whatever_flag_its_map_has(
     patched: DrivenTree, upstream: DrivenTree, target: str | None
 ) -> None:
     told, expected = (tree.ask("decisions.start", None, [target], FREE) for tree in (patched, upstream))
@@ -230,7 +232,7 @@ def test_without_overlap_there_is_no_map_and_batches_keep_the_mirror(
 @pytest.mark.parametrize(
     ("prefill", "decode"), list(itertools.product(["reads", "opted out", "undeclared", "triton"], repeat=2))
 )
-def test_a_hybrid_backend_that_opted_out_asks_both_sides_and_verifies_as_the_one_that_does(
+def test_a_hybrid_backend_that_opted_out_combines_both_sides_and_verifies_as_the_one_that_does(
     opted_out: DrivenTree, prefill: str, decode: str, verify_side: str
 ) -> None:
     found = opted_out.ask("decisions.hybrid", prefill, decode, verify_side)

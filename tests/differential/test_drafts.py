@@ -84,7 +84,7 @@ def test_one_switched_off_leaves_the_others_right(
 
 @settings(max_examples=10)
 @given(cases(topk=1))
-def test_a_tree_that_has_upstreams_chain_hands_its_tokens_on_too(
+def test_a_tree_with_upstreams_chain_also_passes_its_tokens(
     upstream: DrivenTree, hardened: DrivenTree, case: Case
 ) -> None:
     before, answer = (tree.ask("drafts.draft", case) for tree in (upstream, hardened))
@@ -94,7 +94,7 @@ def test_a_tree_that_has_upstreams_chain_hands_its_tokens_on_too(
 
 @settings(max_examples=20)
 @given(cases(topk=1), st.data())
-def test_a_draft_extend_hands_on_the_rows_of_the_last_accepted_tokens(
+def test_a_draft_extend_returns_the_rows_of_the_last_accepted_tokens(
     unpatched: DrivenTree, patched: DrivenTree, case: Case, data: st.DataObject
 ) -> None:
     accepted = data.draw(st.lists(st.integers(1, case["draft_tokens"]), min_size=1, max_size=6))

@@ -43,7 +43,7 @@ def test_results_and_the_next_batch_come_behind_the_reads_of_the_forward_in_flig
 
 
 @LOOPS
-def test_a_forward_that_says_when_it_has_read_is_not_waited_for_to_its_end(loops: Both, kind: str) -> None:
+def test_a_forward_that_records_its_last_read_is_not_awaited_to_its_end(loops: Both, kind: str) -> None:
     _, after = loops
     done = after.ask("fences.loop", kind, [True, False, True])
     launched = [act for act in done if act[0] == "launch" or act[0].startswith("wait")]
@@ -77,7 +77,7 @@ def test_a_decode_has_read_when_its_metadata_is_there(before_and_after: Both) ->
     ],
     ids=["a verify, which a draft-extend follows", "a window's pool", "a backend that is not known"],
 )
-def test_a_graph_after_which_more_is_read_says_nothing(
+def test_a_graph_after_which_more_is_read_records_nothing(
     before_and_after: Both, backend: str, more: dict[str, bool]
 ) -> None:
     _, after = before_and_after

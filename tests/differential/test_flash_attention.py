@@ -270,7 +270,7 @@ def test_nothing_but_a_verify_gets_that_plan(patched: DrivenTree, mode: str) -> 
     ],
     ids=str,
 )
-def test_a_verify_that_the_planner_does_not_know_is_planned_in_each_layer(
+def test_a_verify_unknown_to_the_planner_is_planned_in_each_layer(
     patched: DrivenTree, more: dict[str, Any]
 ) -> None:
     calls, asked = attended(patched, "plain", "verify", [2], **more)

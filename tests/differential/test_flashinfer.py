@@ -101,7 +101,7 @@ def test_the_host_waits_for_the_first_plan_of_each_graph_alone(patched: DrivenTr
 
 @EXAMPLES
 @given(drawn=SESSIONS, mirror=st.sampled_from(["none", "stale", "wrong"]))
-def test_lengths_that_the_host_does_not_know_are_planned_from_the_device(
+def test_lengths_unknown_to_the_host_are_planned_from_the_device(
     patched: DrivenTree, drawn: Sessions, mirror: str
 ) -> None:
     told, waits = driven(patched, drawn, mirror)
@@ -130,7 +130,7 @@ def test_the_switch_has_every_replay_planned_from_the_device(patched: DrivenTree
     assert {wait for session in waits for wait in session} == {COPIES}
 
 
-def test_a_backend_that_no_worker_has_asked_for_takes_no_such_graph(
+def test_a_backend_that_no_worker_requested_takes_no_such_graph(
     unpatched: DrivenTree, patched: DrivenTree
 ) -> None:
     session = {"server": {"context": 64, "page_size": 1, "draft_tokens": 4}, "graphs": [1], "batches": []}

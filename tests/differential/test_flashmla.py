@@ -21,7 +21,7 @@ BATCH = {"rows": [2, 0, 1], "lens": [70, 1, 129], "accepted": [1, 1, 1]}
 before_and_after = without_and_with_each("31090", ["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14"])
 
 
-def test_a_backend_and_its_draft_say_that_they_read_no_mirror(before_and_after: Both) -> None:
+def test_a_backend_and_its_draft_declare_that_they_read_no_mirror(before_and_after: Both) -> None:
     before, after = before_and_after
     assert before.ask("flashmla.needs") == [True, True]
     assert after.ask("flashmla.needs") == [False, False]

@@ -52,7 +52,7 @@ def steps(draw: st.DrawFn) -> tuple[list[Row], str, int | None]:
 
 @settings(max_examples=10)
 @given(st.lists(steps(), min_size=1, max_size=8))
-def test_every_rank_knows_the_same_of_the_others(
+def test_every_rank_has_the_same_data_of_the_others(
     before_and_after: Both, drawn: list[tuple[list[Row], str, int | None]]
 ) -> None:
     before, after = (tree.ask_many("gathered_ranks.gathered", drawn) for tree in before_and_after)

@@ -73,7 +73,7 @@ def test_a_replay_with_the_mirror_is_as_unpatched(
 @EACH
 @settings(max_examples=15)
 @given(cases(mirror=None, total=None), TOKENS)
-def test_a_replay_hands_on_no_sum_and_no_mirror_that_the_batch_has_not(
+def test_a_replay_passes_no_sum_and_no_mirror_that_the_batch_lacks(
     patched: DrivenTree, hardened: DrivenTree, runner: str, case: Case, tokens: int
 ) -> None:
     extra = padded(case) - len(case["lens"])

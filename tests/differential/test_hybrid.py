@@ -59,7 +59,7 @@ def test_a_server_with_a_plan_stream_starts_only_where_the_hook_is(
         ) == {None}
 
 
-def test_a_hybrid_hands_on_what_the_side_that_verifies_has(
+def test_a_hybrid_delegates_to_the_backend_that_verifies(
     unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree, opted_out: DrivenTree
 ) -> None:
     size = 3 * SERVER["draft_tokens"] * (WIDTH + SERVER["draft_tokens"])

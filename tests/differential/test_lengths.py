@@ -93,7 +93,7 @@ def test_allocated_lengths_go_to_the_device_by_copies_that_the_host_does_not_wai
 
 @pytest.mark.parametrize("algorithm", [None, "EAGLE"])
 @pytest.mark.parametrize("needed", [True, False, None])
-def test_a_future_map_is_as_unpatched_but_knows_whether_the_mirror_is_needed(
+def test_a_future_map_is_as_unpatched_but_has_the_flag_of_the_mirror(
     unpatched: DrivenTree, patched: DrivenTree, needed: bool | None, algorithm: str | None
 ) -> None:
     keywords = {} if needed is None else {"needs_cpu_seq_lens": needed}
@@ -104,7 +104,7 @@ def test_a_future_map_is_as_unpatched_but_knows_whether_the_mirror_is_needed(
 
 
 @pytest.mark.parametrize("keywords", [{}, {"needs_cpu_seq_lens": True}, {"needs_cpu_seq_lens": False}])
-def test_a_future_map_is_told_by_the_name_that_the_successors_is(
+def test_the_flag_of_a_future_map_has_the_successors_name(
     patched: DrivenTree, upstream: DrivenTree, keywords: dict[str, bool]
 ) -> None:
     ask = {"algorithm": "EAGLE"}

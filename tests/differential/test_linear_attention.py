@@ -161,7 +161,7 @@ def test_the_halves_of_a_graph_count_their_own_padding(
         assert told == [[min(row, size - padded) for row in range(size + 1)] for size, padded in halves]
 
 
-def test_a_replay_that_says_nothing_of_padding_counts_it_and_without_the_mirror_is_an_error(
+def test_a_replay_without_its_padding_counts_it_and_without_the_mirror_is_an_error(
     unpatched: DrivenTree, patched: DrivenTree
 ) -> None:
     for tree in (unpatched, patched):
@@ -175,7 +175,7 @@ def test_a_replay_that_says_nothing_of_padding_counts_it_and_without_the_mirror_
 
 
 @pytest.mark.parametrize("kind", OPTED_OUT)
-def test_a_replay_of_the_successor_that_says_nothing_of_padding_takes_none_of_it_for_requests(
+def test_a_replay_of_the_successor_without_its_padding_takes_none_of_it_for_requests(
     patched: DrivenTree, upstream: DrivenTree, hardened: DrivenTree, kind: str
 ) -> None:
     # Its captures have no padding, and come without the mirror, as such a replay does.
@@ -250,5 +250,5 @@ def test_a_server_with_the_patch_switched_off_keeps_the_mirror(
         assert told["kept"] is True
 
 
-def test_a_backend_of_full_attention_that_says_nothing_counts_as_a_reader(patched: DrivenTree) -> None:
+def test_a_backend_of_full_attention_without_the_flag_counts_as_a_reader(patched: DrivenTree) -> None:
     assert patched.ask("linear_attention.keeps_mirror", "gdn", None)["kept"] is True

@@ -97,7 +97,7 @@ def test_before_the_patch_a_full_batch_at_its_rows_end_was_written_past_the_grap
 
 
 @pytest.mark.parametrize("kind", ["own", "handing triton"])
-def test_a_mask_whose_owner_does_not_say_its_context_is_the_verifys_as_in_the_release(
+def test_a_mask_whose_owner_has_no_context_length_is_the_verifys_as_in_the_release(
     tree: DrivenTree, upstream: DrivenTree, kind: str
 ) -> None:
     requests = [(kind, SERVER, lens, GRAPH) for lens in BATCHES if len(lens) <= GRAPH]

@@ -35,9 +35,7 @@ MASS: Asked = {"temperature": 0.8, "top_p": 0.6}
         ([WARM, GREEDY], ["top-k"]),
     ],
 )
-def test_only_what_a_request_asks_for_runs(
-    before_and_after: Both, asked: list[Asked], ran: list[str]
-) -> None:
+def test_only_what_a_request_needs_runs(before_and_after: Both, asked: list[Asked], ran: list[str]) -> None:
     before, after = before_and_after
     for path in after.ask("sampled_verify.paths"):
         was, told = (tree.ask("sampled_verify.verified", path, asked, SCORES) for tree in (before, after))
@@ -46,7 +44,7 @@ def test_only_what_a_request_asks_for_runs(
         assert told["probs"] == [pytest.approx(row) for row in was["probs"]]
 
 
-def test_what_a_request_that_joins_asks_for_runs(before_and_after: Both) -> None:
+def test_what_a_joining_request_needs_runs(before_and_after: Both) -> None:
     _, after = before_and_after
     for path in after.ask("sampled_verify.paths"):
         told = after.ask("sampled_verify.verified", path, [WARM, MASS, LIKELIEST], SCORES, joined=2)

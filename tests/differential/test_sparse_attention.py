@@ -168,7 +168,9 @@ def test_switched_off_a_replay_copies_as_before(trees: tuple[DrivenTree, DrivenT
     assert tokens == theirs["tokens"]
 
 
-def test_the_backend_and_its_steps_say_that_they_need_no_mirror(trees: tuple[DrivenTree, DrivenTree]) -> None:
+def test_the_backend_and_its_steps_declare_that_they_need_no_mirror(
+    trees: tuple[DrivenTree, DrivenTree],
+) -> None:
     before, after = trees
     assert after.ask("sparse_attention.flags") == (False, False)
     assert False not in before.ask("sparse_attention.flags")

@@ -17,7 +17,7 @@ before_and_after = without_and_with_each("27372", ("0.5.11", "0.5.12.post1"))
 
 
 @pytest.mark.parametrize("how", ["aborted", "late"])
-def test_each_prefill_server_is_told_of_a_request_that_the_decode_server_gives_up(
+def test_each_prefill_server_is_notified_of_a_request_that_the_decode_server_aborts(
     before_and_after: tuple[DrivenTree, DrivenTree], how: str
 ) -> None:
     before, after = before_and_after

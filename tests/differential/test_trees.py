@@ -41,7 +41,7 @@ def test_an_unknown_probe_is_an_error_of_its_name(unpatched: DrivenTree) -> None
         unpatched.ask("trials.no_such_probe")
 
 
-def test_a_probes_death_is_told_with_its_last_words_and_the_next_probe_is_answered(
+def test_a_probes_death_is_reported_with_its_last_output_and_the_next_probe_is_answered(
     unpatched: DrivenTree,
 ) -> None:
     with pytest.raises(WorkerDiedError, match=r"(?s)trials\.die in the \S+ tree.* 7;.*last words"):
@@ -49,7 +49,7 @@ def test_a_probes_death_is_told_with_its_last_words_and_the_next_probe_is_answer
     assert unpatched.ask("trials.declares_backends") is False
 
 
-def test_the_death_of_a_trees_process_is_told_and_the_next_probe_starts_another(
+def test_the_death_of_a_trees_process_is_reported_and_the_next_probe_starts_another(
     unpatched: DrivenTree,
 ) -> None:
     with pytest.raises(WorkerDiedError, match="the process ended with -9"):
@@ -81,7 +81,9 @@ def test_forks_of_one_process_have_a_tree_each(siblings: list[tuple[Path, Driven
     ]
 
 
-def test_the_death_of_one_fork_is_told_and_leaves_the_others(siblings: list[tuple[Path, DrivenTree]]) -> None:
+def test_the_death_of_one_fork_is_reported_and_leaves_the_others(
+    siblings: list[tuple[Path, DrivenTree]],
+) -> None:
     (_, one), (_, other) = siblings
     assert other.ask("trials.leave", 1) == [1]
     with pytest.raises(WorkerDiedError, match=r"trials\.kill_worker in the one tree: the process ended"):
@@ -144,5 +146,5 @@ def test_reads_of_device_tensors_are_written_down_and_computations_are_not(unpat
     }
 
 
-def test_copies_to_the_device_tell_whether_the_host_waits(unpatched: DrivenTree) -> None:
+def test_copies_to_the_device_record_whether_the_host_waits(unpatched: DrivenTree) -> None:
     assert unpatched.ask("trials.copies_of", [3, 1]) == [(False, False), (False, True), (True, True)]

@@ -197,7 +197,7 @@ def test_a_drafts_graph_without_the_mirror_has_the_indices_of_one_with_it(
         assert {each["host_reads"] for each in told} == {0}
 
 
-def test_target_and_draft_say_that_they_read_no_mirror(
+def test_target_and_draft_declare_that_they_read_no_mirror(
     unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree
 ) -> None:
     answers = [tree.ask("triton_attention.flags") for tree in (unpatched, patched, upstream)]

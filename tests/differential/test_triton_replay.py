@@ -29,7 +29,7 @@ def replayed(tree: DrivenTree, drawn: Sessions, *, mirror: bool, disable: str = 
 
 @EXAMPLES
 @given(drawn=several(st.sampled_from([None, 24])), mirror=st.booleans())
-def test_every_buffer_holds_what_the_trees_own_operations_leave(
+def test_every_buffer_equals_the_result_of_the_trees_own_operations(
     unpatched: DrivenTree, opted_out: DrivenTree, drawn: Sessions, mirror: bool
 ) -> None:
     assert replayed(opted_out, drawn, mirror=mirror) == replayed(unpatched, drawn, mirror=True)

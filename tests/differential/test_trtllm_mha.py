@@ -224,6 +224,6 @@ def test_an_opted_out_servers_eager_batch_without_the_mirror_has_a_table_as_wide
                 assert len(wide[0]) == -(-WIDTH // server["page_size"])
 
 
-def test_an_opted_out_server_says_that_it_needs_no_mirror(patched: DrivenTree, opted_out: DrivenTree) -> None:
+def test_an_opted_out_server_logs_that_it_needs_no_mirror(patched: DrivenTree, opted_out: DrivenTree) -> None:
     assert patched.ask("trtllm_mha.flags") == (True, True)
     assert opted_out.ask("trtllm_mha.flags") == (False, False)

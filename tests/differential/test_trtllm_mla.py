@@ -109,7 +109,7 @@ def test_a_draft_extends_backend_has_no_tree_mask(patched: DrivenTree, upstream:
     assert mask is not None
 
 
-def test_target_and_draft_say_that_they_read_no_mirror_but_their_parent_does(
+def test_target_and_draft_declare_that_they_read_no_mirror_but_their_parent_does(
     unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree
 ) -> None:
     target, draft, parent = ("TRTLLMMLABackend", "TRTLLMMLAMultiStepDraftBackend", "FlashInferMLAAttnBackend")

@@ -97,7 +97,7 @@ TREES = [
 
 
 @pytest.mark.parametrize(("version", "how"), TREES)
-def test_doctor_says_of_each_server_what_the_trees_own_decision_returns(
+def test_doctor_reports_for_each_server_what_the_trees_own_decision_returns(
     releases: Releases, version: str, how: str
 ) -> None:
     patches = {"plain": (), "default": DEFAULT, "opted": (*DEFAULT, *OPT_IN)}[how]

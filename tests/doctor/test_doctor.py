@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 import re
+import resource
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +21,7 @@ from patchkit.plan.status import State
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from click.testing import Result
     from support.releases import Releases
@@ -228,10 +231,50 @@ def run(*arguments: object, code: int = 0) -> Result:
     return result
 
 
+@contextmanager
+def limited_memory() -> Iterator[None]:
+    """Let this process have 2 GiB more than it has."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2**31, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
 def keepers(*arguments: object) -> dict[str, list[str]]:
     answer: Any = json.loads(run(*arguments, "--json").stdout)
     assert answer["kept"] is bool(answer["keepers"])
     return {keeper["who"]: keeper["remedies"] for keeper in answer["keepers"]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("'x' * 90000000000", "90000000000 * [1]", "(1, 2) * 90000000000", "f'{1:90000000000}'"),
+        *("'{:90000000000}'.format(1)", "list(range(90000000000))", "1 // 0"),
+    ],
+)
+def test_a_value_that_no_memory_holds_is_not_known(fork: Path, text: str) -> None:
+    path = fork / "srt" / "server_args.py"
+    path.write_bytes(
+        path.read_bytes().replace(
+            b"        self._handle", b"        self.tp_size = TEXT\n        self._handle"
+        )
+    )
+    path.write_bytes(path.read_bytes().replace(b"TEXT", text.encode()))
+    with limited_memory():
+        assert keepers(fork, "--attention-backend", "free", *EAGLE) == {}
+
+
+def test_a_text_that_doubles_at_each_step_is_not_known(fork: Path) -> None:
+    path = fork / "srt" / "server_args.py"
+    grown = b"        for _ in range(50):\n            text = text + text\n"
+    begun = b"        text = 'x'\n" + grown + b"        self.tp_size = text\n        self._handle"
+    path.write_bytes(path.read_bytes().replace(b"        self._handle", begun))
+    with limited_memory():
+        assert keepers(fork, "--attention-backend", "free", *EAGLE) == {}
 
 
 EAGLE = ("--speculative-algorithm", "EAGLE3", "--disable-piecewise-cuda-graph")
@@ -362,7 +405,7 @@ class HybridLinearAttnBackend(AttentionBackend):
         ),
     ],
 )
-def test_what_a_model_with_linear_attention_comes_to_is_said_beside_the_answer(
+def test_the_result_for_a_model_with_linear_attention_is_shown_beside_the_answer(
     fork: Path, flag: bytes, wrapped: bytes, said: str
 ) -> None:
     def notes(*words: object) -> list[str]:
@@ -555,7 +598,7 @@ def test_two_classes_of_settings_are_refused_by_their_files(fork: Path) -> None:
         Arguments(open_tree(fork))
 
 
-def test_settings_whose_fields_are_nowhere_are_said_to_lack_them(fork: Path) -> None:
+def test_settings_without_fields_are_reported_as_lacking_them(fork: Path) -> None:
     (fork / "srt" / "server_args.py").write_bytes(_without_fields(ARGUMENTS))
     with pytest.raises(TreeError, match=r"ServerArgs in srt/server_args.py declares no field"):
         Arguments(open_tree(fork))
@@ -654,7 +697,7 @@ def test_a_time_of_other_tokens_is_no_measurement(tmp_path: Path, monkeypatch: p
     assert [case.layers for case in worth("1.0", "triton", "triton")] == [32]
 
 
-def test_a_gain_of_another_release_is_said_to_be_not_of_this_one(fork: Path) -> None:
+def test_a_gain_of_another_release_is_reported_with_that_release(fork: Path) -> None:
     words = ("--attention-backend", "free", "--speculative-algorithm", "EAGLE3")
     with pytest.MonkeyPatch.context() as patch:
         case = Worth("0.5.12.post1", "straight", 8, 1, "GPU", 0.5, 0.4, 0.6)
@@ -833,7 +876,7 @@ def _reading_local_attention(fork: Path) -> None:
     file.write_bytes(BACKENDS.replace(kept, b"class FreeBackend(AttentionBackend):\n    " + made))
 
 
-def test_a_backend_that_depends_on_the_model_is_said_to(fork: Path) -> None:
+def test_a_backend_that_depends_on_the_model_is_reported_as_such(fork: Path) -> None:
     _reading_local_attention(fork)
     said = " ".join(run(fork, "--attention-backend", "free", *EAGLE).stdout.split())
     assert "depends on the model" in said
@@ -844,7 +887,7 @@ def test_a_backend_that_depends_on_the_model_is_said_to(fork: Path) -> None:
     )
 
 
-def test_what_the_patches_come_to_is_said_with_who_still_keeps_the_mirror_and_where_none_ran(
+def test_the_result_of_the_patches_names_who_still_keeps_the_mirror_and_where_none_ran(
     releases: Releases, tmp_path: Path
 ) -> None:
     root = releases.copy("0.5.12.post1", tmp_path / "fork").root
@@ -862,7 +905,7 @@ def test_what_the_patches_come_to_is_said_with_who_still_keeps_the_mirror_and_wh
     assert bool(never) is not known.ran("26128", "0.5.12.post1")
 
 
-def test_a_backend_that_keeps_the_mirror_of_some_models_is_not_said_to_keep_it_of_all(fork: Path) -> None:
+def test_a_backend_that_keeps_the_mirror_of_some_models_is_not_reported_for_all(fork: Path) -> None:
     _reading_local_attention(fork)
     words = ("--attention-backend", "free", *EAGLE)
     stream = "SGLANG_ENABLE_OVERLAP_PLAN_STREAM"
@@ -977,7 +1020,7 @@ TOO_MANY = b"""
 SEVERAL = ("--attention-backend", "free", "--speculative-eagle-topk", "4", *EAGLE)
 
 
-def test_a_server_that_its_settings_refuse_is_said_to_be_refused_before_anything_else(fork: Path) -> None:
+def test_a_server_that_its_settings_refuse_is_reported_before_anything_else(fork: Path) -> None:
     _checking(fork, TOO_MANY)
     line = (fork / "srt" / "server_args.py").read_text().split("raise ValueError")[0].count("\n") + 1
     verdict, _, why, way = run(fork, *SEVERAL, code=1).stdout.splitlines()[:4]
@@ -1087,7 +1130,7 @@ def test_an_option_that_a_server_would_start_without_is_named(fork: Path) -> Non
 """,
     ],
 )
-def test_a_refusal_that_depends_on_what_nobody_can_tell_is_not_said(fork: Path, handler: bytes) -> None:
+def test_a_refusal_that_depends_on_unknown_values_is_not_reported(fork: Path, handler: bytes) -> None:
     helpers = b"""
 
 import enum
@@ -1207,7 +1250,7 @@ class ModelRunner:
     assert (refused is None) is is_known
 
 
-def test_settings_whose_check_does_not_end_are_not_said_to_be_refused(fork: Path) -> None:
+def test_settings_whose_check_does_not_end_are_not_reported_as_refused(fork: Path) -> None:
     loops = b"".join(b" " * (8 + depth) + b"for each in maybe():\n" for depth in range(17))
     _checking(fork, b"\n" + loops + b" " * 25 + b"pass\n        raise ValueError\n")
     assert json.loads(run(fork, *SEVERAL, "--json").stdout)["refused"] is None
@@ -1220,7 +1263,7 @@ def test_what_follows_a_check_that_may_call_itself_again_and_again_is_known(fork
     assert refused["why"] == "ValueError: free takes one branch, not 4"
 
 
-def test_nothing_that_was_measured_is_said_where_nothing_is_freed(fork: Path) -> None:
+def test_no_measured_gain_is_shown_where_nothing_is_freed(fork: Path) -> None:
     answer: Any = json.loads(run(fork, "--attention-backend", "held", *EAGLE, "--json").stdout)
     assert answer["verdict"].endswith("is kept by HeldBackend.")
     assert answer["worth"] == []
@@ -1297,7 +1340,7 @@ def test_a_setting_that_others_settle_for_the_server_is_told(
         b"        if self.no_such_setting:\n            self.disable_overlap_schedule = True\n",
     ],
 )
-def test_a_setting_that_nobody_can_tell_is_never_taken_for_freed(fork: Path, handler: bytes) -> None:
+def test_an_unknown_setting_is_never_taken_for_freed(fork: Path, handler: bytes) -> None:
     _settling(fork, handler)
     answer: Any = json.loads(run(fork, "--attention-backend", "free", *EAGLE, "--json").stdout)
     assert answer["kept"]

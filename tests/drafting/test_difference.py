@@ -206,7 +206,10 @@ def test_what_no_edit_says_is_left_out_and_named(tree: CheckoutTree, tmp_path: P
         ),
         (diff(BEFORE.replace("log(book)", "tell(book)"), BEFORE), "already has the change of @@ "),
         (diff(BEFORE, BEFORE.replace("14", "1")) or " ", "changes no file"),
-        (diff(BEFORE, BEFORE.replace("os", "re")).rsplit("\n", 3)[0], "fewer lines than its header says"),
+        (
+            diff(BEFORE, BEFORE.replace("os", "re")).rsplit("\n", 3)[0],
+            "fewer lines than its header specifies",
+        ),
         (diff(BEFORE, BEFORE.replace("os", "re"), "srt/nowhere.py"), "no such file in the tree"),
         (f"--- /dev/null\n+++ b/python/sglang/{FILE}\n@@ -0,0 +1 @@\n+a = 1\n", "the tree contains it"),
         (
@@ -273,7 +276,7 @@ def test_a_range_of_commits_is_one_patch(checkout: CheckoutTree, tmp_path: Path)
     assert (patch.title, patch.why.strip()) == ("Nothing is fetched", "Nobody did.")
 
 
-def test_whoever_waits_is_told_which_file_is_drafted(tree: CheckoutTree, tmp_path: Path) -> None:
+def test_progress_names_the_drafted_file(tree: CheckoutTree, tmp_path: Path) -> None:
     texts = []
     for file in (FILE, "srt/cellar.py"):
         put(tree, BEFORE, file)

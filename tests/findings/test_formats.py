@@ -55,7 +55,7 @@ def log_of(report: Report, prefix: str = "") -> dict[str, Any]:
     return log
 
 
-def test_sarif_satisfies_the_schema_and_carries_the_path() -> None:
+def test_sarif_satisfies_the_schema_and_contains_the_path() -> None:
     report = found()
     log = log_of(report, "python/sglang/")
     result, suppressed = log["runs"][0]["results"]
@@ -162,7 +162,7 @@ def test_a_name_with_a_newline_starts_no_workflow_command() -> None:
     assert "\x1b[31m" not in shown
 
 
-def test_what_fails_is_an_error_to_github_however_sure() -> None:
+def test_a_failing_finding_of_any_confidence_is_an_error_in_github_annotations() -> None:
     assert github.document(hostile()).startswith("::error file=")
 
 

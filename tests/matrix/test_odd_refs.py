@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 from support.hostile import listed, tree_object
 from support.toys import MIRROR, add_patch, attribute, git
 
 from patchkit import api
+from patchkit.cli import main
 from patchkit.matrix.failure import Failure
 from patchkit.matrix.tasks import VERIFY
 from patchkit.matrix.workers import spread
@@ -135,6 +137,32 @@ def _running(group: int) -> bool:
         if int(words[2]) == group and words[0] != "Z":
             return True
     return False
+
+
+@pytest.mark.parametrize("names", [("a\u2028b", "a\x85b"), ("l\udcff", "l\udcfe")], ids=["lines", "bytes"])
+def test_each_odd_name_of_a_branch_is_a_row(checkout: CheckoutTree, names: tuple[str, ...]) -> None:
+    for name in names:
+        git(checkout.root, "branch", name)
+    rows = {row.ref.removeprefix("refs/heads/") for row in surveyed(checkout).rows}
+    assert rows > set(names)
+
+
+def test_a_file_name_that_is_not_utf_8_affects_no_other_ref(checkout: CheckoutTree) -> None:
+    git(checkout.root, "branch", "a/plain")
+    git(
+        checkout.root,
+        "mv",
+        f"python/sglang/{MIRROR}",
+        f"python/sglang/{MIRROR}".replace("mirror", "mirr\udcff"),
+    )
+    git(checkout.root, "commit", "-qm", "moved")
+    git(checkout.root, "branch", "b/odd")
+    for _ in range(2):
+        rows = {row.ref.removeprefix("refs/heads/"): row for row in surveyed(checkout).rows}
+        assert all(rows[name].patches and not rows[name].error for name in ("a/plain", "b/odd"))
+    for words in (["status"], ["status", "--format", "ledger"], ["status", "--json"], ["apply"], ["revert"]):
+        done = CliRunner().invoke(main, [words[0], str(checkout.root), *words[1:]])
+        assert not isinstance(done.exception, Exception), (words, done.exception)
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["terminated", "killed"])

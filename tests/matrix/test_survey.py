@@ -219,7 +219,7 @@ def test_a_changed_patch_set_starts_afresh(fork: CheckoutTree, patch_folder: Pat
     assert surveyed(fork).examined == 0
 
 
-def test_two_processes_say_what_one_does(
+def test_two_processes_give_the_answer_of_one(
     fork: CheckoutTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(2, 6):

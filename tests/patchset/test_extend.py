@@ -76,7 +76,7 @@ def test_another_way_to_have_the_change_is_known(own: Path) -> None:
     check_noop(codemod_of(found.kind), "desk.give(book)\n", SiteState.PRESENT)
 
 
-def test_a_further_place_stands_behind_the_patchs_own(own: Path) -> None:
+def test_a_further_place_comes_after_the_patchs_own(own: Path) -> None:
     found = edit(extend(own, '[edit.lend]\nat = "srt/fork/desk.py::lend"\n'), "lend")
     assert found.files == ("srt/desk.py", "srt/fork/desk.py")
 

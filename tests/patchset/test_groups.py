@@ -27,7 +27,7 @@ def built_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_group_is_what_headers_say_and_what_hardens_is_one(built_in: Path) -> None:
+def test_groups_are_those_of_headers_and_hardening_patches_are_one(built_in: Path) -> None:
     groups = {name: [patch.id for patch in group] for name, group in load.patches().groups.items()}
     assert groups == {"@seeds": ["seed"], "@hardening": ["lock"], "@speed": ["fast", "risky"]}
 
@@ -67,9 +67,9 @@ def test_no_name_is_offered_that_is_not_near(built_in: Path) -> None:
         load.patches().get("zzz")
 
 
-def test_what_is_asked_for_is_what_is_named_and_what_that_requires(built_in: Path) -> None:
-    assert load.patches().asked(["@speed"]) == {"fast", "seed"}
-    assert load.patches().asked([]) == frozenset()
+def test_the_requested_patches_are_those_named_and_their_requirements(built_in: Path) -> None:
+    assert load.patches().requested(["@speed"]) == {"fast", "seed"}
+    assert load.patches().requested([]) == frozenset()
 
 
 def test_a_group_is_a_name(built_in: Path) -> None:

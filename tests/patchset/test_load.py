@@ -14,7 +14,7 @@ from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.kinds.rewrite import Rewrite
 from patchkit.errors import UsageError
-from patchkit.patchset import load, schema, whole
+from patchkit.patchset import convert, load, schema
 from patchkit.patchset.patch import Address, Edit
 from patchkit.patchset.select import PatchSet
 
@@ -83,11 +83,11 @@ def edit_of(kind: str, **keys: str) -> str:
 def test_every_built_in_patch_is_well_formed() -> None:
     patches = load.patches()
     for patch in patches:
-        whole.check(patch, load.BUILT_IN / patch.id / "patch.toml")
+        convert.check(patch, load.BUILT_IN / patch.id / "patch.toml")
     assert {"25925", "26241", "26128", "26738", "26824", "25002"} <= set(patches.ids)
 
 
-def test_patch_stands_behind_what_it_requires(built_in: Path) -> None:
+def test_patch_comes_after_those_that_it_requires(built_in: Path) -> None:
     assert load.patches().ids == ("b-desk", "a-lamp", "c-lock", "d-rug")
 
 
@@ -104,15 +104,15 @@ def test_only_leaves_hardening_out_but_not_what_is_required(built_in: Path) -> N
     assert ids("b-desk", only=True) == ["b-desk"]
 
 
-def test_hardening_can_be_asked_for_by_itself(built_in: Path) -> None:
+def test_a_hardening_patch_can_be_requested_alone(built_in: Path) -> None:
     assert ids("c-lock", only=True) == ["b-desk", "c-lock"]
 
 
-def test_patch_that_is_off_by_default_can_be_asked_for(built_in: Path) -> None:
+def test_an_opt_in_patch_can_be_requested(built_in: Path) -> None:
     assert ids("d-rug") == ["d-rug"]
 
 
-def test_patch_asked_for_twice_comes_once(built_in: Path) -> None:
+def test_a_patch_requested_twice_is_selected_once(built_in: Path) -> None:
     assert ids("d-rug", "d-rug") == ["d-rug"]
 
 
@@ -292,7 +292,9 @@ def test_schema_that_is_not_known_is_refused(built_in: Path, tmp_path: Path) -> 
     assert "key `schema`: " in malformed(tmp_path / "own", text)
 
 
-def test_patch_of_the_form_before_is_told_how_to_become_one_of_this(built_in: Path, tmp_path: Path) -> None:
+def test_error_for_a_patch_of_the_former_format_describes_the_conversion(
+    built_in: Path, tmp_path: Path
+) -> None:
     text = patch_text("x-one", '[[edit]]\nname = "wide"').replace("schema = 1\n", "")
     message = malformed(tmp_path / "own", text)
     assert "key `schema`: missing" in message
@@ -438,7 +440,7 @@ def test_malformed_edit_is_refused_by_key(built_in: Path, tmp_path: Path, edit: 
     ],
 )
 @pytest.mark.parametrize("asked", ["a-lamp", "d-rug"])
-def test_malformed_edit_of_a_built_in_patch_is_refused_as_one_of_a_folder_whichever_edit_is_asked_for(
+def test_malformed_edit_of_a_built_in_patch_is_refused_as_one_of_a_folder(
     built_in: Path, tmp_path: Path, edit: str, asked: str
 ) -> None:
     text = patch_text("d-rug", edit)
@@ -469,7 +471,7 @@ def test_malformed_edit_of_a_built_in_patch_is_refused_as_one_of_a_folder_whiche
         ({}, "[edit.n]\nkind = 'rewrite'\nat = 'srt/a.py'\nfind = 'f()'\ncode = 'g()'"),
     ],
 )
-def test_what_all_kinds_of_edit_have_is_refused_at_once_in_a_built_in_patch_as_in_a_folder(
+def test_common_keys_are_refused_alike_in_a_built_in_patch_and_in_a_folder(
     built_in: Path, tmp_path: Path, keys: dict[str, str], edit: str
 ) -> None:
     said = malformed(tmp_path, patch_text("x-one", edit, **keys))
@@ -523,7 +525,7 @@ def edits_of(folder: Path, *edits: str, **keys: str) -> dict[str, Edit]:
     return {edit.name: edit for edit in load.patches([folder / "own"]).get("x-one").edits}
 
 
-def test_edit_is_named_after_its_table_and_says_where_in_one_text(built_in: Path, tmp_path: Path) -> None:
+def test_edit_is_named_after_its_table_and_has_its_site_as_one_text(built_in: Path, tmp_path: Path) -> None:
     (edit,) = edits_of(tmp_path, SHELF).values()
     assert (edit.name, edit.files, edit.scopes) == ("wide", ("srt/shelf.py",), ("Shelf",))
 
@@ -577,7 +579,7 @@ def test_names_of_a_site_stand_for_placeholders_of_its_edit_there(built_in: Path
         ("{ x = 1 }", "expected a string, found an integer"),
     ],
 )
-def test_names_that_are_none_or_stand_for_nothing_are_refused(
+def test_invalid_names_and_names_of_no_placeholder_are_refused(
     built_in: Path, tmp_path: Path, names: str, reason: str
 ) -> None:
     sites = f'[{{ at = "srt/a.py", names = {names} }}]'

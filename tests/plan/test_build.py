@@ -12,7 +12,7 @@ from support.toys import write_package
 from patchkit.errors import ConflictError, TreeError
 from patchkit.patchset import load
 from patchkit.plan.build import inspect, make_plan
-from patchkit.plan.status import State, marker
+from patchkit.plan.status import State, comment_start
 from patchkit.tree.modules import Modules
 from patchkit.tree.tree import OverlayTree, open_tree
 
@@ -149,7 +149,7 @@ def test_function_inside_another_can_be_a_site() -> None:
     toy = patch(edit("rewrite", f"{DESK}::shelve.put", find="$s.add($b)", code="$s.put($b)"))
     assert status(library(desk=nested), toy).state is State.PENDING
     changed = after(make_plan(library(desk=nested), [toy]), DESK)
-    assert changed == nested.replace("shelf.add", f"# {marker(toy)} toy\n        shelf.put")
+    assert changed == nested.replace("shelf.add", f"# {comment_start(toy)} toy\n        shelf.put")
     applied(library(desk=nested), toy)
 
 
@@ -243,7 +243,7 @@ def test_edit_that_comes_with_another_of_the_same_patch_is_not_partial() -> None
     assert status(library(), patch(whole, part)).state is State.PENDING
 
 
-def test_site_that_is_nowhere_is_a_conflict_that_says_what_was_expected_and_found() -> None:
+def test_missing_site_is_a_conflict_with_the_expected_and_the_found_code() -> None:
     found = status(library(), patch(FLAG, LOST))
     assert found.state is State.CONFLICT
     assert found.reason.startswith(f"{DESK}: Desk.lend: lost: expected `lose($b)`; ")
@@ -318,7 +318,7 @@ def test_patch_whose_needs_are_unmet_is_not_applicable(fact: dict[str, Any], tol
         {"at": f"{SHELF}::Shelf.add", "lacks": "rows = $n"},
     ],
 )
-def test_patch_whose_needs_are_met_applies(fact: dict[str, Any]) -> None:
+def test_patch_whose_requirements_are_applied_applies(fact: dict[str, Any]) -> None:
     assert status(library(), patch(FLAG, applies_when=[fact])).state is State.PENDING
 
 
@@ -560,7 +560,7 @@ def test_no_patches_make_no_plan() -> None:
 
 
 def test_marker_of_one_patch_is_not_the_beginning_of_anothers() -> None:
-    assert not marker(patch(FLAG, name="toy-2")).startswith(marker(patch(FLAG, name="toy")))
+    assert not comment_start(patch(FLAG, name="toy-2")).startswith(comment_start(patch(FLAG, name="toy")))
 
 
 # ---- second applies

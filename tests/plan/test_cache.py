@@ -138,9 +138,7 @@ def test_the_longest_unused_entries_are_forgotten(own_cache: Path) -> None:
         b'{"key": "KEY", "patches": [{"patch": "flag", "state": "applied", "edits": [1], "reason": ""}]}',
     ],
 )
-def test_an_entry_that_is_not_whole_or_of_something_else_counts_for_nothing(
-    root: Path, own_cache: Path, poison: bytes
-) -> None:
+def test_an_incomplete_or_foreign_entry_is_ignored(root: Path, own_cache: Path, poison: bytes) -> None:
     patches = load.patches()
     first = statuses(open_tree(root), patches)
     (entry,) = (own_cache / "status").iterdir()

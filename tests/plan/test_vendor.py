@@ -120,7 +120,7 @@ def verdict(tree: CheckoutTree) -> dict[str, list[str]]:
     return {result.check: [finding.message for finding in result.findings] for result in results}
 
 
-def test_verify_knows_the_runtime_in_the_tree(tree: CheckoutTree) -> None:
+def test_verify_recognises_the_runtime_in_the_tree(tree: CheckoutTree) -> None:
     vendor(tree)
     found = verdict(tree)
     assert found["imports"] == []

@@ -94,7 +94,7 @@ MOVES = (
 @pytest.mark.parametrize(
     "change", SUITE, ids=[new.strip().splitlines()[-1] for _, new in SUITE[:-3]] + ["gone", "fee", "pay"]
 )
-def test_on_its_own_tree_a_change_makes_what_it_says_byte_for_byte(change: tuple[str, str]) -> None:
+def test_on_its_own_tree_a_change_gives_its_result_byte_for_byte(change: tuple[str, str]) -> None:
     theirs = program(LIBRARY, change)
     made, found = ported(program(), theirs, program())
     assert made == theirs

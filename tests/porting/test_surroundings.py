@@ -37,7 +37,7 @@ QUIET = {
 
 
 @pytest.mark.parametrize(("change", "said"), SAID.values(), ids=SAID)
-def test_what_may_change_the_meaning_is_said(change: tuple[str, str], said: str) -> None:
+def test_what_may_change_the_meaning_is_reported(change: tuple[str, str], said: str) -> None:
     (edit,) = ported(BASE.replace(*change))
     assert edit.outcome is Outcome.CHANGED
     assert said in edit.reason
@@ -63,7 +63,9 @@ NEW_FORM = f"{FORMS}\n\nclass Letter(Form, kw_only=True):\n    size = 5\n"
     ],
     ids=["decorated", "more bases", "another body", "another layout"],
 )
-def test_a_new_class_whose_base_class_is_declared_differently_is_said(ours: str, outcome: Outcome) -> None:
+def test_a_new_class_whose_base_class_is_declared_differently_is_reported(
+    ours: str, outcome: Outcome
+) -> None:
     base, whole, merge = outline(FORMS), outline(ours), Merge(lambda _: None)
     merge.make(base, outline(NEW_FORM), whole)
     (edit,) = (reported(edit, base) for edit in merge.log.edits)

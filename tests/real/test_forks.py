@@ -268,7 +268,7 @@ OWN_WAYS = {
 
 
 @pytest.mark.parametrize("way", swept(OWN_WAYS, {"shorter", "with-helpers"}.__contains__))
-def test_a_fork_that_says_the_same_in_other_words_gets_every_patch(release: Tree, way: str) -> None:
+def test_a_fork_with_equivalent_code_gets_every_patch(release: Tree, way: str) -> None:
     fork = rewritten(
         release,
         *(Edit(at=at, find=find, code=code) for at, pairs in OWN_WAYS[way].items() for find, code in pairs),
@@ -427,7 +427,7 @@ def test_another_list_of_backends_with_a_graph_gets_one_more(release: Tree, whit
         "True",
     ],
 )
-def test_a_list_that_nobody_can_read_is_a_conflict_that_shows_where_the_backend_is_asked(
+def test_an_unreadable_list_is_a_conflict_that_shows_where_the_backend_is_used(
     release: Tree, own: str
 ) -> None:
     at = "srt/speculative/eagle_worker_v2.py::EagleDraftWorker.init_cuda_graphs"
@@ -512,7 +512,7 @@ def test_a_backend_that_frees_itself_in_its_constructor_gets_no_property_of_that
 # ---- where a start has its attention backends --------------------------------------------------------------------
 
 
-def test_a_start_that_makes_backends_and_graphs_in_one_call_asks_for_the_overlap_hook_behind_it(
+def test_a_start_that_makes_backends_and_graphs_in_one_call_checks_the_overlap_hook_after_it(
     releases: Releases,
 ) -> None:
     file, call = "srt/managers/scheduler.py", b"self.init_all_attention_backends()\n"
@@ -534,7 +534,7 @@ def test_a_start_that_makes_backends_and_graphs_in_one_call_asks_for_the_overlap
 LINEAR = f"{ATTENTION}/hybrid_linear_attn_backend.py"
 
 
-def test_padding_that_a_capture_without_the_mirror_has_none_of_is_asked_of_every_replay(
+def test_every_replay_passes_the_padding_that_a_capture_without_the_mirror_lacks(
     release: Tree,
 ) -> None:
     counted = "$padding = torch.count_nonzero($mirror == $fill)"
@@ -715,9 +715,7 @@ FORMER = {
 
 
 @pytest.mark.parametrize("name", FORMER)
-def test_a_site_as_it_was_before_the_first_supported_release_is_said_to_be_that(
-    release: Tree, name: str
-) -> None:
+def test_a_site_from_before_the_first_supported_release_is_reported_as_such(release: Tree, name: str) -> None:
     plan = make_plan(rewritten(release, FORMER[name]), PATCHES)
     status = status_of(plan, name)
     assert status.state is State.NOT_APPLICABLE, status.reason

@@ -113,7 +113,7 @@ def having(
     return travel(releases.copy(request.param, tmp_path_factory.mktemp("having")))
 
 
-def test_a_release_that_lacks_a_patch_says_it_is_pending(lacking: tuple[str, Journey]) -> None:
+def test_a_patch_that_a_release_lacks_is_pending_there(lacking: tuple[str, Journey]) -> None:
     version, journey = lacking
     assert states_in(journey.before) == dict.fromkeys(IDS, "pending")
     assert journey.before["tree"]["version"] == version
@@ -124,7 +124,7 @@ def test_apply_makes_every_patch_applied(lacking: tuple[str, Journey]) -> None:
     assert states_in(journey.applying) == states_in(journey.after) == dict.fromkeys(IDS, "applied")
 
 
-def test_what_does_not_apply_is_said_with_the_reason(releases: Releases) -> None:
+def test_what_does_not_apply_is_reported_with_the_reason(releases: Releases) -> None:
     (status,) = make_plan(releases.tree(LATEST), (named("pk-dead-work"),)).patches
     assert status.state is State.NOT_APPLICABLE
     assert "fast_topk" in status.reason
@@ -211,7 +211,7 @@ def test_a_patch_that_is_off_lands_only_when_it_is_named(releases: Releases, tmp
 
 
 @pytest.mark.parametrize("version", [REFERENCE, HAVING[0], HAVING[-1], LATEST])
-def test_no_comment_says_of_code_that_reads_the_mirror_that_nobody_does(
+def test_no_comment_claims_that_code_which_reads_the_mirror_does_not(
     releases: Releases, version: str
 ) -> None:
     for change in releases.plan(version).changes:
@@ -277,7 +277,7 @@ def test_a_fork_that_reads_the_mask_where_upstream_does_not_keeps_the_full_one(r
 
 
 @pytest.mark.parametrize("version", ["0.5.18", LATEST])
-def test_a_release_whose_backends_say_what_their_mask_is_has_the_small_one(
+def test_a_release_whose_backends_declare_their_mask_has_the_small_one(
     releases: Releases, version: str
 ) -> None:
     (status,) = make_plan(releases.tree(version), (named("32886"),)).patches
@@ -295,7 +295,7 @@ def test_a_release_whose_backends_say_what_their_mask_is_has_the_small_one(
         (LATEST, ["upstream"] * 4),
     ],
 )
-def test_what_came_after_the_first_releases_is_mended_where_it_is(
+def test_what_came_after_the_first_releases_is_fixed_where_it_is(
     releases: Releases, tmp_path: Path, version: str, states_there: list[str]
 ) -> None:
     tree = releases.copy(version, tmp_path)
@@ -405,7 +405,7 @@ def patched(request: pytest.FixtureRequest, releases: Releases) -> OverlayTree:
     return releases.patched(request.param)
 
 
-def test_backends_say_whether_they_read_the_mirror(patched: OverlayTree) -> None:
+def test_backends_declare_whether_they_read_the_mirror(patched: OverlayTree) -> None:
     for (file, owner), value in FLAGS.items():
         assert assigned(patched, file, owner, "needs_cpu_seq_lens") is value, owner
 

@@ -65,7 +65,7 @@ def test_a_conflict_is_finished_on_one_branch_and_taken_on_the_next(
     indent = lines[first + 1].removesuffix(lines[first + 1].lstrip())
     path.write_text("".join([*lines[:first], f"{indent}{DONE}\n", *lines[last + 1 :]]))
     said = run("resolve", one, "26128", "decode-copy", code=3).stderr
-    assert "your code lost lengths_of, which was there before" in said
+    assert "your code lacks lengths_of, which was between the markers" in said
     assert answer("resolve", one, "26128", "decode-copy", "--accept")["remembered"]
     assert states_in(answer("status", one))["26128"] == "applied"
 
@@ -80,7 +80,7 @@ def test_a_conflict_is_finished_on_one_branch_and_taken_on_the_next(
     assert without_ledger(fingerprints(one)) == without_ledger(before)
 
 
-def test_a_conflict_at_the_site_that_tells_the_trees_shape_is_finished_by_hand(
+def test_a_conflict_at_the_site_that_decides_the_shape_is_resolved_by_hand(
     releases: Releases, tmp_path: Path
 ) -> None:
     root = releases.copy(REFERENCE, tmp_path / "fork").root
@@ -144,7 +144,7 @@ def test_the_copies_of_a_fork_that_clamps_one_are_enclosed_and_its_own_launch_is
     assert lines[-1].strip() == "buffers.req_pool_indices[:raw_bs].copy_(forward_batch.req_pool_indices)"
     between = "".join(lines[lines.index("        maybe_detect_nan(\n") : -1])
     left = "".join(line for line in between.splitlines(keepends=True) if "buffers.topk" not in line)
-    for topk, missing in ((TOPK, "your code lost clamp"), (f"{TOPK}.clamp(0, 1)", FOUND)):
+    for topk, missing in ((TOPK, "your code lacks clamp"), (f"{TOPK}.clamp(0, 1)", FOUND)):
         path.write_text(head + LAUNCH.format(topk=topk) + left + tail)
         assert missing in run("resolve", root, "28465", "draft", code=3).stderr
     assert answer("resolve", root, "28465", "draft", "--accept")["accepted"]

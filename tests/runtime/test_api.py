@@ -42,7 +42,7 @@ def test_a_tree_patched_for_this_runtime_imports_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["api_2", "api_10"])
-def test_a_tree_patched_for_a_newer_runtime_is_told_in_one_sentence(name: str, tmp_path: Path) -> None:
+def test_a_tree_patched_for_a_newer_runtime_fails_with_one_sentence(name: str, tmp_path: Path) -> None:
     done = python(f"from patchkit.runtime import {name} as patchkit_api", tmp_path)
     assert done.returncode == 1
     said = done.stderr.splitlines()[-1]
@@ -70,14 +70,14 @@ def test_importing_patchkit_is_light(tmp_path: Path) -> None:
     )
 
 
-def test_asking_for_help_loads_neither_torch_nor_libcst(tmp_path: Path) -> None:
+def test_printing_help_loads_neither_torch_nor_libcst(tmp_path: Path) -> None:
     loaded = loaded_by("import patchkit.cli", tmp_path)
     assert "click" in loaded
     assert not loaded & {"torch", "libcst", "sglang"}
 
 
 @pytest.mark.parametrize("file", SERVING, ids=lambda file: file.relative_to(PACKAGE).as_posix())
-def test_serving_code_says_only_imports_it_may_have(file: Path) -> None:
+def test_serving_code_has_only_allowed_imports(file: Path) -> None:
     """Also in functions and type-checking blocks, which a loaded interpreter does not show."""
     named = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -128,7 +128,7 @@ def test_the_patches_use_every_name_of_the_runtime() -> None:
     assert [name for name in api_1.__all__ if f"patchkit_api.{name}" not in said] == []
 
 
-def test_every_name_of_the_runtime_is_there_and_says_what_it_does() -> None:
+def test_every_name_of_the_runtime_exists_and_has_a_docstring() -> None:
     from patchkit.runtime import api_1
 
     functions = [getattr(api_1, name) for name in api_1.__all__ if name != "UNDECLARED"]

@@ -111,7 +111,7 @@ def planned(**changed: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("tells", [True, None], ids=["so", "nothing"])
-def test_a_tree_that_says_so_or_nothing_of_data_parallel_attention_gets_no_plan(
+def test_a_tree_with_or_without_known_data_parallel_attention_gets_no_plan(
     tells: bool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(FlashAttentionBackend, "_disable_scheduler_metadata_precompute")

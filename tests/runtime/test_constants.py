@@ -49,7 +49,7 @@ def test_a_capture_reads_what_is_there_and_makes_nothing(monkeypatch: pytest.Mon
 
 @pytest.mark.usefixtures("calls")
 @pytest.mark.parametrize("kind", ["npu", "xpu", "musa"])
-def test_a_device_that_cannot_be_asked_about_captures_gets_nothing(kind: str) -> None:
+def test_a_device_without_a_query_for_captures_gets_nothing(kind: str) -> None:
     class Device:
         type = kind
 

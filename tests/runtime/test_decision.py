@@ -33,7 +33,7 @@ def test_target_draft_and_draft_extend_in_every_combination(backends: tuple[obje
     "names", [("prefill_backend", "decode_backend"), ("full_attn_backend", "linear_attn_backend")]
 )
 @pytest.mark.parametrize("sides", [*itertools.product((READS, OPTED_OUT, UNDECLARED), repeat=2)])
-def test_a_backend_that_answers_for_others_is_not_believed_where_one_of_them_says_otherwise(
+def test_the_flag_of_a_wrapper_is_ignored_where_a_wrapped_backend_has_another(
     names: tuple[str, str], sides: tuple[object, object]
 ) -> None:
     wrapper = SimpleNamespace(needs_cpu_seq_lens=False, **dict(zip(names, sides, strict=True)))

@@ -82,7 +82,7 @@ def test_a_later_phase_takes_back_what_an_earlier_one_published(
     ids=["on", "off", "its own", "unsaid"],
 )
 @pytest.mark.parametrize("cuda", ["12.0", None])
-def test_a_tree_that_says_on_which_devices_to_wait_is_followed(
+def test_the_wait_devices_that_a_tree_names_are_used(
     monkeypatch: pytest.MonkeyPatch, named: dict[str, Any], expected: list[str], cuda: str | None
 ) -> None:
     monkeypatch.setattr(torch.version, "cuda", cuda)

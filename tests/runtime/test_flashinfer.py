@@ -132,7 +132,7 @@ def test_a_plan_by_the_host_waits_until_the_last_has_left_the_pinned_buffer(serv
 
 
 @pytest.mark.parametrize("error", [TypeError, ValueError, RuntimeError])
-def test_a_flashinfer_that_refuses_lengths_on_the_host_is_said_once_and_not_asked_again(
+def test_a_flashinfer_that_refuses_host_lengths_is_logged_once_and_not_tried_again(
     server: Server, error: type[Exception], caplog: pytest.LogCaptureFixture
 ) -> None:
     plan = server.wrapper.begin_forward
@@ -164,7 +164,7 @@ def test_a_flashinfer_that_leaves_another_layout_plans_as_ever(
     assert caplog.text.count("plan from lengths on the host differs") == 1
 
 
-def test_a_wrapper_that_does_not_tell_its_plan_is_planned_as_ever(server: Server) -> None:
+def test_a_wrapper_without_a_readable_plan_is_planned_as_before(server: Server) -> None:
     server.wrapper.begin_forward = lambda *given, **named: None  # type: ignore[method-assign]
     server.notes.clear()
     for _ in range(2):
@@ -226,7 +226,7 @@ def test_a_mirror_that_does_not_fit_the_batch_is_left_alone(wrong: list[int]) ->
 
 
 @pytest.mark.parametrize("prefixes", [None, [5, 0, 3]])
-def test_an_extend_that_is_shorter_than_it_says_is_planned_as_ever(prefixes: list[int] | None) -> None:
+def test_an_extend_shorter_than_its_lengths_is_planned_as_before(prefixes: list[int] | None) -> None:
     # It is widened to the front, where a request of one token has nothing.
     batch: Any = SimpleNamespace(
         forward_mode=MODE,

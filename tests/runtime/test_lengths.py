@@ -115,7 +115,7 @@ class WithPool:
         raise AssertionError("the pool is known")
 
 
-def test_what_has_a_pool_need_not_say_its_context() -> None:
+def test_an_owner_with_a_pool_needs_no_context_length() -> None:
     owner: Any = WithPool()
     assert lengths.row_length(owner) == 14
     handing: Any = SimpleNamespace(inner=SimpleNamespace(req_to_token=torch.zeros(3, 12)))
@@ -141,7 +141,7 @@ def test_the_width_of_a_row_is_looked_up_once_for_each_backend() -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("tokens", [None, TOKENS])
-def test_a_mask_whose_owner_does_not_say_its_context_is_handed_out_as_it_is(
+def test_a_mask_whose_owner_has_no_context_length_is_returned_unchanged(
     known: bool, tokens: int | None
 ) -> None:
     mask = torch.zeros(7, dtype=torch.bool)
@@ -229,7 +229,7 @@ def test_a_wrapper_without_buffers_has_those_of_the_backend_that_verifies() -> N
         assert lengths.row_length(wrapper) == MAX_CONTEXT + 4
 
 
-def test_the_tree_mask_of_a_known_total_asks_the_backend_for_nothing() -> None:
+def test_the_tree_mask_of_a_known_total_reads_nothing_from_the_backend() -> None:
     batch: Any = SimpleNamespace(seq_lens_sum=13)
     assert lengths.tree_mask_total(batch, SimpleNamespace()) == 13
 

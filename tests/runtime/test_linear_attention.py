@@ -60,13 +60,13 @@ class Descendant(HybridReqToTokenPool):
 
 
 @pytest.mark.parametrize("pool", [Descendant(ORDER), HybridReqToTokenPool(ORDER.long()), SimpleNamespace()])
-def test_a_pool_that_is_not_the_trees_own_is_asked_itself(pool: object) -> None:
+def test_a_pool_that_is_not_the_trees_own_is_called_itself(pool: object) -> None:
     made: Any = backend(pool)
     for _ in range(2):
         assert not replay_states(made, 2, rows(1, 3), 0, VERIFY)
 
 
-def test_switched_off_the_pool_is_asked_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_the_patch_disabled_the_pool_is_called_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATCHKIT_DISABLE", "pk-linear-launches")
     made: Any = backend(HybridReqToTokenPool(ORDER))
     for _ in range(2):

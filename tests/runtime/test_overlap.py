@@ -117,7 +117,7 @@ def test_what_wraps_full_and_linear_attention_has_the_hook_where_both_have(full:
 
 
 @pytest.mark.parametrize("in_decode", [True, False])
-def test_what_a_hybrid_was_told_counts_and_not_what_was_typed(in_decode: bool) -> None:
+def test_the_backends_of_a_hybrid_count_and_not_the_option(in_decode: bool) -> None:
     typed = "prefill" if in_decode else "decode"
     hybrid: Any = HybridAttnBackend(Without(), WithHook(), typed)
     hybrid.spec_attn_is_decode = in_decode
@@ -152,7 +152,7 @@ class Remaking(WithHook):
 
 
 @pytest.mark.parametrize("name", ["dense", "backend", "full_attn_backend"])
-def test_a_wrapper_that_leads_back_to_itself_is_asked_once(name: str) -> None:
+def test_a_wrapper_that_contains_itself_is_examined_once(name: str) -> None:
     around: Any = WithHook()
     inner: Any = WithHook()
     setattr(around, name, inner)

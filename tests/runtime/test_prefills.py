@@ -26,6 +26,6 @@ def test_no_tensor_is_made_where_every_prompt_is_whole() -> None:
     assert tokens_after_prefill([request([5, 6], 2)], sampled) is sampled
 
 
-def test_what_stands_for_an_image_is_not_read() -> None:
+def test_placeholders_of_an_image_are_not_read() -> None:
     sampled = torch.tensor([1])
     assert tokens_after_prefill([request([5, VOCABULARY], 1)], sampled) is sampled

@@ -82,7 +82,7 @@ def test_only_another_stream_waits_for_what_it_stores(same: bool) -> None:
     assert [forward.waited_for, scheduler.waited_for] == [[], [] if same else [forward] * 2]
 
 
-def test_a_map_that_does_not_say_whether_the_host_reads_its_rows_has_them_written() -> None:
+def test_a_map_without_the_flag_of_host_reads_has_its_rows_written() -> None:
     future_map: Any = SimpleNamespace(new_seq_lens_buf=torch.zeros(4, dtype=torch.int64))
     rows = torch.tensor([1, 3])
     keep_lens(future_map, rows, torch.tensor([5, 7]))

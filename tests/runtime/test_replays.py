@@ -6,7 +6,7 @@ import torch
 from patchkit.runtime.api_1 import padded_replay, replay_padding
 
 
-def test_what_the_replay_says_counts_and_not_what_the_mirror_looks_like() -> None:
+def test_the_padding_of_the_replay_counts_and_not_that_in_the_mirror() -> None:
     with padded_replay(4, 3):
         assert replay_padding(4, torch.tensor(2)) == 1
         assert replay_padding(4, None) == 1
@@ -16,7 +16,7 @@ def test_what_the_replay_says_counts_and_not_what_the_mirror_looks_like() -> Non
         assert replay_padding(4, None) == 4
 
 
-def test_the_mirror_counts_where_the_replay_is_of_another_graph_or_nobody_says_anything() -> None:
+def test_the_mirror_counts_where_the_replay_is_of_another_graph_or_unknown() -> None:
     assert replay_padding(4, 2) == 2
     with padded_replay(4, 3):
         assert replay_padding(2, 2) == 2
@@ -32,7 +32,7 @@ def test_a_replay_that_fails_leaves_nothing_behind() -> None:
     assert replay_padding(4, 2) == 2
 
 
-def test_padding_that_nobody_knows_is_an_error_that_says_what_to_do() -> None:
+def test_unknown_padding_is_an_error_with_advice() -> None:
     with pytest.raises(RuntimeError, match="PATCHKIT_DISABLE=28579"):
         replay_padding(4, None)
     with padded_replay(7, 3), pytest.raises(RuntimeError, match="graph of 4 requests"):

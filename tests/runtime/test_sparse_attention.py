@@ -46,7 +46,7 @@ def test_only_a_backend_that_does_without_the_mirror_has_a_graph(target: Any, gr
     assert not captured(on_cuda=True, tokens="part of the vocabulary")
 
 
-def test_a_table_is_filled_whole_whatever_the_mirror_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_is_filled_completely_whatever_the_mirror_has(monkeypatch: pytest.MonkeyPatch) -> None:
     table, rows = torch.empty(4, 204), torch.empty(9, 216)
     for mirror in (None, torch.tensor([3, 3]), torch.tensor([40, 17])):
         assert sparse_columns(mirror, table, rows, 4) == 204

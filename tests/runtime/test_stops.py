@@ -68,7 +68,7 @@ def test_a_request_without_stops_is_not_decoded() -> None:
     ("text", "tokens", "end", "met"),
     [("ccab", 1, 4, True), ("cabc", 2, 4, True), ("cabc", 2, 2, False), ("cccc", 4, 4, False)],
 )
-def test_a_stop_of_either_kind_is_met_within_the_step_and_the_answer(
+def test_a_stop_of_either_kind_is_found_within_the_step_and_the_answer(
     text: str, tokens: int, end: int, *, met: bool
 ) -> None:
     request = request_of(text, 1)

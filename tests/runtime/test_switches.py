@@ -11,7 +11,7 @@ import pytest
 
 import patchkit
 from patchkit.patchset import load
-from patchkit.plan.marks import SIGN, signers
+from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.runtime import report
 from patchkit.runtime.switches import SWITCHES, disabled, switched_off
 
@@ -34,7 +34,7 @@ def test_a_name_without_a_switch_is_refused_with_those_that_have_one(
     assert all(patch in str(refused.value) for patch in SWITCHES)
 
 
-def test_every_patch_has_a_switch_or_says_why_it_has_none() -> None:
+def test_every_patch_has_a_switch_or_a_reason_why_not() -> None:
     patches = list(load.patches())
     assert {patch.id for patch in patches if not patch.no_switch} == SWITCHES
     assert len(patches) > len(SWITCHES)
@@ -58,7 +58,7 @@ def test_the_line_names_the_patches_of_the_modules_that_are_loaded(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name, code in (
-        ("sglang.one", f"{SIGN}26128: why\n    {SIGN}pk-metrics: why\n"),
+        ("sglang.one", f"{COMMENT_PREFIX}26128: why\n    {COMMENT_PREFIX}pk-metrics: why\n"),
         ("sglang.two", "# patchkit 26128: why\n# patchkit is not a mark\n"),
         ("other", "# patchkit 25002: why\n"),
     ):
@@ -67,7 +67,7 @@ def test_the_line_names_the_patches_of_the_modules_that_are_loaded(
         module = ModuleType(name)
         module.__file__ = str(file)
         monkeypatch.setitem(sys.modules, name, module)
-    assert signers((tmp_path / "sglang.one.py").read_bytes()) == {"26128", "pk-metrics"}
+    assert commenting_patches((tmp_path / "sglang.one.py").read_bytes()) == {"26128", "pk-metrics"}
     gone = ModuleType("sglang.gone")
     gone.__file__ = str(tmp_path / "gone.py")
     monkeypatch.setitem(sys.modules, "sglang.gone", gone)

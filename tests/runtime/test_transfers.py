@@ -22,13 +22,13 @@ def receiver(servers: list[str] | None, told: list[str]) -> Any:
     return made
 
 
-def test_a_server_that_cannot_be_told_keeps_no_other_from_being_told() -> None:
+def test_a_server_that_cannot_be_notified_does_not_prevent_other_notifications() -> None:
     told: list[str] = []
     notify_of_abort(receiver(["gone", "there"], told))
     assert told == ["there"]
 
 
-def test_a_request_that_knows_no_server_yet_tells_none() -> None:
+def test_a_request_without_a_server_notifies_none() -> None:
     told: list[str] = []
     notify_of_abort(receiver(None, told))
     assert told == []

@@ -77,7 +77,7 @@ def test_only_what_is_known_not_to_read_the_mask_does_without_it(target: Any, re
     assert (mode, buffer) == ((TreeMaskMode.FULL_MASK, "large") if reads else (TreeMaskMode.QLEN_ONLY, None))
 
 
-def test_who_verifies_is_told_of_wrappers_that_lead_back_to_each_other() -> None:
+def test_the_verifying_backend_is_found_in_wrappers_that_contain_each_other() -> None:
     around, inner = backend("AroundBackend"), backend("InnerBackend")
     around.full_attn_backend, inner.dense = inner, around
     assert verifier(around) is inner

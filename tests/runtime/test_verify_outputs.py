@@ -54,7 +54,7 @@ def test_what_follows_from_a_chain_is_what_the_operations_give() -> None:
 
 
 @pytest.mark.parametrize("wide", [False, True])
-def test_a_draft_extend_of_the_tokens_knows_its_lengths(wide: bool) -> None:
+def test_a_draft_extend_of_the_tokens_has_its_lengths(wide: bool) -> None:
     lens = torch.tensor([10, 20])
     tokens, accepted = verified(lens)
     written = wide_tokens(tokens, accepted) if wide else tokens

@@ -552,7 +552,7 @@ def test_a_batch_of_someone_elses_requests_passes_whole() -> None:
 
 
 @pytest.mark.parametrize(("rank", "written"), [(None, 1), (0, 1), (1, 0)])
-def test_of_the_ranks_that_launch_a_batch_one_says_when(
+def test_one_of_the_ranks_that_launch_a_batch_records_when(
     rank: int | None, written: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Scheduler:
@@ -790,7 +790,7 @@ def test_a_scenario_may_be_for_the_trees_of_one_field_alone() -> None:
     ]
 
 
-def test_a_scenario_that_nobody_knows_is_a_usage_error() -> None:
+def test_an_unknown_scenario_is_a_usage_error() -> None:
     with pytest.raises(click.BadParameter, match=r"0\.5\.14/nought is no scenario: name one of abort, "):
         bench_decode.known_scenario(None, None, ("0.5.14/late", "0.5.14/nought"))  # type: ignore[arg-type]
 
@@ -808,7 +808,7 @@ def test_a_model_that_has_its_own_number_of_layers_is_run_once() -> None:
     assert group.layers == chosen[0].server.layers
 
 
-def test_a_tree_says_which_patches_mark_its_statements(tmp_path: Path) -> None:
+def test_the_patches_that_mark_statements_of_a_tree_are_listed(tmp_path: Path) -> None:
     package = write_tree(tmp_path) / "sglang"
     (package / "srt" / "marked.py").write_text("# patchkit 26128: why\n# patchkit pk-own: why\nx = 1\n")
     assert trees.contender("one", tmp_path).patches() == ("26128", "pk-own")
@@ -1039,7 +1039,7 @@ def test_faults_are_read_from_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["not json", "7", '[{"name": "n"}]', '["n"]'])
-def test_a_file_that_holds_no_faults_is_refused(tmp_path: Path, content: str) -> None:
+def test_a_file_without_faults_is_refused(tmp_path: Path, content: str) -> None:
     file = tmp_path / "faults.json"
     file.write_text(content)
     with pytest.raises(UsageError, match="is not a list of faults"):
@@ -1151,7 +1151,7 @@ def test_trees_must_match_and_every_control_must_be_noticed(
     assert results.passed(found) is verdict
 
 
-def test_the_table_and_the_json_say_what_was_found(tmp_path: Path) -> None:
+def test_the_table_and_the_json_contain_the_results(tmp_path: Path) -> None:
     profile = Trace.of_steps().profile()
     found = [
         the_result(profile=profile, gpu_busy=0.8, retracted=3),
@@ -1172,7 +1172,7 @@ def test_the_table_and_the_json_say_what_was_found(tmp_path: Path) -> None:
     assert content["results"][1]["difference"]["got"] == 2
 
 
-def test_a_table_line_for_tokens_that_cannot_be_compared_says_so() -> None:
+def test_a_table_line_shows_that_tokens_cannot_be_compared() -> None:
     console = Console(width=240)
     with console.capture() as capture:
         console.print(results.table([the_result(identical=None), the_result(reproducible=False)]))
@@ -1431,7 +1431,7 @@ def attended_to_itself(tensors: dict[str, torch.Tensor], layer_input: torch.Tens
     return per_query_head @ tensors["midlayer.self_attn.o_proj.weight"].T
 
 
-def test_the_drafts_attention_hands_on_the_token_and_takes_the_one_before_away() -> None:
+def test_the_drafts_attention_adds_the_token_and_subtracts_the_one_before() -> None:
     tensors = draft_tensors()
     now, before = tensors["embed_tokens.weight"][3], tensors["embed_tokens.weight"][7]
     torch.testing.assert_close(attended_to_itself(tensors, torch.cat([now, before])), now - before)

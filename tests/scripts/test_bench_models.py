@@ -337,7 +337,7 @@ def test_ranks_split_a_matrix_differently_and_have_the_same_of_what_is_whole() -
     assert torch.equal(first["gate.weight"], second["gate.weight"])
 
 
-def test_the_ranks_of_an_eagle3_draft_hand_on_the_columns_of_their_own_heads() -> None:
+def test_the_ranks_of_an_eagle3_draft_pass_the_columns_of_their_own_heads() -> None:
     def rank(number: int, ranks: int) -> torch.Tensor:
         part = ToyForCausalLMEagle3()
         part.self_attn.qkv_proj = QKVParallelLinear(2 * HIDDEN, HEADS, HEADS, rank=number, ranks=ranks)
@@ -348,7 +348,7 @@ def test_the_ranks_of_an_eagle3_draft_hand_on_the_columns_of_their_own_heads() -
     assert torch.equal(torch.cat(halves, 1), whole)
 
 
-def test_a_state_decays_and_a_norm_that_adds_one_knows_its_sum() -> None:
+def test_a_state_decays_and_a_norm_that_adds_one_has_its_sum() -> None:
     parts = filled(Parts())
     assert (parts.get_parameter("mixer.A") < 0).all()
     norm = parts.get_submodule("self_attn.q_norm")
@@ -453,7 +453,7 @@ def test_a_release_serves_the_architectures_and_fills_weights_before_it_derives_
 
 
 @pytest.mark.parametrize("version", ["0.5.12.post1", "0.5.14"])
-def test_a_release_knows_every_option_of_every_model(version: str, releases: Releases) -> None:
+def test_a_release_has_every_option_of_every_model(version: str, releases: Releases) -> None:
     root = releases.tree(version).root
     settings = ast.parse((root / "sglang" / "srt" / "server_args.py").read_text())
     known = {

@@ -103,7 +103,7 @@ def test_a_file_that_landed_is_wrong_where_it_breaks_or_is_not_what_git_makes_of
         (b"no Python", changed(FEE), "different"),
     ],
 )
-def test_an_edit_is_held_against_what_people_made_of_it(made: bytes, wanted: bytes, said: str) -> None:
+def test_an_edit_is_compared_with_the_one_that_people_made(made: bytes, wanted: bytes, said: str) -> None:
     change = FileDiff("fees.py", BEFORE, changed(FEE))
     assert list(bench_port.compared(change, BEFORE, made, wanted)) == [("fee", said)]
 

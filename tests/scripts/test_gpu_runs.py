@@ -152,7 +152,7 @@ def test_an_error_of_many_words_is_shown_as_code_and_cut(benchmarks: Path) -> No
     assert len(note) < 2 * gpu_runs.LONGEST
 
 
-def test_what_fails_unpatched_as_well_is_said_to(benchmarks: Path) -> None:
+def test_what_fails_unpatched_as_well_is_marked(benchmarks: Path) -> None:
     failing = {"identical": None, "started": False, "error": "start: out of memory"}
     save(benchmarks, plain(**failing), ours(**failing))
     _, (note,) = section()

@@ -30,7 +30,7 @@ def test_a_tree_that_patches_fit_has_no_faults(history: Any, tree: CheckoutTree)
     assert history.faults(tree, TOYS) == ()
 
 
-def test_patches_that_are_off_are_not_asked(history: Any, tree: CheckoutTree) -> None:
+def test_opt_in_patches_are_not_evaluated(history: Any, tree: CheckoutTree) -> None:
     assert history.faults(tree, (msgspec.structs.replace(COPIES, default=False),)) == ()
 
 

@@ -63,7 +63,7 @@ def write_tree(root: Path, **replaced: str) -> Path:
 
 
 @pytest.mark.parametrize("named", ["", "sglang"])
-def test_a_tree_s_own_code_runs_and_the_rest_is_stood_in_for(tmp_path: Path, named: str) -> None:
+def test_a_trees_own_code_runs_with_stand_ins_for_the_rest(tmp_path: Path, named: str) -> None:
     modules = stand_ins.import_tree(write_tree(tmp_path) / named)
     assert modules.mha().replay(torch.tensor([1, 2])).tolist() == [2, 4]
     assert modules.modes.DECODE == 5

@@ -24,12 +24,12 @@ from support.toys import ABRUPT, MIRROR
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 sys.path.append(str(SCRIPTS))
 
-from mutation.grounds import Ground, Grounds, meaning  # noqa: E402
 from mutation.lane import Lane  # noqa: E402
 from mutation.mutants import LEFT_OUT, Mutant, of_module, of_patch, written  # noqa: E402
 from mutation.notes import Trial  # noqa: E402
 from mutation.operators import breaks  # noqa: E402
 from mutation.sampling import sample  # noqa: E402
+from mutation.trees import ReferenceTree, ReferenceTrees, meaning  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -243,7 +243,7 @@ def test_a_table_is_read_as_it_was_written(table: dict[str, Any]) -> None:
 class Planned:
     """The reference release with all patches, and a copy of these to break."""
 
-    grounds: Grounds
+    references: ReferenceTrees
     checkout: Path
 
     def mutants(self, patch: str, edit: str) -> list[Mutant]:
@@ -253,7 +253,7 @@ class Planned:
 
     def left_out(self, patch: str, edit: str) -> dict[str, dict[str, bytes]]:
         (gone,) = (mutant for mutant in self.mutants(patch, edit) if mutant.operator == LEFT_OUT)
-        return self.grounds.changed_by(gone)
+        return self.references.changed_by(gone)
 
 
 @pytest.fixture(scope="module")
@@ -264,7 +264,9 @@ def planned(
     shutil.copytree(SCRIPTS.parent / "patches", checkout / "patches")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("patchkit.patchset.load.BUILT_IN", SCRIPTS.parent / "patches")
-        yield Planned(Grounds([Ground("release", releases.tree(REFERENCE), ())], checkout), checkout)
+        yield Planned(
+            ReferenceTrees([ReferenceTree("release", releases.tree(REFERENCE), ())], checkout), checkout
+        )
 
 
 def test_an_edit_left_out_leaves_its_site_as_the_release_has_it(planned: Planned) -> None:
@@ -276,12 +278,12 @@ def test_an_edit_left_out_leaves_its_site_as_the_release_has_it(planned: Planned
 
 
 def test_an_edit_that_no_tree_takes_makes_no_mutant(planned: Planned) -> None:
-    assert all(planned.grounds.changed_by(mutant) == {} for mutant in planned.mutants("26128", "refresh"))
+    assert all(planned.references.changed_by(mutant) == {} for mutant in planned.mutants("26128", "refresh"))
 
 
 def test_a_mutant_is_in_the_trees_file_as_it_is_in_the_fragment(planned: Planned) -> None:
     (mutant,) = (one for one in planned.mutants("26128", "triton-flag") if one.operator == "constant swapped")
-    ((file, content),) = planned.grounds.changed_by(mutant)["release"].items()
+    ((file, content),) = planned.references.changed_by(mutant)["release"].items()
     assert file == "srt/layers/attention/triton_backend.py"
     assert b"needs_cpu_seq_lens: bool = True" in content
 
@@ -296,7 +298,7 @@ def test_a_patch_that_no_longer_applies_is_no_mutant(planned: Planned) -> None:
     sound = (planned.checkout / mutant.file).read_text(encoding="utf-8")
     lost = sound.replace("self.num_draft_tokens = $count", "no_such_thing($count)")
     assert lost != sound
-    assert planned.grounds.changed_by(replace(mutant, text=lost)) == {}
+    assert planned.references.changed_by(replace(mutant, text=lost)) == {}
     assert (planned.checkout / mutant.file).read_text(encoding="utf-8") == sound
 
 
@@ -307,7 +309,7 @@ def test_patches_that_do_not_apply_as_they_are_stop_it_with_a_sentence(
     text = path.read_text(encoding="utf-8").replace("self.num_draft_tokens = $count", "no_such_thing($count)")
     path.write_text(text, encoding="utf-8")
     with pytest.raises(SystemExit, match="the patches do not apply to the release tree"):
-        Grounds([Ground("release", releases.tree(REFERENCE), ())], tmp_path / "copy")
+        ReferenceTrees([ReferenceTree("release", releases.tree(REFERENCE), ())], tmp_path / "copy")
 
 
 def test_a_patch_that_looks_at_another_patchs_file_is_planned_with_it(
@@ -330,9 +332,9 @@ def test_a_patch_that_looks_at_another_patchs_file_is_planned_with_it(
         folder.mkdir(parents=True)
         (folder / "patch.toml").write_text(text)
     monkeypatch.setattr("patchkit.patchset.load.BUILT_IN", tmp_path)
-    grounds = Grounds([Ground("tiny", tree, ())], tmp_path / "checkout")
+    references = ReferenceTrees([ReferenceTree("tiny", tree, ())], tmp_path / "checkout")
     changed = [
-        grounds.changed_by(mutant) for mutant in of_patch("patches/t-limit/patch.toml", texts["t-limit"])
+        references.changed_by(mutant) for mutant in of_patch("patches/t-limit/patch.toml", texts["t-limit"])
     ]
     assert [list(one["tiny"]) for one in changed] == [[ABRUPT], [ABRUPT]]
 
@@ -362,7 +364,9 @@ def group_of(candidate: tuple[str, int]) -> str:
 
 
 @given(size=st.integers(0, 30), seed=st.integers(0, 99), odd=st.booleans())
-def test_a_sample_is_of_those_that_count_and_no_larger_than_asked(size: int, seed: int, odd: bool) -> None:
+def test_a_sample_is_of_those_that_count_and_no_larger_than_requested(
+    size: int, seed: int, odd: bool
+) -> None:
     taken = list(sample(CANDIDATES, group_of, lambda candidate: candidate[1] % 2 == odd, size, seed))
     countable = [candidate for candidate in CANDIDATES if candidate[1] % 2 == odd]
     assert len(taken) == len(set(taken)) == min(size, len(countable))
@@ -386,7 +390,7 @@ def test_another_seed_takes_others() -> None:
     assert len(taken) > 10
 
 
-def test_a_candidate_is_asked_about_once_and_only_when_its_turn_comes() -> None:
+def test_a_candidate_is_examined_once_and_only_in_its_turn() -> None:
     asked: list[tuple[str, int]] = []
 
     def counts(candidate: tuple[str, int]) -> bool:
@@ -474,7 +478,9 @@ def project(tmp_path: Path) -> Project:
     return project
 
 
-def test_survivors_are_told_from_the_killed_and_fail_the_run(project: Project, tmp_path: Path) -> None:
+def test_survivors_are_listed_apart_from_the_killed_and_fail_the_run(
+    project: Project, tmp_path: Path
+) -> None:
     before = fingerprints(project.folder)
     done = project.mutate("--out", tmp_path / "results.json")
     assert done.stdout, done.stderr
@@ -499,7 +505,7 @@ def test_enough_killed_mutants_pass(project: Project) -> None:
     assert done.stdout.splitlines()[-1] == "killed 2 of 2: 100.0%; 85% is enough"
 
 
-def test_what_stands_behind_the_dashes_goes_to_pytest(project: Project) -> None:
+def test_arguments_after_the_dashes_are_passed_to_pytest(project: Project) -> None:
     done = project.mutate("--only", "comparison", "--", f"--deselect={LIMIT}")
     assert "killed 0 of 1" in done.stdout, done.stderr
 
@@ -540,7 +546,7 @@ def test_what_takes_longer_than_its_limit_is_killed(project: Project, tmp_path: 
     assert not lane.test(trial, ["tests/runtime"], [], limit=600).killed
 
 
-def test_a_lane_is_whole_again_after_a_mutant(project: Project, tmp_path: Path) -> None:
+def test_a_lane_is_restored_after_a_mutant(project: Project, tmp_path: Path) -> None:
     lane = Lane(project.folder, tmp_path / "lane")
     (mutant, *_) = of_module("patchkit/runtime/steps.py", STEPS)
     with lane.broken(mutant):

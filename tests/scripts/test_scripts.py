@@ -62,7 +62,7 @@ def test_an_old_python_is_refused_in_one_sentence(script: str, checkout: Path, t
     assert not (checkout / ".cache").exists()
 
 
-def test_quickstart_without_git_says_so(checkout: Path, tmp_path: Path) -> None:
+def test_quickstart_without_git_reports_it(checkout: Path, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
     for name in ("basename", "dirname"):
@@ -72,7 +72,7 @@ def test_quickstart_without_git_says_so(checkout: Path, tmp_path: Path) -> None:
     assert refused.stderr.startswith("quickstart: git is not installed")
 
 
-def test_quickstart_without_the_index_says_so(checkout: Path) -> None:
+def test_quickstart_without_the_index_reports_it(checkout: Path) -> None:
     offline = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""}
     refused = bash("scripts/quickstart", checkout, **offline)
     assert refused.returncode == 1

@@ -163,7 +163,7 @@ def test_a_relative_folder_of_hooks_is_found(fork: CheckoutTree, kept: bool) -> 
     refuses(fork, "seen")
 
 
-def test_a_hook_that_lacks_an_untracked_file_is_told_of(fork: CheckoutTree) -> None:
+def test_a_hook_that_lacks_an_untracked_file_is_reported(fork: CheckoutTree) -> None:
     (fork.root / "node_modules").mkdir()
     (fork.root / "node_modules" / "lint").write_text("exit 0")
     hook(fork, "pre-commit", "sh node_modules/lint")

@@ -114,9 +114,9 @@ def test_a_checkout_is_put_back_whose_git_was_killed_while_it_brought_files(
     is_patched(fork)
 
 
-@pytest.mark.parametrize("back", [False, True], ids=["continue", "abort"])
-def test_a_checkout_is_put_back_whose_files_and_index_came_and_whose_branch_did_not(
-    fork: CheckoutTree, back: bool
+@pytest.mark.parametrize("roll_back", [False, True], ids=["continue", "abort"])
+def test_a_checkout_whose_branch_git_did_not_move_is_restored_with_files_and_index(
+    fork: CheckoutTree, roll_back: bool
 ) -> None:
     before = everything(fork.root)
     stopped(fork, 1)
@@ -126,7 +126,7 @@ def test_a_checkout_is_put_back_whose_files_and_index_came_and_whose_branch_did_
     (fork.root / ".git" / "index.lock").unlink()
     git(fork.root, "read-tree", "--reset", "-u", journal.move[1])
     assert "\nM  " in git(fork.root, "status", "--porcelain")
-    assert api.recover(fork, back=back).action == "rolled-back"
+    assert api.recover(fork, roll_back=roll_back).action == "rolled-back"
     is_as_before(fork, before)
 
 

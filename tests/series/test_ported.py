@@ -9,6 +9,7 @@ import pytest
 from support.releases import run
 from support.repositories import clone, committing, hook
 from support.toys import (
+    CRLF,
     MIRROR,
     SOURCES,
     add_patch,
@@ -196,14 +197,65 @@ def test_a_name_that_no_port_has_is_refused(theirs: CheckoutTree, fork: Checkout
     assert "no patch is called '79'" in refused(clone, "79", code=2)
 
 
-def test_a_formatter_that_rewrites_the_commit_makes_it_another_change(
+def test_a_clone_reverts_a_port_that_a_formatter_rewrote(
     theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
 ) -> None:
     hook(fork, "pre-commit", f"sed -i 's/asked = True/asked = (True)/' python/sglang/{MIRROR}")
     port(theirs, fork, 77, LATER)
     clone = clone_of(fork, tmp_path)
     assert b"asked = (True)" in (clone.read(MIRROR) or b"")
-    assert "git revert" in refused(clone, "77")
+    author = git(clone.root, "log", "-1", "--format=%an %ad %B")
+    assert author.startswith(git(theirs.root, "log", "-1", "--format=%an %ad %B").rstrip())
+    run("revert", clone.root, "77")
+    assert clone.read(MIRROR) == SOURCES[MIRROR]
+
+
+def test_a_clone_reverts_a_port_of_a_port(theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path) -> None:
+    port(theirs, fork, 77, LATER, FAR)
+    second = committing(checked_in(tmp_path / "second"))
+    commit_own(second, FAR)
+    run("port", "HEAD", "--repo", fork.root, "--onto", second.root, "--commit")
+    message = git(second.root, "log", "-1", "--format=%B")
+    assert message.count("Patchkit-Port: 77 ") == 1
+    clone = clone_of(second, tmp_path)
+    run("revert", clone.root, "77")
+    assert clone.read(MIRROR) == mirror(FAR)
+
+
+def test_of_two_trailers_with_its_name_the_last_is_the_commits_own(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    port(theirs, fork, 77, LATER)
+    message = git(fork.root, "log", "-1", "--format=%B")
+    inherited = f"Something of theirs (#77)\n\nPatchkit-Port: 77 {'0' * 32}"
+    git(fork.root, "commit", "-q", "--amend", "-m", message.replace("Something of theirs (#77)", inherited))
+    clone = clone_of(fork, tmp_path)
+    run("revert", clone.root, "77")
+    assert clone.read(MIRROR) == SOURCES[MIRROR]
+
+
+@pytest.mark.parametrize("encoding", ["GBK", "latin1"])
+@pytest.mark.parametrize("key", ["i18n.logOutputEncoding", "i18n.commitEncoding"])
+@pytest.mark.parametrize("where", ["theirs", "fork"])
+def test_author_and_message_are_kept_whatever_encoding_git_is_configured_to(
+    theirs: CheckoutTree, fork: CheckoutTree, encoding: str, key: str, where: str
+) -> None:
+    edit(theirs, MIRROR, *LATER)
+    who = "张三" if encoding == "GBK" else "Jörg"
+    git(theirs.root, "commit", "-qam", f"Von {who} (#77)", f"--author={who} <some@example.org>")
+    git((theirs if where == "theirs" else fork).root, "config", key, encoding)
+    run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root, "--commit")
+    for tree in (theirs, fork):
+        git(tree.root, "config", key, "UTF-8")
+    said = git(fork.root, "log", "-1", "--encoding=UTF-8", "--format=%an: %s")
+    assert said == f"{who}: Von {who} (#77)\n"
+
+
+def test_a_date_of_long_ago_is_kept(theirs: CheckoutTree, fork: CheckoutTree) -> None:
+    edit(theirs, MIRROR, *LATER)
+    git(theirs.root, "commit", "-qam", "Old (#77)", "--date=@86400 +0200")
+    run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root, "--commit")
+    assert git(fork.root, "log", "-1", "--date=raw", "--format=%ad") == "86400 +0200\n"
 
 
 @pytest.mark.parametrize("first", ["port", "patch"])
@@ -249,7 +301,7 @@ def test_beside_a_committed_patch_each_goes_by_its_name(
     assert tree.read(MIRROR) == SOURCES[MIRROR]
 
 
-def test_what_a_record_knows_of_uncommitted_patches_stays_known(
+def test_a_record_keeps_its_uncommitted_patches(
     theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
 ) -> None:
     toys = tmp_path / "toys"
@@ -267,21 +319,41 @@ def test_what_a_record_knows_of_uncommitted_patches_stays_known(
 
 
 @pytest.mark.parametrize("place", ["here", "clone"])
-def test_without_a_name_a_committed_port_stays_and_the_answer_says_how_to_revert_it(
-    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path, place: str
+@pytest.mark.parametrize("file", [MIRROR, CRLF])
+@pytest.mark.parametrize("committed", [True, False])
+def test_without_a_name_a_committed_port_stays_and_the_output_shows_how_to_revert_it(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path, place: str, *, file: str, committed: bool
 ) -> None:
     toys = tmp_path / "toys"
-    add_patch(toys, "t-limit", attribute(MIRROR, "Mirror", "limit = 8"))
+    owner = "Mirror" if file == MIRROR else "Backend"
+    add_patch(toys, "t-limit", attribute(file, owner, "limit = 8"))
     port(theirs, fork, 77, LATER)
-    run("apply", fork.root, "t-limit", "--commit", "--patches", toys)
     tree = fork if place == "here" else clone_of(fork, tmp_path)
+    run("apply", tree.root, "t-limit", *["--commit"] * committed, "--patches", toys)
+    if committed and place == "clone":
+        (tmp_path / "again").mkdir()
+        tree = clone_of(tree, tmp_path / "again")
     output = " ".join(run("revert", tree.root, "--patches", toys).output.split())
     assert output.startswith("Reverted: t-limit. Changed 1 file. 77 was ported and committed, and stays.")
     assert f"patchkit revert {tree.root} --patches {toys} 77 reverts what was ported" in output
-    assert tree.read(MIRROR) == mirror(LATER)
+    assert (tree.read(MIRROR), tree.read(CRLF)) == (mirror(LATER), SOURCES[CRLF])
     output = run("revert", tree.root).output
     assert output.startswith("Nothing to revert.\n77 was ported")
     assert json.loads(run("revert", tree.root, "--json").stdout)["ports"] == ["77"]
+    assert run("revert", tree.root, "--keep-going").output.startswith("Nothing to revert.\n77 was ported")
+    assert tree.read(MIRROR) == mirror(LATER)
+    run("revert", tree.root, "77")
+    assert tree.read(MIRROR) == SOURCES[MIRROR]
+
+
+@pytest.mark.parametrize("place", ["here", "clone"])
+def test_a_committed_port_alone_stays(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path, place: str
+) -> None:
+    port(theirs, fork, 77, LATER)
+    tree = fork if place == "here" else clone_of(fork, tmp_path)
+    assert run("revert", tree.root).output.startswith("Nothing to revert.\n77 was ported")
+    assert tree.read(MIRROR) == mirror(LATER)
 
 
 def test_a_port_that_was_reverted_is_not_named(

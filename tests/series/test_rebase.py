@@ -64,7 +64,7 @@ def test_only_a_patch_that_is_applied_can_be_dropped(fork: CheckoutTree) -> None
     assert said == "upstream has it there: drop yours"
 
 
-def test_each_patch_is_told_what_it_will_be(fork: CheckoutTree) -> None:
+def test_the_state_of_each_patch_after_the_move_is_shown(fork: CheckoutTree) -> None:
     git(fork.root, "checkout", "-qb", "newer", "plain")
     text = (fork.package / MIRROR).read_text()
     (fork.package / MIRROR).write_text(text.replace("copies = 0", "copies = 0\n    guard = 1"))
@@ -298,6 +298,52 @@ def test_an_untracked_file_that_a_merge_brings_is_kept(fork: CheckoutTree) -> No
     leaves(fork, TreeError, r"own\.txt.*nothing was changed")
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [("own", "own/part"), ("own/part", "own"), ("own/part", "own -> ABRUPT")]
+)
+def test_a_file_that_became_a_folder_or_a_folder_a_file_is_merged(
+    fork: CheckoutTree, old: str, new: str
+) -> None:
+    git(fork.root, "checkout", "-q", "vendor")
+    (fork.root / old).parent.mkdir(exist_ok=True)
+    (fork.root / old).write_text("old\n")
+    git(fork.root, "add", ".")
+    git(fork.root, "commit", "-qm", "Old")
+    git(fork.root, "branch", "-f", "newer")
+    git(fork.root, "checkout", "-q", "newer")
+    git(fork.root, "rm", "-q", old)
+    name, _, target = new.partition(" -> ")
+    (fork.root / name).parent.mkdir(exist_ok=True)
+    if target:
+        (fork.root / name).symlink_to(target)
+    else:
+        (fork.root / name).write_text("new\n")
+    git(fork.root, "add", ".")
+    git(fork.root, "commit", "-qm", "New")
+    patched(fork, "vendor")
+    assert api.merge(fork, load.patches(), "newer").merged
+    assert git(fork.root, "status", "--porcelain") == ""
+    assert git(fork.root, "rev-parse", f"HEAD:{name}") == git(fork.root, "rev-parse", f"newer:{name}")
+    assert (fork.root / name).is_symlink() is bool(target)
+
+
+def test_an_untracked_file_in_a_folder_that_became_a_file_is_kept(fork: CheckoutTree) -> None:
+    git(fork.root, "checkout", "-q", "vendor")
+    (fork.root / "own").mkdir()
+    (fork.root / "own" / "part").write_text("old\n")
+    git(fork.root, "add", ".")
+    git(fork.root, "commit", "-qm", "Old")
+    git(fork.root, "branch", "-f", "release")
+    git(fork.root, "checkout", "-q", "release")
+    git(fork.root, "rm", "-q", "own/part")
+    (fork.root / "own").write_text("new\n")
+    git(fork.root, "add", ".")
+    git(fork.root, "commit", "-qm", "New")
+    patched(fork, "vendor")
+    (fork.root / "own" / "mine").write_text("mine\n")
+    leaves(fork, TreeError, r"own.*nothing was changed")
+
+
 def test_a_patch_that_conflicts_with_what_is_merged_stops_it(fork: CheckoutTree) -> None:
     git(fork.root, "checkout", "-q", "release")
     (fork.package / ABRUPT).write_text("x = 1\n")
@@ -306,7 +352,9 @@ def test_a_patch_that_conflicts_with_what_is_merged_stops_it(fork: CheckoutTree)
     leaves(fork, ConflictError, "t-stop conflicts .*release")
 
 
-def test_a_conflict_of_what_nobody_asked_for_fails_nothing(fork: CheckoutTree, patch_folder: Path) -> None:
+def test_a_conflict_of_a_patch_that_was_not_requested_fails_nothing(
+    fork: CheckoutTree, patch_folder: Path
+) -> None:
     nowhere = rewriting("nowhere", f"{ABRUPT}::Worker", "stop = 5", "stop = 6")
     add_patch(patch_folder, "t-optional", nowhere, default="false")
     patched(fork, "release", "vendor")

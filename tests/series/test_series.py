@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
+from support.releases import run
 from support.repositories import committing, hook, whole
 from support.repositories import patched_states as states
 from support.toys import CRLF, MIRROR, add_patch, attribute, everything, git, write_package
@@ -275,6 +276,31 @@ def test_git_am_of_the_series_makes_the_tree_that_commit_makes(fork: CheckoutTre
     assert trailers == ["t-stop", "t-guard", "t-flag"]
 
 
+@pytest.mark.parametrize(
+    "line", ["diff -u a b", "Index: a", "--- a", "From: Else <else@example.com>", "Subject: Other"]
+)
+def test_a_line_of_a_message_that_git_am_would_end_it_with_stays_in_it(
+    fork: CheckoutTree, tmp_path: Path, patch_folder: Path, line: str
+) -> None:
+    path = patch_folder / "t-flag" / "patch.toml"
+    path.write_text(path.read_text().replace("To see.", line, 1))
+    file, *_ = exported(fork, tmp_path / "series", "t-flag")
+    git(tmp_path, "clone", "-q", str(fork.root), "clone")
+    git(tmp_path / "clone", "am", "-q", "--keep-cr", str(file))
+    said = git(tmp_path / "clone", "log", "-1", "--format=%an%n%B")
+    assert said.startswith(f"A Maintainer\nToy t-flag\n\n {line}\n\n")
+    assert said.rstrip().endswith("\nPatchkit-Patch: t-flag")
+
+
+def test_export_says_that_git_am_has_to_keep_crlf(
+    fork: CheckoutTree, tmp_path: Path, patch_folder: Path
+) -> None:
+    add_patch(patch_folder, "t-lf", attribute(MIRROR, "Mirror", "lines = 1"))
+    for name in ("t-lf", "t-flag"):
+        said = run("export", fork.root, name, "-o", tmp_path / name).stdout
+        assert ("git am --keep-cr" in said) == (name == "t-flag")
+
+
 def test_export_writes_nothing_to_the_repository(fork: CheckoutTree, tmp_path: Path) -> None:
     def state() -> list[tuple[str, bytes]]:
         return sorted((str(path), path.read_bytes()) for path in fork.root.rglob("*") if path.is_file())
@@ -338,7 +364,7 @@ SETTINGS = {
 }
 
 
-def test_nobodys_settings_say_how_a_series_is_written(
+def test_a_series_does_not_depend_on_git_settings(
     fork: CheckoutTree, tmp_path: Path, patch_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = patch_folder / "t-flag" / "patch.toml"

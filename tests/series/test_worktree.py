@@ -101,7 +101,7 @@ def test_what_a_person_has_in_hand_stays_in_hand(fork: CheckoutTree, temporary: 
 
 
 @pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
-def test_an_edit_that_git_is_told_to_overlook_is_seen(fork: CheckoutTree, flag: str) -> None:
+def test_an_edit_that_a_flag_of_the_index_hides_is_found(fork: CheckoutTree, flag: str) -> None:
     git(fork.root, "update-index", flag, f"python/sglang/{MIRROR}")
     (fork.package / MIRROR).write_bytes(SOURCES[MIRROR] + b"mine = 1\n")
     refused(fork, f"{MIRROR}: uncommitted changes")
@@ -118,7 +118,7 @@ def test_a_file_that_is_to_be_made_and_that_a_person_took_out_is_refused(
     refused(fork, "new.py: uncommitted changes", "t-make")
 
 
-def test_an_index_that_another_git_holds_is_refused(fork: CheckoutTree) -> None:
+def test_an_index_that_another_git_has_locked_is_refused(fork: CheckoutTree) -> None:
     (fork.root / ".git" / "index.lock").touch()
     refused(fork, "another git process is running")
 
@@ -454,6 +454,54 @@ def test_a_refused_commit_exits_1_in_one_sentence(fork: CheckoutTree) -> None:
     what, advice = ran.stderr.splitlines()
     assert "lint failed: x" in what
     assert advice.startswith("help: fix the cause and try again")
+
+
+@pytest.mark.parametrize("name", ["w.md", "docs/\u6587.md", 'q"x.md', "-x.md", "a\nb.md"])
+def test_any_name_of_a_file_that_differs_after_checkout_is_accepted(fork: CheckoutTree, name: str) -> None:
+    path = fork.root / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"one\r\n")
+    git(fork.root, "add", ".")
+    git(fork.root, "commit", "-qm", "Line ends")
+    (fork.root / ".gitattributes").write_text("*.md text\n")
+    git(fork.root, "add", ".gitattributes")
+    git(fork.root, "commit", "-qm", "Attributes")
+    commit(fork)
+    assert set(patched_states(fork).values()) == {"applied"}
+
+
+def test_a_pipe_that_another_user_made_among_temporary_folders_is_not_read(
+    fork: CheckoutTree, temporary: Path
+) -> None:
+    place = temporary / "patchkit-commit-x" / "y"
+    place.mkdir(parents=True)
+    os.mkfifo(place / ".git")
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.alarm(60)
+    try:
+        commit(fork)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    assert set(patched_states(fork).values()) == {"applied"}
+
+
+def test_a_sparse_partial_clone_fetches_nothing(fork: CheckoutTree, tmp_path: Path) -> None:
+    (fork.root / "apart").mkdir()
+    (fork.root / "apart" / "large.txt").write_text("large\n")
+    git(fork.root, "add", ".")
+    git(fork.root, "commit", "-qm", "Apart")
+    git(fork.root, "config", "uploadpack.allowFilter", "true")
+    git(fork.root, "config", "uploadpack.allowAnySHA1InWant", "true")
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", "--filter=blob:none", "--sparse", f"file://{fork.root}", str(clone))
+    git(clone, "sparse-checkout", "set", "python")
+    for key, value in (("user.name", "A Maintainer"), ("user.email", "maintainer@example.com")):
+        git(clone, "config", key, value)
+    git(clone, "remote", "set-url", "origin", "file:///nowhere")
+    commit(open_tree(clone))
+    assert set(patched_states(open_tree(clone)).values()) == {"applied"}
+    assert git(clone, "rev-list", "--objects", "--all", "--missing=print").count("\n?") == 1
 
 
 def test_an_interruption_from_the_keyboard_leaves_nothing(fork: CheckoutTree, temporary: Path) -> None:

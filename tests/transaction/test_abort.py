@@ -46,7 +46,7 @@ def test_a_write_killed_anywhere_is_taken_back_or_said_to_be_written(
             continue
         halfway = contents(tree)
         try:
-            ends.add(recover(tree, back=True).action)
+            ends.add(recover(tree, roll_back=True).action)
         except TreeError as error:
             ends.add(str(error).rpartition(": ")[2])
             assert halfway == contents(tree) != before
@@ -54,7 +54,7 @@ def test_a_write_killed_anywhere_is_taken_back_or_said_to_be_written(
         else:
             assert (contents(tree), recorded(tree)) == (before, known)
             assert act is revert_patches or everything(tree.package) == was
-        assert recover(tree, back=True).action == "nothing"
+        assert recover(tree, roll_back=True).action == "nothing"
         assert not list(tree.package.rglob(".*.patchkit"))
     assert ends == {"rolled-back", "an apply with patchkit revert, a revert with patchkit apply."}
 
@@ -63,14 +63,14 @@ def fresh(folder: Path) -> CheckoutTree:
     return open_tree(write_package(folder / "sglang"))
 
 
-def test_a_taking_back_that_is_killed_can_be_done_again_or_turned_round(tmp_path: Path, halfway: int) -> None:
+def test_a_killed_revert_can_be_repeated_or_rolled_back(tmp_path: Path, halfway: int) -> None:
     for number in count(1):
         again, turned = fresh(tmp_path / f"again-{number}"), fresh(tmp_path / f"turned-{number}")
         ended = False
         for tree in (again, turned):
             assert killed(partial(apply, tree), halfway)
-            ended = not killed(partial(recover, tree, back=True), number)
-        recover(again, back=True)
+            ended = not killed(partial(recover, tree, roll_back=True), number)
+        recover(again, roll_back=True)
         assert contents(again) == UNTOUCHED
         recover(turned)
         assert contents(turned) in (UNTOUCHED, APPLIED)
@@ -99,7 +99,7 @@ def test_a_file_that_was_changed_since_keeps_everything_as_it_is(
 
     before = state()
     with pytest.raises(TreeError, match="was changed after the write was interrupted"):
-        recover(tree, back=True)
+        recover(tree, roll_back=True)
     assert state() == before
     assert Store(tree.package).pending
 
@@ -122,7 +122,7 @@ def test_a_write_that_git_overtook_before_it_changed_a_file_ends_with_what_git_w
         missing = not all(map(store.has, map(digest_of, APPLIED.values())))
         if missing:
             overtaken += 1
-            assert recover(tree, back=back).action == "rolled-back"
+            assert recover(tree, roll_back=back).action == "rolled-back"
             assert contents(tree) == APPLIED
             assert not store.pending
     assert overtaken > 1

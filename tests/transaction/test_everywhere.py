@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
     from patchkit.tree.tree import CheckoutTree
 
-pytestmark = pytest.mark.usefixtures("asked_once")
+pytestmark = pytest.mark.usefixtures("cached_git")
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_patches_of_two_branches_that_git_merged_all_go(fork: CheckoutTree, tmp_
 
 
 @pytest.mark.parametrize("edited", [False, True])
-def test_verify_says_in_a_clone_what_it_says_where_the_patches_were_applied(
+def test_verify_gives_the_same_answer_in_a_clone(
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path, edited: bool
 ) -> None:
     api.commit(fork, patches, ("t-flag",))
@@ -507,7 +507,7 @@ def test_a_clone_says_what_the_checkout_says(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_shallow_clone_says_the_same_or_what_is_missing(
+def test_a_shallow_clone_gives_the_same_answer_or_names_what_is_missing(
     branches: CheckoutTree,
     all_patches: PatchSet,
     tmp_path: Path,

@@ -144,7 +144,7 @@ def test_ledger_says_its_format() -> None:
 
 
 @pytest.mark.parametrize("name", ["srt/caf\udce9.py", "srt/a\nb.py", "srt/a\x1b[2Jb.py", "srt/a\x7fb.py"])
-def test_name_that_no_ledger_can_hold_is_refused(tree: CheckoutTree, name: str) -> None:
+def test_name_that_no_ledger_can_contain_is_refused(tree: CheckoutTree, name: str) -> None:
     (tree.package / name).write_bytes(b"class Odd:\n    x = 1\n")
     before = everything(tree.root)
     with pytest.raises(TreeError, match="is not a valid file name"):

@@ -109,7 +109,7 @@ def test_one_patch_is_taken_out_of_several(tree: CheckoutTree) -> None:
     assert recorded(tree) == ("copies", "guard", "stride")
 
 
-def test_taking_patches_out_one_by_one_ends_where_it_began(tree: CheckoutTree) -> None:
+def test_reverting_patches_one_by_one_restores_the_original(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     apply(tree)
     for patch in (STRIDE, DEPTH, GUARD, COPIES):
@@ -195,7 +195,7 @@ def test_edit_of_what_patchkit_wrote_is_refused_by_file_and_line(tree: CheckoutT
     assert everything(tree.root) == before
 
 
-def test_what_was_put_back_by_hand_is_no_obstacle(tree: CheckoutTree) -> None:
+def test_code_restored_by_hand_is_no_obstacle(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     apply(tree)
     (tree.package / MIRROR).write_bytes(SOURCES[MIRROR])
@@ -434,7 +434,7 @@ def test_edit_without_its_comment_that_is_there_twice_is_refused(tree: CheckoutT
     assert everything(tree.root) == before
 
 
-def test_edit_without_its_comment_that_a_person_took_back_too_is_no_obstacle(tree: CheckoutTree) -> None:
+def test_edit_without_its_comment_that_a_person_undid_too_is_no_obstacle(tree: CheckoutTree) -> None:
     apply(tree)
     edit(tree, MIRROR, MADE_DEPTH, b"depth = 1")
     edit(tree, MIRROR, b"        # patchkit guard: toy\n", b"")

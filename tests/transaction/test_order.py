@@ -368,14 +368,14 @@ def formatted(tree: CheckoutTree) -> dict[str, bytes]:
     """Run a formatter that sorts imports and breaks lines early over the tree, and return its files."""
     options = ("--isolated", "--no-cache", "--quiet", "--config", "line-length = 24")
     for command in (("check", "--select", "I", "--fix"), ("format",)):
-        # What it cannot mend it says, and that is no matter here.
+        # Conflicts are reported; they do not matter here.
         subprocess.run((find_ruff_bin(), *command, *options, tree.package), check=False)
     return {file: text for file, (_, text) in code(tree.package).items() if file in SOURCES}
 
 
 @pytest.mark.parametrize("name", IDS)
 @pytest.mark.parametrize("kept", ["committed", "recorded"])
-def test_one_patch_is_taken_back_from_files_that_a_formatter_rewrote(
+def test_one_patch_is_reverted_in_files_that_a_formatter_rewrote(
     name: str, kept: str, tmp_path: Path
 ) -> None:
     for folder in ("fork", "alone"):

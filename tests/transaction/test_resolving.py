@@ -14,7 +14,7 @@ from patchkit import api
 from patchkit.errors import ConflictError, TreeError
 from patchkit.patchset import load
 from patchkit.transaction.recover import recover
-from patchkit.transaction.resolve import by_hand
+from patchkit.transaction.resolve import manual_edits
 from patchkit.transaction.revert import RevertResult, recorded
 from patchkit.transaction.store import Store
 from patchkit.tree.tree import open_tree
@@ -69,7 +69,7 @@ def source(tree: CheckoutTree) -> dict[str, bytes]:
     return {file: (tree.package / file).read_bytes() for file in SOURCES}
 
 
-def test_markers_killed_anywhere_are_there_whole_or_not_at_all(tmp_path: Path, patches: PatchSet) -> None:
+def test_markers_killed_anywhere_are_complete_or_absent(tmp_path: Path, patches: PatchSet) -> None:
     whole = open_tree(write_package(tmp_path / "whole" / "sglang"))
     mark(whole, patches)
     seen = set()
@@ -108,7 +108,7 @@ def test_resolving_killed_anywhere_is_recorded_or_can_be_done_again(
         assert source(tree) in (before, noted), "nothing but the comment comes"
         resolve(tree, patches)
         assert source(tree) == noted
-        assert by_hand(tree) == {("t-copy", "copy")}
+        assert manual_edits(tree) == {("t-copy", "copy")}
         api.revert(tree, patches)
         assert everything(tree.package) == everything(write_package(tmp_path / "as new"))
         if ended:
@@ -116,7 +116,7 @@ def test_resolving_killed_anywhere_is_recorded_or_can_be_done_again(
     assert number > 10
 
 
-def test_a_resolution_that_is_not_recorded_is_not_taken_back(tmp_path: Path, patches: PatchSet) -> None:
+def test_a_resolution_that_is_not_recorded_is_not_reverted(tmp_path: Path, patches: PatchSet) -> None:
     tree = open_tree(write_package(tmp_path / "sglang"))
     mark(tree, patches)
     finish(tree)
@@ -170,7 +170,7 @@ def test_a_word_or_giving_up_killed_anywhere_is_there_whole_or_can_be_done_again
 
 
 @pytest.mark.parametrize("end", [b"\n", b""])
-def test_a_word_for_what_has_no_place_stands_at_the_end_of_the_file(
+def test_a_comment_without_a_site_is_at_the_end_of_the_file(
     tmp_path: Path, patches: PatchSet, end: bytes
 ) -> None:
     tree = open_tree(write_package(tmp_path / "sglang"))

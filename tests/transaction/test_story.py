@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
 from ruff.__main__ import find_ruff_bin
-from support.asked_once import head
+from support.cached_git import head
 from support.toys import CRLF, MIRROR, add_patch, attribute, edit, git, write_package
 
 from patchkit import api
@@ -438,12 +438,12 @@ Story.TestCase.settings = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-TestStory = pytest.mark.usefixtures("patch_folder", "asked_once")(Story.TestCase)
+TestStory = pytest.mark.usefixtures("patch_folder", "cached_git")(Story.TestCase)
 os.environ.setdefault("GIT_CONFIG_NOSYSTEM", "1")
 
 
-@pytest.mark.usefixtures("asked_once")
-def test_git_that_is_asked_once_is_asked_again_after_a_commit(checkout: CheckoutTree) -> None:
+@pytest.mark.usefixtures("cached_git")
+def test_cached_answers_of_git_are_not_used_after_a_commit(checkout: CheckoutTree) -> None:
     asked = Checkout(checkout.package)
     before = asked.at("HEAD", MIRROR)
     edit(checkout, MIRROR, b"copies = 0", b"copies = 1")

@@ -67,7 +67,7 @@ def test_outcome_tells_the_states_after_the_act(tree: CheckoutTree) -> None:
     assert {edit.state for edit in outcome.patches[1].edits} == {State.APPLIED}
 
 
-def test_check_writes_nothing_and_tells_the_same(tree: CheckoutTree) -> None:
+def test_check_writes_nothing_and_gives_the_same_result(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     checked = Transaction(tree, "toys").check(make_plan(tree, TOYS))
     assert everything(tree.root) == before
@@ -167,7 +167,7 @@ def test_file_changed_since_the_plan_is_refused(tree: CheckoutTree) -> None:
     assert everything(tree.root) == before
 
 
-def test_file_gone_since_the_plan_is_refused(tree: CheckoutTree) -> None:
+def test_file_deleted_since_the_plan_is_refused(tree: CheckoutTree) -> None:
     plan = make_plan(tree, TOYS)
     (tree.package / MIRROR).unlink()
     with pytest.raises(TreeError, match=r"mirror.py cannot be read"):
@@ -250,7 +250,7 @@ def test_checkout_that_git_will_not_read_is_refused(
     checkout: CheckoutTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-    refused(checkout, r"git cannot tell .*dubious ownership.*--allow-dirty")
+    refused(checkout, r"git cannot determine .*dubious ownership.*--allow-dirty")
     assert apply(checkout, allow_dirty=True)
 
 

@@ -202,7 +202,7 @@ def test_comments_that_were_one_and_are_two_are_the_same_comments() -> None:
     assert with_wording_of(two, one) == b"a\n# patchkit b: y\n# patchkit b: z\nc\nd\n"
 
 
-def test_note_of_an_edit_made_by_hand_is_no_wording() -> None:
+def test_comment_of_an_edit_made_by_hand_is_no_wording() -> None:
     noted, text = b"# patchkit b: by hand: edit\nc\n", b"# patchkit b: x\nc\n"
     assert with_wording_of(noted, text) == text
     assert with_wording_of(text, noted) == noted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,3 +45,17 @@ def test_an_object_that_git_cannot_read_is_an_error_for_its_file_alone(checkout:
     assert at("HEAD", CRLF) == SOURCES[CRLF]
     with pytest.raises(TreeError, match="git cannot"):
         at("HEAD", MIRROR)
+
+
+@pytest.mark.parametrize("name", [MIRROR, "srt/\u6587.py", 'srt/q"x.py', "srt/\udcff.py"])
+def test_commits_that_touch_a_text_are_found_in_a_file_of_any_name(checkout: CheckoutTree, name: str) -> None:
+    texts = ("one\n", "one\n# mark\n", "one\n", "one\n# mark\n")
+    for text in texts:
+        (checkout.package / name).write_text(text)
+        (checkout.package / "srt" / "other.py").write_text(text)
+        git(checkout.root, "add", "-A")
+        git(checkout.root, "commit", "-qm", "x")
+    commits = git(checkout.root, "log", "-4", "--format=%H").split()
+    pairs = list(pairwise(commits))
+    assert Checkout(checkout.package).touching("# mark", [name]) == {name: pairs}
+    assert Checkout(checkout.package).touching("# mark", [name, "srt/other.py"])["srt/other.py"] == pairs

@@ -26,18 +26,18 @@ def reduced(code: str, around: frozenset[str] = frozenset()) -> str:
     return re.sub(r"  #~patchkit \d+$", "", less.source.decode(), flags=re.MULTILINE)
 
 
-def test_body_of_a_function_that_nobody_asks_about_goes() -> None:
+def test_body_of_a_function_outside_the_interest_is_removed() -> None:
     assert reduced("def lend(book):\n    book.out = True\n    return book\n\nx = 1\n") == (
         "def lend(book):\n    ...\n\nx = 1\n"
     )
 
 
-def test_body_of_a_function_that_is_asked_about_stays_with_what_is_in_it() -> None:
+def test_body_of_a_function_of_the_interest_is_kept_with_its_content() -> None:
     code = "def read(book):\n    def turn():\n        return 1\n    return turn()\n"
     assert reduced(code) == code
 
 
-def test_function_around_one_that_is_asked_about_stays() -> None:
+def test_function_around_one_of_the_interest_is_kept() -> None:
     code = "def shelve():\n    def read():\n        return 1\n    return read()\n"
     assert reduced(code, around=frozenset({"shelve"})) == code
     assert "def read" not in reduced(code)
@@ -62,7 +62,7 @@ def test_what_looks_like_a_place_for_a_body_stays_what_it_is() -> None:
     assert without_bodies(code.encode(), ast.parse(code), Interest(KEPT, frozenset())).source == code.encode()
 
 
-def test_class_that_is_asked_about_stays_whole() -> None:
+def test_class_of_the_interest_is_kept_completely() -> None:
     code = "class Shelf:\n    def put(self):\n        return 1\n"
     assert reduced(code) == code
 
@@ -179,5 +179,5 @@ def test_a_fact_about_a_definition_needs_the_whole_class() -> None:
     assert _kept_for(SOUGHT, has="def start($_):\n    ...") == ["run", "run", "stop"]
 
 
-def test_a_name_that_an_encoding_may_spell_otherwise_is_not_asked_for() -> None:
+def test_a_name_that_an_encoding_may_spell_otherwise_is_not_searched() -> None:
     assert _kept_for(SOUGHT, lacks="größe") == ["run", "run", "stop"]

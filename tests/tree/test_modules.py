@@ -115,7 +115,7 @@ def test_a_plan_of_other_patches_has_the_bodies_of_both(tree: CheckoutTree) -> N
     assert parsed(tree, b"# other\n", "take") is parsed(tree, b"# other\n", "take", "put") is both
 
 
-def test_a_file_that_was_parsed_whole_stays_whole(tree: CheckoutTree) -> None:
+def test_a_completely_parsed_file_stays_complete(tree: CheckoutTree) -> None:
     laid = OverlayTree(tree, {"srt/desk.py": SHELVES + b"# whole\n"})
     whole = Modules(laid).get("srt/desk.py")
     assert whole is not None
@@ -123,7 +123,7 @@ def test_a_file_that_was_parsed_whole_stays_whole(tree: CheckoutTree) -> None:
     assert parsed(tree, b"# whole\n", "take") is whole
 
 
-def test_a_file_that_is_wanted_whole_is_parsed_whole_whatever_was_before(tree: CheckoutTree) -> None:
+def test_a_file_requested_completely_is_parsed_completely_whatever_was_before(tree: CheckoutTree) -> None:
     assert "book.shelf" not in parsed(tree, b"# later\n", "take").code
     laid = OverlayTree(tree, {"srt/desk.py": SHELVES + b"# later\n"})
     modules = Modules(laid)

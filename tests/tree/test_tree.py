@@ -269,7 +269,7 @@ def test_overlay_changes_only_what_it_holds(tree: CheckoutTree) -> None:
     assert (overlay.version, overlay.package_label) == (tree.version, tree.package_label)
 
 
-def test_a_bare_repository_holds_no_files_and_the_matrix_is_named(
+def test_a_bare_repository_has_no_files_and_the_error_names_matrix(
     checkout: CheckoutTree, tmp_path: Path
 ) -> None:
     bare = tmp_path / "bare.git"

@@ -177,7 +177,7 @@ def test_a_comment_elsewhere_in_the_tree_changes_no_verdict(patched: Damaged) ->
     assert outcomes(patched.verify(code=0)) == dict.fromkeys(CHECKS, "passed")
 
 
-def test_an_edit_taken_back_by_hand_is_named(patched: Damaged) -> None:
+def test_an_edit_undone_by_hand_is_named(patched: Damaged) -> None:
     text = (patched.tree.package / TRITON).read_text(encoding="utf-8")
     lines = text.splitlines(keepends=True)
     flag = next(at for at, line in enumerate(lines) if "needs_cpu_seq_lens: bool = False" in line)
@@ -522,7 +522,7 @@ def test_a_fix_that_a_tree_never_needed_does_not_make_it_patched(releases: Relea
 def test_upstreams_own_patches_pass_what_applies_to_them(releases: Releases) -> None:
     reply = answer("verify", releases.tree("0.5.13").root, code=1)
     found = {check["check"]: check["outcome"] for check in reply["checks"]}
-    # What fails there is what our own patches and later releases of upstream's mend.
+    # The failures there are those that our own patches and later releases of upstream fix.
     assert found == dict.fromkeys(CHECKS, "passed") | {
         "ledger": "skipped",
         "hooks": "failed",

@@ -47,7 +47,7 @@ class Summary:
 class Context:
     """One function for one class of ``self`` and one forward mode, with what is known of its arguments.
 
-    An ``asked`` function is called only by models, which may or may not run in such a step.
+    ``only_models`` is whether only models, which may or may not run in such a step, call the function.
     """
 
     function: Function
@@ -60,7 +60,7 @@ class Context:
     hits: list[Hit] = field(default_factory=list)
     callers: dict[Context, None] = field(default_factory=dict)
     known: bool = False
-    asked: bool = False
+    only_models: bool = False
     running: bool = False
     runs: int = 0
 
@@ -114,7 +114,7 @@ class Questions(Protocol):
         """Return the functions that ``base.name(...)`` can run."""
 
     def is_record(self, cls: str | None) -> bool:
-        """Return whether instances of a class carry the mirror of a step."""
+        """Return whether instances of a class have the mirror of a step."""
 
     def class_of_self(self, context: Context) -> str:
         """Return the class of ``self``."""

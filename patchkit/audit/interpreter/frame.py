@@ -177,7 +177,7 @@ class Frame:
         cls = self.questions.program.resolve(self.module, node.value.id)
         if not isinstance(cls, Class) or node.attr not in cls.fields:
             return None
-        # Two names with one value are aliases, which no test can tell apart.
+        # Two names with one value are aliases, which no test can distinguish.
         values = [ast.dump(value) for value in cls.fields.values() if value is not None]
         apart = all(value == _AUTO or values.count(value) == 1 for value in values)
         return f"{ENUM}{cls.name}.{node.attr}" if apart and self.questions.program.is_enum(cls) else None

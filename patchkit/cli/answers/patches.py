@@ -65,7 +65,7 @@ class Show(Listed, frozen=True, kw_only=True):
     runs: tuple[Run, ...] | None
 
     @classmethod
-    def whole(cls, patch: Patch, runs: tuple[Run, ...] | None) -> Show:
+    def of_patch(cls, patch: Patch, runs: tuple[Run, ...] | None) -> Show:
         """Return the answer for a patch and its runs."""
         return cls(
             **asdict(Listed.of(patch)),

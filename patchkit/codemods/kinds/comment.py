@@ -57,7 +57,7 @@ class Comment(Kind, frozen=True, kw_only=True, tag="comment", forbid_unknown_fie
             if line is not None:
                 raise ValueError(f"key `{key}`: neither a comment nor blank: {line!r}")
         if split_lines(self.code) == split_lines(self.gone):
-            raise ValueError("key `code`: as `gone`, so that nothing changes")
+            raise ValueError("key `code`: equal to `gone`, so nothing changes")
         beside.Neighbours.read(self.behind, self.before, self.within)
         return self
 

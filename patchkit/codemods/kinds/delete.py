@@ -177,7 +177,7 @@ class _Delete:
         def rewrite() -> cst.Module:
             module = scope.module
             ordered = sorted(places, key=lambda match: syntax.order(statements.statement_path(match)))
-            # Last site first, so that earlier paths stay valid; the first site carries the note.
+            # Last site first, so that earlier paths stay valid; the first site gets the note.
             for index, place in reversed(list(enumerate(ordered))):
                 module = _without(module, place, note if index == 0 else "")
             return module

@@ -54,7 +54,7 @@ class Exchange(Kind, frozen=True, kw_only=True, tag="exchange", forbid_unknown_f
     def codemod(self) -> Codemod:
         """Return the edit. Raise ValueError that names the malformed key."""
         if not self.find.strip() and not self.code.strip():
-            raise ValueError("key `code`: empty, and so is `find`, so that nothing changes")
+            raise ValueError("key `code`: empty, as `find` is, so nothing changes")
         if not self.find.strip() and not (self.behind.strip() or self.before.strip()):
             raise ValueError("key `behind`: without `find`, it or `before` must identify the place")
         beside.statements("find", self.find)

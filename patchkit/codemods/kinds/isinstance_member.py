@@ -74,9 +74,13 @@ class IsinstanceMember(Kind, frozen=True, kw_only=True, tag="isinstance-member",
             tests = [_isinstance(part) or (_type_in(part) if len(parts) == 1 else None) for part in parts]
             found = [test for test in tests if test is not None and tested.may_be(test[0])]
             if found and len(found) != len(tests):
-                asked = {name for test in found for each in test[1] for name in constants.named(each, path)}
+                tested_names = {
+                    name for test in found for each in test[1] for name in constants.named(each, path)
+                }
                 others = (part for part, test in zip(parts, tests, strict=True) if test not in found)
-                beside_a_helper |= self.member in asked and all(_calls_with(each, tested) for each in others)
+                beside_a_helper |= self.member in tested_names and all(
+                    _calls_with(each, tested) for each in others
+                )
             if not found or len(found) != len(tests):
                 continue
             members = [each for test in found for each in test[1]]

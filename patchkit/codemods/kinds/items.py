@@ -63,7 +63,7 @@ class Items(Kind, frozen=True, kw_only=True, tag="items", forbid_unknown_fields=
     def codemod(self) -> Codemod:
         """Return the edit. Raise ValueError that names the malformed key."""
         if self.find == self.code:
-            raise ValueError("key `code`: as `find`, so that nothing changes")
+            raise ValueError("key `code`: equal to `find`, so nothing changes")
         if not self.find and not (self.behind or self.before or self._is_unordered):
             raise ValueError("key `behind`: without `find`, it or `before` must identify the place")
         for key in ("find", "code"):

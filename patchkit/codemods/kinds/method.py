@@ -36,7 +36,7 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
     looks_inside: ClassVar[bool] = False
 
     def codemod(self) -> Codemod:
-        """Return the edit. Raise ValueError if ``code`` holds anything but methods."""
+        """Return the edit. Raise ValueError if ``code`` contains anything but methods."""
         with texts.naming("code"):
             found = render(self.code, {})
             if not found or not all(isinstance(node, cst.FunctionDef) for node in found):

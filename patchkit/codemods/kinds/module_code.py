@@ -32,7 +32,7 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
     is_for_modules: ClassVar[bool] = True
 
     def codemod(self) -> Codemod:
-        """Return the edit. Raise ValueError if ``code`` holds anything but definitions and assignments."""
+        """Return the edit. Raise ValueError if ``code`` contains anything but definitions and assignments."""
         with texts.naming("code"):
             found = render(self.code, {})
             if not found or not all(map(bound_name, found)):

@@ -68,7 +68,7 @@ class NewFile(Kind, frozen=True, kw_only=True, tag="new-file", forbid_unknown_fi
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The file holds the code below the note.",
+            "The file contains the code below the note.",
             "code = '''\nimport shop\n\n\ndef lend(book):\n    shop.log(book)\n'''",
             before="",
             after="""

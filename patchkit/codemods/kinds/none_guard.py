@@ -62,7 +62,7 @@ class NoneGuard(Kind, frozen=True, kw_only=True, tag="none-guard", forbid_unknow
     )
     NO_OP: ClassVar[tuple[Example, ...]] = (
         Example(
-            "The guard is present and holds other statements, too.",
+            "The guard is present and contains other statements, too.",
             'find = "$book.due += $days"\nvalue = "$book.due"',
             before="""
             def extend(book, days):

@@ -176,9 +176,9 @@ def may_bind(node: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
     """
     given: set[str] = set()
     imported: set[str] = set()
-    ahead = [(child, step[0] in _BINDING) for step, child in syntax.children(node)]
-    while ahead:
-        found, is_target = ahead.pop()
+    pending = [(child, step[0] in _BINDING) for step, child in syntax.children(node)]
+    while pending:
+        found, is_target = pending.pop()
         if type(found) is cst.Name:
             given |= {found.value} if is_target else set()
         elif type(found) is cst.ImportAlias:
@@ -188,7 +188,7 @@ def may_bind(node: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
                 one | other for one, other in zip((given, imported), may_bind(found), strict=True)
             )
         else:
-            ahead += [(child, is_target or step[0] in _BINDING) for step, child in syntax.children(found)]
+            pending += [(child, is_target or step[0] in _BINDING) for step, child in syntax.children(found)]
     return frozenset(given), frozenset(imported)
 
 

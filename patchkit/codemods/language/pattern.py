@@ -153,7 +153,7 @@ _MATCHERS: Mapping[type[cst.CSTNode], Callable[[Any, Any, Bindings], Bindings | 
     cst.FunctionDef: _match_function,
     cst.SimpleString: _match_string,
 }
-"""How nodes of the same class match, where not by all fields that carry meaning."""
+"""How nodes of the same class match, where not by all significant fields."""
 
 
 def _shape(statement: cst.CSTNode) -> object:

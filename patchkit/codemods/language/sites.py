@@ -179,14 +179,14 @@ def replace_expression(module: cst.Module, path: Path, new: cst.BaseExpression, 
 
 
 def noted(module: cst.Module, path: Path, comments: Sequence[str], note: str) -> cst.Module:
-    """Return the module with comments, and a note, above the statement that holds ``path``."""
+    """Return the module with comments, and a note, above the statement that contains ``path``."""
     where = _noted_statement(module, path)
     statement = syntax.as_statement(syntax.node_at(module, where))
     return syntax.replaced(module, where, annotate(put_above(statement, comments), note))
 
 
 def _noted_statement(module: cst.Module, path: Path) -> Path:
-    """Return the statement that carries the note for ``path``; for an ``elif``, the first of its body."""
+    """Return the statement that gets the note for ``path``; for an ``elif``, the first of its body."""
     where = statement_at(module, path)
     node = syntax.node_at(module, where)
     if not (isinstance(node, cst.If) and where[-1][0] == "orelse"):

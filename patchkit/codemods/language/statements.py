@@ -131,7 +131,7 @@ class Statements:
     def _rewrite(self, scope: Scope, sites: Iterable[_Site], note: str) -> cst.Module:
         module = scope.module
         ordered = sorted(sites, key=lambda site: syntax.order(statement_path(site.place)))
-        # Last site first, so that earlier paths stay valid; the first site carries the note.
+        # Last site first, so that earlier paths stay valid; the first site gets the note.
         for index, site in reversed(list(enumerate(ordered))):
             module = _edit_one(module, site.variant, site.place, self.place, note if index == 0 else "")
         return module

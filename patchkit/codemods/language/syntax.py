@@ -69,7 +69,7 @@ def _any(_node: cst.CSTNode) -> bool:
 
 @cache
 def meaning_fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
-    """Return the fields of a node class that carry meaning: all except white space, comments and punctuation."""
+    """Return the significant fields of a node class: all except white space, comments and punctuation."""
     return tuple(
         field.name
         for field in dataclasses.fields(kind)
@@ -99,28 +99,28 @@ def descend(
     node: cst.CSTNode, path: Path = (), among: Callable[[cst.CSTNode], bool] = _any
 ) -> Iterator[tuple[Path, cst.CSTNode]]:
     """Yield ``node`` and its descendants with their paths, outermost first; of statements only those ``among``."""
-    ahead = [(path, node)]
-    while ahead:
-        where, found = ahead.pop()
+    pending = [(path, node)]
+    while pending:
+        where, found = pending.pop()
         if type(found) in STATEMENTS and not among(found):
             continue
         yield where, found
-        ahead += [((*where, step), child) for step, child in children(found)][::-1]
+        pending += [((*where, step), child) for step, child in children(found)][::-1]
 
 
 @collector.kept(1 << 14)
 def names_in(node: cst.CSTNode) -> frozenset[str]:
     """Return every name at or below ``node``: of variables, attributes, keywords and definitions."""
     names: set[str] = set()
-    ahead = [child for _, child in children(node)]
-    while ahead:
-        found = ahead.pop()
+    pending = [child for _, child in children(node)]
+    while pending:
+        found = pending.pop()
         if type(found) is cst.Name:
             names.add(found.value)
         elif type(found) in STATEMENTS:  # Most statements stay the same between edits.
             names |= names_in(found)
         else:
-            ahead += [child for _, child in children(found)]
+            pending += [child for _, child in children(found)]
     return frozenset({node.value, *names} if isinstance(node, cst.Name) else names)
 
 
@@ -128,9 +128,9 @@ def names_in(node: cst.CSTNode) -> frozenset[str]:
 def words_in(node: cst.CSTNode) -> frozenset[str]:
     """Return every variable at or below ``node`` and every word of its strings, which annotations may be."""
     words: set[str] = set()
-    ahead = list(children(node))
-    while ahead:
-        (name, _), found = ahead.pop()
+    pending = list(children(node))
+    while pending:
+        (name, _), found = pending.pop()
         if type(found) is cst.Name:
             # The name of an attribute or of a keyword argument is not a variable.
             if name not in {"attr", "keyword"}:
@@ -140,7 +140,7 @@ def words_in(node: cst.CSTNode) -> frozenset[str]:
         elif type(found) in STATEMENTS:  # Most statements stay the same between edits.
             words |= words_in(found)
         else:
-            ahead += children(found)
+            pending += children(found)
     return frozenset(words)
 
 
@@ -273,7 +273,7 @@ def code_of(node: cst.CSTNode) -> str:
 
 
 class _Written:
-    """Stands in a block for a statement whose source is known."""
+    """A placeholder in a block for a statement whose source is known."""
 
     def __init__(self, source: str) -> None:
         self._source = source

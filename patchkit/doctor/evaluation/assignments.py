@@ -74,7 +74,7 @@ class Assignments:
         return False
 
     def _acts(self, statement: ast.stmt) -> list[ast.AST]:
-        """Return what a statement assigns, calls and returns; it is asked once for each wanted attribute."""
+        """Return what a statement assigns, calls and returns; it is called once for each wanted attribute."""
         found: list[ast.AST] = self._memory.value(
             ("acts", statement), lambda: [node for node in walk(statement) if _acts(node)]
         )
@@ -136,11 +136,11 @@ class Assignments:
     ) -> bool:
         """Return whether a function may set a wanted attribute of an argument, by default the first."""
         itself = itself or first_parameter(function)
-        asked = function, wanted, cls, itself
-        if asked not in self._memory:
-            self._memory[asked] = False
+        key = function, wanted, cls, itself
+        if key not in self._memory:
+            self._memory[key] = False
             names = {itself: Instance(cls)} if cls is not None else {}
-            self._memory[asked] = any(
+            self._memory[key] = any(
                 sets(node, itself, wanted)
                 or (
                     isinstance(node, ast.Call)
@@ -156,7 +156,7 @@ class Assignments:
                 )
                 for node in self._acts(function.node)
             )
-        return bool(self._memory[asked])
+        return bool(self._memory[key])
 
 
 def _acts(node: ast.AST) -> bool:

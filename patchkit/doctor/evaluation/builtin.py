@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from patchkit.doctor.evaluation.expressions import is_long
 from patchkit.doctor.evaluation.values import Instance, Member, RaisedError, Unknown, is_plain
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ def _hasattr(evaluator: Evaluator, owner: Any, name: str) -> Any:
 
 
 def _isinstance(evaluator: Evaluator, value: Any, classes: Any) -> Any:
-    asked = classes if isinstance(classes, tuple) else (classes,)
-    names = [getattr(each, "name", "") or getattr(each, "__name__", "") for each in asked]
+    candidates = classes if isinstance(classes, tuple) else (classes,)
+    names = [getattr(each, "name", "") or getattr(each, "__name__", "") for each in candidates]
     if is_plain(value):
         return not {cls.__name__ for cls in type(value).__mro__}.isdisjoint(names)
     if isinstance(value, (Member, Instance)) and value.cls is not None:
@@ -42,7 +43,8 @@ def _isinstance(evaluator: Evaluator, value: Any, classes: Any) -> Any:
 
 
 def _range(_: Evaluator, *ends: Any) -> Any:
-    return range(*ends) if all(isinstance(end, int) for end in ends) else [Unknown("i")]
+    known = range(*ends) if all(isinstance(end, int) for end in ends) else None
+    return [Unknown("i")] if known is None or is_long(known) else known
 
 
 def _next(_: Evaluator, values: Sequence[Any], *default: Any) -> Any:

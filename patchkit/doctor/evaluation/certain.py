@@ -104,12 +104,12 @@ class CertainEvaluator(Evaluator):
 
     def truth(self, value: Any) -> bool:
         """Return whether a value counts as true. Raise _UndecidedError if that is unknown."""
-        held = self._held(value)
-        if held is None:
+        result = self._truth_or_none(value)
+        if result is None:
             raise _UndecidedError
-        return held
+        return result
 
-    def _held(self, value: Any) -> bool | None:
+    def _truth_or_none(self, value: Any) -> bool | None:
         if isinstance(value, Unknown):
             return self._decide(value.name)
         cls = value.cls if isinstance(value, (Member, Instance)) else None
@@ -120,9 +120,9 @@ class CertainEvaluator(Evaluator):
         left = self._worth(left)
         if op in (ast.In, ast.NotIn) and isinstance(right, (dict, frozenset, list, set, tuple)):
             each = [self._worth(one) for one in right]
-            told = [_tells(left, one) for one in each]
-            found = any(tells and left == one for tells, one in zip(told, each, strict=True))
-            if not found and not all(told):
+            decisive = [_is_decisive(left, one) for one in each]
+            found = any(is_decisive and left == one for is_decisive, one in zip(decisive, each, strict=True))
+            if not found and not all(decisive):
                 raise _UndecidedError
             return found is (op is ast.In)
         right = self._worth(right)
@@ -130,7 +130,7 @@ class CertainEvaluator(Evaluator):
             raise _IncomparableError(
                 f"{_SIGNS[op]!r} not supported between instances of {_kind(left)!r} and {_kind(right)!r}"
             )
-        if not _tells(left, right):
+        if not _is_decisive(left, right):
             return super()._compared(Unknown(label(left)), op, Unknown(label(right)))
         return super()._compared(left, op, right)
 
@@ -138,19 +138,19 @@ class CertainEvaluator(Evaluator):
         if isinstance(node, ast.BoolOp):
             return self._of_several(node, frame)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            held = self._condition(node.operand, frame)
-            return None if held is None else not held
-        return self._held(self._eval(node, frame))
+            result = self._condition(node.operand, frame)
+            return None if result is None else not result
+        return self._truth_or_none(self._eval(node, frame))
 
     def _of_several(self, node: ast.BoolOp, frame: Frame) -> bool | None:
         ends = isinstance(node.op, ast.Or)
         undecided = 0
         try:
             for each in node.values:
-                held = self._condition(each, frame)
-                if held is ends:
+                result = self._condition(each, frame)
+                if result is ends:
                     return ends
-                if held is None:
+                if result is None:
                     # The remaining operands may not be evaluated at all.
                     undecided += 1
                     self._doubt(frame, 1)
@@ -187,19 +187,19 @@ class CertainEvaluator(Evaluator):
             return Unknown(unparsed(node))
 
     def _eval_ifexp(self, node: ast.IfExp, frame: Frame) -> Any:
-        held = self._condition(node.test, frame)
-        if held is None:
+        result = self._condition(node.test, frame)
+        if result is None:
             self._doubt(frame, 1)
             either = _merged(self._eval(node.body, frame), self._eval(node.orelse, frame))
             self._doubt(frame, -1)
             return either
-        return self._eval(node.body if held else node.orelse, frame)
+        return self._eval(node.body if result else node.orelse, frame)
 
     def _worth(self, value: Any) -> Any:
         """Return the text or number of a member of an enum of texts or numbers."""
         if isinstance(value, Member) and self.program.ancestors(value.cls) & _PLAIN_ENUMS:
-            said = value.cls.fields.get(value.name)
-            return said.value if isinstance(said, ast.Constant) else Unknown(value.name)
+            default = value.cls.fields.get(value.name)
+            return default.value if isinstance(default, ast.Constant) else Unknown(value.name)
         return value
 
     # Functions.
@@ -252,9 +252,9 @@ class CertainEvaluator(Evaluator):
 
     def _statement(self, statement: ast.stmt, frame: Frame) -> ReturnedValue | None:
         if isinstance(statement, ast.If):
-            held = self._condition(statement.test, frame)
-            if held is not None:
-                return self._block(statement.body if held else statement.orelse, frame)
+            result = self._condition(statement.test, frame)
+            if result is not None:
+                return self._block(statement.body if result else statement.orelse, frame)
             self._in_doubt(frame, statement.body, statement.orelse)
             return None
         if isinstance(statement, ast.Raise):
@@ -394,11 +394,11 @@ class CertainEvaluator(Evaluator):
 
     def _named_in(self, node: ast.AST | None) -> list[str]:
         """Return the settings whose names occur in code, as texts or as keywords of a call."""
-        said = walk(node) if node is not None else ()
+        nodes = walk(node) if node is not None else ()
         words = {
-            each.value for each in said if isinstance(each, ast.Constant) and isinstance(each.value, str)
+            each.value for each in nodes if isinstance(each, ast.Constant) and isinstance(each.value, str)
         }
-        words |= {each.arg for each in said if isinstance(each, ast.keyword) and each.arg}
+        words |= {each.arg for each in nodes if isinstance(each, ast.keyword) and each.arg}
         return [name for name in self._settings.values if name in words]
 
     # Calls.
@@ -476,7 +476,7 @@ def _merged(one: Any, other: Any) -> Any:
     return Unknown("one of several")
 
 
-def _tells(one: Any, other: Any) -> bool:
+def _is_decisive(one: Any, other: Any) -> bool:
     """Return whether it is known if two values are equal; an object's class may define equality."""
     if isinstance(one, Unknown) or isinstance(other, Unknown):
         return False

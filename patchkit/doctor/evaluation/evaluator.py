@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from typing import TYPE_CHECKING, Any
 
 from patchkit import collector
 from patchkit.doctor.evaluation.assignments import Assignments, first_parameter, sets
-from patchkit.doctor.evaluation.expressions import Expressions
+from patchkit.doctor.evaluation.expressions import Expressions, is_wide
 from patchkit.doctor.evaluation.values import (
     STRANGE,
     Bound,
@@ -102,7 +103,8 @@ class Evaluator(Expressions):
             method = getattr(owner, name)
             return lambda _, *args, **named: method(*args, **named)
         if isinstance(owner, str) and name in ("format", "join"):
-            return functools.partial(_formatted, getattr(owner, name))
+            wide = name == "format" and any(map(is_wide, re.findall(r"{[^{}]*:([^{}]*)", owner)))
+            return Unknown("format") if wide else functools.partial(_formatted, getattr(owner, name))
         raise AttributeError(name)
 
     def method_of(self, cls: Class | None, name: str, receiver: Any) -> Bound | None:
@@ -234,24 +236,24 @@ class Evaluator(Expressions):
         return returned.value if returned is not None else None
 
     def _bound(self, function: Function, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-        said = function.node.args
-        positional = [arg.arg for arg in (*said.posonlyargs, *said.args)]
+        parameters = function.node.args
+        positional = [arg.arg for arg in (*parameters.posonlyargs, *parameters.args)]
         module = Frame(function.module, function.owner, {}, [])
         names: dict[str, Any] = {}
-        for name, default in zip(reversed(positional), reversed(said.defaults), strict=False):
+        for name, default in zip(reversed(positional), reversed(parameters.defaults), strict=False):
             names[name] = self._eval(default, module)
-        for arg, value in zip(said.kwonlyargs, said.kw_defaults, strict=True):
+        for arg, value in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True):
             if value is not None:
                 names[arg.arg] = self._eval(value, module)
         names |= dict(zip(positional, args, strict=False))
         names |= named
-        for name in (*positional, *(only.arg for only in said.kwonlyargs)):
+        for name in (*positional, *(only.arg for only in parameters.kwonlyargs)):
             names.setdefault(name, Unknown(name))
-        if said.vararg is not None:
-            names[said.vararg.arg] = tuple(args[len(positional) :])
-        if said.kwarg is not None:
-            taken = {*positional, *(only.arg for only in said.kwonlyargs)}
-            names[said.kwarg.arg] = {name: value for name, value in named.items() if name not in taken}
+        if parameters.vararg is not None:
+            names[parameters.vararg.arg] = tuple(args[len(positional) :])
+        if parameters.kwarg is not None:
+            taken = {*positional, *(only.arg for only in parameters.kwonlyargs)}
+            names[parameters.kwarg.arg] = {name: value for name, value in named.items() if name not in taken}
         return names
 
     # Statements.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,10 @@ _CALCULATED: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.BitOr: operator.or_,
 }
+_MAX_RESULT = 2**20
+"""The most items of a sequence and bits of a number that are calculated; no setting of a server has as many."""
 _OPPOSITE = {ast.NotEq: ast.Eq, ast.NotIn: ast.In, ast.IsNot: ast.Is}
+_SEQUENCES = (str, bytes, tuple, list)
 _METHODS = {kind: f"_eval_{kind.__name__.lower()}" for kind in ast.expr.__subclasses__()}
 """The name of the method that evaluates expressions of a class; a class without one has no known values."""
 _NAMED = {ast.Eq: "==", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.In: "in", ast.Is: "is"}
@@ -64,7 +68,7 @@ class Expressions(ABC):
             shown = node.value
             form = self._text(node.format_spec, frame) if node.format_spec is not None else ""
         value = self._eval(shown, frame)
-        if not is_plain(value):
+        if not is_plain(value) or is_wide(form):
             return UNKNOWN_TEXT
         if isinstance(node, ast.FormattedValue) and node.conversion == ord("r"):
             value = repr(value)
@@ -132,9 +136,11 @@ class Expressions(ABC):
         left, right = self._eval(node.left, frame), self._eval(node.right, frame)
         if isinstance(node.op, ast.BitOr) and (isinstance(left, bool) or isinstance(right, bool)):
             return self.truth(left) or self.truth(right)
+        if _is_huge(node.op, left, right):
+            return Unknown(unparsed(node))
         try:
             return _CALCULATED[type(node.op)](left, right)
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, ArithmeticError):
             return Unknown(unparsed(node))
 
     def _eval_ifexp(self, node: ast.IfExp, frame: Frame) -> Any:
@@ -218,3 +224,28 @@ class Expressions(ABC):
             return list(value)
         except TypeError:
             return []
+
+
+def is_long(values: range) -> bool:
+    """Return whether a range has more numbers than are evaluated."""
+    return bool(values[_MAX_RESULT:])
+
+
+def is_wide(form: str) -> bool:
+    """Return whether a format states a width or a precision that no text of a server has."""
+    return re.search(r"\d{5}", form) is not None
+
+
+def _is_huge(op: ast.operator, left: Any, right: Any) -> bool:
+    """Return whether the result of a calculation would be too large to be a setting."""
+    if isinstance(op, ast.Mult):
+        for values, times in ((left, right), (right, left)):
+            if isinstance(values, _SEQUENCES) and isinstance(times, int):
+                return len(values) * times > _MAX_RESULT
+    return isinstance(op, (ast.Add, ast.Mult)) and _size(left) + _size(right) > _MAX_RESULT
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, int):
+        return value.bit_length()
+    return len(value) if isinstance(value, _SEQUENCES) else 0

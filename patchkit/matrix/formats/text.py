@@ -40,10 +40,10 @@ def show(matrix: Matrix, console: Console) -> None:
     for row in matrix.rows:
         console.print(f"{escaped(_short(row).ljust(width))} {_marks(row, matrix.patches)}")
     marks = {_mark(cell) for row in matrix.rows for cell in row.patches}
-    said = {
+    legend = {
         mark: words for mark, style, words in (*_MARKS.values(), _LEFT_OUT) if (mark, style, words) in marks
     }
-    console.print("\n" + "  ".join(f"{mark} {words}" for mark, words in said.items()))
+    console.print("\n" + "  ".join(f"{mark} {words}" for mark, words in legend.items()))
     for (patch, site), refs in _conflicts(matrix).items():
         others = f" and {len(refs) - _SHOWN} more" if len(refs) > _SHOWN else ""
         console.print(f"\n[red]![/] {escaped(patch)} on {escaped(', '.join(refs[:_SHOWN]))}{others}")

@@ -24,7 +24,7 @@ def check(subject: Subject) -> CheckOutcome:
     """Compile the files with edits of patches, those with a patch's comment, and the vendored runtime."""
     named = {file for patch in subject.patches for edit in patch.edits for file in edit.files}
     inside = {file for file in subject.sources if file.startswith(f"{FOLDER}/")}
-    files = sorted(file for file in named.union(inside, subject.signed) if file in subject.sources)
+    files = sorted(file for file in named.union(inside, subject.commented_files) if file in subject.sources)
     findings = tuple(one for file in files if (one := _broken(file, subject.sources[file])))
     return CheckOutcome(counted(len(files), "file"), findings, obstacle=OBSTACLE if findings else "")
 

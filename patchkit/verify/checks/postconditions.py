@@ -73,8 +73,8 @@ def check(subject: Subject) -> CheckOutcome:
     ]
     if not findings and not patched and (pending or not present):
         obstacle = "no patch is applied"
-        stuck = {status.patch.id for status in statuses if status.state is State.CONFLICT}
-        fits = [name for name in pending if name not in stuck]
+        conflicting = {status.patch.id for status in statuses if status.state is State.CONFLICT}
+        fits = [name for name in pending if name not in conflicting]
         could = f"{', '.join(fits)} can be applied" if fits else "and none applies to this tree"
         message = f"no patch is applied; {could}"
         notes = [note for note in notes if "patchkit apply" not in note]
@@ -90,7 +90,9 @@ def _expected(subject: Subject, status: PatchStatus) -> bool:
     # A fork that leaves a patch out may have made some of its changes itself, and so may one that did not ask for it.
     if status.patch.upstream_when and status.patch.default and not status.patch.left_out:
         return any(edit.state in _DONE for edit in status.edits)
-    return status.patch.id in subject.signers and any(edit.state is State.APPLIED for edit in status.edits)
+    return status.patch.id in subject.commenting_patches and any(
+        edit.state is State.APPLIED for edit in status.edits
+    )
 
 
 def _missing(subject: Subject, status: PatchStatus) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.findings.rule import Rule
-from patchkit.plan.marks import signers
+from patchkit.plan.comments import commenting_patches
 from patchkit.tree.index import Class, class_of_annotation, last_name
 from patchkit.tree.nodes import statements, walk
 from patchkit.tree.sglang import serves
@@ -319,7 +319,7 @@ def _condition(deciding: ast.If) -> str:
 def _patch_above(module: Module, start: int, line: int) -> str:
     """Return the patch whose comment is the last one above a line of a function, or an empty string."""
     for number in range(line, start - 1, -1):
-        found = signers(module.lines[number - 1].encode() + b"\n")
+        found = commenting_patches(module.lines[number - 1].encode() + b"\n")
         if found:
             return min(found)
     return ""

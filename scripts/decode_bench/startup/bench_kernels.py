@@ -1,4 +1,4 @@
-"""Let a release pass arguments that an older kernel library does not know, if they are None or False."""
+"""Let a release pass arguments that an older kernel library does not accept, if they are None or False."""
 
 from __future__ import annotations
 

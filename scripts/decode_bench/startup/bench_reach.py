@@ -60,7 +60,7 @@ def _first(statement: ast.stmt) -> int:
 def _lines(statement: ast.stmt) -> Iterable[int]:
     body = getattr(statement, "body", None)
     if isinstance(statement, _DEFINITIONS):
-        # What says nothing but what it is for runs on the line that says it.
+        # A docstring is not a statement that runs.
         documented = ast.get_docstring(statement) is not None and len(statement.body) > 1
         return (inner.lineno for inner in statement.body[documented:])
     # Of a statement with a block only its head: the block may be passed over.

@@ -56,7 +56,7 @@ class _StandIn(ModuleType):
             raise AttributeError(name)
         value: Any = MagicMock(name=f"{self.__name__}.{name}")
         if name == "StructuralTag":
-            # Annotates a field of a pydantic model, which has to know how to validate it.
+            # Annotates a field of a pydantic model, which must be able to validate it.
             value = dict
         elif name[0].isupper():
             value = _Open(name, (), {})

@@ -168,7 +168,7 @@ def _latent(server: dict[str, Any], environment: dict[str, str], behaviour: str)
 
 
 def _dflash_verify(tokens: int) -> Any:
-    """Return what a verify of DFLASH's carries, which has no tree."""
+    """Return the input of a DFLASH verify, which has no tree."""
     made = importlib.import_module("sglang.srt.speculative.dflash_info").DFlashVerifyInput
     nothing = torch.empty(0, dtype=torch.int64)
     return made(draft_token=nothing, positions=nothing, draft_token_num=tokens, custom_mask=None)

@@ -1,4 +1,4 @@
-"""What ranks with DP attention tell each other about a step, and how often the host reads it from the device."""
+"""The data that ranks with DP attention exchange about a step, and how often the host reads it from the device."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 _Texts = tuple["Sequence[str]", "Sequence[str]"]
 """The lines of a text before and after."""
-_NAMES = 2
+_MIN_NAMES = 2
 """The fewest names with which an expression is unambiguous."""
-_INSIDE = 3
+_MIN_LINES = 3
 """The fewest lines of an item inside which changes are searched."""
 
 
@@ -37,9 +37,9 @@ class _Item(NamedTuple):
     node: ast.AST | None
 
 
-def changed(at: str, texts: _Texts, old: ast.AST, new: ast.AST) -> list[EditDraft] | None:
+def item_edits(at: str, texts: _Texts, old: ast.AST, new: ast.AST) -> list[EditDraft] | None:
     """Return the edits between two versions of a statement; None if more than a few items of lists change."""
-    found = _Parts(at, texts).between(old, new, "")
+    found = _Comparison(at, texts).edits(old, new, "")
     if (
         found is not None
         or not isinstance(old, (ast.If, ast.While))
@@ -48,19 +48,19 @@ def changed(at: str, texts: _Texts, old: ast.AST, new: ast.AST) -> list[EditDraf
         return found
     names = {node.id for node in ast.walk(old.test) if isinstance(node, ast.Name)}
     attributes = {node.attr for node in ast.walk(old.test) if isinstance(node, ast.Attribute)}
-    if len(names | attributes) < _NAMES:
+    if len(names | attributes) < _MIN_NAMES:
         return None
     find, code = (_segment(text, node.test) for text, node in zip(texts, (old, new), strict=True))
     return [EditDraft("rewrite", at, {"find": find, "code": code})]
 
 
-def parameters(at: str, texts: _Texts, old: ast.arguments, new: ast.arguments) -> Iterator[EditDraft]:
+def parameter_edits(at: str, texts: _Texts, old: ast.arguments, new: ast.arguments) -> Iterator[EditDraft]:
     """Yield the edits of added, removed and changed parameters."""
     if meaning(old) == meaning(new):
         return
-    finder = _Parts(at, texts)
+    comparison = _Comparison(at, texts)
     for one, other in zip(_parameters(texts[0], old), _parameters(texts[1], new), strict=True):
-        yield from finder.listed("parameters", "", one, other) or ()
+        yield from comparison.list_edits("parameters", "", one, other) or ()
 
 
 def _parameters(text: Sequence[str], arguments: ast.arguments) -> tuple[list[_Item], list[_Item]]:
@@ -71,26 +71,26 @@ def _parameters(text: Sequence[str], arguments: ast.arguments) -> tuple[list[_It
     def items(pairs: Iterable[tuple[ast.arg, ast.expr | None]]) -> list[_Item]:
         found = []
         for arg, default in pairs:
-            said = _segment(text, arg)
+            code = _segment(text, arg)
             if default is not None:
                 equal = " = " if arg.annotation is not None else "="
-                said += f"{equal}{_segment(text, default)}"
+                code += f"{equal}{_segment(text, default)}"
             value = f"{meaning(arg)} {'' if default is None else meaning(default)}"
-            found.append(_Item(said, value, None))
+            found.append(_Item(code, value, None))
         return found
 
     positional = zip(plain, [*defaults, *arguments.defaults], strict=True)
     return items(positional), items(zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True))
 
 
-class _Parts:
+class _Comparison:
     """Compare expressions of two texts, for edits of one scope."""
 
     def __init__(self, at: str, texts: _Texts) -> None:
         self._at = at
         self._texts = texts
 
-    def between(self, old: ast.AST, new: ast.AST, target: str) -> list[EditDraft] | None:
+    def edits(self, old: ast.AST, new: ast.AST, target: str) -> list[EditDraft] | None:
         """Return the edits of the lists in an expression or statement; None if something else changes."""
         if meaning(old) == meaning(new):
             return []
@@ -106,32 +106,32 @@ class _Parts:
             other = getattr(new, name)
             if name in fields:
                 continue
-            inner = self._fields(one, other, target)
+            inner = self._field_edits(one, other, target)
             if inner is None:
                 return None
             edits += inner
         if lists[0] is not None and lists[1] is not None:
             kind, of, one = lists[0]
-            found = self.listed(kind, of or (target if kind == "elements" else ""), one, lists[1][2])
+            found = self.list_edits(kind, of or (target if kind == "elements" else ""), one, lists[1][2])
             if found is None:
                 return None
             edits += found
         return edits
 
-    def _fields(self, one: object, other: object, target: str) -> list[EditDraft] | None:
+    def _field_edits(self, one: object, other: object, target: str) -> list[EditDraft] | None:
         if isinstance(one, ast.AST) and isinstance(other, ast.AST):
-            return self.between(one, other, target)
+            return self.edits(one, other, target)
         if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
             edits: list[EditDraft] = []
             for pair in zip(one, other, strict=True):
-                inner = self._fields(*pair, "")
+                inner = self._field_edits(*pair, "")
                 if inner is None:
                     return None
                 edits += inner
             return edits
         return [] if one == other else None
 
-    def listed(
+    def list_edits(
         self, kind: str, of: str, one: Sequence[_Item], other: Sequence[_Item]
     ) -> list[EditDraft] | None:
         """Return the edits between two versions of a list; None if too few items stay."""
@@ -143,11 +143,11 @@ class _Parts:
         for tag, i1, i2, j1, j2 in matcher.get_opcodes():
             if tag == "equal":
                 continue
-            inner = self._inside(one[i1:i2], other[j1:j2]) if i2 - i1 == j2 - j1 else None
+            inner = self._edits_inside(one[i1:i2], other[j1:j2]) if i2 - i1 == j2 - j1 else None
             if inner is not None:
                 edits += inner
                 continue
-            keys_ = {
+            table = {
                 "list": kind,
                 "find": [each.text for each in one[i1:i2]],
                 "code": [each.text for each in other[j1:j2]],
@@ -155,16 +155,16 @@ class _Parts:
                 "before": one[i2].text if i2 < len(one) else "",
                 "of": of,
             }
-            edits.append(EditDraft("items", self._at, {key: value for key, value in keys_.items() if value}))
+            edits.append(EditDraft("items", self._at, {key: value for key, value in table.items() if value}))
         return edits
 
-    def _inside(self, old: Sequence[_Item], new: Sequence[_Item]) -> list[EditDraft] | None:
+    def _edits_inside(self, old: Sequence[_Item], new: Sequence[_Item]) -> list[EditDraft] | None:
         """Return the edits inside long items; None if one is short or changes in another way."""
         edits: list[EditDraft] = []
         for one, other in zip(old, new, strict=True):
-            if one.node is None or other.node is None or one.text.count("\n") < _INSIDE:
+            if one.node is None or other.node is None or one.text.count("\n") < _MIN_LINES:
                 return None
-            inner = self.between(one.node, other.node, "")
+            inner = self.edits(one.node, other.node, "")
             if inner is None:
                 return None
             edits += inner
@@ -174,31 +174,31 @@ class _Parts:
 def _list(text: Sequence[str], node: ast.AST) -> tuple[str, str, list[_Item]] | None:
     """Return a list's kind, its owner and its items; None if a node is not a list."""
 
-    def said(part: ast.expr | ast.keyword, sign: str = "") -> str:
-        return sign + _segment(text, part)
+    def code(part: ast.expr | ast.keyword, prefix: str = "") -> str:
+        return prefix + _segment(text, part)
 
     if isinstance(node, ast.Call):
         arguments: list[ast.expr | ast.keyword] = [*node.args, *node.keywords]
         arguments.sort(key=lambda each: (each.lineno, each.col_offset))
         items = [
-            _Item(said(each.value, "**"), f"**{meaning(each.value)}", each.value)
+            _Item(code(each.value, "**"), f"**{meaning(each.value)}", each.value)
             if isinstance(each, ast.keyword) and each.arg is None
-            else _Item(said(each), meaning(each), each)
+            else _Item(code(each), meaning(each), each)
             for each in arguments
         ]
-        return "arguments", said(node.func), items
+        return "arguments", code(node.func), items
     if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        return "elements", "", [_Item(said(each), meaning(each), each) for each in node.elts]
+        return "elements", "", [_Item(code(each), meaning(each), each) for each in node.elts]
     if isinstance(node, ast.Dict):
         pairs = [
-            _Item(said(value, "**"), f"**{meaning(value)}", value)
+            _Item(code(value, "**"), f"**{meaning(value)}", value)
             if key is None
-            else _Item(f"{said(key)}: {said(value)}", f"{meaning(key)}: {meaning(value)}", value)
+            else _Item(f"{code(key)}: {code(value)}", f"{meaning(key)}: {meaning(value)}", value)
             for key, value in zip(node.keys, node.values, strict=True)
         ]
         return "elements", "", pairs
     if isinstance(node, ast.BoolOp):
-        return "operands", "", [_Item(said(each), meaning(each), each) for each in node.values]
+        return "operands", "", [_Item(code(each), meaning(each), each) for each in node.values]
     if isinstance(node, ast.ImportFrom):
         names = [_Item(ast.unparse(each), meaning(each), None) for each in node.names]
         return "names", f"{'.' * node.level}{node.module or ''}", names

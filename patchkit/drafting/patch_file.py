@@ -1,4 +1,4 @@
-"""Write a draft as a patch folder that loads; ``todo`` marks what has to be finished by hand."""
+"""Write the ``patch.toml`` of a draft, which loads; ``todo`` marks what has to be completed by hand."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ if TYPE_CHECKING:
 FILE = "patch.toml"
 
 
-def text(facts: Facts, edits: Mapping[str, EditDraft], left: Sequence[str]) -> str:
+def text(facts: Facts, edits: Mapping[str, EditDraft], left_out: Sequence[str]) -> str:
     """Return the ``patch.toml`` of a draft."""
     title = " ".join(facts.title.split())
     lines = [
         "schema = 1",
-        f"id = {toml(facts.id)}",
-        f"title = {toml(title or f'{TODO}what changes')}",
-        *([f"upstream = {toml(facts.upstream)}"] if facts.upstream else []),
-        *([f"upstream_commit = {toml(facts.upstream_commit)}"] if facts.upstream_commit else []),
-        f"why = {toml(facts.why.strip() or f'{TODO}what was wrong or slow before')}",
+        f"id = {toml_value(facts.id)}",
+        f"title = {toml_value(title or f'{TODO}what changes')}",
+        *([f"upstream = {toml_value(facts.upstream)}"] if facts.upstream else []),
+        *([f"upstream_commit = {toml_value(facts.upstream_commit)}"] if facts.upstream_commit else []),
+        f"why = {toml_value(facts.why.strip() or f'{TODO}what was wrong or slow before')}",
         f'risk = "{TODO}what could go wrong, and for whom"',
         f'verify = "{TODO}how to check that it works"',
     ]
-    lines += [f"# {TODO}{' '.join(one.split())}" for one in left]
+    lines += [f"# {TODO}{' '.join(one.split())}" for one in left_out]
     for name, edit in edits.items():
         lines += ["", f"[edit.{name}]"]
         lines += [f"# {TODO}{' '.join(one.split())}" for one in edit.todo]
         lines += [
             f'kind = "{edit.kind}"',
-            f"why = {toml(_printable(title) or f'{TODO}why this edit is needed')}",
-            f"at = {toml(edit.at)}",
+            f"why = {toml_value(_printable(title) or f'{TODO}why this edit is needed')}",
+            f"at = {toml_value(edit.at)}",
         ]
-        lines += [f"{key} = {toml(value)}" for key, value in edit.keys.items()]
+        lines += [f"{key} = {toml_value(value)}" for key, value in edit.keys.items()]
     return "\n".join(lines) + "\n"
 
 
 def _printable(title: str) -> str:
-    return "".join(sign for sign in title if sign.isprintable())
+    return "".join(character for character in title if character.isprintable())
 
 
-def named(edits: Sequence[EditDraft]) -> dict[str, EditDraft]:
+def named_edits(edits: Sequence[EditDraft]) -> dict[str, EditDraft]:
     """Return the edits by unique names."""
     found: dict[str, EditDraft] = {}
     for edit in edits:
@@ -61,18 +61,18 @@ def named(edits: Sequence[EditDraft]) -> dict[str, EditDraft]:
     return found
 
 
-def toml(value: str | Sequence[str] | int) -> str:
+def toml_value(value: str | Sequence[str] | int) -> str:
     """Return a text, a list of texts, a number or a boolean as TOML."""
     if isinstance(value, int):
         return str(value).lower()
     if not isinstance(value, str):
-        return f"[{', '.join(_text(each, end='') for each in value)}]"
-    return _text(value, end="" if value.endswith("\n") else "\n")
+        return f"[{', '.join(_toml_string(each, end='') for each in value)}]"
+    return _toml_string(value, end="" if value.endswith("\n") else "\n")
 
 
-def _text(value: str, *, end: str) -> str:
+def _toml_string(value: str, *, end: str) -> str:
     """Return a text as TOML, followed by ``end`` if it has several lines."""
-    is_plain = all(sign.isprintable() or sign in "\n\t" for sign in value)
+    is_plain = all(character.isprintable() or character in "\n\t" for character in value)
     if "\n" in value and is_plain and "'''" not in value and not value.endswith("'"):
         return f"'''\n{value}{end}'''"
     return json.dumps(value, ensure_ascii=not is_plain)

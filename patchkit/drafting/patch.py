@@ -21,16 +21,16 @@ from patchkit.codemods.language.definitions import bound_names
 from patchkit.codemods.language.layout import Style, lay_out
 from patchkit.codemods.language.placeholders import PatternError
 from patchkit.codemods.language.scope import Scope, resolve
-from patchkit.drafting import examples, hunks, write
+from patchkit.drafting import examples, hunks, patch_file
 from patchkit.drafting.change import Draft, EditDraft, Facts
 from patchkit.drafting.draft import draft
 from patchkit.drafting.lines import count
 from patchkit.drafting.passages import passages
 from patchkit.errors import ConflictError, TreeError, UsageError
-from patchkit.patchset import whole
+from patchkit.patchset import convert
 from patchkit.patchset.examples import FILE as EXAMPLES
 from patchkit.plan.build import make_plan
-from patchkit.plan.marks import SIGN, signers
+from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.rehearse import MemoryTree
 from patchkit.plan.status import State
 from patchkit.tree.limits import MAX_BYTES, is_deep
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
 
     Watch = Callable[[str, int, int], None]
 
-_FILE = Path(write.FILE)
+_FILE = Path(patch_file.FILE)
 
 
 @collector.paused()
-def drafted(
+def draft_patch(
     tree: Tree,
     changes: Sequence[FileDiff],
     facts: Facts,
@@ -69,7 +69,7 @@ def drafted(
     left out; the patch lists them with those that no edit covers. ``watch`` is called with each file.
     """
     edits: list[EditDraft] = []
-    left = [*left_out]
+    all_left_out = [*left_out]
     made: dict[str, bytes | None] = {}
     for at, change in enumerate(changes):
         if watch is not None:
@@ -79,19 +79,19 @@ def drafted(
         if change.before != change.after:
             found = _edits_of(trial, change, is_moved=_is_moved(change, changes))
         if isinstance(found, str):
-            left += [f"{change.file}: {found}"] if found else []
+            all_left_out += [f"{change.file}: {found}"] if found else []
             continue
         edits += found
         made[change.file] = change.after
-    named = write.named(edits)
+    named = patch_file.named_edits(edits)
     if not named:
-        return Draft({}, {}, tuple(left), made)
-    files = {write.FILE: write.text(facts, named, left)}
-    patch = whole.read(tomllib.loads(files[write.FILE]), _FILE)
+        return Draft({}, {}, tuple(all_left_out), made)
+    files = {patch_file.FILE: patch_file.text(facts, named, all_left_out)}
+    patch = convert.read(tomllib.loads(files[patch_file.FILE]), _FILE)
     sources = {each.file: each.before.decode() for each in changes if each.before and each.file in made}
-    shown = examples.text(patch, named, sources)
-    files |= {EXAMPLES: shown} if shown else {}
-    return Draft(files, named, tuple(left), made)
+    examples_toml = examples.text(patch, named, sources)
+    files |= {EXAMPLES: examples_toml} if examples_toml else {}
+    return Draft(files, named, tuple(all_left_out), made)
 
 
 def _is_moved(change: FileDiff, changes: Sequence[FileDiff]) -> bool:
@@ -117,7 +117,7 @@ def _edits_of(trial: _Trial, change: FileDiff, *, is_moved: bool) -> list[EditDr
         text is not None and is_deep(text.encode()) for text in (before, after)
     ):
         return "it is nested too deep; left out."
-    if signers((after or "").encode()) - signers((before or "").encode()):
+    if commenting_patches((after or "").encode()) - commenting_patches((before or "").encode()):
         return "it adds comments of an applied patch: draft from a change without them; left out."
     tried: Iterable[list[EditDraft]]
     if after is None:
@@ -126,13 +126,13 @@ def _edits_of(trial: _Trial, change: FileDiff, *, is_moved: bool) -> list[EditDr
         keys |= {"digest": digest_of(before or "")} if is_moved else {}
         tried = [[EditDraft("delete-file", change.file, keys)]]
     elif before is None:
-        tried = _fresh(change.file, after)
+        tried = _new_file_edits(change.file, after)
     else:
-        tried = _ways(trial, change.file, before, after)
+        tried = _attempts(trial, change.file, before, after)
     reason = ""
     for edits in tried:
         result = trial.run(edits)
-        if result.is_as(change.after):
+        if result.gives(change.after):
             reason = trial.refusal(edits, result)
             if not reason:
                 return edits
@@ -141,13 +141,13 @@ def _edits_of(trial: _Trial, change: FileDiff, *, is_moved: bool) -> list[EditDr
     return f"{reason}; left out."
 
 
-def _fresh(file: str, after: str) -> Iterable[list[EditDraft]]:
+def _new_file_edits(file: str, after: str) -> Iterable[list[EditDraft]]:
     if file.endswith(".py") and after.strip("\n") + "\n" == after:
         yield [EditDraft("new-file", file, {"code": after.rstrip("\n")})]
-    yield [hunks.added_file(file, after)]
+    yield [hunks.new_file_hunk(file, after)]
 
 
-def _ways(trial: _Trial, file: str, before: str, after: str) -> Iterable[list[EditDraft]]:
+def _attempts(trial: _Trial, file: str, before: str, after: str) -> Iterable[list[EditDraft]]:
     """Yield lists of edits to try, the most structural first."""
     if "\r" in before or "\r" in after:
         same_ends = before.count("\r\n") == before.count("\n") and after.count("\r\n") == after.count("\n")
@@ -164,7 +164,7 @@ def _ways(trial: _Trial, file: str, before: str, after: str) -> Iterable[list[Ed
         yield edits
         trial.refuse_imports(edits)
     yield hunks.hunks(file, before, after)
-    yield hunks.whole(file, before, after)
+    yield hunks.file_hunk(file, before, after)
 
 
 def _structural(trial: _Trial, file: str, before: str, after: str) -> tuple[list[EditDraft], str]:
@@ -175,7 +175,7 @@ def _structural(trial: _Trial, file: str, before: str, after: str) -> tuple[list
     kept: list[EditDraft] = []
     middle = before
     for drafts in (draft, passages):
-        found = _right(trial, file, middle, after, drafts(file, middle, after)) if middle != after else []
+        found = _fitting(trial, file, middle, after, drafts(file, middle, after)) if middle != after else []
         for edits in (found, *([each] for each in found if len(found) > 1)):
             made = trial.run([*kept, *edits]).text(trial.newline) if edits else None
             if made is not None and made != middle and _is_between(middle, made, after):
@@ -185,9 +185,11 @@ def _structural(trial: _Trial, file: str, before: str, after: str) -> tuple[list
     return kept, middle
 
 
-def _right(trial: _Trial, file: str, before: str, after: str, drafts: Sequence[EditDraft]) -> list[EditDraft]:
+def _fitting(
+    trial: _Trial, file: str, before: str, after: str, drafts: Sequence[EditDraft]
+) -> list[EditDraft]:
     """Return the edits, tried place by place, that are part of the change."""
-    old, new = hunks.named(file, before), hunks.named(file, after)
+    old, new = hunks.definition_ranges(file, before), hunks.definition_ranges(file, after)
     places: dict[str, list[EditDraft]] = {}
     for each in drafts:
         places.setdefault(each.at.partition("::")[2], []).append(each)
@@ -196,7 +198,7 @@ def _right(trial: _Trial, file: str, before: str, after: str, drafts: Sequence[E
         if name and not (name in old.spans and name in new.spans):
             continue
         part = trial.part(name.rpartition(".")[2], *hunks.outlines(file, name, before, after))
-        kept += part.right(edits) if part is not None else []
+        kept += part.fitting(edits) if part is not None else []
     return kept
 
 
@@ -216,7 +218,7 @@ class _Result:
     states: tuple[State, ...]
     reason: str = ""
 
-    def is_as(self, content: bytes | None) -> bool:
+    def gives(self, content: bytes | None) -> bool:
         return not self.reason and self.content == content
 
     def text(self, newline: str) -> str | None:
@@ -243,8 +245,9 @@ class _Trial:
         self._change = change
         self._id = identifier
         self._tree = tree
-        self._notes = re.compile(
-            rb"^[ \t]*%s%s: .*(\r?\n|\Z)" % (SIGN.encode(), re.escape(identifier).encode()), re.MULTILINE
+        self._comments = re.compile(
+            rb"^[ \t]*%s%s: .*(\r?\n|\Z)" % (COMMENT_PREFIX.encode(), re.escape(identifier).encode()),
+            re.MULTILINE,
         )
         first = (change.before or b"").partition(b"\n")[0]
         self.refused: set[str] = set()
@@ -279,33 +282,34 @@ class _Trial:
     def _patch(self, edits: Sequence[EditDraft]) -> Patch:
         table = {"kind": "", "why": "drafted", "at": ""}
         named = {
-            name: {**table, "kind": e.kind, "at": e.at, **e.keys} for name, e in write.named(edits).items()
+            name: {**table, "kind": e.kind, "at": e.at, **e.keys}
+            for name, e in patch_file.named_edits(edits).items()
         }
-        said = dict.fromkeys(("title", "why", "risk", "verify"), "drafted")
-        raw: dict[str, Any] = {"schema": 1, "id": self._id, **said, "edit": named}
-        patch = whole.read(raw, _FILE)
-        whole.check(patch, _FILE)
+        texts = dict.fromkeys(("title", "why", "risk", "verify"), "drafted")
+        raw: dict[str, Any] = {"schema": 1, "id": self._id, **texts, "edit": named}
+        patch = convert.read(raw, _FILE)
+        convert.check(patch, _FILE)
         return patch
 
     def run(self, edits: Sequence[EditDraft]) -> _Result:
         """Return the result of edits for the original file."""
         if not edits:
             return _Result(self._change.before, ())
-        result = self._noted(edits)
+        result = self._run_with_comments(edits)
         if result.content is None or result.reason:
             return result
-        return _Result(self._notes.sub(b"", result.content), result.states)
+        return _Result(self._comments.sub(b"", result.content), result.states)
 
-    def _noted(self, edits: Sequence[EditDraft]) -> _Result:
+    def _run_with_comments(self, edits: Sequence[EditDraft]) -> _Result:
         """Return the result of edits with the comments that they add, cached."""
         key = tuple(map(id, edits))
         if key not in self._results:
-            self._results[key] = (edits, self._planned(edits, self._change.before))
+            self._results[key] = (edits, self._run_on(edits, self._change.before))
         return self._results[key][1]
 
-    def _planned(self, edits: Sequence[EditDraft], content: bytes | None) -> _Result:
+    def _run_on(self, edits: Sequence[EditDraft], content: bytes | None) -> _Result:
         try:
-            plan = make_plan(self._memory(content), (self._patch(edits),), certain=True)
+            plan = make_plan(self._memory(content), (self._patch(edits),), allow_partial=True)
         except (UsageError, TreeError, ConflictError) as error:
             return _Result(None, (State.CONFLICT,) * len(edits), str(error))
         made = [change.after for change in plan.changes] or [content]
@@ -317,19 +321,19 @@ class _Trial:
         Where such an edit puts its import depends on the imports around it, which a hunk may change as well. An edit of
         the names that one statement imports does not.
         """
-        if not self.run(edits).is_as(self._change.after):
+        if not self.run(edits).gives(self._change.after):
             self.refused.update(_identity(edit) for edit in edits if edit.kind == "import")
 
     def refusal(self, edits: Sequence[EditDraft], result: _Result) -> str:
         """Return why edits that make the change cannot be used: one is not recognised afterwards, or not needed."""
         if self._refuse(edits, result, {State.PENDING}):
             return "some of its edits are in place before the change"
-        named = write.named(edits)
-        written = tomllib.loads(write.text(Facts(self._id), named, ()))["edit"]
+        named = patch_file.named_edits(edits)
+        written = tomllib.loads(patch_file.text(Facts(self._id), named, ()))["edit"]
         if any(not _is_written(edit, written[name]) for name, edit in named.items()):
             return "one of its lines cannot be written in TOML"
-        noted = self._noted(edits).content
-        again = self._planned(edits, noted)
+        content = self._run_with_comments(edits).content
+        again = self._run_on(edits, content)
         if self._refuse(edits, again, {State.APPLIED, State.UPSTREAM}) or again.reason:
             return "some of its edits are not recognised afterwards"
         return ""
@@ -366,27 +370,27 @@ class _Part:
     kind: Callable[[EditDraft], Kind | None]
     style: Style
 
-    def right(self, edits: Sequence[EditDraft]) -> list[EditDraft]:
+    def fitting(self, edits: Sequence[EditDraft]) -> list[EditDraft]:
         """Return the edits that are part of the change, each in the first form that works."""
-        first = [way for edit in edits if (way := next(self._ways(edit), None)) is not None]
-        if self._is_right(first):
+        first = [form for edit in edits if (form := next(self._forms(edit), None)) is not None]
+        if self._is_fitting(first):
             return first
-        ways = [list(self._ways(edit)) for edit in edits]
-        alone = [next((way for way in each if self._is_right([way])), None) for each in ways]
-        found = [way for way in alone if way is not None]
-        if len(found) == len(ways) and self._is_right(found):
+        forms = [list(self._forms(edit)) for edit in edits]
+        alone = [next((form for form in each if self._is_fitting([form])), None) for each in forms]
+        found = [form for form in alone if form is not None]
+        if len(found) == len(forms) and self._is_fitting(found):
             return found
         kept: list[EditDraft] = []
-        for single, each in zip(alone, ways, strict=True):
+        for single, each in zip(alone, forms, strict=True):
             # An edit may be possible only after the ones before it.
             tried = [single] if single is not None else each if kept else []
-            kept += [way for way in tried if self._is_right([*kept, way])][:1]
+            kept += [form for form in tried if self._is_fitting([*kept, form])][:1]
         return kept
 
-    def _ways(self, edit: EditDraft) -> Iterator[EditDraft]:
-        return (way for way in (edit, *edit.others) if self.kind(way) is not None)
+    def _forms(self, edit: EditDraft) -> Iterator[EditDraft]:
+        return (form for form in (edit, *edit.others) if self.kind(form) is not None)
 
-    def _is_right(self, edits: Sequence[EditDraft]) -> bool:
+    def _is_fitting(self, edits: Sequence[EditDraft]) -> bool:
         """Return whether all of the edits can be made and change only lines of the change."""
         made = self._made(edits) if edits else None
         return made is not None and made != self.before and _is_between(self.before, made, self.after)

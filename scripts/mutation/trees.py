@@ -28,7 +28,7 @@ Contents = dict[str, bytes]
 
 
 @dataclass(frozen=True)
-class Ground:
+class ReferenceTree:
     """A tree and the patches that tests apply to it."""
 
     name: str
@@ -51,28 +51,28 @@ def _part(patch: Patch, files: Sequence[str]) -> Patch:
     return replace(patch, edits=edits, requires=())
 
 
-class Grounds:
+class ReferenceTrees:
     """All of the trees, and their differences with a mutated patch."""
 
-    def __init__(self, grounds: Sequence[Ground], checkout: Path) -> None:
+    def __init__(self, references: Sequence[ReferenceTree], checkout: Path) -> None:
         """Plan with the patches of ``checkout``, a copy that this object may write to."""
-        self._grounds = grounds
+        self._trees = references
         self._checkout = checkout
         self._seen: set[str] = set()
         load.BUILT_IN = checkout / "patches"
         self._patches = load.patches()
-        self._whole: dict[str, Contents] = {}
-        for ground in grounds:
-            contents = self._clean(ground, ())
+        self._contents: dict[str, Contents] = {}
+        for reference in references:
+            contents = self._clean(reference, ())
             if contents is None:
                 raise SystemExit(
-                    f"mutate: the patches do not apply to the {ground.name} tree; fix that first."
+                    f"mutate: the patches do not apply to the {reference.name} tree; fix that first."
                 )
-            self._whole[ground.name] = contents
+            self._contents[reference.name] = contents
 
-    @functools.cache  # noqa: B019 - there is one, and it lives as long as the program
-    def _clean(self, ground: Ground, files: tuple[str, ...]) -> Contents | None:
-        return ground.patched(self._patches, files)
+    @functools.cache  # noqa: B019 - there is one, and it exists until the program ends
+    def _clean(self, reference: ReferenceTree, files: tuple[str, ...]) -> Contents | None:
+        return reference.patched(self._patches, files)
 
     def changed_by(self, mutant: Mutant) -> dict[str, Contents]:
         """Return the files of each tree that mean something else, with their new content.
@@ -80,15 +80,17 @@ class Grounds:
         Empty if the patch gives the same trees as before or as an earlier mutant, or does not apply.
         """
         path = self._checkout / mutant.file
-        sound = path.read_bytes()
+        original = path.read_bytes()
         path.write_text(mutant.text, encoding="utf-8")
         try:
             patches = load.patches()
-            changed = {ground.name: self._changed(ground, patches, mutant.sites) for ground in self._grounds}
+            changed = {
+                reference.name: self._changed(reference, patches, mutant.sites) for reference in self._trees
+            }
         except (PatchkitError, ValueError):
             return {}
         finally:
-            path.write_bytes(sound)
+            path.write_bytes(original)
         found = {name: contents for name, contents in changed.items() if contents}
         effect = repr(
             [(name, file, meaning(found[name][file])) for name in found for file in sorted(found[name])]
@@ -98,19 +100,21 @@ class Grounds:
         self._seen.add(effect)
         return found
 
-    def _changed(self, ground: Ground, patches: PatchSet, files: tuple[str, ...]) -> Contents | None:
+    def _changed(
+        self, reference: ReferenceTree, patches: PatchSet, files: tuple[str, ...]
+    ) -> Contents | None:
         # A file's plan seldom depends on others; if it does, all files are planned.
-        clean, whole = self._clean(ground, files), self._whole[ground.name]
-        if clean is None or any(whole.get(file) != content for file, content in clean.items()):
-            clean, files = whole, ()
-        contents = ground.patched(patches, files)
+        clean, expected = self._clean(reference, files), self._contents[reference.name]
+        if clean is None or any(expected.get(file) != content for file, content in clean.items()):
+            clean, files = expected, ()
+        contents = reference.patched(patches, files)
         if contents is None:
             return None
-        after = {file: contents.get(file) or ground.tree.read(file) or b"" for file in {*clean, *contents}}
+        after = {file: contents.get(file) or reference.tree.read(file) or b"" for file in {*clean, *contents}}
         return {
             file: content
             for file, content in after.items()
-            if meaning(content) != meaning(clean.get(file) or ground.tree.read(file) or b"")
+            if meaning(content) != meaning(clean.get(file) or reference.tree.read(file) or b"")
         }
 
 

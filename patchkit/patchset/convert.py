@@ -1,4 +1,4 @@
-"""Convert and validate whole patch files, including their edits and extensions."""
+"""Convert tables of patch files to patches, and validate them with their edits and extensions."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def check(patch: Patch, path: Path) -> None:
                 raise ValueError(f"key `at`: this kind edits a whole module, so `at` cannot name {scope!r}")
             if not edit.why.isprintable():
                 raise ValueError(
-                    "key `why`: contains a line break or a control character, which a comment cannot hold"
+                    "key `why`: contains a line break or a control character, which a comment cannot contain"
                 )
             codemod_of(edit.kind)
             with texts.naming("imports"):

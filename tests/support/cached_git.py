@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from patchkit.tree import git as asking
+from patchkit.tree import git as git_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ templateDir =
 """
 
 
-def standing(top: Path) -> dict[str, bytes]:
+def git_state(top: Path) -> dict[str, bytes]:
     """Return the files of ``.git`` that answers about commits depend on: settings, references, shallow boundary."""
     own = f"{top}/.git"
     paths = [f"{own}/{name}" for name in ("HEAD", "config", "packed-refs", "shallow")]
@@ -44,11 +44,11 @@ def standing(top: Path) -> dict[str, bytes]:
 
 def head(top: Path) -> bytes:
     """Return a checkout's HEAD commit."""
-    said = standing(top)
-    name = said["HEAD"].strip().removeprefix(b"ref: ")
-    lines = (line.split(b" ") for line in said.get("packed-refs", b"").splitlines())
+    state = git_state(top)
+    name = state["HEAD"].strip().removeprefix(b"ref: ")
+    lines = (line.split(b" ") for line in state.get("packed-refs", b"").splitlines())
     packed = {words[1]: words[0] for words in lines if len(words) == 2}
-    return said.get(os.fsdecode(name), packed.get(name, name)).strip()
+    return state.get(os.fsdecode(name), packed.get(name, name)).strip()
 
 
 def _objects(top: Path) -> list[tuple[str, int]]:
@@ -58,42 +58,42 @@ def _objects(top: Path) -> list[tuple[str, int]]:
 
 
 @contextmanager
-def asking_once(folder: Path) -> Iterator[None]:
+def caching_git(folder: Path) -> Iterator[None]:
     """Cache git's answers to patchkit for each state of a checkout; ``folder`` is for git's settings.
 
     No git process runs in the background; queries within another worktree are not cached.
     """
     answers: dict[object, CompletedProcess[bytes]] = {}
-    run = asking._run
+    run = git_module._run
 
-    def remembering(
+    def run_cached(
         command: Sequence[str],
         environment: Mapping[str, str],
         folder: Path,
         *,
-        apart: bool = False,
+        new_session: bool = False,
         given: bytes = b"",
     ) -> CompletedProcess[bytes]:
         words = command[command.index("-C") + 2 :]
         top = next((place for place in (folder, *folder.parents) if (place / ".git").exists()), folder)
         of_commits = words[0] in _OF_COMMITS and ("HEAD" in words or words[0] != "grep")
         if not of_commits or not (top / ".git").is_dir():
-            return run(command, environment, folder, apart=apart, given=given)
-        key = (*command, given, *standing(top).items(), *_objects(top))
+            return run(command, environment, folder, new_session=new_session, given=given)
+        key = (*command, given, *git_state(top).items(), *_objects(top))
         if key not in answers:
-            answers[key] = run(command, environment, folder, apart=apart, given=given)
+            answers[key] = run(command, environment, folder, new_session=new_session, given=given)
         return answers[key]
 
     settings = folder / "gitconfig"
     settings.write_text(_CONFIG)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("GIT_CONFIG_GLOBAL", str(settings))
-        patched.setattr(asking, "_run", remembering)
+        patched.setattr(git_module, "_run", run_cached)
         yield
 
 
 @pytest.fixture
-def asked_once(tmp_path: Path) -> Iterator[None]:
-    """Cache git's answers with ``asking_once``."""
-    with asking_once(tmp_path):
+def cached_git(tmp_path: Path) -> Iterator[None]:
+    """Cache git's answers with ``caching_git``."""
+    with caching_git(tmp_path):
         yield

@@ -1,0 +1,57 @@
+"""Write the files of drafted patches to their folders, all of them or none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchkit.errors import TreeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from patchkit.drafting.change import Draft
+
+
+@contextmanager
+def staged(drafts: Mapping[Path, Draft]) -> Iterator[None]:
+    """Write each folder's draft under a temporary name in it, and rename the files once the body is done.
+
+    Raise TreeError before the body if a folder cannot be written. If that or the body fails, nothing is left.
+    """
+    missing = {place for folder in drafts for place in (folder, *folder.parents) if not os.path.exists(place)}
+    waiting: dict[Path, Path] = {}
+    try:
+        with _told("nothing was written"):
+            for folder, draft in drafts.items():
+                folder.mkdir(parents=True, exist_ok=True)
+                waiting[folder] = Path(tempfile.mkdtemp(prefix=".patchkit-new-", dir=folder))
+                for name, text in draft.files.items():
+                    (waiting[folder] / name).write_text(text, encoding="utf-8")
+        yield
+        with _told("not every patch was written"):
+            for folder, place in waiting.items():
+                # Written last, since a folder without it is no patch.
+                for name in sorted(drafts[folder].files, key=lambda name: name == "patch.toml"):
+                    (place / name).replace(folder / name)
+    finally:
+        for place in waiting.values():
+            shutil.rmtree(place, ignore_errors=True)
+        for place in sorted(missing, key=lambda place: -len(place.parts)):
+            with suppress(OSError):  # It has files if the body is done.
+                place.rmdir()
+
+
+@contextmanager
+def _told(outcome: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise TreeError(
+            f"{error.filename}: {error.strerror}, and {outcome}",
+            advice="fix the cause or name another folder with -o",
+        ) from error
