@@ -100,6 +100,8 @@ def command(
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
     target = options.target_of(arguments, installed, folders, patches, everything=everything)
+    if only and not target.ids and not everything:
+        raise UsageError("--only needs a PATCH", advice="name one, or leave out --only")
     if committing and (dry_run or allow_dirty):
         raise UsageError(
             "--commit cannot be combined with --dry-run or --allow-dirty", advice="leave them out"

@@ -78,6 +78,7 @@ def command(
         )
     elif merged.is_new:
         console.say(f"\nMerged {escaped(ref)} at {merged.merged[:9]}; {len(merged.commits)} patches applied.")
+        console.say_next((f"verify{target.tail}", "checks the result"))
     else:
         console.say(f"\nNothing to merge: this branch already has {escaped(ref)}.")
     if not merging and any(move.then == "conflict" and move.counts for move in moves):

@@ -70,8 +70,10 @@ def command(
     for trial in () if as_json else trials:
         tried = trial.files or trial.problems
         mark = "[red]failed[/]" if trial.problems else "[green]ok[/]" if tried else "[dim]-[/]"
-        said = f"{trial.state}, {console.count(trial.files)}" if tried else f"{trial.state}: nothing to test"
-        console.say(f"{mark} {escaped(trial.tree)} ({trial.version or 'version unknown'}): {said}")
+        result = (
+            f"{trial.state}, {console.count(trial.files)}" if tried else f"{trial.state}: nothing to test"
+        )
+        console.say(f"{mark} {escaped(trial.tree)} ({trial.version or 'version unknown'}): {result}")
         for problem in trial.problems:
             console.say(f"    {escaped(problem)}")
     if any(trial.problems for trial in trials):

@@ -310,7 +310,8 @@ def _of_linear_attention(
             and writes_at(status.patch, _LINEAR_WRAPPER, re.compile(rf"def {mirror.FLAG}"))
         ]
         freed = f"; {' or '.join(freeing)} frees it" if freeing else ""
-        yield f"{linear_model} keeps the mirror in any case, by {_LINEAR_WRAPPER}{freed}."
+        certain = "" if freeing else " in any case"
+        yield f"{linear_model} keeps the mirror{certain}, by {_LINEAR_WRAPPER}{freed}."
         return
     # Backends of other hardware do not run on a server with a GPU.
     linear = {

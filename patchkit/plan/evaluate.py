@@ -185,8 +185,8 @@ def _with_line(space: Workspace, file: str, site: str, reason: str) -> str:
         quoted = several[1].split("`, `")
         numbers = _lines_of(space, file, site, frozenset(quoted))
         if {text: len(found) for text, found in numbers.items()} == Counter(quoted):
-            said = ", ".join(f"`{text}` (line {numbers[text].pop(0)})" for text in quoted)
-            return f"{reason[: several.start(1) - 1]}{said}"
+            places = ", ".join(f"`{text}` (line {numbers[text].pop(0)})" for text in quoted)
+            return f"{reason[: several.start(1) - 1]}{places}"
     nearest = _NEAREST.search(reason)
     lines = (space.modules.source(file) or b"").splitlines() if nearest else []
     at = [

@@ -420,7 +420,7 @@ class _Landing:
             base, theirs = self._known.of(found.file, before), self._known.of(found.file, after)
         except (NoOutlineError, UnicodeDecodeError):
             return False
-        self._record_edits(found, lambda: self._merging.merge_moved_definitions(base, theirs))
+        self._record_edits(found, lambda: self._merging.merge_moved_definitions(found.file, base, theirs))
         return True
 
 

@@ -51,16 +51,17 @@ class Merge:
         self._merge_tail(base, theirs, ours)
         self._merge_parts(base, theirs, ours)
 
-    def merge_moved_definitions(self, base: Item, theirs: Item) -> None:
+    def merge_moved_definitions(self, file: str, base: Item, theirs: Item) -> None:
         """Make the changes between two versions of a file that the tree lacks, in its definitions elsewhere."""
+        reason = f"the tree has no {file}"
         pairs = self.correspondence.parts(base, theirs)
         for one, other in pairs.items():
             if one.plain != other.plain and one.is_definition:
                 self._change_elsewhere(one, other)
             elif one.plain != other.plain and not one.is_import:
-                self.log.record(one, Outcome.NO_SITE, "the tree has no such file", theirs=other)
+                self.log.record(one, Outcome.NO_SITE, reason, theirs=other)
         for each in (each for each in theirs.parts if each not in pairs.values() and not each.is_import):
-            self.log.record(each, Outcome.NO_SITE, "the tree has no such file", theirs=each)
+            self.log.record(each, Outcome.NO_SITE, reason, theirs=each)
 
     def marked(self, root: Item, name: str, numbers: Mapping[int, int]) -> tuple[str, frozenset[int]]:
         """Return a file with markers at its conflicts, and the numbers of the edits in conflict.

@@ -78,6 +78,8 @@ def _removal(patch: Patch, state: State) -> str:
         return "nothing to remove: the tree's base has it"
     if patch.upstream_commit:
         return f"remove once the base has {patch.upstream_commit[:12]}: patchkit rebase reports it"
+    if "/issues/" in patch.upstream:
+        return "keep until upstream closes the issue; patchkit revert removes it"
     if patch.upstream:
         return "remove once the base has the pull request: patchkit rebase reports it"
     return "patchkit's own: keep until upstream fixes it; patchkit revert removes it"

@@ -146,7 +146,7 @@ def _starting(folder: Path) -> Iterator[None]:
     """Raise TreeError if git cannot be started."""
     try:
         yield
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # PATH may name a file.
         raise TreeError(f"git is needed to read {folder} and is not on PATH", advice="install git") from None
     except OSError as error:  # Such as a message too long for a command line, or too many open files.
         raise TreeError(

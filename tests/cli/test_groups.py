@@ -78,6 +78,14 @@ def test_a_conflict_of_a_patch_that_is_not_applied_by_default_is_marked(
     assert "opt-in)" not in run("status", tree.root).stdout
 
 
+def test_only_needs_a_patch_whose_hardening_it_leaves_out(tree: CheckoutTree) -> None:
+    before = everything(tree.root)
+    for arguments in ((tree.root,), (tree.root, "--dry-run")):
+        assert "--only needs a PATCH" in run("apply", *arguments, "--only", code=2).stderr
+    assert everything(tree.root) == before
+    assert states("apply", tree.root, "@speed", "--only") == {"t-fast": "applied"}
+
+
 def test_a_named_patch_that_is_not_applicable_is_given_its_reason(tree: CheckoutTree, toys: Path) -> None:
     applies_when = '["srt/no_such.py"]'
     add_patch(toys, "t-other", attribute(CRLF, "Backend", "other = 1"), applies_when=applies_when)

@@ -47,6 +47,17 @@ def test_a_row_says_what_from_where_how_proved_and_until_when(checkout: Checkout
     assert "upstream fixes it" in rows(checkout)["t-flag"]["removal"]
 
 
+def test_what_upstream_has_an_issue_for_stays_until_that_is_closed(
+    checkout: CheckoutTree, patch_folder: Path
+) -> None:
+    issue = '"https://github.com/sgl-project/sglang/issues/78"'
+    add_patch(patch_folder, "t-issue", attribute(ABRUPT, "Worker", "issue = 1"), upstream=issue)
+    run("apply", checkout.root)
+    removal = rows(checkout)["t-issue"]["removal"]
+    assert "issue" in removal
+    assert "pull request" not in removal
+
+
 def test_what_is_not_in_the_tree_has_no_row(checkout: CheckoutTree) -> None:
     assert rows(checkout) == {}
     run("apply", checkout.root, "t-port")

@@ -187,6 +187,14 @@ def test_a_function_that_is_not_there_is_the_reason(main_line: Path, fork: Path)
     assert "the tree has no Desk.take" in json.dumps(answer)
 
 
+def test_a_file_that_is_not_there_is_named_as_the_reason(main_line: Path, fork: Path) -> None:
+    commit = changed(main_line, (b"\n\nclass Desk:", b"\nLIMIT = 3\n\n\nclass Desk:"))
+    (fork / "sglang" / DESK).unlink()
+    said = run("port", commit, "--repo", main_line, "--onto", fork, code=3).output
+    assert f"not found: the tree has no {DESK}\n" in said
+    assert "no such file" not in said
+
+
 def test_a_moved_file_and_a_moved_method_are_followed_and_reported(main_line: Path, fork: Path) -> None:
     commit = changed(main_line, LENT, (b"        book.out = False\n", b"        book.out = None\n"))
     package = fork / "sglang"

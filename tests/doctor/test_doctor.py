@@ -396,7 +396,7 @@ class HybridLinearAttnBackend(AttentionBackend):
         (
             b"pass",
             b"both = full, linear",
-            "in any case, by HybridLinearAttnBackend; patch 28579 frees it.",
+            "keeps the mirror, by HybridLinearAttnBackend; patch 28579 frees it.",
         ),
         (
             b"needs_cpu_seq_lens = False",

@@ -478,7 +478,7 @@ def test_two_sites_are_a_conflict_that_names_both_lines() -> None:
     twice = LIBRARY[DESK].replace("return book", "me.debt += book.price")
     found = status(library(desk=twice), patch(FLAG, FINE))
     assert found.state is State.CONFLICT
-    assert "`reader.debt += book.price`, `me.debt += book.price`" in found.reason
+    assert "`reader.debt += book.price` (line 6), `me.debt += book.price` (line 7)" in found.reason
 
 
 # ---- several patches

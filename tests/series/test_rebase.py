@@ -203,6 +203,13 @@ def test_patches_of_both_sides_are_there_afterwards_and_no_other(fork: CheckoutT
     assert merged(fork) == {"t-flag", "t-stop"}
 
 
+def test_after_a_merge_the_check_of_its_result_is_suggested(fork: CheckoutTree) -> None:
+    patched(fork, "release", "vendor")
+    ran = CliRunner().invoke(main, ["rebase", str(fork.root), "--onto", "release", "--merge"])
+    assert ran.exit_code == 0, ran.output
+    assert f"\nNext: patchkit verify {fork.root} checks the result\n" in ran.stdout
+
+
 def test_a_branch_that_is_merged_already_is_left_as_it_is(fork: CheckoutTree) -> None:
     patched(fork, "release", "vendor")
     merged(fork)
