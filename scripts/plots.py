@@ -164,7 +164,7 @@ def decode_steps(results: Sequence[Result], targets: Mapping[tuple[int, int], fl
     highest = max(row.result["ratio"]["highest"] for row in rows)
     low, high = math.floor(lowest * 50 - 0.2) / 50, math.ceil(highest * 50) / 50
     ratios.set_xlim(low, high + (high - low) * 0.36)
-    ratios.set_xticks([t for t in MaxNLocator(9).tick_values(low, high) if low <= t <= high + 1e-9])
+    ratios.set_xticks([t for t in MaxNLocator(5).tick_values(low, high) if low <= t <= high + 1e-9])
     ratios.axvline(1.0, color=_INK, linewidth=0.8, zorder=3)
     _name_rows(ratios, rows, "tree")
     seen: set[tuple[Any, ...]] = set()
@@ -317,6 +317,8 @@ def fill_ratios(results: Sequence[Result], contenders: Sequence[str]) -> Figure:
     )
     for axes in panels[max(0, len(modes) - columns) : len(modes)]:
         axes.set_xlabel("batch")
+        # A panel above an empty place is not the last of its column.
+        axes.tick_params(labelbottom=True)
     figure.supylabel("time per replay, times patchkit's", size=9)
     keys = [Line2D([], [], color=_colour(contender), label=contender) for contender in contenders]
     keys += [
