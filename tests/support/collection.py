@@ -114,8 +114,8 @@ UNREPRESENTED = pytest.StashKey[list[str]]()
 """The functions of a run all of whose tests are sweeps; there should be none."""
 _ENOUGH = 2_000_000
 """New containers, about 400 MB, after which syntax trees that were not used for a while are released."""
-_SELDOM = 8
-"""Of so many times once, garbage is collected, most of it the doctor's: that reads every object since the last time."""
+_SELDOM = 4
+"""Of so many times once, garbage is collected: that reads every object since the last time."""
 _MORE = 4
 """How many times more a cache of syntax trees holds: tests ask again for what tests of another tree came between."""
 _bound = sys.maxsize
