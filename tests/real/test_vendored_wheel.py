@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import venv
 import zipfile
 from pathlib import Path
@@ -25,10 +26,14 @@ from support.releases import (
 )
 
 from patchkit.tree.sglang import module_of, serves
-from patchkit.verify import stand_ins
+from patchkit.verify.checks import loading
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from patchkit.tree.tree import CheckoutTree
+
+    Importing = Callable[..., dict[str, list[Any]]]
 
 PROJECT = f"""
 [build-system]
@@ -86,25 +91,35 @@ def empty(fork: CheckoutTree, tmp_path_factory: pytest.TempPathFactory) -> Empty
     return Empty(tmp_path_factory.mktemp("empty"), built)
 
 
-def imported(empty: Empty, *modules: str) -> dict[str, list[Any]]:
-    """Return, by the module, the line and the text of each error that importing brings, with stand-ins."""
-    asked = json.dumps({"path": str(empty.site), "modules": modules}).encode()
-    program, said = Path(stand_ins.__file__), empty.site / "answer.json"
-    with said.open("wb") as channel:
-        empty.run(program, channel.fileno(), input=asked, pass_fds=(channel.fileno(),))
-    errors: dict[str, list[Any]] = json.loads(said.read_bytes())["errors"]
+@pytest.fixture
+def imported(empty: Empty, monkeypatch: pytest.MonkeyPatch) -> Importing:
+    """Return what imports modules there as a check does: it returns their errors, each a line and a text."""
+    monkeypatch.setattr(sys, "executable", str(empty.python))
+    monkeypatch.setenv("PYTHONPATH", str(empty.seen))
+    monkeypatch.chdir(empty.site)
+
+    def errors(*modules: str) -> dict[str, list[Any]]:
+        request = {"path": str(empty.site), "modules": modules}
+        with tempfile.TemporaryFile() as channel, tempfile.TemporaryFile() as stderr:
+            code = loading._import(request, channel, stderr)
+            stderr.seek(0)
+            assert code == 0, stderr.read().decode()
+            channel.seek(0)
+            found: dict[str, list[Any]] = json.load(channel)["errors"]
+        return found
+
     return errors
 
 
-def test_patchkit_is_not_there_and_the_runtime_is_the_wheels(empty: Empty) -> None:
+def test_patchkit_is_not_there_and_the_runtime_is_the_wheels(empty: Empty, imported: Importing) -> None:
     code = "import importlib.util as u; print(u.find_spec('patchkit'), bool(u.find_spec('torch')))"
     assert empty.run("-c", code, stdout=subprocess.PIPE).stdout == b"None True\n"
     assert (empty.site / "sglang" / "_patchkit" / "runtime" / "api_1.py").is_file()
-    assert imported(empty, "sglang._patchkit.runtime.api_1") == {}
+    assert imported("sglang._patchkit.runtime.api_1") == {}
 
 
 def test_every_patched_module_of_the_wheel_is_imported_with_stand_ins(
-    fork: CheckoutTree, empty: Empty
+    fork: CheckoutTree, empty: Empty, imported: Importing
 ) -> None:
     patched = {edit["file"] for patch in answer("status", fork.root)["patches"] for edit in patch["edits"]}
     there = sorted(file for file in patched if serves(file) and fork.read(file) is not None)
@@ -112,12 +127,12 @@ def test_every_patched_module_of_the_wheel_is_imported_with_stand_ins(
     backends = [f"sglang._patchkit.backends.{name.removesuffix('.py')}" for name in inside]
     assert len(there) > 15
     assert len(backends) > 5
-    assert imported(empty, *map(module_of, there), *backends) == {}
+    assert imported(*map(module_of, there), *backends) == {}
 
 
-def test_a_module_that_would_need_patchkit_is_an_error_there(empty: Empty) -> None:
+def test_a_module_that_would_need_patchkit_is_an_error_there(empty: Empty, imported: Importing) -> None:
     (empty.site / "sglang" / "srt" / "needing.py").write_text("from patchkit.runtime import api_1\n")
-    (error,) = imported(empty, "sglang.srt.needing").items()
+    (error,) = imported("sglang.srt.needing").items()
     assert error == ("sglang.srt.needing", [1, "ModuleNotFoundError: No module named 'patchkit'"])
 
 

@@ -83,10 +83,11 @@ def test_a_program_that_a_module_leaves_behind_holds_nothing_up(tmp_path: Path) 
 
 
 PROGRAM = """
-import sys
+import signal, sys
 from pathlib import Path
 from types import SimpleNamespace
 from patchkit.verify.checks import loading
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # Under nohup, tests ignore it.
 loading.find_spec = lambda name: object()
 loading._SECONDS, loading._GRACE = int(sys.argv[2]), 1
 tree = SimpleNamespace(package=Path(sys.argv[1]), name="sglang")
