@@ -102,10 +102,8 @@ def imported(empty: Empty, monkeypatch: pytest.MonkeyPatch) -> Importing:
         request = {"path": str(empty.site), "modules": modules}
         with tempfile.TemporaryFile() as channel, tempfile.TemporaryFile() as stderr:
             code = loading._import(request, channel, stderr)
-            stderr.seek(0)
-            assert code == 0, stderr.read().decode()
-            channel.seek(0)
-            found: dict[str, list[Any]] = json.load(channel)["errors"]
+            assert code == 0, loading._text(stderr)
+            found: dict[str, list[Any]] = json.loads(loading._text(channel))["errors"]
         return found
 
     return errors
