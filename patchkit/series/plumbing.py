@@ -23,9 +23,9 @@ _SHOWN_LINES = 20
 _TERMINAL_SEQUENCE = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
-def git_output(folder: Path, *arguments: str) -> str:
+def git_output(folder: Path, *arguments: str, given: bytes = b"") -> str:
     """Return git's output without the last line feeds. Raise TreeError with git's message if it fails."""
-    done = run_git(folder, *arguments)
+    done = run_git(folder, *arguments, given=given)
     if done.returncode != 0:
         command = next(word for word in arguments if not word.startswith("-") and "=" not in word)
         raise TreeError(
@@ -37,11 +37,16 @@ def git_output(folder: Path, *arguments: str) -> str:
 
 
 def run_git(
-    folder: Path, *arguments: str, settings: Mapping[str, str] | None = None, new_session: bool = False
+    folder: Path,
+    *arguments: str,
+    settings: Mapping[str, str] | None = None,
+    new_session: bool = False,
+    given: bytes = b"",
 ) -> CompletedProcess[bytes]:
     """Run git with its filters but without hooks; path arguments are not patterns."""
     environment = {"GIT_LITERAL_PATHSPECS": "1", **(settings or {})}
-    return git(folder, *_NO_HOOKS, *arguments, settings=environment, personal=True, new_session=new_session)
+    words = (*_NO_HOOKS, *arguments)
+    return git(folder, *words, settings=environment, personal=True, new_session=new_session, given=given)
 
 
 def error_line(done: CompletedProcess[bytes]) -> str:

@@ -99,19 +99,23 @@ class LinkedWorktree:
     def commit(self, files: Sequence[str], message: str) -> str:
         """Commit files of the package, as hooks change them, and return the commit's id."""
         self.add(files)
-        return self.run_commit("commit", "--quiet", "--cleanup=whitespace", "--message", message)
+        return self.run_commit(message, "--cleanup=whitespace")
 
-    def run_commit(self, *arguments: str) -> str:
-        """Run a commit command until hooks change no more files. Raise RefusedCommitError if they reject it.
+    def run_commit(self, message: str, *options: str) -> str:
+        """Run git commit until hooks change no more files. Raise RefusedCommitError if they reject it.
 
         A formatter that runs as a hook rewrites files and either fails or succeeds: in both cases its result is
         committed.
         """
         unedited, start = adopt.unedited(self.tree), self.head
+        # Linux refuses an argument of over 128 KiB.
+        arguments, given = ("--file=-", *options), os.fsencode(message)
         try:
             for _ in range(_MAX_AMENDS):
                 before = git_output(self.top, "write-tree")
-                done = git(self.top, *self.settings, *arguments, personal=True)
+                done = git(
+                    self.top, *self.settings, "commit", "--quiet", *arguments, personal=True, given=given
+                )
                 git_output(self.top, "add", "--update", ".")
                 after = git_output(self.top, "write-tree")
                 if done.returncode == 0:
@@ -120,7 +124,7 @@ class LinkedWorktree:
                         raise RefusedCommitError("git's hooks removed the commit", reasons=last_lines(done))
                     if after == committed:
                         return head
-                    arguments = ("commit", "--quiet", "--amend", "--no-edit")
+                    arguments, given = ("--amend", "--no-edit"), b""
                 elif after == before:
                     raise RefusedCommitError("git refused the commit", reasons=last_lines(done))
         finally:

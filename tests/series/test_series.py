@@ -76,6 +76,18 @@ def test_what_a_draft_leaves_to_be_written_is_not_in_the_message(
     assert git(fork.root, "log", "-1", "--format=%B", "HEAD~1").strip() == message
 
 
+def test_a_message_longer_than_linux_allows_an_argument_to_be_is_committed_and_exported(
+    fork: CheckoutTree, patch_folder: Path, tmp_path: Path
+) -> None:
+    path = patch_folder / "t-flag" / "patch.toml"
+    why = "word " * 60_000
+    path.write_text(re.sub(r'^why = ".*"$', f'why = "{why}"', path.read_text(), count=1, flags=re.MULTILINE))
+    run("export", fork.root, "t-flag", "-o", tmp_path / "series", "--only")
+    assert next((tmp_path / "series").glob("*.patch")).read_text().split().count("word") == 60_000
+    committed(fork, "t-flag")
+    assert git(fork.root, "log", "-1", "--format=%B", "HEAD~1").split().count("word") == 60_000
+
+
 def test_the_commits_come_to_what_apply_writes(fork: CheckoutTree, tmp_path: Path) -> None:
     other = write_package(tmp_path / "other" / "sglang")
     committed(fork)
