@@ -16,12 +16,14 @@ class PatchkitError(Exception):
     """
 
     exit_code = 1
+    is_quoting = False
+    """Whether ``reasons`` are lines that another program printed, which are shown unchanged."""
 
     def __init__(
         self, what: str, *, where: object = "", advice: str = "", reasons: Sequence[str] = ()
     ) -> None:
         self.what, self.where, self.advice, self.reasons = what, str(where), advice, tuple(reasons)
-        because = "; ".join(reason.removesuffix(".") for reason in reasons)
+        because = "; ".join(reasons if self.is_quoting else (reason.removesuffix(".") for reason in reasons))
         sentence = ": ".join(filter(None, (what, because, f"{advice}." if advice else "")))
         super().__init__(f"{where}: {sentence}" if self.where else sentence)
 

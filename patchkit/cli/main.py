@@ -119,7 +119,7 @@ def _refusing(ctx: click.Context) -> Iterator[None]:
         _refuse(what[:1].lower() + what[1:], advice=advice)
         ctx.exit(error.exit_code)
     except PatchkitError as error:
-        _refuse(error.what, error.where, error.advice, error.reasons)
+        _refuse(error.what, error.where, error.advice, error.reasons, is_quoting=error.is_quoting)
         ctx.exit(error.exit_code)
     except BrokenPipeError:
         # Python flushes stdout once more as it exits.
@@ -152,14 +152,16 @@ def _spelling_hint(error: click.UsageError) -> str:
     return f"did you mean {close[0]}? " if close else ""
 
 
-def _refuse(what: str, where: str = "", advice: str = "", reasons: Sequence[str] = ()) -> None:
+def _refuse(
+    what: str, where: str = "", advice: str = "", reasons: Sequence[str] = (), *, is_quoting: bool = False
+) -> None:
     from patchkit.findings.printable import printable
 
-    lines = [("error: ", what.removesuffix(".")), ("  --> ", where)]
-    lines += [("  ", reason.removesuffix(".")) for reason in reasons]
-    for head, text in (*lines, ("help: ", advice)):
+    lines = [("error: ", runnable(what.removesuffix("."))), ("  --> ", where)]
+    lines += [("  ", reason if is_quoting else runnable(reason.removesuffix("."))) for reason in reasons]
+    for head, text in (*lines, ("help: ", runnable(advice))):
         if text:
-            click.echo(head + printable(text if head == "  --> " else runnable(text)), err=True)
+            click.echo(head + printable(text), err=True)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

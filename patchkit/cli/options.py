@@ -198,7 +198,7 @@ def with_recorded(patches: PatchSet, words: Sequence[str], *, installed: bool = 
     """Return the patches of a command with those that only its tree's ledger or git's history names, as of a port."""
     from patchkit.patchset.select import PatchSet
     from patchkit.transaction.conflicts import placeholder
-    from patchkit.transaction.revert import ported, recorded
+    from patchkit.transaction.revert import ported, recorded, recorded_ports
 
     tree = next((word for word in words if word not in patches and os.path.exists(word)), None)
     names: tuple[str, ...] = ()
@@ -206,7 +206,7 @@ def with_recorded(patches: PatchSet, words: Sequence[str], *, installed: bool = 
         there = Target(tree, installed).opened()
         names = recorded(there)
         if any(word not in patches and word not in names and not os.path.exists(word) for word in words):
-            names = tuple(dict.fromkeys((*names, *ported(there))))
+            names = tuple(dict.fromkeys((*names, *recorded_ports(there), *ported(there))))
     others = (placeholder(name) for name in names if name not in patches)
     return PatchSet((*patches, *others), patches.digest, patches.settings)
 

@@ -91,7 +91,7 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> BranchMerge:
         worktree.switch(worktree.base)
         worktree.read_tree(ours.tree)
         if ours.tree != git_output(worktree.top, "rev-parse", "HEAD^{tree}"):
-            worktree.run_commit("commit", "--quiet", "--message", _REVERT_MESSAGE)
+            worktree.run_commit(_REVERT_MESSAGE)
         _commit_merge(worktree, ref, other, result)
         adopt.copy(tree, worktree.tree)
         reverted = tuple(dict.fromkeys((*ours.patches, *theirs.patches)))
@@ -194,7 +194,7 @@ def _commit_merge(worktree: LinkedWorktree, ref: str, other: str, result: str) -
     run_git(worktree.top, "merge", "--quiet", "--no-commit", "--no-ff", "--strategy=ours", other)
     worktree.read_tree(result)
     into = f" into {worktree.branch.removeprefix('refs/heads/')}" if worktree.branch else ""
-    worktree.run_commit("commit", "--quiet", "--message", f"Merge {ref}{into}")
+    worktree.run_commit(f"Merge {ref}{into}")
 
 
 def _is_ancestor(tree: CheckoutTree, commit: str, of: str) -> bool:

@@ -185,7 +185,7 @@ def _bytes_of(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) -
         raise ConflictError(
             f"{', '.join(patches)} would write {error.object[error.start]!r}, which is not in {module.encoding}",
             where=file,
-            advice="save the file as UTF-8 and try again",
+            advice="save the file as UTF-8, without a coding line, and try again",
         ) from None
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import posixpath
 import re
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from patchkit.plan.markers import encoding_of
 from patchkit.plan.undefined import undefined_names
 from patchkit.porting.outline import MODULE, Item, NoOutlineError, outline
 from patchkit.porting.pairing import likeness
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import Tree
 
 _MARK = b"\xef\xbb\xbf"
+_UTF_8 = frozenset({"ascii", "utf-8"})
 LIKE = 0.5
 """The least likeness, up to 1, of a file or definition that may have been renamed."""
 _COMMON = 20
@@ -183,7 +187,14 @@ def outlined(file: str, content: bytes) -> Item:
 
 
 def decoded(content: bytes) -> str:
-    """Return a file's text with plain line ends and without a byte order mark."""
+    """Return a file's text with plain line ends and without a byte order mark.
+
+    Raise UnicodeDecodeError if it, or what is added to it in UTF-8, is not in the encoding in its coding line.
+    """
+    with suppress(SyntaxError):  # Python does not know the encoding.
+        encoding = codecs.lookup(encoding_of(content)).name
+        if encoding not in _UTF_8:
+            raise UnicodeDecodeError(encoding, content, 0, len(content), "not UTF-8")
     return content.decode("utf-8-sig").replace("\r\n", "\n")
 
 

@@ -367,12 +367,15 @@ class _Landing:
             )
 
     def _merge(self, found: LandedFile, before: bytes, after: bytes, ours: bytes) -> None:
+        reason = "the file is not text, and this tree's version differs"
         try:
-            texts = decoded(before), decoded(after), decoded(ours)
-        except UnicodeDecodeError:
-            found.edits.append(
-                Edit("", Outcome.CONFLICT, "the file is not text, and this tree's version differs")
+            change = decoded(before), decoded(after)
+            reason = (
+                "this tree's version is not UTF-8; save it as UTF-8, without a coding line, and try again"
             )
+            texts = (*change, decoded(ours))
+        except UnicodeDecodeError:
+            found.edits.append(Edit("", Outcome.CONFLICT, reason))
             return
         known = self._trees.outline(found.onto, onto=True) if found.onto.endswith(".py") else None
         try:

@@ -97,7 +97,7 @@ def commits(worktree: LinkedWorktree, plan: Plan, patches: PatchSet, runtime: st
     while remaining:
         group: list[PatchStatus] = []
         files: set[str] = set()
-        first: RefusedCommitError | None = None
+        refusals: list[RefusedCommitError] = []
         for wider in _groups(remaining):
             for status in wider[len(group) :]:
                 files |= _write(
@@ -115,12 +115,13 @@ def commits(worktree: LinkedWorktree, plan: Plan, patches: PatchSet, runtime: st
                     sorted(files), message([s.patch for s in group], patches.settings.subject_prefix)
                 )
             except RefusedCommitError as error:
-                first = first or error
+                refusals.append(error)
                 continue
             done += [Commit(status.patch.id, identifier) for status in group]
             break
         else:
-            raise RefusedCommitError(f"{remaining[0].patch.id}: {first}")
+            first = refusals[0]
+            raise RefusedCommitError(f"{remaining[0].patch.id}: {first.what}", reasons=first.reasons)
         remaining = [status for status in remaining if status not in group]
     return tuple(done)
 

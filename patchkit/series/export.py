@@ -68,7 +68,7 @@ def _written(tree: GitTree, stages: Sequence[Stage], place: Path, prefix: str) -
             repository.run("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
         written = repository.run("write-tree")
         text = _BREAK.sub(r" \g<0>", message([stage.patch], prefix))
-        parent = repository.run("commit-tree", written, "-p", parent, "-m", text)
+        parent = repository.run("commit-tree", written, "-p", parent, "-F", "-", given=os.fsencode(text))
     prefixes = ("--src-prefix=a/", "--dst-prefix=b/", "--full-index", "--binary", "--no-renames")
     signature = f"--signature=patchkit {__version__}"
     target = str(place / "series")
@@ -118,8 +118,8 @@ class _Scratch:
         alternates.parent.mkdir(exist_ok=True)
         alternates.write_bytes(os.fsencode(f"{_quoted(objects)}\n"))
 
-    def run(self, *arguments: str) -> str:
-        return _git_output(self._path, *arguments, settings=self._settings)
+    def run(self, *arguments: str, given: bytes = b"") -> str:
+        return _git_output(self._path, *arguments, settings=self._settings, given=given)
 
 
 def _quoted(path: str) -> str:
@@ -135,8 +135,10 @@ def _identity(repository: Path, who: str) -> dict[str, str]:
     return {f"GIT_{who}_NAME": name, f"GIT_{who}_EMAIL": address, f"GIT_{who}_DATE": date}
 
 
-def _git_output(folder: Path, *arguments: str, settings: Mapping[str, str] | None = None) -> str:
-    done = git(folder, *arguments, settings=settings, named=True)
+def _git_output(
+    folder: Path, *arguments: str, settings: Mapping[str, str] | None = None, given: bytes = b""
+) -> str:
+    done = git(folder, *arguments, settings=settings, named=True, given=given)
     if done.returncode != 0:
         lines = done.stderr.decode(errors="replace").strip().splitlines()
         raise TreeError(

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
+from patchkit.findings.number import counted
+from patchkit.findings.printable import printable
+from patchkit.lines import decoded_lines
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
@@ -15,11 +19,13 @@ if TYPE_CHECKING:
 
 _NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
 OWN_FILES = ("-c", "submodule.recurse=false")
+_SHOWN_LINES = 20
+_TERMINAL_SEQUENCE = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
-def git_output(folder: Path, *arguments: str) -> str:
+def git_output(folder: Path, *arguments: str, given: bytes = b"") -> str:
     """Return git's output without the last line feeds. Raise TreeError with git's message if it fails."""
-    done = run_git(folder, *arguments)
+    done = run_git(folder, *arguments, given=given)
     if done.returncode != 0:
         command = next(word for word in arguments if not word.startswith("-") and "=" not in word)
         raise TreeError(
@@ -31,11 +37,16 @@ def git_output(folder: Path, *arguments: str) -> str:
 
 
 def run_git(
-    folder: Path, *arguments: str, settings: Mapping[str, str] | None = None, new_session: bool = False
+    folder: Path,
+    *arguments: str,
+    settings: Mapping[str, str] | None = None,
+    new_session: bool = False,
+    given: bytes = b"",
 ) -> CompletedProcess[bytes]:
     """Run git with its filters but without hooks; path arguments are not patterns."""
     environment = {"GIT_LITERAL_PATHSPECS": "1", **(settings or {})}
-    return git(folder, *_NO_HOOKS, *arguments, settings=environment, personal=True, new_session=new_session)
+    words = (*_NO_HOOKS, *arguments)
+    return git(folder, *words, settings=environment, personal=True, new_session=new_session, given=given)
 
 
 def error_line(done: CompletedProcess[bytes]) -> str:
@@ -43,3 +54,12 @@ def error_line(done: CompletedProcess[bytes]) -> str:
     lines = [line.strip() for line in (done.stderr or done.stdout).decode(errors="replace").splitlines()]
     failed = (line for line in lines if any(word in line.lower() for word in ("fail", "error", "fatal")))
     return next(failed, next(filter(None, lines), "without a message"))
+
+
+def last_lines(done: CompletedProcess[bytes]) -> tuple[str, ...]:
+    """Return the last lines that git and its hooks printed, without control characters and without empty lines."""
+    output = _TERMINAL_SEQUENCE.sub(b"", done.stdout + done.stderr)
+    lines = [printable(line.rstrip()) for line in decoded_lines(output) if line.strip()]
+    earlier = len(lines) - _SHOWN_LINES
+    cut = (f"... {counted(earlier, 'earlier line')}",) if earlier > 0 else ()
+    return (*cut, *lines[-_SHOWN_LINES:]) or ("no message was printed",)

@@ -66,9 +66,8 @@ def commit_ports(tree: CheckoutTree, whole: Plan, steps: Sequence[tuple[Origin, 
             line = trailer(origin.facts.id, changed)
             author, date, message = _authorship(origin, line)
             authorship = [f"--author={author}", f"--date={date}"] if author else []
-            arguments = ("commit", "--quiet", "--cleanup=whitespace", *authorship, "--message", message)
             parent = worktree.head
-            commit = worktree.run_commit(*arguments)
+            commit = worktree.run_commit(message, "--cleanup=whitespace", *authorship)
             made = trailer_of(worktree.tree.package, origin.facts.id, parent, commit)
             commits.append(commit if made == line else _with_trailer(worktree, line, made))
     return tuple(commits)
@@ -78,16 +77,8 @@ def _with_trailer(worktree: LinkedWorktree, line: str, made: str) -> str:
     """Replace the trailer in the last commit, whose changes a hook rewrote, and return the new commit's id."""
     message = git_output(worktree.top, "log", "-1", "--format=%B").replace(line, made)
     no_hooks = ("-c", f"core.hooksPath={os.devnull}")
-    arguments = (
-        "commit",
-        "--quiet",
-        "--amend",
-        "--allow-empty",
-        "--cleanup=whitespace",
-        "--message",
-        message,
-    )
-    git_output(worktree.top, *worktree.settings, *no_hooks, *arguments)
+    arguments = ("commit", "--quiet", "--amend", "--allow-empty", "--cleanup=whitespace", "--file=-")
+    git_output(worktree.top, *worktree.settings, *no_hooks, *arguments, given=os.fsencode(message))
     return worktree.head
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
 from patchkit.series.interrupted import undo_move
 from patchkit.series.obstacles import is_folder, is_obstructed
-from patchkit.series.plumbing import OWN_FILES, error_line, git_output, run_git
+from patchkit.series.plumbing import OWN_FILES, error_line, git_output, last_lines, run_git
 from patchkit.transaction import adopt
 from patchkit.transaction.store import Store
 from patchkit.transaction.write import locked
@@ -60,7 +60,9 @@ _MOVE = r"""!move() {
 
 
 class RefusedCommitError(PatchkitError):
-    """git or a hook rejected a commit, and nothing was changed."""
+    """git or a hook rejected a commit, and nothing was changed; ``reasons`` are the last lines that they printed."""
+
+    is_quoting = True
 
 
 @dataclass(frozen=True)
@@ -97,34 +99,38 @@ class LinkedWorktree:
     def commit(self, files: Sequence[str], message: str) -> str:
         """Commit files of the package, as hooks change them, and return the commit's id."""
         self.add(files)
-        return self.run_commit("commit", "--quiet", "--cleanup=whitespace", "--message", message)
+        return self.run_commit(message, "--cleanup=whitespace")
 
-    def run_commit(self, *arguments: str) -> str:
-        """Run a commit command until hooks change no more files. Raise RefusedCommitError if they reject it.
+    def run_commit(self, message: str, *options: str) -> str:
+        """Run git commit until hooks change no more files. Raise RefusedCommitError if they reject it.
 
         A formatter that runs as a hook rewrites files and either fails or succeeds: in both cases its result is
         committed.
         """
         unedited, start = adopt.unedited(self.tree), self.head
+        # Linux refuses an argument of over 128 KiB.
+        arguments, given = ("--file=-", *options), os.fsencode(message)
         try:
             for _ in range(_MAX_AMENDS):
                 before = git_output(self.top, "write-tree")
-                done = git(self.top, *self.settings, *arguments, personal=True)
+                done = git(
+                    self.top, *self.settings, "commit", "--quiet", *arguments, personal=True, given=given
+                )
                 git_output(self.top, "add", "--update", ".")
                 after = git_output(self.top, "write-tree")
                 if done.returncode == 0:
                     head, committed = git_output(self.top, "rev-parse", "HEAD", "HEAD^{tree}").split()
                     if head == start:
-                        raise RefusedCommitError("git's hooks removed the commit")
+                        raise RefusedCommitError("git's hooks removed the commit", reasons=last_lines(done))
                     if after == committed:
                         return head
-                    arguments = ("commit", "--quiet", "--amend", "--no-edit")
+                    arguments, given = ("--amend", "--no-edit"), b""
                 elif after == before:
-                    raise RefusedCommitError(f"git refused the commit ({error_line(done)})")
+                    raise RefusedCommitError("git refused the commit", reasons=last_lines(done))
         finally:
             if self.tree.package.is_dir():  # Otherwise a hook removed it, and an error is being raised.
                 adopt.record_rewritten(self.tree, unedited)
-        raise RefusedCommitError("git's hooks change files again at each commit")
+        raise RefusedCommitError("git's hooks change files again at each commit", reasons=last_lines(done))
 
 
 @contextmanager
@@ -141,7 +147,8 @@ def linked_worktree(tree: CheckoutTree, reason: str, head: str = "") -> Iterator
             yield worktree
         except RefusedCommitError as error:
             raise RefusedCommitError(
-                f"{error}, so nothing was changed",
+                f"{error.what}, so nothing was changed",
+                reasons=error.reasons,
                 advice="fix the cause and try again; hooks run in a separate worktree without untracked files",
             ) from None
         with _delayed_signals():

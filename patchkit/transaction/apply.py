@@ -69,9 +69,10 @@ class Transaction:
             before = store.read()
             record = current_record(before, self.tree.read, store.get) or Record()
             targets = self._prepare(plan, record)
-            new_record = record
+            new_record, others = record, self._contents_of_ports(record)
             for step in steps or (plan,):
-                new_record = with_plan(new_record, step, self.digest, targets.new_folders)
+                new_record = with_plan(new_record, step, self.digest, targets.new_folders, others)
+                others |= {change.file: digest_or_none(change.after) for change in step.changes}
             contents = (
                 text for step in steps for change in step.changes for text in (change.before, change.after)
             )
@@ -79,6 +80,11 @@ class Transaction:
             after = self._ledger_after(before, record, new_record)
             write_all(self.tree, store, targets, before=before, after=after, kept=kept)
         return _result(plan)
+
+    def _contents_of_ports(self, record: Record) -> dict[str, str | None]:
+        """Return the digests of the current contents of the files of ported changes."""
+        files = {file for layer in record.layers if layer.is_ported for file in layer.files}
+        return {file: digest_or_none(self.tree.read(file)) for file in files}
 
     def _ledger_after(self, ledger: Ledger, record: Record, new: Record) -> Ledger:
         return ledger.with_record(Record() if self.committed else record, new)
@@ -121,13 +127,22 @@ class ApplyResult:
     """The number of conflicts for which a resolution of the same code is recorded."""
 
 
-def with_plan(record: Record, plan: Plan, digest: str, folders: Sequence[str]) -> Record:
-    """Return the record after a plan; ``folders`` are those that were created for its files."""
+def with_plan(
+    record: Record,
+    plan: Plan,
+    digest: str,
+    folders: Sequence[str],
+    others: Mapping[str, str | None] | None = None,
+) -> Record:
+    """Return the record after a plan; ``folders`` are those that were created for its files.
+
+    ``others`` are as for ``Record.with_applied``.
+    """
     changes = {
         change.file: AppliedFile(digest_or_none(change.before), digest_or_none(change.after), change.patches)
         for change in plan.changes
     }
-    return record.with_applied(changes, _applied(plan), digest, folders)
+    return record.with_applied(changes, _applied(plan), digest, folders, others)
 
 
 def _applied(plan: Plan) -> list[AppliedPatch]:

@@ -147,24 +147,29 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         patches: Sequence[AppliedPatch],
         digest: str,
         folders: Sequence[str] = (),
+        others: Mapping[str, Digest | None] | None = None,
     ) -> Record:
         """Return the record after ``changes``, keyed by file, made by ``patches``; ``folders`` were created for them.
+
+        ``others`` are the current contents of the other files of ported changes.
 
         A file that was not edited since its layer remains in that layer, with its first original. If one of the files
         was edited, it and the files new to the ledger get a layer of their own, and so do all files of a ported
         change. A file in which every edit of a layer was made again has been replaced since, and is removed from that
-        layer, and from the layers of ported changes if its content is the one before them.
+        layer, and from the layers of ported changes if its content is the one before them; so are ``others`` then.
         """
+        before = {**(others or {}), **{file: change.original for file, change in changes.items()}}
         edits = frozenset((patch.id, edit.name) for patch in patches for edit in patch.edits)
         replaced: set[str] = set()
         layers: list[Layer] = []
         for layer in self.layers:
             if layer.is_ported:
-                replaced |= {
+                absent = {
                     file
                     for file, known in layer.files.items()
-                    if file in changes and known.original == changes[file].original
+                    if file in before and known.original == before[file]
                 }
+                replaced |= absent if absent & changes.keys() else set()
                 layers.append(
                     layer.with_files(
                         {file: known for file, known in layer.files.items() if file not in replaced}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from patchkit.errors import ConflictError, PatchkitError
 from patchkit.plan.comments import commenting_patches
 from patchkit.plan.status import State, noted_in
-from patchkit.transaction.current import current_record
+from patchkit.transaction.current import current_record, ranked_records
 from patchkit.transaction.history import checkout_of
 from patchkit.transaction.ledger import Record
 from patchkit.transaction.origins import Origins
@@ -49,6 +49,13 @@ def recorded(tree: CheckoutTree) -> tuple[str, ...]:
     store = Store(tree.package)
     record = current_record(store.read(), tree.read, store.get) or Record()
     return tuple(record.patches)
+
+
+def recorded_ports(tree: CheckoutTree) -> tuple[str, ...]:
+    """Return the names of the ports in every record of the ledger that matches a file of the tree."""
+    store = Store(tree.package)
+    ranked = ranked_records(store.read(), tree.read, store.get)
+    return tuple(dict.fromkeys(name for record, _ in ranked for name in sorted(record.ported)))
 
 
 def ported(tree: CheckoutTree) -> tuple[str, ...]:
@@ -108,24 +115,36 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
             return RevertResult((), ())
         candidate, reverted, plan = planned
         changed = {file: change for file, change in plan.changes.items() if change[0] != change[1]}
-        if candidate.is_of_ports and not changed:
+        # What was ported may be in a stash, and can be reverted when it is back.
+        if not changed and (candidate.is_of_ports or reverted <= candidate.record.ported):
             return RevertResult((), ())
-        current = current_record(ledger, tree.read, store.get) or Record()
+        old, new = candidate.record, plan.record
+        if old not in ledger.records:
+            old = current_record(ledger, tree.read, store.get) or Record()
+            new = _with_ports(tree, new, old, reverted)
         write_all(
             tree,
             store,
             check_targets(tree, changed),
             before=ledger,
             # A port in git's history is in no record, so that of other patches does not change.
-            after=ledger
-            if candidate.is_of_ports
-            else ledger.with_record(
-                candidate.record if candidate.record in ledger.records else current, plan.record
-            ),
+            after=ledger if candidate.is_of_ports else ledger.with_record(old, new),
             kept=plan.kept,
             emptied=plan.emptied,
         )
     return RevertResult(_in_order(reverted, planner), tuple(sorted(changed)))
+
+
+def _with_ports(tree: CheckoutTree, record: Record, current: Record, reverted: frozenset[str]) -> Record:
+    """Return a record with the ports of the ``current`` one that are not reverted and that git's history lacks."""
+    names = current.ported - reverted - record.ported
+    names = names.difference(ported(tree)) if names else names
+    layers = (
+        layer
+        for layer in current.layers
+        if layer.is_ported and names.intersection(p.id for p in layer.patches)
+    )
+    return Record((*record.layers, *layers))
 
 
 def _in_order(ids: frozenset[str], planner: Planner) -> tuple[str, ...]:

@@ -148,7 +148,7 @@ def _starting(folder: Path) -> Iterator[None]:
         yield
     except (FileNotFoundError, NotADirectoryError):  # PATH may name a file.
         raise TreeError(f"git is needed to read {folder} and is not on PATH", advice="install git") from None
-    except OSError as error:  # Such as a message too long for a command line, or too many open files.
+    except OSError as error:  # Such as an argument that is too long, or too many open files.
         raise TreeError(
             f"git cannot be run on {folder} ({error.strerror})", advice="fix the cause and try again"
         ) from error

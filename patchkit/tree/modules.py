@@ -162,7 +162,7 @@ class Modules:
             raise TreeError(
                 "neither UTF-8 nor the encoding in its coding line",
                 where=file,
-                advice="save it as UTF-8 and try again",
+                advice="save it as UTF-8, without a coding line, and try again",
             ) from None
         # The parser drops a form feed in front of code, and lines that a carriage return alone ends.
         if (b"\f" in source or b"\r" in source) and module.bytes != source:

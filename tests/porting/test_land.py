@@ -29,6 +29,9 @@ def tell(reader):
 """
 
 
+LATIN = b"# coding: latin-1\n"
+
+
 def landed(
     base: dict[str, bytes], theirs: dict[str, bytes], ours: dict[str, bytes], name: str = ""
 ) -> Landing:
@@ -267,3 +270,29 @@ def test_an_edit_that_gets_no_markers_says_so(
     landing = landed(files, theirs, ours, "77")
     assert landing.marked == {}
     assert all("it has no conflict markers" in reason for _, reason in outcomes(landing))
+
+
+@pytest.mark.parametrize(
+    "ours",
+    [LATIN + BASE, LATIN + BASE + b"name = 'caf\xe9'\n", BASE + b"name = 'caf\xe9'\n"],
+    ids=["coding line", "latin-1", "no coding line"],
+)
+def test_a_file_that_is_not_utf_8_in_this_tree_is_a_conflict(ours: bytes) -> None:
+    theirs = BASE.replace(b"reader.told = True", b"reader.told = 'na\xc3\xafve'")
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: ours})
+    why = "this tree's version is not UTF-8; save it as UTF-8, without a coding line, and try again"
+    assert (outcomes(landing), landing.contents) == ([("conflict", why)], {})
+
+
+def test_a_definition_is_not_followed_to_a_file_that_is_not_utf_8() -> None:
+    home, at = LATIN + b"class Reader:\n    pass\n\n\n", BASE.index(b"def tell")
+    theirs = BASE.replace(b"reader.told = True", b"reader.told = 'na\xc3\xafve'")
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: BASE[:at], "srt/reader.py": home + BASE[at:]})
+    assert "srt/reader.py" not in landing.contents
+
+
+@pytest.mark.parametrize("coding", [b"# coding: utf8\n", b"# coding: ascii\n", b"# coding: nonsense\n"])
+def test_a_file_with_another_coding_line_is_merged(coding: bytes) -> None:
+    theirs = BASE.replace(b"reader.told = True", b"reader.told = 1")
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: coding + BASE})
+    assert landing.contents == {DESK: coding + theirs}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ruff.__main__ import find_ruff_bin
+from support.releases import run
 from support.repositories import committing, hook, patched_states, whole
 from support.toys import ABRUPT, MIRROR, add_patch, attribute, contents, git, new_file_edit
 
@@ -84,13 +85,55 @@ def test_what_a_formatter_makes_of_a_file_is_what_is_committed(fork: CheckoutTre
 
 
 def test_a_formatter_that_is_never_content_is_refused(fork: CheckoutTree) -> None:
-    hook(fork, "pre-commit", f"echo '#' >> python/sglang/{MIRROR}; exit 1")
-    refuses(fork, "change files again")
+    hook(fork, "pre-commit", f"echo '#' >> python/sglang/{MIRROR}; echo 'added a line'; exit 1")
+    refuses(fork, "change files again at each commit, so nothing was changed: added a line: ")
 
 
 def test_a_hook_that_takes_a_commit_back_has_refused_it(fork: CheckoutTree) -> None:
     hook(fork, "post-commit", "git reset -q --hard HEAD~1")
     refuses(fork, "hooks removed the commit")
+
+
+def refusal(tree: CheckoutTree) -> list[str]:
+    """Return the lines that patchkit prints for a refused commit, without the first and the last."""
+    before = whole(tree)
+    done = run("apply", tree.root, "--commit", code=1)
+    assert (done.stdout, whole(tree)) == ("", before)
+    first, *lines, last = done.stderr.splitlines()
+    assert first == "error: t-flag: git refused the commit, so nothing was changed"
+    assert last.startswith("help: fix the cause and try again; ")
+    return lines
+
+
+def test_the_lines_of_a_hook_that_refuses_a_commit_are_printed_unchanged(fork: CheckoutTree) -> None:
+    words = ["Checking ...", "", "  lint: failed.", "run patchkit status; then 'fix' it"]
+    hook(fork, "pre-commit", f"cat << 'END'\n{chr(10).join(words)}\nEND\necho late >&2; exit 1")
+    expected = ["Checking ...", "  lint: failed.", "run patchkit status; then 'fix' it", "late"]
+    assert refusal(fork) == [f"  {line}" for line in expected]
+    with pytest.raises(RefusedCommitError) as caught:
+        api.commit(fork, load.patches())
+    assert caught.value.reasons == tuple(expected)
+    assert f": {'; '.join(expected)}: fix the cause" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("count", "cut"), [(20, []), (21, ["  ... 1 earlier line"]), (45, ["  ... 25 earlier lines"])]
+)
+def test_of_a_hook_that_prints_much_the_last_lines_are_printed(
+    fork: CheckoutTree, count: int, cut: list[str]
+) -> None:
+    hook(fork, "pre-commit", f"seq {count}; exit 1")
+    assert refusal(fork) == [*cut, *(f"  {number}" for number in range(count - 19, count + 1))]
+
+
+def test_control_characters_of_a_hook_are_not_printed(fork: CheckoutTree) -> None:
+    hook(fork, "pre-commit", r"printf '\033[1;31mlint\033[m\tno\033]0;title\a\r\nlatin \351\n'; exit 1")
+    assert refusal(fork) == [r"  lint no\x1b]0;title\x07", "  latin \ufffd"]
+
+
+def test_a_hook_that_refuses_a_commit_without_a_word_is_reported(fork: CheckoutTree) -> None:
+    hook(fork, "pre-commit", "exit 1")
+    assert refusal(fork) == ["  no message was printed"]
 
 
 def test_a_hook_that_removes_where_it_runs_is_a_refusal(fork: CheckoutTree) -> None:

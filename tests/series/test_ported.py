@@ -210,6 +210,21 @@ def test_a_clone_reverts_a_port_that_a_formatter_rewrote(
     assert clone.read(MIRROR) == SOURCES[MIRROR]
 
 
+def test_a_message_longer_than_linux_allows_an_argument_to_be_is_kept(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    hook(fork, "pre-commit", f"sed -i 's/asked = True/asked = (True)/' python/sglang/{MIRROR}")
+    edit(theirs, MIRROR, *LATER)
+    (tmp_path / "message").write_text("Something of theirs (#77)\n\n" + "Läuft\n" * 60_000)
+    git(theirs.root, "commit", "-qaF", str(tmp_path / "message"))
+    run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root, "--commit")
+    written = git(fork.root, "log", "-1", "--format=%B")
+    assert written.startswith((tmp_path / "message").read_text())
+    clone = clone_of(fork, tmp_path)
+    run("revert", clone.root, "77")
+    assert clone.read(MIRROR) == SOURCES[MIRROR]
+
+
 def test_a_clone_reverts_a_port_of_a_port(theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path) -> None:
     port(theirs, fork, 77, LATER, FAR)
     second = committing(checked_in(tmp_path / "second"))

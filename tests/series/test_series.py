@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from support.releases import run
 from support.repositories import committing, hook, whole
 from support.repositories import patched_states as states
-from support.toys import CRLF, MIRROR, add_patch, attribute, everything, git, write_package
+from support.toys import CRLF, MIRROR, add_patch, attribute, everything, git, new_file_edit, write_package
 
 from patchkit import api
 from patchkit.cli import main
@@ -76,6 +76,41 @@ def test_what_a_draft_leaves_to_be_written_is_not_in_the_message(
     assert git(fork.root, "log", "-1", "--format=%B", "HEAD~1").strip() == message
 
 
+def test_a_message_longer_than_linux_allows_an_argument_to_be_is_committed_and_exported(
+    fork: CheckoutTree, patch_folder: Path, tmp_path: Path
+) -> None:
+    path = patch_folder / "t-flag" / "patch.toml"
+    why = "word " * 60_000
+    path.write_text(re.sub(r'^why = ".*"$', f'why = "{why}"', path.read_text(), count=1, flags=re.MULTILINE))
+    run("export", fork.root, "t-flag", "-o", tmp_path / "series", "--only")
+    assert next((tmp_path / "series").glob("*.patch")).read_text().split().count("word") == 60_000
+    committed(fork, "t-flag")
+    assert git(fork.root, "log", "-1", "--format=%B", "HEAD~1").split().count("word") == 60_000
+
+
+def test_an_executable_file_stays_executable_and_a_new_one_is_not(
+    fork: CheckoutTree, patch_folder: Path, tmp_path: Path
+) -> None:
+    add_patch(patch_folder, "t-make", new_file_edit("srt/fresh.py", "made = 1"))
+    (fork.package / MIRROR).chmod(0o755)
+    git(fork.root, "commit", "-qam", "Executable")
+    before = everything(fork.package / "srt")
+
+    def modes() -> dict[str, str]:
+        listed = git(fork.root, "ls-files", "--stage", "--", f"*/{MIRROR}", "*/srt/fresh.py")
+        return {line.rpartition("/")[2]: line[:6] for line in listed.splitlines()}
+
+    run("export", fork.root, "-o", tmp_path / "series")
+    git(fork.root, "am", "-q", "--keep-cr", *map(str, sorted((tmp_path / "series").iterdir())))
+    exported = modes()
+    git(fork.root, "reset", "-q", "--hard", f"HEAD~{len(list((tmp_path / 'series').iterdir()))}")
+    api.commit(fork, load.patches())
+    assert modes() == exported == {"mirror.py": "100755", "fresh.py": "100644"}
+    assert git(fork.root, "status", "--porcelain") == ""
+    api.revert(fork, load.patches())
+    assert everything(fork.package / "srt") == before
+
+
 def test_the_commits_come_to_what_apply_writes(fork: CheckoutTree, tmp_path: Path) -> None:
     other = write_package(tmp_path / "other" / "sglang")
     committed(fork)
@@ -115,7 +150,9 @@ def test_a_hook_that_refuses_one_commit_leaves_everything_as_it_was(fork: Checko
         "git diff --cached | grep -q limit && { echo 'no limits here' >&2; exit 1; } || exit 0",
     )
     before = whole(fork)
-    with pytest.raises(RefusedCommitError, match=r"^t-stop: git refused the commit \(no limits here\)"):
+    with pytest.raises(
+        RefusedCommitError, match=r"^t-stop: git refused the commit, so nothing was changed: no limits here: "
+    ):
         api.commit(fork, load.patches())
     assert whole(fork) == before
     assert set(states(fork).values()) == {"pending"}

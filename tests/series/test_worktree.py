@@ -447,12 +447,15 @@ def test_what_is_advised_after_commits_has_something_to_do(fork: CheckoutTree) -
     assert "verify" in ran.output
 
 
-def test_a_refused_commit_exits_1_in_one_sentence(fork: CheckoutTree) -> None:
+def test_a_refused_commit_exits_1_with_the_lines_of_the_hook_between_the_error_and_the_help(
+    fork: CheckoutTree,
+) -> None:
     hook(fork, "pre-commit", "echo checking; echo 'lint failed: x' >&2; exit 1")
     ran = CliRunner().invoke(main, ["apply", str(fork.root), "--commit", "--json"])
-    assert ran.exit_code == 1
-    what, advice = ran.stderr.splitlines()
-    assert "lint failed: x" in what
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    what, *lines, advice = ran.stderr.splitlines()
+    assert what.endswith("git refused the commit, so nothing was changed")
+    assert lines == ["  checking", "  lint failed: x"]
     assert advice.startswith("help: fix the cause and try again")
 
 

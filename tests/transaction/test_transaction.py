@@ -83,6 +83,21 @@ def test_modes_are_kept(tree: CheckoutTree, mode: int) -> None:
     assert (tree.package / MIRROR).stat().st_mode & 0o777 == mode
 
 
+def test_file_in_another_encoding_keeps_it(tree: CheckoutTree) -> None:
+    coding, name = b"# coding: latin-1\n", b"name = 'd\xe9j\xe0'\n"
+    (tree.package / MIRROR).write_bytes(coding + SOURCES[MIRROR] + name)
+    before = everything(tree.root)
+    apply(tree)
+    assert tree.read(MIRROR) == coding + APPLIED[MIRROR] + name
+    revert_patches(tree)
+    assert everything(tree.root) == before
+
+
+def test_file_that_is_not_in_its_encoding_is_refused(tree: CheckoutTree) -> None:
+    (tree.package / MIRROR).write_bytes(SOURCES[MIRROR] + b"name = 'd\xe9j\xe0'\n")
+    refused(tree, "mirror.py: neither UTF-8 nor .*: save it as UTF-8, without a coding line, and try again")
+
+
 def test_owner_is_kept_where_that_is_allowed(tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch) -> None:
     given = []
 
