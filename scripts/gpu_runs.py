@@ -35,6 +35,8 @@ IDENTICAL, DIFFER, FAILED, NO_START, NOT_COMPARED = (
 """The outcomes of a tree in a scenario, compared with the unpatched tree."""
 OPT_IN = " with opt-in patches"
 """Suffix of a backend's name if the tree has opt-in patches."""
+# Whether tokens are identical, by the outcomes that show that a patch ran; the one that shows most comes first.
+_TOKENS = {IDENTICAL: True, DIFFER: False, NOT_COMPARED: None}
 LONGEST = 240
 """The most characters of an error on the page."""
 
@@ -91,6 +93,8 @@ class Outcome:
     # Whether the pairs of runs are at most a quarter apart.
     steady: bool
     reached: tuple[str, ...]
+    # Whether the unpatched release failed and this tree did not.
+    alone: bool
 
     @property
     def worth(self) -> tuple[bool, str, int]:
@@ -239,6 +243,7 @@ def _outcome(file: _File, tree: _Tree, result: _Result, reference: _Result | Non
         ratio=ratio.median if ratio else None,
         steady=ratio is not None and ratio.highest <= _APART * ratio.lowest,
         reached=result.reached or (),
+        alone=result.error is None and reference is not None and reference.error is not None,
     )
 
 
@@ -284,32 +289,37 @@ def ratios(found: Iterable[Outcome]) -> dict[int, float]:
 
 def known(found: Sequence[Outcome], patches: Sequence[str]) -> KnownRuns:
     """Return the runs of each patch: the latest at each place, with runs in which it was reached first."""
-    runs: dict[tuple[Place, bool, str], list[Outcome]] = {}
-    last: dict[tuple[str, Place], tuple[bool, str]] = {}
+    runs: dict[tuple[Place, str, str], list[Outcome]] = {}
+    last: dict[tuple[str, Place], tuple[str, str]] = {}
     for outcome in found:
-        if outcome.end in (IDENTICAL, DIFFER):
-            proves = outcome.end == IDENTICAL
-            runs.setdefault((outcome.place, proves, outcome.date), []).append(outcome)
+        if outcome.end in (IDENTICAL, DIFFER) or (outcome.end == NOT_COMPARED and outcome.alone):
+            runs.setdefault((outcome.place, outcome.end, outcome.date), []).append(outcome)
             for patch in outcome.reached:
-                key = patch, outcome.place
-                last[key] = max(last.get(key, (False, "")), (proves, outcome.date))
+                key, this = (patch, outcome.place), (outcome.end, outcome.date)
+                last[key] = max(last.get(key, this), this, key=_proof)
     return KnownRuns(
         patches=tuple(patches),
         runs=tuple(
             Run(
-                *(*place, together[-1].gpu, date[:10], proves),
+                *(*place, together[-1].gpu, date[:10], _TOKENS[end]),
                 {str(batch): ratio for batch, ratio in ratios(together).items()},
                 named,
             )
-            for (place, proves, date), together in sorted(runs.items(), key=_by_release)
-            if (named := tuple(patch for patch in patches if last.get((patch, place)) == (proves, date)))
+            for (place, end, date), together in sorted(runs.items(), key=_by_release)
+            if (named := tuple(patch for patch in patches if last.get((patch, place)) == (end, date)))
         ),
     )
 
 
-def _by_release(run: tuple[tuple[Place, bool, str], list[Outcome]]) -> tuple[int, Place, bool, str]:
-    (place, proves, date), _ = run
-    return order(place.release), place, not proves, date
+def _proof(run: tuple[str, str]) -> tuple[int, str]:
+    """Return the sort key of an outcome and its date: the one that shows most comes last."""
+    end, date = run
+    return -list(_TOKENS).index(end), date
+
+
+def _by_release(run: tuple[tuple[Place, str, str], list[Outcome]]) -> tuple[int, Place, int, str]:
+    (place, end, date), _ = run
+    return order(place.release), place, list(_TOKENS).index(end), date
 
 
 def order(release: str) -> int:

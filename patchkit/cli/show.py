@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from patchkit.patchset.patch import Affects, Patch
     from patchkit.patchset.runs import Run
 
+_TOKENS = {True: "", None: " (where the unpatched release fails)", False: " (tokens differ)"}
+
 
 @click.command("show")
 @click.argument("patch", required=False)
@@ -104,11 +106,11 @@ def _affected(affects: Affects) -> str:
 
 def _runs_text(release: str, runs: Sequence[Run]) -> str:
     """Return where a patch ran on one release: model families, backends, GPUs, and the latest date."""
-    backends: dict[tuple[str, bool], list[str]] = {}
+    backends: dict[tuple[str, bool | None], list[str]] = {}
     for run in runs:
         backends.setdefault((run.family, run.identical), []).append(run.backend)
     families = [
-        f"{family} on {', '.join(dict.fromkeys(names))}" + ("" if identical else " (tokens differ)")
+        f"{family} on {', '.join(dict.fromkeys(names))}{_TOKENS[identical]}"
         for (family, identical), names in backends.items()
     ]
     gpus = ", ".join(dict.fromkeys(run.gpu for run in runs))

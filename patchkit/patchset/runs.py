@@ -20,8 +20,8 @@ _RELEASE = re.compile(r"\d+(?:\.\d+)+(?:rc\d+|\.post\d+)?")
 class Run(msgspec.Struct, frozen=True):
     """The latest runs of a release, model family, algorithm and backend that executed code of each of ``patches``.
 
-    ``identical`` is whether one of them gave the same tokens as the unpatched release. ``ratios`` are decode step times
-    divided by the unpatched release's, by batch size.
+    ``identical`` is whether one of them gave the same tokens as the unpatched release, or None if that failed in each of
+    them and the patched one did not. ``ratios`` are decode step times divided by the unpatched release's, by batch size.
     """
 
     release: str
@@ -30,7 +30,7 @@ class Run(msgspec.Struct, frozen=True):
     backend: str
     gpu: str
     date: str
-    identical: bool
+    identical: bool | None
     ratios: dict[str, float]
     patches: tuple[str, ...]
 
@@ -49,11 +49,14 @@ class KnownRuns(msgspec.Struct, frozen=True):
         return tuple(run for run in self.runs if patch in run.patches)
 
     def ran(self, patch: str, version: str | None) -> bool | None:
-        """Return whether a patch gave the unpatched tokens on a tree's release, or None if that is unknown."""
+        """Return whether a patch ran on a tree's release, or None if that is unknown.
+
+        A run with other tokens than the unpatched release's does not count.
+        """
         release, places = release_of(version), self.where(patch)
         if release is None or places is None:
             return None
-        return any(run.identical and run.release == release for run in places)
+        return any(run.identical is not False and run.release == release for run in places)
 
 
 def read() -> KnownRuns:

@@ -26,7 +26,9 @@ HINT = " (patchkit show PATCH lists the runs)"
 def ran(patch_folder: Path) -> Path:
     """Of the toys t-flag ran on the toy tree's release, t-stop on another, and t-guard nowhere."""
 
-    def run(release: str, family: str, backend: str, patch: str, *, identical: bool = True) -> runs.Run:
+    def run(
+        release: str, family: str, backend: str, patch: str, *, identical: bool | None = True
+    ) -> runs.Run:
         return runs.Run(
             release, family, "EAGLE3", backend, "NVIDIA H200", "2026-11-23", identical, {}, (patch,)
         )
@@ -36,6 +38,7 @@ def ran(patch_folder: Path) -> Path:
         run("0.5.12", "Llama", "fa3", "t-flag"),
         run("0.5.12", "DeepSeek MLA", "triton", "t-flag"),
         run("0.5.13", "Llama", "flashinfer", "t-flag", identical=False),
+        run("0.5.14", "Llama", "triton", "t-flag", identical=None),
         run("0.5.13", "Llama", "fa3", "t-stop"),
     )
     file = patch_folder / runs.NAME
@@ -125,15 +128,17 @@ def test_a_newer_file_counts_immediately(tree: CheckoutTree, ran: Path) -> None:
 
 @pytest.mark.usefixtures("ran")
 def test_show_has_a_line_for_each_release_that_the_patch_ran_on() -> None:
-    *_, heading, first, second = said("show", "t-flag").splitlines()
+    *_, heading, first, second, third = said("show", "t-flag").splitlines()
     assert heading == "Ran on a GPU:"
     assert first == "  0.5.12: Llama on triton, fa3; DeepSeek MLA on triton; NVIDIA H200, 2026-11-23"
     assert second == "  0.5.13: Llama on flashinfer (tokens differ); NVIDIA H200, 2026-11-23"
+    assert third == "  0.5.14: Llama on triton (where the unpatched release fails); NVIDIA H200, 2026-11-23"
     assert [run["backend"] for run in answer("show", "t-flag")["runs"]] == [
         "triton",
         "fa3",
         "triton",
         "flashinfer",
+        "triton",
     ]
 
 

@@ -74,7 +74,9 @@ def test_what_passed_before_passes_after(plan: Plan, command: tuple[str, ...], t
     assert before - after == set()
 
 
-@pytest.mark.parametrize(("width", "tool"), [(80, "black"), (120, "ruff")])
+@pytest.mark.parametrize(
+    ("width", "tool"), [pytest.param(80, "black", marks=pytest.mark.sweep), (120, "ruff")]
+)
 def test_what_passed_at_the_line_length_of_its_project_passes_after(
     releases: Releases, width: int, tool: str, tmp_path: Path
 ) -> None:

@@ -144,6 +144,21 @@ def test_tokens_that_differ_are_where_a_patch_ran_until_an_engine_gives_them(ben
     assert [run.identical for run in known(benchmarks).where("26128") or ()] == [True]
 
 
+def test_requests_that_only_the_patched_tree_served_are_a_run_without_a_comparison(benchmarks: Path) -> None:
+    failing = {"identical": None, "error": "mla: The engine ended."}
+    save(benchmarks, plain(**failing), ours(identical=None))
+    assert [run.identical for run in known(benchmarks).where("26128") or ()] == [None]
+    assert known(benchmarks).ran("26128", "0.5.14") is True
+
+
+@pytest.mark.parametrize("tokens", [True, False])
+def test_an_earlier_comparison_counts_more_than_a_run_without_one(benchmarks: Path, tokens: bool) -> None:
+    failing = {"identical": None, "error": "mla: The engine ended."}
+    save(benchmarks, plain(**failing), ours(identical=None), day=23)
+    save(benchmarks, plain(), ours(identical=tokens), day=22)
+    assert [run.identical for run in known(benchmarks).where("26128") or ()] == [tokens]
+
+
 def test_an_error_of_many_words_is_shown_as_code_and_cut(benchmarks: Path) -> None:
     save(benchmarks, plain(), ours(error="mla: `<lambda>` failed " + "again and " * 100))
     _, (note,) = section()

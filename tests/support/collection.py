@@ -63,8 +63,10 @@ _LONG = (
     ),
     *("tests/transaction/test_everywhere.py", "tests/transaction/test_wording.py"),
     *("tests/matrix/test_recollection.py", "tests/doctor/test_doctor.py"),
-    # A survey, a commit or a check for each of many moments or damages.
+    # A survey, a commit or a check for each of many moments, damages or encodings.
     "tests/matrix/test_memory.py::test_a_damaged_memory",
+    "tests/cli/test_streams.py::test_a_document_is_the_same",
+    "tests/plan/test_vendor.py",
     "tests/transaction/test_consistent_reads.py::test_a_commit_beside_a_commit",
     "tests/transaction/test_consistent_reads.py::test_an_answer_beside_a_write_is_that_of_before_or_after_it[verify",
 )

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.patch import Patch
 
-_OF_EACH = 3
+_OF_EACH = 2
 _RELEASE = re.compile(r"0\.5\.(\d+)(?:\.post\d+)?")
 # The last releases before one that has another shape: of those up to each, some are alike.
-_LAST_OF_A_SHAPE = (10, 12, 14, 17)
+_LAST_OF_A_SHAPE = (10, 12, 14)
 
 
 def release_of(parameters: Iterable[object]) -> str:
@@ -61,7 +61,7 @@ def patch_by_patch(patches: Sequence[Patch]) -> list[ParameterSet]:
 
 
 def representatives(patches: Sequence[Patch]) -> frozenset[str]:
-    """Return the ids of patches of which at least three, or all that there are, have each trait of any patch."""
+    """Return the ids of patches of which at least two, or all that there are, have each trait of any patch."""
     traits = {patch.id: frozenset(_traits(patch, patches)) for patch in patches}
     left = {
         trait: min(count, _OF_EACH)
