@@ -463,6 +463,7 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
             _mixture("metrics"),
             Server({"enable_metrics": True, "enable_forward_pass_metrics": True}),
         ),
+        Scenario("server-metrics", _mixture("server-metrics"), Server({"enable_metrics": True})),
         Scenario(
             "plan-stream",
             _mixture("plan-stream"),
