@@ -123,7 +123,7 @@ def test_what_somebody_froze_stays_frozen() -> None:
 
 
 def test_what_is_kept_for_further_work_is_let_go_of_before_it_is_too_much() -> None:
-    @collector.kept(100)
+    @collector.cached(100)
     def made(number: int) -> list[list[int]]:
         return [[number] for _ in range(10_000)]
 
@@ -141,7 +141,7 @@ def test_what_is_kept_for_further_work_is_let_go_of_before_it_is_too_much() -> N
 def test_what_is_used_again_is_kept_when_what_was_not_is_forgotten() -> None:
     made: list[str] = []
 
-    @collector.kept(100)
+    @collector.cached(100)
     def of(name: str) -> str:
         made.append(name)
         return name
@@ -158,7 +158,7 @@ def test_what_is_used_again_is_kept_when_what_was_not_is_forgotten() -> None:
 def test_a_cache_keeps_the_last_results_and_no_more_than_twice_as_many() -> None:
     made: list[int] = []
 
-    @collector.kept(10)
+    @collector.cached(10)
     def of(number: int) -> int:
         made.append(number)
         return number

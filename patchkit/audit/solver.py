@@ -397,9 +397,9 @@ class Solver:
 
     def default_argument(self, context: Context, name: str, where: Step) -> Value:
         """Return the value of a parameter named like the mirror if no caller is known."""
-        if context.entered or self.reach.pretend is None or name not in mirror.MIRROR:
+        if context.entered or self.reach.assumed_opt_out is None or name not in mirror.MIRROR:
             return PRESENT
-        text = f"{name} would be None if {self.reach.pretend.name} opted out"
+        text = f"{name} would be None if {self.reach.assumed_opt_out.name} opted out"
         return Value(NONE, tainted=True, trail=(Step(where.file, where.line, text),))
 
     def publish(self, context: Context, cls: str | None, obj: str, env: Environment) -> None:

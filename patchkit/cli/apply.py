@@ -232,7 +232,7 @@ def _print(
     from patchkit.commands.apply import describe_resolutions
     from patchkit.findings.number import counted
     from patchkit.findings.printable import escaped
-    from patchkit.plan.refusal import describe_left
+    from patchkit.plan.refusal import describe_left_out
     from patchkit.plan.status import State
 
     if as_json:
@@ -261,7 +261,7 @@ def _print(
         console.say(f"  [bold]{escaped(patch.id)}[/]  {escaped(patch.title)}")
     if applied.left_out:
         console.say(
-            f"\n{escaped(describe_left(applied.left_out))} patchkit diff{target.whole_tail} shows where."
+            f"\n{escaped(describe_left_out(applied.left_out))} patchkit diff{target.whole_tail} shows where."
         )
     if applied.resolved_elsewhere:
         console.say(f"{describe_resolutions(applied.resolved_elsewhere, applied.patches)}.")

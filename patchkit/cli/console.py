@@ -183,8 +183,8 @@ def say_never_run(statuses: Sequence[PatchStatus], version: str | None) -> None:
     from patchkit.patchset import runs
 
     ours = {State.APPLIED, State.PENDING, State.PARTIAL}
-    meant = (s.patch.id for s in statuses if s.state in ours and group_of(s) not in {_LEFT_OUT, _OPT_IN})
-    note = runs.never_run(meant, version)
+    relevant = (s.patch.id for s in statuses if s.state in ours and group_of(s) not in {_LEFT_OUT, _OPT_IN})
+    note = runs.never_run(relevant, version)
     if note:
         say(f"\n{escaped(note)}")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from patchkit.doctor.fixes import Fix
     from patchkit.doctor.worth import Worth
 
-_Said = TypeVar("_Said")
+_Item = TypeVar("_Item")
 
 
 @click.command("doctor", context_settings={"ignore_unknown_options": True})
@@ -67,12 +67,12 @@ def command(
         context.exit(1)
 
 
-def _by_condition(given: Iterable[_Said], condition: Callable[[_Said], str]) -> list[tuple[str, list[_Said]]]:
+def _by_condition(items: Iterable[_Item], condition: Callable[[_Item], str]) -> list[tuple[str, list[_Item]]]:
     """Return items grouped by condition, those without a condition first."""
-    found: dict[str, list[_Said]] = {}
-    for one in given:
-        found.setdefault(condition(one), []).append(one)
-    return sorted(found.items(), key=lambda item: item[0] != "")
+    found: dict[str, list[_Item]] = {}
+    for item in items:
+        found.setdefault(condition(item), []).append(item)
+    return sorted(found.items(), key=lambda pair: pair[0] != "")
 
 
 def _say_worth(worth: Sequence[Worth], version: str | None) -> None:

@@ -235,7 +235,7 @@ def _kept(old: _Body, new: _Body) -> list[ast.stmt]:
 
 
 def _statements(
-    file: _File, at: str, bodies: tuple[_Body, _Body], whole: _Body, around: Sequence[ast.stmt] = ()
+    file: _File, at: str, bodies: tuple[_Body, _Body], scope_body: _Body, around: Sequence[ast.stmt] = ()
 ) -> None:
     """Compare two bodies statement by statement, and the bodies of compound statements that differ only there.
 
@@ -247,12 +247,12 @@ def _statements(
         if tag == "insert":
             _insert(file, at, old, done, added)
         elif tag == "delete" or (tag == "replace" and kept and _is_empty(added)):
-            _delete(file, at, removed, kept, whole)
+            _delete(file, at, removed, kept, scope_body)
         elif tag == "replace" and len(removed) == len(added):
             for before, after in zip(removed, added, strict=True):
                 inner = _inner(before, after)
                 if inner is not None:
-                    _statements(file, at, inner, whole, kept)
+                    _statements(file, at, inner, scope_body, kept)
                 elif not (is_named(before) and is_named(after)):
                     _rewrite(file, at, [before], [after])
         elif tag != "equal":
@@ -283,20 +283,20 @@ def _insert(file: _File, at: str, old: _Body, place: int, added: _Body) -> None:
     file.found.append(EditDraft(first.kind, at, first.keys, (), tuple(others)))
 
 
-def _delete(file: _File, at: str, removed: _Body, kept: Sequence[ast.stmt], whole: _Body) -> None:
+def _delete(file: _File, at: str, removed: _Body, kept: Sequence[ast.stmt], scope_body: _Body) -> None:
     """Draft the removal of statements, with the nearest unique statement that stays as context."""
     if _is_empty(removed):
         return
-    meanings = [meaning(node) for body in whole for node in ast.walk(body) if isinstance(node, ast.stmt)]
+    meanings = [meaning(node) for body in scope_body for node in ast.walk(body) if isinstance(node, ast.stmt)]
     first, last = removed[0].lineno, removed[-1].end_lineno or removed[-1].lineno
-    beside = sorted(
+    anchors = sorted(
         (node for node in kept if meanings.count(meaning(node)) == 1 and not isinstance(node, ast.Pass)),
         key=lambda node: (
             node.lineno != node.end_lineno,
             min(abs(node.lineno - last), abs(first - (node.end_lineno or node.lineno))),
         ),
     )
-    if not beside:
+    if not anchors:
         _rewrite(
             file,
             at,
@@ -306,7 +306,7 @@ def _delete(file: _File, at: str, removed: _Body, kept: Sequence[ast.stmt], whol
         )
         return
     find = file.old(*removed)
-    keys = {"find": find, "context": [file.old(beside[0])]}
+    keys = {"find": find, "context": [file.old(anchors[0])]}
     file.found.append(EditDraft("delete", at, keys, _long(find)))
 
 

@@ -60,7 +60,7 @@ class _Side(NamedTuple):
         """Return a statement with ``...`` for its blocks; empty if there is none."""
         return _head(self.lines, self.body[at]) if 0 <= at < len(self.body) else ""
 
-    def apart(self, at: int) -> int | None:
+    def blank_lines_above(self, at: int) -> int | None:
         """Return the number of blank lines first above a statement; None if there is none."""
         if at >= len(self.body):
             return None
@@ -289,9 +289,9 @@ def _exchanged(
         return  # Comments above the first statement belong to the module.
     if not i2 and old.body and _is_text(old.body[0]):
         return  # Docstrings differ between trees; a hunk finds the place by the line above.
-    apart = new.apart(j2)
-    if apart is not None and apart != old.apart(i2):
-        keys["apart"] = apart
+    blank_lines = new.blank_lines_above(j2)
+    if blank_lines is not None and blank_lines != old.blank_lines_above(i2):
+        keys["apart"] = blank_lines
     yield _placed(EditDraft("exchange", _at(file, path), keys), old, (i1, i2), within)
 
 

@@ -133,6 +133,6 @@ class PatchSet:
         return found
 
 
-def _nearest(name: str, among: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, [*among], n=1)
+def _nearest(name: str, names: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, [*names], n=1)
     return f"did you mean {close[0]}? " if close else ""

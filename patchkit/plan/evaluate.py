@@ -97,7 +97,7 @@ def _examine_now(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus
     return status, examined
 
 
-@collector.kept(2048)
+@collector.cached(2048)
 def _examined(kind: Kind, scope: Scope, note: str) -> Examination:
     """Examine a scope. Results are cached, since syntax trees are immutable."""
     return codemod_of(kind).examine(scope, note)
@@ -122,9 +122,9 @@ def _with_imports(space: Workspace, scope: Scope, spec: Edit, examined: Examinat
     if not unmet:
         return examined
     found = [space.from_defining_file(need) for need in unmet]
-    homeless = [need.code for need, home in zip(unmet, found, strict=True) if home is None]
-    if homeless:
-        return absent(f"`{homeless[0]}`: the tree defines that neither there nor in exactly one other file")
+    undefined = [need.code for need, home in zip(unmet, found, strict=True) if home is None]
+    if undefined:
+        return absent(f"`{undefined[0]}`: the tree defines that neither there nor in exactly one other file")
 
     def rewrite() -> cst.Module:
         changed = examined.rewrite() if examined.rewrite is not None else scope.module

@@ -40,12 +40,12 @@ _TEXT, _SOURCE, _MENTIONS, _HOMES, _DEFINING, _PROVIDES = (
 
 
 @lru_cache(maxsize=2048)
-def key_of(*things: Hashable) -> str:
+def key_of(*parts: Hashable) -> str:
     """Return a digest that identifies an edit or a fact, and is the same in every process."""
-    return hashlib.blake2b(repr(things).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
-@collector.kept(2048)
+@collector.cached(2048)
 def _has(scope: Scope, code: str) -> bool:
     """Return whether a pattern matches in a scope."""
     return bool(Pattern.compile(code).find(scope.node, scope.path))

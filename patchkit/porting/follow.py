@@ -151,8 +151,8 @@ class Trees:
         ]
         if len(homes) <= _COMMON:
             for file in homes:
-                whole = self.outline(file, onto=True)
-                inside = whole.definitions() if whole is not None else ()
+                root = self.outline(file, onto=True)
+                inside = root.definitions() if root is not None else ()
                 found += [(file, each) for each in inside if each.name == name]
         return found
 

@@ -172,10 +172,10 @@ class _Landing:
         found: dict[Key, str] = {}
         for name, content in self._written():
             if not self._known.is_valid(name, content):
-                mine = self._inside(name, files)
-                within = [edit for edit in mine if not self._is_valid_around(edit)]
+                edits = self._inside(name, files)
+                within = [edit for edit in edits if not self._is_valid_around(edit)]
                 found |= {
-                    edit.key: "the result would not be valid Python" for edit in within or mine if edit.key
+                    edit.key: "the result would not be valid Python" for edit in within or edits if edit.key
                 }
         return found
 

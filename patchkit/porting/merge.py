@@ -174,13 +174,13 @@ class Merge:
         old, new, current = (stripped_lines(text) for text in (base_text, theirs_text, ours_text))
         if old == new:
             return None
-        left = remaining_comments(old, new, ours_text)
-        if new == current or left == ours_text:
+        comments = remaining_comments(old, new, ours_text)
+        if new == current or comments == ours_text:
             self.log.record(theirs, Outcome.ALREADY)
             return None
-        if current == old or left is not None:
+        if current == old or comments is not None:
             self.log.record(theirs, Outcome.LANDED)
-            return tokens.shifted(theirs_text, theirs.indent, ours.indent) if current == old else left
+            return tokens.shifted(theirs_text, theirs.indent, ours.indent) if current == old else comments
         where = "above it" if base.above is not None else "at the end of the file"
         reason = f"this tree has another comment {where}, which was kept"
         self.log.record(base, Outcome.KEPT, reason, theirs=theirs, ours=ours)

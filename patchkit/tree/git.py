@@ -81,7 +81,7 @@ _PLAIN = frozenset(
 
 # These have no setting: git obeys attributes and submodule settings unless each command says otherwise.
 _DRIVERS_OFF = ("--no-ext-diff", "--no-textconv")
-_SAID = {
+_COMMAND_OPTIONS = {
     "diff": (*_DRIVERS_OFF, "--ignore-submodules=dirty"),
     "format-patch": _DRIVERS_OFF,
     "log": _DRIVERS_OFF,
@@ -168,7 +168,7 @@ def _command(folder: Path, command: str, *rest: str, personal: bool = False) -> 
         "-C",
         str(folder),
         command,
-        *_SAID.get(command, ()),
+        *_COMMAND_OPTIONS.get(command, ()),
         *rest,
     ]
 

@@ -132,7 +132,7 @@ def _brackets(source: bytes) -> int:
     return deepest
 
 
-@collector.kept(512)
+@collector.cached(512)
 def _depth(tree: ast.Module) -> int:
     deepest = -1
     level: list[ast.AST] = [tree]

@@ -164,7 +164,7 @@ class ReadTree(CheckoutTree):
         """Whether every file and list that was read is still the same."""
         stamps = ((_stamp(os.path.join(self.package, file)), known) for file, known in self._stamps.items())
         return all(now == known for now, known in stamps) and all(
-            super(ReadTree, self).files(*asked) == known for asked, known in self._lists.items()
+            super(ReadTree, self).files(*arguments) == known for arguments, known in self._lists.items()
         )
 
 

@@ -261,13 +261,13 @@ class Calls:
         method = self._frame.questions.program.method(own or owner, name, after=owner)
         if method is None:
             return Value(ANY)
-        me = (
+        receiver = (
             env.cells.get(local(self._frame.context.function.parameters[0].arg))
             if self._frame.parameters
             else None
         )
-        mine = self._frame.context.self_class or owner.name
-        return self._call([(method, mine, me)], node, arguments, env)
+        class_name = self._frame.context.self_class or owner.name
+        return self._call([(method, class_name, receiver)], node, arguments, env)
 
     def _call(
         self,

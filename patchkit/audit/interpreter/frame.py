@@ -179,8 +179,10 @@ class Frame:
             return None
         # Two names with one value are aliases, which no test can distinguish.
         values = [ast.dump(value) for value in cls.fields.values() if value is not None]
-        apart = all(value == _AUTO or values.count(value) == 1 for value in values)
-        return f"{ENUM}{cls.name}.{node.attr}" if apart and self.questions.program.is_enum(cls) else None
+        is_distinct = all(value == _AUTO or values.count(value) == 1 for value in values)
+        return (
+            f"{ENUM}{cls.name}.{node.attr}" if is_distinct and self.questions.program.is_enum(cls) else None
+        )
 
     def is_local(self, name: str) -> bool:
         """Return whether the function binds a name, so that it is not the module's."""
@@ -212,10 +214,10 @@ class Frame:
         cells = {**right.cells, **left.cells}
         merged = Environment(cells, left.mode_checked and right.mode_checked)
         other, written = right.cells, self.written
-        apart = [
+        differing = [
             (cell, held) for cell, held in cells.items() if other.get(cell) is not held or cell in written
         ]
-        for cell, held in apart:
+        for cell, held in differing:
             mine, theirs = left.cells.get(cell), other.get(cell)
             if mine is theirs:
                 continue
@@ -231,8 +233,8 @@ class Frame:
     ) -> Value:
         """Join two values from two states; for two batches, their attributes are joined under ``name``, too."""
         value = join(left[0], right[0])
-        apart = value.obj is None and left[0].obj is not None and right[0].obj is not None
-        if not apart or value.cls not in mirror.BATCH_CLASSES:
+        are_two_objects = value.obj is None and left[0].obj is not None and right[0].obj is not None
+        if not are_two_objects or value.cls not in mirror.BATCH_CLASSES:
             return value
         obj = f"new:either:{name}"
         for attribute in (*mirror.TRACKED, "forward_mode"):

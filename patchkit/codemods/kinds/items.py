@@ -375,14 +375,14 @@ def _rebuilt(
         as_operand(each) if isinstance(each, _LOOSE) else each
         for each in map(syntax.as_expression, new_items)
     ]
-    left = [*operands[: place.start], *fresh, *operands[place.end :]]
+    operands_after = [*operands[: place.start], *fresh, *operands[place.end :]]
     shared = min(len(fresh), place.end - place.start)
     cut = max(place.start + shared - 1, 0)
     surplus = place.end - place.start - shared
     added = [type(node.operator)()] * (len(fresh) - shared)
     kept = [*operators[:cut], *added, *operators[cut + surplus :]]
-    made = left[0]
-    for operator, operand in zip(kept, left[1:], strict=True):
+    made = operands_after[0]
+    for operator, operand in zip(kept, operands_after[1:], strict=True):
         made = cst.BooleanOperation(made, operator, operand)
     return made.with_changes(lpar=[*node.lpar, *made.lpar], rpar=[*made.rpar, *node.rpar])
 

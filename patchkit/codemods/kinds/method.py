@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from patchkit.codemods.language.scope import Scope
 
 
-def _apart(node: cst.BaseStatement) -> cst.BaseStatement:
+def _below_blank_line(node: cst.BaseStatement) -> cst.BaseStatement:
     """Return a method with its comments, below a blank line."""
     lines = from_first_comment(node.leading_lines)  # type: ignore[attr-defined]
     return node.with_changes(leading_lines=(cst.EmptyLine(indent=False), *lines))
@@ -54,7 +54,7 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
         taken = bound_otherwise(scope, filter(None, map(bound_name, missing)))
         if taken:
             return examination.ambiguous(f"{scope.name} has a {taken[0]} that is not a method")
-        spaced = [annotate(_apart(node), note) for node in missing]
+        spaced = [annotate(_below_blank_line(node), note) for node in missing]
         at = beside(scope, self.behind, self.before)
         body = scope.body
         return examination.ready(

@@ -123,10 +123,14 @@ class Hunk:
         before, after = text.runs(self.old), text.runs(self.new)
         if len(self.old) > len(self.new):
             # Where a change only removes lines, the remaining lines also occur before it.
-            after = [at for at in after if all(_is_apart(each, self.old, at, self.new) for each in before)]
+            after = [
+                at for at in after if all(_are_disjoint(each, self.old, at, self.new) for each in before)
+            ]
         if any(map(str.strip, self.new)) and after:
-            apart = [at for at in before if all(_is_apart(at, self.old, each, self.new) for each in after)]
-            if not apart:
+            unreplaced = [
+                at for at in before if all(_are_disjoint(at, self.old, each, self.new) for each in after)
+            ]
+            if not unreplaced:
                 return HunkState(SiteState.PRESENT)
             return HunkState(SiteState.AMBIGUOUS, f"both {_quoted(self.old)} and its replacement are present")
         if len(before) > 1:
@@ -183,13 +187,13 @@ class _Step(NamedTuple):
     added: tuple[str, ...]
 
 
-def _is_apart(at: int, old: Sequence[str], other: int, new: Sequence[str]) -> bool:
+def _are_disjoint(at: int, old: Sequence[str], other: int, new: Sequence[str]) -> bool:
     return at + len(old) <= other or other + len(new) <= at
 
 
 def _quoted(lines: Sequence[str]) -> str:
-    telling = [line.strip() for line in lines if _weight(line) == 1] or [line.strip() for line in lines]
-    return f"`{next(filter(None, telling), '')}`"
+    distinctive = [line.strip() for line in lines if _weight(line) == 1] or [line.strip() for line in lines]
+    return f"`{next(filter(None, distinctive), '')}`"
 
 
 def _key(line: str) -> str:
@@ -298,8 +302,8 @@ class _Text:
         best = max((place.score for place in places), default=0.0)
         first = [place for place in places if place.score == best]
         if len(first) > 1:
-            telling = _quoted(lines or change.added or change.removed)
-            return HunkState(SiteState.AMBIGUOUS, f"several places match, expected one: {telling}")
+            quoted = _quoted(lines or change.added or change.removed)
+            return HunkState(SiteState.AMBIGUOUS, f"several places match, expected one: {quoted}")
         if not first or (best < _LITTLE and weight < 1 + is_there):
             return None
         return first[0]
@@ -367,8 +371,8 @@ class _Text:
 
 def _overlap(before: _Place, removed: Sequence[str], after: _Place, added: Sequence[str]) -> bool:
     """Return whether removed and added lines, of different numbers, overlap in the text."""
-    apart = before.at + len(removed) <= after.at or after.at + len(added) <= before.at
-    return bool(removed and added) and len(removed) != len(added) and not apart
+    are_disjoint = before.at + len(removed) <= after.at or after.at + len(added) <= before.at
+    return bool(removed and added) and len(removed) != len(added) and not are_disjoint
 
 
 def _is_more_likely(after: _Place, before: _Place, removed: Sequence[str], added: Sequence[str]) -> bool:

@@ -301,9 +301,9 @@ def _sorted(
     bare = [
         each.with_changes(leading_lines=()) if is_new else each for each, is_new in zip(run, new, strict=True)
     ]
-    there, whole = ("".join(map(syntax.code_of, each)) for each in (before, bare))
-    made = sorted_imports(there + _BETWEEN + whole, style.width, style.first_party)
-    if made is None or not made.startswith(there):
+    text_before, text_after = ("".join(map(syntax.code_of, each)) for each in (before, bare))
+    made = sorted_imports(text_before + _BETWEEN + text_after, style.width, style.first_party)
+    if made is None or not made.startswith(text_before):
         return [_above(run[0], lead), *run[1:]]
     statements = cst.parse_module(made).body
     cut = next(index for index, statement in enumerate(statements) if not _is_import(statement))

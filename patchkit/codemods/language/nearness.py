@@ -56,18 +56,18 @@ class _Chain(NamedTuple):
 def nearest_run(scope: Scope, pattern: Pattern) -> NearMatch | None:
     """Return the place in a scope where most of a pattern's statements match in order; None if too few do."""
     wanted = _statements(pattern.statements)
-    whole = sum(map(_weight, wanted))
+    total = sum(map(_weight, wanted))
     best: tuple[_Chain, Path, Sequence[cst.BaseStatement]] | None = None
     for block, suite in syntax.blocks_in(scope.node, scope.path):
         body = syntax.statements_of(suite) or ()
         chain = _aligned(wanted, body)
         if chain.pairs and (best is None or chain.score > best[0].score):
             best = chain, block, body
-    if best is None or best[0].score < whole * _ENOUGH:
+    if best is None or best[0].score < total * _ENOUGH:
         return None
     chain, block, body = best
     start, end = chain.pairs[0][1], chain.pairs[-1][1] + 1
-    share = chain.score / whole
+    share = chain.score / total
     unmatched = _first_unmatched(wanted, chain, body, block)
     if unmatched is None:
         return NearMatch(block, start, end, share, "", _between(pattern, chain, block))

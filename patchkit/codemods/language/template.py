@@ -73,7 +73,7 @@ def render(template: str, bindings: Bindings) -> tuple[cst.BaseStatement, ...]:
     return tuple(body)
 
 
-def render_apart(template: str) -> tuple[cst.BaseStatement, ...]:
+def render_below_blank_lines(template: str) -> tuple[cst.BaseStatement, ...]:
     """Return the statements of a template without placeholders, below as many blank lines as it begins with."""
     first, *rest = render(template, {})
     blank = len(template) - len(template.lstrip("\n"))

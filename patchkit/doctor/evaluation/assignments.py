@@ -102,14 +102,14 @@ class Assignments:
         if handed is None or not isinstance(func, ast.Name):
             return []
         called = self._program.resolve(module, func.id)
-        mine = [(called, _parameter(called, handed))] if isinstance(called, Function) else []
+        found = [(called, _parameter(called, handed))] if isinstance(called, Function) else []
         # Passed together with the function to call: hook(function, settings).
         for arg in node.args:
             if isinstance(arg, ast.Attribute):
-                mine += self._methods_named(arg.attr, 0)
+                found += self._methods_named(arg.attr, 0)
             passed = self._program.resolve(module, arg.id) if isinstance(arg, ast.Name) else None
-            mine += [(passed, first_parameter(passed))] if isinstance(passed, Function) else []
-        return [(function, place) for function, place in mine if place]
+            found += [(passed, first_parameter(passed))] if isinstance(passed, Function) else []
+        return [(function, place) for function, place in found if place]
 
     def declares(self, node: ast.Call, module: Module, itself: str, wanted: Iterable[str]) -> bool:
         """Return whether a call declares the value of a wanted attribute by keyword."""

@@ -438,7 +438,7 @@ def _yields(function: Function) -> bool:
     return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walk(function.node))
 
 
-@collector.kept(1024)
+@collector.cached(1024)
 def _operation(statement: ast.AugAssign) -> ast.BinOp:
     """Return the operation of an augmented assignment, the same node each time."""
     loaded = ast.parse(ast.unparse(statement.target), mode="eval").body

@@ -29,7 +29,7 @@ def check(subject: Subject) -> CheckOutcome:
     return CheckOutcome(counted(len(files), "file"), findings, obstacle=OBSTACLE if findings else "")
 
 
-@collector.kept(512)
+@collector.cached(512)
 def _broken(file: str, source: bytes) -> Finding | None:
     try:
         with warnings.catch_warnings():

@@ -138,7 +138,7 @@ def _calls(subject: Subject, runtime: Runtime) -> Iterator[_Call]:
                 yield _Call(module, caller, call, callees)
 
 
-@collector.kept(512)
+@collector.cached(512)
 def _all_calls(module: Module) -> tuple[tuple[str, Class | None, ast.Call], ...]:
     return tuple(_calls_in(module))
 
@@ -197,8 +197,8 @@ def _by_name(
         return []
     several = overrides[True].get(name, []) if _RECEIVERS[receiver] else []
     # In a draft of one layer the slot holds a plain backend; a callee that takes any argument proves nothing.
-    telling = [callee for callee in several if not _takes_anything(callee)]
-    if several and not all(any(_mismatches(call, callee)) for callee in telling or several):
+    definite = [callee for callee in several if not _takes_anything(callee)]
+    if several and not all(any(_mismatches(call, callee)) for callee in definite or several):
         return several
     return overrides[False].get(name, [])
 
