@@ -19,11 +19,11 @@ _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 
 # In allocated blocks: more than one verify of a large release leaves, one or two gigabytes.
-_ENOUGH = 12_000_000
-_bound = _ENOUGH
+_MAX_NEW_BLOCKS = 12_000_000
+_bound = _MAX_NEW_BLOCKS
 _uncounted = 0
 # With as many again for the next tree, less than 500 MB.
-_ENOUGH_KEPT = 3_000_000
+_MAX_CACHED_BLOCKS = 3_000_000
 _NOTHING: Any = object()
 _caches: list[RecentCache[Hashable, object]] = []
 
@@ -64,7 +64,7 @@ class RecentCache(Generic[_Source, _Result]):
 
 
 def cached(fewest: int) -> Callable[[Callable[_Given, _Result]], Callable[_Given, _Result]]:
-    """Cache the results of a function of syntax trees in a ``RecentCache``, until ``forget_much`` clears it."""
+    """Cache the results of a function of syntax trees in a ``RecentCache``, until ``forget_if_large`` clears it."""
 
     def decorated(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
         cache: RecentCache[Hashable, _Result] = RecentCache(fewest)
@@ -79,14 +79,14 @@ def cached(fewest: int) -> Callable[[Callable[_Given, _Result]], Callable[_Given
     return decorated
 
 
-def forget_much() -> None:
+def forget_if_large() -> None:
     """Clear the caches of syntax trees and collect garbage, if many blocks are allocated.
 
     First only of what was not used since the last time, if that leaves few enough: the next tree may be like this one.
     """
-    if sys.getallocatedblocks() > _ENOUGH_KEPT // 2:
+    if sys.getallocatedblocks() > _MAX_CACHED_BLOCKS // 2:
         forget_unused()
-        if sys.getallocatedblocks() > _ENOUGH_KEPT:
+        if sys.getallocatedblocks() > _MAX_CACHED_BLOCKS:
             forget()
 
 
@@ -103,7 +103,7 @@ def forget_unused() -> None:
         cache.age()
 
 
-def _forget_if_much_has_come(containers: int) -> None:
+def _forget_if_grown(containers: int) -> None:
     """Do the same if many blocks were allocated since the last time; a collection of old objects is rare otherwise.
 
     ``containers`` is how many more there are after some work. Blocks are counted only after many, which takes a
@@ -111,12 +111,12 @@ def _forget_if_much_has_come(containers: int) -> None:
     """
     global _bound, _uncounted  # noqa: PLW0603
     _uncounted += max(0, containers)
-    if _uncounted < _ENOUGH // 100:
+    if _uncounted < _MAX_NEW_BLOCKS // 100:
         return
     _uncounted = 0
     if sys.getallocatedblocks() > _bound:
         forget()
-        _bound = sys.getallocatedblocks() + _ENOUGH
+        _bound = sys.getallocatedblocks() + _MAX_NEW_BLOCKS
 
 
 @contextmanager
@@ -135,5 +135,5 @@ def paused() -> Iterator[None]:
                 # Move all objects to the oldest generation: a young collection would traverse all of them.
                 gc.freeze()
                 gc.unfreeze()
-            _forget_if_much_has_come(containers)
+            _forget_if_grown(containers)
             gc.enable()

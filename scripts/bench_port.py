@@ -291,7 +291,7 @@ def count(figures: Figures, name: str, changes: Sequence[FileDiff], trees: Trees
                 tally.wrong += 1
                 print(f"{tool}: {name}: {change.file}: {wrong}", file=sys.stderr)
                 tally.examples.append(f"{name}: {change.file}: {wrong}")
-    collector.forget_much()
+    collector.forget_if_large()
     return PortedChange(landing, {tool: found for tool, (found, _) in brought.items()})
 
 
@@ -344,7 +344,7 @@ def drafting(tree: Tree, changes: Sequence[FileDiff], name: str) -> dict[str, An
     for edit in draft.edits.values():
         if edit.kind == "hunk":
             print(f"{name}: {edit.at}", edit.keys["diff"], sep="\n", file=sys.stderr)
-    collector.forget_much()
+    collector.forget_if_large()
     counted = {"files": len(changes), "whole": int(draft.is_whole), "edits": kinds.total()}
     return {**counted, "kinds": dict(kinds.most_common()), "left": list(draft.left_out), "seconds": seconds}
 

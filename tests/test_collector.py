@@ -88,7 +88,7 @@ from patchkit import collector
 
 gc.collect()
 before = sys.getallocatedblocks()
-collector._ENOUGH = collector._bound = before + 50_000
+collector._MAX_NEW_BLOCKS = collector._bound = before + 50_000
 most = 0
 for _ in range(30):
     with collector.paused():
@@ -129,7 +129,7 @@ def test_what_is_kept_for_further_work_is_let_go_of_before_it_is_too_much() -> N
 
     most = before = sys.getallocatedblocks()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(collector, "_ENOUGH", 50_000)
+        patch.setattr(collector, "_MAX_NEW_BLOCKS", 50_000)
         patch.setattr(collector, "_bound", before + 50_000)
         for number in range(50):
             with collector.paused():
@@ -215,10 +215,10 @@ def test_of_much_what_the_last_work_used_stays_cached(
 ) -> None:
     cache: collector.RecentCache[str, str] = collector.RecentCache(16)
     monkeypatch.setattr(collector, "_caches", [cache])
-    monkeypatch.setattr(sys, "getallocatedblocks", lambda: int(share * collector._ENOUGH_KEPT))
+    monkeypatch.setattr(sys, "getallocatedblocks", lambda: int(share * collector._MAX_CACHED_BLOCKS))
     for used in (("common", "earlier"), ("common", "later")):
         for source in used:
             cache.get(source, lambda: "made")
-        collector.forget_much()
+        collector.forget_if_large()
     known = [each for each in ("common", "earlier", "later") if cache.get(each, lambda: "again") == "made"]
     assert known == left

@@ -22,11 +22,11 @@ class AuditedProgram(Program):
 
     def __init__(self, sources: dict[str, bytes]) -> None:
         super().__init__(sources)
-        there = {module.file for module in self.core}
+        core_files = {module.file for module in self.core}
         self.holders = [
             module
             for file, text in sorted(sources.items())
-            if file not in there
+            if file not in core_files
             and any(self.held_by(attribute.decode()) for attribute in set(_HELD.findall(text)))
             and (module := self.module(file)) is not None
         ]

@@ -151,18 +151,18 @@ def _say(diagnosis: Diagnosis, tail: str, version: str | None) -> None:
             console.say(f"  [yellow]![/] {escaped(keeper.who)}: {escaped(keeper.why)}")
             freed = "; or ".join(_command(remedy, tail) for remedy in keeper.remedies)
             console.say(f"      freed by: {escaped(freed)}" if freed else "      no patch frees it")
-    width = max((len(one.role) for one in diagnosis.backends), default=0)
-    wide = max((len(one.backend) for one in diagnosis.backends), default=0)
+    width = max((len(backend.role) for backend in diagnosis.backends), default=0)
+    wide = max((len(backend.backend) for backend in diagnosis.backends), default=0)
     if diagnosis.backends:
         console.say("\nBackends in use:")
-    for where, backends in _by_condition(diagnosis.backends, lambda one: one.reads):
+    for where, backends in _by_condition(diagnosis.backends, lambda backend: backend.reads):
         if where:
             console.say(f" Reading the mirror {escaped(where)}:")
-        for one in backends:
+        for backend in backends:
             reads = "" if where else ": [yellow]reads the mirror[/]"
-            mark = ": [green]without the mirror[/]" if one.opted_out else reads
-            classes = escaped(" or ".join(one.classes) or "unknown class")
-            console.say(f"  {one.role:{width}}  {escaped(one.backend):{wide}}  {classes}{mark}")
+            mark = ": [green]without the mirror[/]" if backend.opted_out else reads
+            classes = escaped(" or ".join(backend.classes) or "unknown class")
+            console.say(f"  {backend.role:{width}}  {escaped(backend.backend):{wide}}  {classes}{mark}")
     for note in diagnosis.notes:
         console.say(f"\n{escaped(options.runnable(note))}")
     _say_fixes(diagnosis.fixes, tail)

@@ -108,7 +108,7 @@ def command(
             if alone is None:
                 found = port_matrix(source, places, watch=watch)
             else:
-                one = port(
+                patch_port = port(
                     source,
                     open_tree(options.located(places[0])),
                     keep_going=keep_going,
@@ -119,7 +119,7 @@ def command(
                     folder=folder,
                     watch=watch,
                 )
-                found = (one,)
+                found = (patch_port,)
         except PortConflictError as error:
             _print((error.ported,), done="--keep-going would change", as_json=as_json)
             raise
@@ -183,8 +183,8 @@ def _print_change(change: PortedChange, *, brief: bool) -> None:
         for edit in file.edits if not brief else ():
             if edit.reason:
                 _print_edit(edit)
-    for one in change.change.left_out:
-        console.say(f"  [yellow]![/] {escaped(one)}")
+    for part in change.change.left_out:
+        console.say(f"  [yellow]![/] {escaped(part)}")
     for finding in change.findings:
         where = f"{finding.file}:{finding.line}: {finding.function}"
         console.say(f"  [yellow]{finding.rule}[/] {escaped(where)}: {escaped(finding.message)}")

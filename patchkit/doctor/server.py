@@ -180,7 +180,7 @@ class _Server:
         except RaisedError as error:
             return Outcome(kept=True, overlap=overlap, refused=Refusal(str(error), error.where, error.filled))
         except NotAskedError:
-            return self._unasked(overlap)
+            return self._outcome_without_decision(overlap)
         kept = decided.answer or not overlap
         return Outcome(kept, overlap, True, forced, roles, unnamed, answer=decided.answer)
 
@@ -201,7 +201,7 @@ class _Server:
         )
         return found
 
-    def _unasked(self, overlap: bool) -> Outcome:
+    def _outcome_without_decision(self, overlap: bool) -> Outcome:
         try:
             roles = tuple(self._components.roles(self._flag))
         except RaisedError as error:

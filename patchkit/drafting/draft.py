@@ -101,7 +101,7 @@ def _draft_addition(file: _File, at: str, scopes: tuple[_Scope, _Scope], node: a
     old, new = scopes
     kind = "module-code" if isinstance(new, ast.Module) else "method" if is_named(node) else "class-attribute"
     place = new.body.index(node)
-    there = {name for each in old.body if (name := _bound(each))}
+    bound = {name for each in old.body if (name := _bound(each))}
     added = [each for each in new.body[:place] if _bound(each)]
     beside = _bound(added[-1]) if added else ""
     code = file.with_comments(node)
@@ -110,11 +110,11 @@ def _draft_addition(file: _File, at: str, scopes: tuple[_Scope, _Scope], node: a
     variants = (
         [EditDraft(kind, at, placed), EditDraft(kind, at, plain | {"behind": beside})] if beside else []
     )
-    below = next((name for each in new.body[place + 1 :] if (name := _bound(each)) in there), "")
+    below = next((name for each in new.body[place + 1 :] if (name := _bound(each)) in bound), "")
     variants += [
         EditDraft(kind, at, {"code": text, "before": below}) for text in (code, plain["code"]) if below
     ]
-    variants += [EditDraft(kind, at, plain)] if beside in there or not beside else []
+    variants += [EditDraft(kind, at, plain)] if beside in bound or not beside else []
     first, *others = variants
     file.found.append(EditDraft(first.kind, at, first.keys, (), tuple(others)))
 
@@ -137,9 +137,9 @@ def _draft_removals(
     file: _File, at: str, old: Mapping[str, _Definition], new: Mapping[str, _Definition]
 ) -> None:
     """Draft the removal of definitions, each with the header of one that stays as context."""
-    stay = [node for name, node in old.items() if name in new and header(node) == header(new[name])]
+    remaining = [node for name, node in old.items() if name in new and header(node) == header(new[name])]
     for node in (node for name, node in old.items() if name not in new):
-        beside = sorted(stay, key=lambda other: abs(other.lineno - node.lineno))
+        beside = sorted(remaining, key=lambda other: abs(other.lineno - node.lineno))
         if beside:
             keys = {"find": header(node), "context": [header(beside[0])]}
             file.found.append(EditDraft("delete", at, keys))
@@ -220,8 +220,8 @@ def _module_statements(
                     _rewrite(file, at, [before], [after])
         elif tag != "equal":
             _rewrite(file, at, removed, added)
-    stay = {name for node in new for name in _imported(node)}
-    for node in (node for node in old if _imported(node) and stay.isdisjoint(_imported(node))):
+    remaining = {name for node in new for name in _imported(node)}
+    for node in (node for node in old if _imported(node) and remaining.isdisjoint(_imported(node))):
         _delete(file, at, [node], _kept(old, new), old)
 
 

@@ -210,7 +210,7 @@ def _kept(
         comparison = _at(file, path), (old.lines, new.lines), before, after
         edits = (items.item_edits(*comparison) or []) if is_laid_out_alike else []
         others = _exchanged(file, path, sides, (at[0], at[0] + 1, at[1], at[1] + 1), within)
-        yield from _or_else(edits, others) if len(edits) < 2 else edits
+        yield from _with_alternatives(edits, others) if len(edits) < 2 else edits
         return
     if is_named(before):
         inner = f"{path}.{before.name}".lstrip(".")  # type: ignore[attr-defined]
@@ -225,7 +225,7 @@ def _kept(
         yield from _blocks(file, path, (_under(old, *inside_old), _under(new, *inside_new)), head)
 
 
-def _or_else(edits: Sequence[EditDraft], others: Iterator[EditDraft]) -> Iterator[EditDraft]:
+def _with_alternatives(edits: Sequence[EditDraft], others: Iterator[EditDraft]) -> Iterator[EditDraft]:
     """Yield the edit, if there is one, with the others as its alternatives."""
     forms = [form for edit in (*edits, *others) for form in (edit, *edit.others)]
     if forms:

@@ -43,17 +43,17 @@ if TYPE_CHECKING:
 _EXAMINE, _NAMES, _EDITS = "examine", "names", "edits"
 
 
-class _Examined(msgspec.Struct, frozen=True):
+class _ExaminedState(msgspec.Struct, frozen=True):
     """The questions of an inspection with their answers, and its result."""
 
     answers: tuple[AnsweredQuestion, ...]
     answer: Answer
 
 
-class _Learnt(msgspec.Struct, frozen=True):
+class _Inspection(msgspec.Struct, frozen=True):
     """An inspection, with what was new in it: the names that blobs define, and the results for edits."""
 
-    examined: _Examined
+    examined: _ExaminedState
     names: dict[str, str]
     edits: tuple[RememberedResult, ...]
 
@@ -117,7 +117,7 @@ def recalled(patches: PatchSet) -> tuple[Definitions, Decisions[Answer]]:
 
 def _decisions(memory: Memory, patches: PatchSet) -> Decisions[Answer]:
     decisions = Decisions[Answer]()
-    for examined in memory.recall(_EXAMINE, _Examined).values():
+    for examined in memory.recall(_EXAMINE, _ExaminedState).values():
         if examined.answer.error or tuple(cell.patch for cell in examined.answer.cells) == patches.ids:
             decisions.add(examined.answers, examined.answer)
     return decisions
@@ -192,20 +192,20 @@ class _Survey:
                 if isinstance(outcome, Failure):
                     self._answers[package] = Answer(error=outcome.reason)
                 else:
-                    self._learn(package, outcome)
+                    self._add_inspection(package, outcome)
                 self._watch("examining", round(done + share * examined), total)
             unsettled = self._settle(unsettled)
         self._watch("examining", total, total)
         return examined
 
-    def _learn(self, package: str, learnt: _Learnt) -> None:
-        found = learnt.examined
+    def _add_inspection(self, package: str, inspection: _Inspection) -> None:
+        found = inspection.examined
         self._answers[package] = found.answer
-        self._fresh |= learnt.names
-        self._new_results.append(learnt.edits)
+        self._fresh |= inspection.names
+        self._new_results.append(inspection.edits)
         self._decisions.add(found.answers, found.answer)
         self._memory.keep(_EXAMINE, {found.answer.state: found})
-        self._memory.keep(_EDITS, {found.answer.state: learnt.edits})
+        self._memory.keep(_EDITS, {found.answer.state: inspection.edits})
 
     def _edits(self) -> tuple[RememberedResult, ...]:
         """Return the results for edits and facts of earlier runs and this one."""
@@ -281,7 +281,7 @@ class _Execution(_Reading):
     def __call__(self, commit: str, new_results: Sequence[object]) -> Any:
         del new_results  # Tasks do not share results.
         result = attempted(lambda: self.task.work(self.tree(commit), self.patches))
-        collector.forget_much()
+        collector.forget_if_large()
         return result
 
 
@@ -297,16 +297,18 @@ class _Examination(_Reading):
     def __post_init__(self) -> None:
         self._definitions = Definitions(self.names.get, self._fresh.__setitem__)
 
-    def __call__(self, commit: str, new_results: Sequence[tuple[RememberedResult, ...]]) -> _Learnt | Failure:
+    def __call__(
+        self, commit: str, new_results: Sequence[tuple[RememberedResult, ...]]
+    ) -> _Inspection | Failure:
         recollection = self._recollection = self._recollection or Recollection(self.edits)
         for results in new_results:
             for each in results:
                 recollection.load(each)
-        learnt = attempted(lambda: self._learnt(self.tree(commit), recollection))
-        collector.forget_much()
-        return learnt
+        inspection = attempted(lambda: self._inspect(self.tree(commit), recollection))
+        collector.forget_if_large()
+        return inspection
 
-    def _learnt(self, tree: GitTree, recollection: Recollection) -> _Learnt:
+    def _inspect(self, tree: GitTree, recollection: Recollection) -> _Inspection:
         from patchkit.plan.build import inspect
 
         modules = RecordingModules(tree, interest_of(self.patches), self._definitions)
@@ -320,5 +322,5 @@ class _Examination(_Reading):
         names = dict(self._fresh)
         self._fresh.clear()
         state = hashlib.sha256(repr(modules.answers).encode()).hexdigest()[:16]
-        examined = _Examined(modules.answers, msgspec.structs.replace(answer, state=state))
-        return _Learnt(examined, names, recollection.fresh())
+        examined = _ExaminedState(modules.answers, msgspec.structs.replace(answer, state=state))
+        return _Inspection(examined, names, recollection.fresh())

@@ -184,7 +184,7 @@ def configured(patches: PatchSet, known: ConfigurationFile) -> PatchSet:
         missing = next((name for name in patch.requires if name in left_out or name in needing), None)
         if missing is not None and patch.id not in left_out:
             needing[patch.id] = missing
-    on = own_default
+    enabled = own_default
     if content.chosen is not UNSET:
         chosen = _ids(patches, known, "chosen", content.chosen)
         for name in content.chosen:
@@ -192,8 +192,8 @@ def configured(patches: PatchSet, known: ConfigurationFile) -> PatchSet:
                 raise known.refusal("chosen", f"{name} is in `left_out` too")
             if name in needing:
                 raise known.refusal("chosen", f"{name} requires {needing[name]}, which `left_out` leaves out")
-        on = {patch.id for patch in patches.select(sorted(chosen))} if chosen else set()
-    on = on - left_out - needing.keys()
+        enabled = {patch.id for patch in patches.select(sorted(chosen))} if chosen else set()
+    enabled = enabled - left_out - needing.keys()
     name = known.file.rpartition("/")[2].rpartition(":")[2]
 
     def why(patch: Patch) -> str:
@@ -201,17 +201,17 @@ def configured(patches: PatchSet, known: ConfigurationFile) -> PatchSet:
             return f"{name} leaves it out"
         if patch.id in needing and patch.default:
             return f"it requires {needing[patch.id]}, which {name} leaves out"
-        return f"{name} does not choose it" if patch.default and patch.id not in on else ""
+        return f"{name} does not choose it" if patch.default and patch.id not in enabled else ""
 
     settings = ForkSettings(
         file=known.file,
         left_out=frozenset(left_out),
-        on_in_groups=frozenset((own_default | on) - left_out - needing.keys()),
+        on_in_groups=frozenset((own_default | enabled) - left_out - needing.keys()),
         runtime="" if content.runtime is UNSET else content.runtime,
         subject_prefix=content.subject_prefix,
     )
     changed = [
-        msgspec.structs.replace(patch, default=patch.id in on, left_out=why(patch)) for patch in patches
+        msgspec.structs.replace(patch, default=patch.id in enabled, left_out=why(patch)) for patch in patches
     ]
     return PatchSet(changed, patches.digest, settings)
 

@@ -38,8 +38,8 @@ class PatchSet:
     def __init__(self, patches: Sequence[Patch], digest: str, settings: ForkSettings | None = None) -> None:
         self._patches = {patch.id: patch for patch in patches}
         self.digest = digest
-        on = frozenset(patch.id for patch in patches if patch.default)
-        self.settings = settings or ForkSettings(on_in_groups=on)
+        enabled = frozenset(patch.id for patch in patches if patch.default)
+        self.settings = settings or ForkSettings(on_in_groups=enabled)
 
     def __iter__(self) -> Iterator[Patch]:
         return iter(self._patches.values())

@@ -386,17 +386,17 @@ class Merge:
 
     def _replace(self, row: Row, gap: Gap) -> None:
         """Replace statements by others."""
-        there = [row.to_ours.get(one) or displaced(one, row.ours) for one in gap.removed]
-        found = [(one, each) for one, each in zip(gap.removed, there, strict=True) if each is not None]
+        counterparts = [row.to_ours.get(one) or displaced(one, row.ours) for one in gap.removed]
+        found = [(one, each) for one, each in zip(gap.removed, counterparts, strict=True) if each is not None]
         codes = {each.code for each in row.ours.parts}
         is_there = row.own_codes().issuperset(each.code for each in gap.added)
         if is_there and codes.isdisjoint(one.code for one in gap.removed):
             self.log.record(gap.added[0], Outcome.ALREADY)
             return
         if len(found) < len(gap.removed) and not all(
-            is_incidental(one) for one, each in zip(gap.removed, there, strict=True) if each is None
+            is_incidental(one) for one, each in zip(gap.removed, counterparts, strict=True) if each is None
         ):
-            missing = next(one for one, each in zip(gap.removed, there, strict=True) if each is None)
+            missing = next(one for one, each in zip(gap.removed, counterparts, strict=True) if each is None)
             where = noted_place(missing, row.ours)
             self._reject_gap(row, gap, f"part of the replaced code is not in this tree{where}")
             return

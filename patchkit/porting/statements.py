@@ -222,7 +222,7 @@ def _elements(base: Group, theirs: Group, ours: Group, *, is_signature: bool = F
     b, t, o = base.elements, theirs.elements, ours.elements
     to_theirs, to_ours = _paired_elements(b, t), _paired_elements(b, o)
     from_theirs = {value: key for key, value in to_theirs.items()}
-    kept: list[Element | None] = list(o)
+    result: list[Element | None] = list(o)
     for at, each in enumerate(b):
         our_index = to_ours.get(at)
         if at not in to_theirs:
@@ -232,7 +232,7 @@ def _elements(base: Group, theirs: Group, ours: Group, *, is_signature: bool = F
                 raise ClashError(
                     f"the change deletes `{each.code}`, which is `{o[our_index].code}` in this tree"
                 )
-            kept[our_index] = None
+            result[our_index] = None
         else:
             new = t[to_theirs[at]]
             if new.code == each.code:
@@ -244,18 +244,18 @@ def _elements(base: Group, theirs: Group, ours: Group, *, is_signature: bool = F
                     f"the change makes `{each.code}` `{new.code}`, and this tree has no `{each.code}`"
                 )
             nodes = _rows(each.nodes, new.nodes, o[our_index].nodes)
-            kept[our_index] = replace(o[our_index], nodes=tuple(nodes))
+            result[our_index] = replace(o[our_index], nodes=tuple(nodes))
     slots: dict[int, list[Element]] = {}
     our_indices = {at: to_ours[from_theirs[at]] for at in from_theirs if from_theirs[at] in to_ours}
-    there = {each.code for at, each in enumerate(o) if at not in to_ours.values()}
+    our_codes = {each.code for at, each in enumerate(o) if at not in to_ours.values()}
     named = {each.name: each.code for at, each in enumerate(o) if each.name and at not in to_ours.values()}
     for at, each in enumerate(t):
-        if at in from_theirs or each.code in there:
+        if at in from_theirs or each.code in our_codes:
             continue
         if each.name in named:
             raise ClashError(f"the change adds `{each.code}`, and this tree has `{named[each.name]}`")
         slots.setdefault(_slot(at, t, our_indices, o, is_signature=is_signature), []).append(each)
-    row = [each for at in range(len(o) + 1) for each in (*slots.get(at, ()), *kept[at : at + 1]) if each]
+    row = [each for at in range(len(o) + 1) for each in (*slots.get(at, ()), *result[at : at + 1]) if each]
     return replace(ours, elements=tuple(_separated(row, ours, theirs)), closing=_closing(ours, theirs, row))
 
 

@@ -75,10 +75,10 @@ def has_overlap_hook(backend: object) -> bool:
 
 def require_overlap_hook(plan_stream: object, backend: object) -> None:
     """Raise RuntimeError if the plan stream is on and ``backend`` has no hook; no default is right for all backends."""
-    lacking = _without_hook(backend) if plan_stream else None
-    if lacking is not None:
+    hookless = _without_hook(backend) if plan_stream else None
+    if hookless is not None:
         raise RuntimeError(
-            f"{type(verify_side(lacking)).__name__} cannot verify with the overlap plan stream without {HOOK}: "
+            f"{type(verify_side(hookless)).__name__} cannot verify with the overlap plan stream without {HOOK}: "
             "unset SGLANG_ENABLE_OVERLAP_PLAN_STREAM or choose another attention backend."
         )
 

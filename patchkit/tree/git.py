@@ -221,12 +221,12 @@ def _with(environment: dict[str, str], settings: Mapping[str, str]) -> dict[str,
 
 
 def _environment(settings: Mapping[str, str] = _GIT_SET) -> dict[str, str]:
-    kept = {
+    inherited = {
         key: value
         for key, value in os.environ.items()
         if not key.startswith("GIT_") or key.startswith(_GIT_KEPT)
     }
-    return {**kept, **settings}
+    return {**inherited, **settings}
 
 
 def tag_version(folder: Path, ref: str) -> str | None:

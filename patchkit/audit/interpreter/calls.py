@@ -176,11 +176,11 @@ class Calls:
             attribute = keyword or (names[index] if index < len(names) else None)
             if attribute is None:
                 continue
-            kept = value.via(self._frame.step(argument, f"{name}({attribute}=...) stores it"))
-            given[attribute] = kept
-            env.cells[("field", obj, attribute)] = kept
+            stored = value.via(self._frame.step(argument, f"{name}({attribute}=...) stores it"))
+            given[attribute] = stored
+            env.cells[("field", obj, attribute)] = stored
             if name not in mirror.BATCH_CLASSES:
-                self._frame.questions.store_field(name, attribute, kept)
+                self._frame.questions.store_field(name, attribute, stored)
         if self._frame.questions.is_record(name):
             for attribute in mirror.TRACKED:
                 if given.get(attribute, ABSENT).nulls == NONE:
@@ -348,8 +348,8 @@ class Calls:
             if target is None or target.obj is None:
                 continue
             cell = ("field", target.obj, attribute)
-            kept = fresh(value).via(self._frame.step(node, f"{method.qualname}() sets {attribute}"))
-            env.cells[cell] = kept
+            stored = fresh(value).via(self._frame.step(node, f"{method.qualname}() sets {attribute}"))
+            env.cells[cell] = stored
             self._frame.written.add(cell)
 
     def _result(self, summary: Summary, method: Function, node: ast.Call, env: Environment) -> Value:

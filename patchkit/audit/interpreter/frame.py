@@ -40,7 +40,7 @@ def local(name: str) -> Cell:
     return ("local", name, "")
 
 
-def _as(value: Value, obj: str, cls: str | None) -> Value:
+def _with_identity(value: Value, obj: str, cls: str | None) -> Value:
     named = value.copy()
     named.obj, named.cls = obj, cls
     return named
@@ -103,8 +103,8 @@ class Frame:
         cls = value.cls or self.questions.class_of_name(last_name(node), None)
         obj, identity = f"path:{path}", value.identity
         for cell in [cell for cell, held in env.cells.items() if held.identity == identity]:
-            env.cells[cell] = _as(env.cells[cell], obj, cls)
-        return _as(value, obj, cls)
+            env.cells[cell] = _with_identity(env.cells[cell], obj, cls)
+        return _with_identity(value, obj, cls)
 
     def read_field(self, base: Value, name: str, env: Environment, node: ast.expr | None = None) -> Value:
         """Return the value of an attribute, from an earlier write or from its class."""
@@ -215,9 +215,9 @@ class Frame:
         merged = Environment(cells, left.mode_checked and right.mode_checked)
         other, written = right.cells, self.written
         differing = [
-            (cell, held) for cell, held in cells.items() if other.get(cell) is not held or cell in written
+            (cell, value) for cell, value in cells.items() if other.get(cell) is not value or cell in written
         ]
-        for cell, held in differing:
+        for cell, value in differing:
             mine, theirs = left.cells.get(cell), other.get(cell)
             if mine is theirs:
                 continue
@@ -225,7 +225,7 @@ class Frame:
                 cells[cell] = self.either((mine, left), (theirs, right), ".".join(cell), merged)
             elif cell[0] == "field" and cell in self.written and not cell[1].startswith("new:"):
                 owner = Value(SOME, obj=cell[1], cls=self.classes.get(cell[1]))
-                cells[cell] = join(held, self.default_field(owner, cell[2]))
+                cells[cell] = join(value, self.default_field(owner, cell[2]))
         return merged
 
     def either(

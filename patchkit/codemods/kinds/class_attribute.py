@@ -61,12 +61,12 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
                     return examination.present()
                 if found[1] is not None and syntax.same(found[1], value):
                     return examination.present()
-                there = syntax.code_of(existing.with_changes(leading_lines=())).strip()
+                existing_code = syntax.code_of(existing.with_changes(leading_lines=())).strip()
                 if found[1] is None:
                     return examination.ambiguous(
-                        f"{scope.name} has `{there}`, expected `{self.code.strip()}`"
+                        f"{scope.name} has `{existing_code}`, expected `{self.code.strip()}`"
                     )
-                return examination.present(f"{scope.name} has its own `{there}`, which is kept")
+                return examination.present(f"{scope.name} has its own `{existing_code}`, which is kept")
         if bound_otherwise(scope, [name]):
             return examination.ambiguous(f"{scope.name} binds {name} in more than one way")
         place = beside(scope, self.behind, self.before)

@@ -301,11 +301,11 @@ def _made_inside(scope: Scope, before: Sequence[str], lines: Sequence[str]) -> c
     if not statements:
         return None
     old = [syntax.as_statement(each) for each in block.body]
-    grown = _grafted(module, old[first : last + 1], statements)
+    grafted = _grafted(module, old[first : last + 1], statements)
     if not scope.path and made.header:
-        own = (*made.header, *grown[0].leading_lines)  # type: ignore[attr-defined]
-        grown[0] = grown[0].with_changes(leading_lines=own)
-    body = (*old[:first], *grown, *old[last + 1 :])
+        own = (*made.header, *grafted[0].leading_lines)  # type: ignore[attr-defined]
+        grafted[0] = grafted[0].with_changes(leading_lines=own)
+    body = (*old[:first], *grafted, *old[last + 1 :])
     return scope.replace(scope.block, block.with_changes(body=body))
 
 

@@ -327,12 +327,12 @@ class _Subject:
 
     def _is_another(self, path: Path) -> bool:
         """Return whether a name of the subject is a different variable at a place than in the scope itself."""
-        way = (
+        enclosing = (
             syntax.node_at(self.scope.module, path[:cut])
             for cut in range(len(self.scope.path) + 1, len(path))
         )
         if not any(
-            isinstance(each, cst.ClassDef | cst.FunctionDef | cst.Lambda | cst.BaseComp) for each in way
+            isinstance(each, cst.ClassDef | cst.FunctionDef | cst.Lambda | cst.BaseComp) for each in enclosing
         ):
             return False
         names = names_of(self.scope.module)

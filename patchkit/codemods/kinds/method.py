@@ -47,8 +47,8 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
         """Look for the methods in the class body."""
         if not isinstance(scope.node, cst.ClassDef):
             return examination.absent(f"{scope.name or 'the module'} is not a class")
-        there = bound_names(scope)
-        missing = [node for node in render(self.code, {}) if bound_name(node) not in there]
+        bound = bound_names(scope)
+        missing = [node for node in render(self.code, {}) if bound_name(node) not in bound]
         if not missing:
             return examination.present()
         taken = bound_otherwise(scope, filter(None, map(bound_name, missing)))

@@ -41,8 +41,8 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look for the names that the code binds."""
-        there = bound_names(scope) | imported_names(scope.module)
-        missing = [statement for statement in render(self.code, {}) if bound_name(statement) not in there]
+        bound = bound_names(scope) | imported_names(scope.module)
+        missing = [statement for statement in render(self.code, {}) if bound_name(statement) not in bound]
         if not missing:
             return examination.present()
         taken = bound_otherwise(scope, filter(None, map(bound_name, missing)))
@@ -54,7 +54,7 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
         def rewrite() -> cst.Module:
             if place is not None:
                 first, *others = [
-                    each for each in render_below_blank_lines(self.code) if bound_name(each) not in there
+                    each for each in render_below_blank_lines(self.code) if bound_name(each) not in bound
                 ]
                 below = scope.body[place:]
                 return scope.with_body((*scope.body[:place], annotate(first, note), *others, *below))

@@ -312,9 +312,9 @@ class _Text:
         """Return the gaps below the nearest line above the change if that identifies them, else above the one below."""
         for side, lines in (("above", change.above[::-1]), ("below", change.below)):
             near = next(filter(str.strip, lines), "")
-            there = [place for place in places if getattr(place, side)]
-            if _weight(near) == 1 and there:
-                return there
+            candidates = [place for place in places if getattr(place, side)]
+            if _weight(near) == 1 and candidates:
+                return candidates
         return []
 
     def _indices(self, lines: Sequence[str]) -> Iterator[int]:

@@ -76,8 +76,8 @@ class Import:
     def moved_to(self, source: str) -> Import:
         """Return the import of the same names from another module."""
         wanted = cst.ensure_type(self._import, cst.ImportFrom)
-        there = wanted.with_changes(module=cst.parse_expression(source))
-        return Import(syntax.code_of(there))
+        moved = wanted.with_changes(module=cst.parse_expression(source))
+        return Import(syntax.code_of(moved))
 
     @property
     def _statement(self) -> cst.BaseStatement:

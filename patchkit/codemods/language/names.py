@@ -235,8 +235,8 @@ def bound_by(scope: Scope, names: Iterable[str]) -> frozenset[str]:
 
 def bound_otherwise(scope: Scope, names: Iterable[str]) -> list[str]:
     """Return the names that a scope binds, except by definitions, assignments and, in a module, imports."""
-    plainly = bound_names(scope) | (set() if scope.path else imported_names(scope.module))
-    return sorted(bound_by(scope, set(names) - plainly))
+    bound_once = bound_names(scope) | (set() if scope.path else imported_names(scope.module))
+    return sorted(bound_by(scope, set(names) - bound_once))
 
 
 def hidden(scope: Scope, names: Iterable[str]) -> list[str]:

@@ -195,15 +195,15 @@ def _assigned(statement: cst.CSTNode) -> frozenset[str]:
 def _first_unmatched(
     wanted: Sequence[cst.CSTNode], chain: _Chain, body: Sequence[cst.CSTNode], block: Path
 ) -> tuple[cst.CSTNode, Path | None] | None:
-    there = dict(chain.pairs)
+    matched = dict(chain.pairs)
     bindings: Bindings = {}
     for number, statement in enumerate(wanted):
-        if number not in there:
+        if number not in matched:
             return statement, None
-        node = body[there[number]]
+        node = body[matched[number]]
         step = match_node(statement, node, bindings)
         if step is None:
-            return _unmatched_inside(statement, node, (*block, ("body", there[number])))
+            return _unmatched_inside(statement, node, (*block, ("body", matched[number])))
         bindings = step
     return None
 

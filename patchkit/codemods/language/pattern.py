@@ -328,8 +328,8 @@ class Pattern:
     @property
     def loose(self) -> Pattern:
         """The pattern with any further statements allowed between its statements and around those of its blocks."""
-        spread = [_loosened(statement) for statement in self.statements]
-        return Pattern(self.text, tuple(_between(spread, _RUN)))
+        statements = [_loosened(statement) for statement in self.statements]
+        return Pattern(self.text, tuple(_between(statements, _RUN)))
 
     @property
     def is_expression(self) -> bool:

@@ -46,7 +46,7 @@ def check(subject: Subject) -> CheckOutcome:
                 message = f"this file imports {package}, but the tree's runtime is {subject.runtime.package}"
                 findings.append(violation(RUNTIME, file, line, message, _ONE_RUNTIME))
                 continue
-            findings += _misfits(subject.runtime, file, module, name=name, local=local, line=line)
+            findings += _mismatches(subject.runtime, file, module, name=name, local=local, line=line)
     needs = f", runtime {', '.join(sorted(apis))}" if apis else ""
     return CheckOutcome(f"{len(subject.files)} files{needs}", _without_repeats(findings))
 
@@ -60,7 +60,7 @@ def _apis(module: ast.Module) -> Iterator[tuple[str, str, str, int]]:
                 yield package, alias.name, alias.asname or alias.name, node.lineno
 
 
-def _misfits(
+def _mismatches(
     runtime: Runtime, file: str, module: ast.Module, *, name: str, local: str, line: int
 ) -> Iterator[Finding]:
     if not runtime.present:
