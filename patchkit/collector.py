@@ -42,7 +42,7 @@ class RecentCache(Generic[_Source, _Result]):
 
     def get(self, source: _Source, make: Callable[[], _Result]) -> _Result:
         """Return the cached result for a source, or else call ``make`` and cache what it returns."""
-        # Each dictionary is asked once, since another thread may let the cache age.
+        # Each dictionary is read once, since another thread may let the cache age.
         result: _Result = self._young.get(source, _NOTHING)
         if result is not _NOTHING:
             return result

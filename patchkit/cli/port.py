@@ -132,7 +132,7 @@ def command(
 
 
 def _print(found: Sequence[PortResult], *, done: str, written: bool = False, as_json: bool) -> None:
-    """Print the outcome; ``done`` is said before the number of files."""
+    """Print the outcome; ``done`` is printed before the number of files."""
     from patchkit.cli import console
     from patchkit.cli.answers.port import Port, PortedOnto
     from patchkit.findings.printable import escaped
@@ -158,7 +158,7 @@ def _print(found: Sequence[PortResult], *, done: str, written: bool = False, as_
 
 
 def _say_next(tree: Path) -> None:
-    """Say what to type for the first conflict that was left."""
+    """Print the next command for the first remaining conflict."""
     from patchkit.cli import console
     from patchkit.transaction.conflicts import conflicts_in
     from patchkit.tree.tree import open_tree

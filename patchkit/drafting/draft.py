@@ -239,7 +239,7 @@ def _statements(
 ) -> None:
     """Compare two bodies statement by statement, and the bodies of compound statements that differ only there.
 
-    ``whole`` is the body of the scope, and ``around`` are statements of it that stay.
+    ``scope_body`` is the body of the scope, and ``around`` are statements of it that stay.
     """
     (old, new), done = bodies, 0
     kept = [*_kept(old, new), *around]

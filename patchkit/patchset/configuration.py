@@ -219,7 +219,7 @@ def configured(patches: PatchSet, known: ConfigurationFile) -> PatchSet:
 def _ids(
     patches: PatchSet, known: ConfigurationFile, key: str, names: Sequence[str], *, whole_group: bool = False
 ) -> set[str]:
-    """Return the ids that names denote; a group denotes its patches that are on or, with ``everyone``, all of them."""
+    """Return the ids that names denote; a group denotes those that are on or, with ``whole_group``, all."""
     found: set[str] = set()
     for name in names:
         try:

@@ -66,7 +66,7 @@ class Merge:
     def marked(self, root: Item, name: str, numbers: Mapping[int, int]) -> tuple[str, frozenset[int]]:
         """Return a file with markers at its conflicts, and the numbers of the edits in conflict.
 
-        ``name`` is what markers call the change, and ``numbers`` say which edit, by its identity, is which.
+        ``name`` is the name of the change in markers, ``numbers`` the number of each edit by its identity.
         """
         conflicting: list[tuple[Region, int, str, str]] = []
         for edit in self.log.edits:

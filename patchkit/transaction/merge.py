@@ -361,7 +361,7 @@ class _Merge:
         return is_first
 
     def _resize_gap(self, gap: range, lines_added: int, more: range = range(0)) -> None:
-        """Insert ``growth`` blank lines into a gap, or delete as many of them as there are."""
+        """Insert ``lines_added`` blank lines into a gap, or delete as many of them as there are."""
         if lines_added > 0:
             self._edits.inserted.setdefault(gap.start, []).extend([self._newline] * lines_added)
             return

@@ -288,7 +288,7 @@ def _resolved_in(store: Store, record: Record, edit: _Edit) -> _ResolvedRecord |
 def _resolved_text(
     marked: bytes, block: Block, current: bytes, original: bytes, edit: _Edit
 ) -> tuple[bytes, ManualEdit]:
-    """Return a text with its conflict replaced as in ``later`` and the other changes needed, and the person's edit."""
+    """Return a text with its conflict replaced as in ``current`` and the other changes needed, and the edit."""
     start, end = _bounds(marked, block, current)
     text = tuple(_lines(current)[start:end])
     person_hunk = _Hunk(block.start, block.end, text)
@@ -332,7 +332,7 @@ def _fewest_hunks(hunks: Sequence[_Hunk], is_complete: Callable[[Sequence[_Hunk]
 
 
 def _hunks(marked: bytes, block: Block, current: bytes, bounds: tuple[int, int]) -> list[_Hunk]:
-    """Return the differences of ``later`` outside of a conflict, the nearest to the conflict first."""
+    """Return the differences of ``current`` outside of a conflict, the nearest to the conflict first."""
     before, after = _lines(marked), _lines(current)
     parts = (
         (0, before[: block.start], after[: bounds[0]]),
@@ -386,7 +386,7 @@ def _with_edit(record: Record, level: int, edit: _Edit, content: bytes) -> Recor
 
 
 def _bounds(marked: bytes, block: Block, current: bytes) -> tuple[int, int]:
-    """Return the lines of ``later``, from 0, that replaced a conflict."""
+    """Return the lines of ``current``, from 0, that replaced a conflict."""
     before, after = _lines(marked), _lines(current)
     # Lines of the conflict itself must not count as matches.
     before[block.start : block.end] = [b""] * (block.end - block.start)

@@ -167,7 +167,7 @@ def _limit(lifeline: int, seconds: int) -> None:
     """
     if os.fork() == 0:
         waiting = select.poll()
-        waiting.register(lifeline, 0)  # The end of the parent is reported without being asked for.
+        waiting.register(lifeline, 0)  # poll always reports the end of the parent.
         waiting.poll(seconds * 1000)
         os.killpg(0, signal.SIGKILL)
     os.close(lifeline)

@@ -99,7 +99,7 @@ def children(node: cst.CSTNode) -> Iterator[tuple[Edge, cst.CSTNode]]:
 def descend(
     node: cst.CSTNode, path: Path = (), is_included: Callable[[cst.CSTNode], bool] = _any
 ) -> Iterator[tuple[Path, cst.CSTNode]]:
-    """Yield ``node`` and its descendants with their paths, outermost first; of statements only those ``among``."""
+    """Yield ``node`` and its descendants with their paths, outermost first; of statements only ``is_included`` ones."""
     pending = [(path, node)]
     while pending:
         where, found = pending.pop()
@@ -220,7 +220,7 @@ def blocks_in(
 ) -> Iterator[tuple[Path, cst.Module | cst.BaseSuite]]:
     """Yield every block of statements at or below ``node`` with its path, outermost first.
 
-    Compound statements that are not ``among`` are skipped with all their blocks.
+    Compound statements that are not ``is_included`` are skipped with all their blocks.
     """
     if type(node) is cst.SimpleStatementSuite:
         yield path, node

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Assignments:
-    """The assignments of one tree's functions; the argument may be handed on to others, which are followed."""
+    """The assignments of one tree's functions; functions to which it passes its argument are followed."""
 
     def __init__(self, program: Program, memory: Memory) -> None:
         self._program = program
