@@ -104,9 +104,9 @@ print(most)
 def test_garbage_of_one_work_after_another_does_not_pile_up() -> None:
     # A process of its own: what is allowed grows with what else is there.
     command = [sys.executable, "-c", MANY_WORKS]
-    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     # All of it would be six hundred thousand blocks.
-    assert int(said) < 300_000
+    assert int(output) < 300_000
 
 
 @pytest.mark.usefixtures("_unfrozen")

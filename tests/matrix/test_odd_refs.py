@@ -239,7 +239,7 @@ def test_what_names_a_state_depends_on_no_hash_seed(checkout: CheckoutTree, patc
     add_patch(patch_folder, "t-many", *many, upstream_when=json.dumps([f"{MIRROR}::Mirror"]))
     states = set()
     for seed in ("1", "2", "3", "4"):
-        told = subprocess.run(
+        done = subprocess.run(
             [
                 sys.executable,
                 "-m",
@@ -256,6 +256,6 @@ def test_what_names_a_state_depends_on_no_hash_seed(checkout: CheckoutTree, patc
             capture_output=True,
             check=True,
         )
-        (row,) = json.loads(told.stdout)["rows"]
+        (row,) = json.loads(done.stdout)["rows"]
         states.add(row["state"])
     assert len(states) == 1
