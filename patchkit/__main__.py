@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-_HERE = os.getcwd()
-if sys.path[:1] == [_HERE] and not os.path.realpath(__file__).startswith(os.path.realpath(_HERE) + os.sep):
+_WORKING_FOLDER = os.getcwd()
+if sys.path[:1] == [_WORKING_FOLDER] and not os.path.realpath(__file__).startswith(
+    os.path.realpath(_WORKING_FOLDER) + os.sep
+):
     # Python looks in the working folder first, which may be an untrusted tree.
     del sys.path[0]
 

@@ -409,13 +409,13 @@ def humans(clone: Path) -> dict[str, object]:
     steps = []
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
-        for (old, texts), (new, later) in itertools.pairwise(patches):
+        for (old, texts), (new, newer) in itertools.pairwise(patches):
             for version in (old, new):
                 if not (root / version).exists():
                     unpack(version, root / version)
             base, onto = open_tree(root / old), open_tree(root / new)
             changes, unfit = applied(base, texts)
-            theirs, _ = applied(onto, later)
+            theirs, _ = applied(onto, newer)
             wanted = {each.file: each.after for each in theirs}
             figures = Figures()
             port = count(figures, f"{old} to {new}", changes, Trees(base, onto), root)

@@ -41,7 +41,7 @@ _STYLES: dict[str, str] = {
     _OPT_IN: "dim",
     _LEFT_OUT: "dim",
 }
-_FEW = 4
+_MAX_LISTED = 4
 """The most patches of one state that are listed by name; for more, groups are counted."""
 
 
@@ -149,7 +149,7 @@ def _marked(status: PatchStatus) -> str:
 
 
 def _named(group: Sequence[PatchStatus]) -> str:
-    if len(group) <= _FEW:
+    if len(group) <= _MAX_LISTED:
         return " ".join(map(_marked, group))
     counts = Counter(status.patch.group or "other" for status in group)
     return ", ".join(f"{name} {number}" for name, number in counts.items())

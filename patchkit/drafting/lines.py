@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-_MOST = 600
+_MAX_CHANGED_LINES = 600
 """The most changed lines for which the smallest set is computed."""
 
 
@@ -86,7 +86,7 @@ def _trail(old: Sequence[str], new: Sequence[str]) -> list[dict[int, int]] | Non
     """Return how far each diagonal reaches before each step of Myers's search; None if that takes too many steps."""
     ends = {1: 0}
     trail = []
-    for depth in range(min(_MOST, len(old) + len(new)) + 1):
+    for depth in range(min(_MAX_CHANGED_LINES, len(old) + len(new)) + 1):
         trail.append(dict(ends))
         for k in range(-depth, depth + 1, 2):
             x = ends[k + 1] if _is_down(ends, depth, k) else ends[k - 1] + 1

@@ -20,7 +20,17 @@ COMPARISONS: dict[type[ast.cmpop], Callable[..., bool]] = {
     ast.In: lambda one, several: one in several,
     ast.NotIn: lambda one, several: one not in several,
 }
-_TAKEN = (ast.BoolOp, ast.And, ast.Or, ast.Not, ast.Compare, *COMPARISONS, ast.Name, ast.Load, ast.Tuple)
+_ALLOWED_NODES = (
+    ast.BoolOp,
+    ast.And,
+    ast.Or,
+    ast.Not,
+    ast.Compare,
+    *COMPARISONS,
+    ast.Name,
+    ast.Load,
+    ast.Tuple,
+)
 _ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 UNKNOWN = object()
@@ -38,7 +48,7 @@ def parsed(text: str) -> ast.expr:
         is_negation = isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub))
         is_plain = isinstance(node, ast.Constant) and isinstance(node.value, (str, int, float, type(None)))
         is_minus = isinstance(node, ast.USub)
-        if not (isinstance(node, _TAKEN) or is_negation or is_plain or is_minus):
+        if not (isinstance(node, _ALLOWED_NODES) or is_negation or is_plain or is_minus):
             raise ValueError(
                 f"{ast.unparse(node) if isinstance(node, ast.expr) else text!r}: a condition consists of the names of "
                 "options, constants, comparisons, `and`, `or` and `not`"

@@ -172,7 +172,7 @@ def _in_each_file(space: Workspace, patch: Patch, edits: Sequence[Edit]) -> list
 _NEAREST = re.compile(r"the nearest line is `(.+)`$")
 
 
-_SEVERAL = re.compile(r"several places match, expected one: `(.+)`$")
+_AMBIGUOUS = re.compile(r"several places match, expected one: `(.+)`$")
 
 
 def _with_line(space: Workspace, file: str, site: str, reason: str) -> str:
@@ -180,7 +180,7 @@ def _with_line(space: Workspace, file: str, site: str, reason: str) -> str:
 
     If it quotes the lines of several matches, each gets its number, unless the site has more lines like them.
     """
-    several = _SEVERAL.search(reason)
+    several = _AMBIGUOUS.search(reason)
     if several:
         quoted = several[1].split("`, `")
         numbers = _lines_of(space, file, site, frozenset(quoted))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Elsewhere = Callable[[Item], Item | None]
 
-_NEARLY = 0.8
+_MIN_EQUAL_LINES = 0.8
 """The least share of equal lines with which a definition that differs is still removed."""
 _COMMENTED = "applying it would delete a comment of this tree"
 
@@ -377,7 +377,7 @@ class Merge:
             self.log.record(
                 base, Outcome.CHANGED, "this tree's import has more names", ours=ours, key=(base, "")
             )
-        elif self._is_earlier(base, ours) or (base.is_definition and alike(base, ours) >= _NEARLY):
+        elif self._is_earlier(base, ours) or (base.is_definition and alike(base, ours) >= _MIN_EQUAL_LINES):
             self.output.delete(ours)
             reason = "this tree's version of the deleted code differs"
             self.log.record(base, Outcome.CHANGED, reason, ours=ours, key=(base, ""))

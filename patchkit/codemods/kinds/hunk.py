@@ -347,8 +347,8 @@ def _grafted(
     for statement in old:
         old_by_code.setdefault(_code(statement, *style), []).append(statement)
     found = [_taken(old_by_code, _code(statement, *style)) for statement in new]
-    kept = {id(statement) for statement in found}
-    unmatched = [statement for statement in old if id(statement) not in kept]
+    kept_ids = {id(statement) for statement in found}
+    unmatched = [statement for statement in old if id(statement) not in kept_ids]
     body = []
     for statement, same in zip(new, found, strict=True):
         if same is not None:

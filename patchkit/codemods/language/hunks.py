@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 _SIGNS = " +-"
-_WORD = 3
+_MIN_WORD_CHARACTERS = 3
 """A line with fewer letters and digits, such as a closing bracket, is too common to identify a place."""
-_LITTLE = 0.25
+_COMMON_WEIGHT = 0.25
 
 
 class Change(NamedTuple):
@@ -205,7 +205,11 @@ def _indent(line: str) -> int:
 
 
 def _weight(line: str) -> float:
-    return 1 if sum(map(str.isalnum, line)) >= _WORD and line.strip() not in _COMMON else _LITTLE
+    return (
+        1
+        if sum(map(str.isalnum, line)) >= _MIN_WORD_CHARACTERS and line.strip() not in _COMMON
+        else _COMMON_WEIGHT
+    )
 
 
 _COMMON = frozenset(
@@ -304,7 +308,7 @@ class _Text:
         if len(first) > 1:
             quoted = _quoted(lines or change.added or change.removed)
             return HunkState(SiteState.AMBIGUOUS, f"several places match, expected one: {quoted}")
-        if not first or (best < _LITTLE and weight < 1 + is_there):
+        if not first or (best < _COMMON_WEIGHT and weight < 1 + is_there):
             return None
         return first[0]
 

@@ -30,7 +30,7 @@ _WITH_HEADER = (cst.FunctionDef, cst.ClassDef, cst.If, cst.While, cst.For, cst.W
 _PASS = cst.IndentedBlock([cst.SimpleStatementLine([cst.Pass()])])
 _INDENT = "    "
 _CHOICE = re.compile(r"^\s+(if|else) .*[^:]$", re.MULTILINE)
-_BETWEEN = "0\n"
+_SEPARATOR = "0\n"
 
 
 def append(
@@ -302,7 +302,7 @@ def _sorted(
         each.with_changes(leading_lines=()) if is_new else each for each, is_new in zip(run, new, strict=True)
     ]
     text_before, text_after = ("".join(map(syntax.code_of, each)) for each in (before, bare))
-    made = sorted_imports(text_before + _BETWEEN + text_after, style.width, style.first_party)
+    made = sorted_imports(text_before + _SEPARATOR + text_after, style.width, style.first_party)
     if made is None or not made.startswith(text_before):
         return [_above(run[0], lead), *run[1:]]
     statements = cst.parse_module(made).body

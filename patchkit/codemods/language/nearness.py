@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LIKE = 0.5
 """The share of the names in a pattern's statement that similar code must have."""
-_ENOUGH = 1 / 3
+_MIN_MATCHING_SHARE = 1 / 3
 """The share of a pattern that must match for a place to count as near."""
 
 
@@ -63,7 +63,7 @@ def nearest_run(scope: Scope, pattern: Pattern) -> NearMatch | None:
         chain = _aligned(wanted, body)
         if chain.pairs and (best is None or chain.score > best[0].score):
             best = chain, block, body
-    if best is None or best[0].score < total * _ENOUGH:
+    if best is None or best[0].score < total * _MIN_MATCHING_SHARE:
         return None
     chain, block, body = best
     start, end = chain.pairs[0][1], chain.pairs[-1][1] + 1
@@ -116,7 +116,7 @@ def _between(pattern: Pattern, chain: _Chain, block: Path) -> Path | None:
 def is_like(pattern: Pattern, node: cst.CSTNode) -> bool:
     """Return whether code shares enough names with a pattern to be similar to it."""
     names = frozenset[str]().union(*map(_names, pattern.statements))
-    return not names or len(names & syntax.names_in(node)) >= len(names) * _ENOUGH
+    return not names or len(names & syntax.names_in(node)) >= len(names) * _MIN_MATCHING_SHARE
 
 
 def first_line_of(statement: cst.CSTNode) -> str:

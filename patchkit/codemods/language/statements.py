@@ -218,7 +218,7 @@ def _blank(lines: Iterable[cst.EmptyLine]) -> tuple[cst.EmptyLine, ...]:
 
 def from_first_comment(lines: Iterable[cst.EmptyLine]) -> tuple[cst.EmptyLine, ...]:
     """Return the lines above a statement without leading blank ones."""
-    kept = list(lines)
-    while kept and kept[0].comment is None:
-        kept.pop(0)
-    return tuple(kept)
+    remaining = list(lines)
+    while remaining and remaining[0].comment is None:
+        remaining.pop(0)
+    return tuple(remaining)
