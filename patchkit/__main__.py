@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 
-_HERE = os.getcwd()
-if sys.path[:1] == [_HERE] and not os.path.realpath(__file__).startswith(os.path.realpath(_HERE) + os.sep):
-    # Python looks in the working folder first, and that is a tree of somebody's.
+_WORKING_FOLDER = os.getcwd()
+if sys.path[:1] == [_WORKING_FOLDER] and not os.path.realpath(__file__).startswith(
+    os.path.realpath(_WORKING_FOLDER) + os.sep
+):
+    # Python looks in the working folder first, which may be an untrusted tree.
     del sys.path[0]
 
 from patchkit.cli import main  # noqa: E402

@@ -67,7 +67,7 @@ def load(area: str, name: str, kind: type[Kept]) -> Kept | None:
     return value
 
 
-def save(area: str, name: str, value: Any, *, kept: int = _KEPT) -> None:
+def save(area: str, name: str, value: Any, *, max_files: int = _KEPT) -> None:
     """Cache a result and delete the least recently used ones; a cache that cannot be written is no error."""
     place = folder(area)
     try:
@@ -80,7 +80,7 @@ def save(area: str, name: str, value: Any, *, kept: int = _KEPT) -> None:
             if time.time() - path.stat().st_mtime > _DAY:
                 path.unlink(missing_ok=True)
         newest = sorted(place.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
-        for path in newest[kept:]:
+        for path in newest[max_files:]:
             path.unlink(missing_ok=True)
     except (OSError, ValueError):  # A file name that is not UTF-8 is not JSON.
         return

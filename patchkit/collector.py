@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 _Source = TypeVar("_Source", bound="Hashable")
 _Given = ParamSpec("_Given")
-_Made = TypeVar("_Made")
+_Result = TypeVar("_Result")
 
 # In allocated blocks: more than one verify of a large release leaves, one or two gigabytes.
-_ENOUGH = 12_000_000
-_bound = _ENOUGH
+_MAX_NEW_BLOCKS = 12_000_000
+_bound = _MAX_NEW_BLOCKS
 _uncounted = 0
 # With as many again for the next tree, less than 500 MB.
-_ENOUGH_KEPT = 3_000_000
+_MAX_CACHED_BLOCKS = 3_000_000
 _NOTHING: Any = object()
 _caches: list[RecentCache[Hashable, object]] = []
 
 
-class RecentCache(Generic[_Source, _Made]):
+class RecentCache(Generic[_Source, _Result]):
     """A cache of what was made from at least the last ``fewest`` sources, and from at most twice as many.
 
     What was not used between two times at which it ages is forgotten.
@@ -36,23 +36,23 @@ class RecentCache(Generic[_Source, _Made]):
 
     def __init__(self, fewest: int) -> None:
         self._fewest = fewest
-        self._young: dict[_Source, _Made] = {}
-        self._old: dict[_Source, _Made] = {}
+        self._young: dict[_Source, _Result] = {}
+        self._old: dict[_Source, _Result] = {}
         _caches.append(self)  # type: ignore[arg-type]
 
-    def get(self, source: _Source, make: Callable[[], _Made]) -> _Made:
+    def get(self, source: _Source, make: Callable[[], _Result]) -> _Result:
         """Return the cached result for a source, or else call ``make`` and cache what it returns."""
-        # Each dictionary is asked once, since another thread may let the cache age.
-        made: _Made = self._young.get(source, _NOTHING)
-        if made is not _NOTHING:
-            return made
-        made = self._old.get(source, _NOTHING)
-        if made is _NOTHING:
-            made = make()
+        # Each dictionary is read once, since another thread may let the cache age.
+        result: _Result = self._young.get(source, _NOTHING)
+        if result is not _NOTHING:
+            return result
+        result = self._old.get(source, _NOTHING)
+        if result is _NOTHING:
+            result = make()
         if len(self._young) >= self._fewest:
             self.age()
-        self._young[source] = made
-        return made
+        self._young[source] = result
+        return result
 
     def age(self) -> None:
         """Forget what was not used since the last time."""
@@ -63,30 +63,30 @@ class RecentCache(Generic[_Source, _Made]):
         self._old, self._young = {}, {}
 
 
-def kept(fewest: int) -> Callable[[Callable[_Given, _Made]], Callable[_Given, _Made]]:
-    """Cache the results of a function of syntax trees in a ``RecentCache``, until ``forget_much`` clears it."""
+def cached(fewest: int) -> Callable[[Callable[_Given, _Result]], Callable[_Given, _Result]]:
+    """Cache the results of a function of syntax trees in a ``RecentCache``, until ``forget_if_large`` clears it."""
 
-    def decorated(function: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
-        cache: RecentCache[Hashable, _Made] = RecentCache(fewest)
+    def decorated(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+        cache: RecentCache[Hashable, _Result] = RecentCache(fewest)
 
         @wraps(function)
-        def asked(*given: _Given.args, **named: _Given.kwargs) -> _Made:
-            about = (given, *named.items()) if named else given
-            return cache.get(about, lambda: function(*given, **named))
+        def cached_function(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
+            key = (args, *kwargs.items()) if kwargs else args
+            return cache.get(key, lambda: function(*args, **kwargs))
 
-        return asked
+        return cached_function
 
     return decorated
 
 
-def forget_much() -> None:
+def forget_if_large() -> None:
     """Clear the caches of syntax trees and collect garbage, if many blocks are allocated.
 
     First only of what was not used since the last time, if that leaves few enough: the next tree may be like this one.
     """
-    if sys.getallocatedblocks() > _ENOUGH_KEPT // 2:
+    if sys.getallocatedblocks() > _MAX_CACHED_BLOCKS // 2:
         forget_unused()
-        if sys.getallocatedblocks() > _ENOUGH_KEPT:
+        if sys.getallocatedblocks() > _MAX_CACHED_BLOCKS:
             forget()
 
 
@@ -103,7 +103,7 @@ def forget_unused() -> None:
         cache.age()
 
 
-def _forget_if_much_has_come(containers: int) -> None:
+def _forget_if_grown(containers: int) -> None:
     """Do the same if many blocks were allocated since the last time; a collection of old objects is rare otherwise.
 
     ``containers`` is how many more there are after some work. Blocks are counted only after many, which takes a
@@ -111,12 +111,12 @@ def _forget_if_much_has_come(containers: int) -> None:
     """
     global _bound, _uncounted  # noqa: PLW0603
     _uncounted += max(0, containers)
-    if _uncounted < _ENOUGH // 100:
+    if _uncounted < _MAX_NEW_BLOCKS // 100:
         return
     _uncounted = 0
     if sys.getallocatedblocks() > _bound:
         forget()
-        _bound = sys.getallocatedblocks() + _ENOUGH
+        _bound = sys.getallocatedblocks() + _MAX_NEW_BLOCKS
 
 
 @contextmanager
@@ -135,5 +135,5 @@ def paused() -> Iterator[None]:
                 # Move all objects to the oldest generation: a young collection would traverse all of them.
                 gc.freeze()
                 gc.unfreeze()
-            _forget_if_much_has_come(containers)
+            _forget_if_grown(containers)
             gc.enable()

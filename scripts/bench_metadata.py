@@ -122,8 +122,10 @@ class Bench:
             calls[OURS](number)
             for name, tree in able.items():
                 calls[name](number)
-                mine, own = ours.metadata(case.batch), tree.metadata(case.batch)
-                found = differences(mine, own, replay, case.mode, page_size=self._settings.page_size)
+                our_metadata, tree_metadata = ours.metadata(case.batch), tree.metadata(case.batch)
+                found = differences(
+                    our_metadata, tree_metadata, replay, case.mode, page_size=self._settings.page_size
+                )
                 different[name].update(found)
         torch.cuda.set_sync_debug_mode("error")
         calls[OURS](0)
@@ -165,11 +167,11 @@ def table(results: list[Result], ceilings: Ceilings) -> Table:
         "device us",
     )
     title = f"{ceilings.bytes_per_us / 1e6:.2f} TB/s, empty kernel {ceilings.empty_kernel_us:.2f} us"
-    shown = Table(*columns, "floor us", "differs", box=None, title=title)
+    output = Table(*columns, "floor us", "differs", box=None, title=title)
     for result in results:
         act = result.activity
         ratio_ = result.ratio
-        shown.add_row(
+        output.add_row(
             result.mode,
             "yes" if result.swa else "",
             str(result.batch),
@@ -184,7 +186,7 @@ def table(results: list[Result], ceilings: Ceilings) -> Table:
             f"{result.floor:.3f}" if result.floor else "",
             ", ".join(result.differences),
         )
-    return shown
+    return output
 
 
 def about(ceilings: Ceilings, settings: Settings, trees: dict[str, TreeModules]) -> dict[str, Any]:

@@ -215,7 +215,7 @@ def fault(original: bytes, text: bytes, truth: bytes | None) -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compile(text, "it", "exec", dont_inherit=True)
-        meant = meaning(text)
+        result_meaning = meaning(text)
     except (SyntaxError, ValueError):
         return "does not compile"
     missing = undefined_names(original, text)
@@ -223,7 +223,7 @@ def fault(original: bytes, text: bytes, truth: bytes | None) -> str:
         return f"{missing[0][0]} is not defined"
     return (
         "is not what git apply makes of it"
-        if truth not in (None, text) and meant != meaning(truth or b"")
+        if truth not in (None, text) and result_meaning != meaning(truth or b"")
         else ""
     )
 
@@ -232,9 +232,9 @@ def with_tools(
     folder: Path, changes: Sequence[FileDiff], onto: Mapping[str, bytes]
 ) -> Iterator[tuple[str, dict[str, bytes | None], float]]:
     """Yield each text tool's result for the files of a change, and its CPU seconds."""
-    whole = [each for each in changes if each.after is not None]
-    base = {each.file: each.before for each in whole if each.before is not None}
-    bench = compare.Bench(folder, base, {each.file: each.after for each in whole if each.after is not None})
+    changed = [each for each in changes if each.after is not None]
+    base = {each.file: each.before for each in changed if each.before is not None}
+    bench = compare.Bench(folder, base, {each.file: each.after for each in changed if each.after is not None})
     bench.check_out(compare.Case("", "", onto, {}, True, 0.0))
     (start,) = listed(folder, "rev-parse", "HEAD")
     for name, tool in compare.TOOLS.items():
@@ -256,17 +256,17 @@ def count(figures: Figures, name: str, changes: Sequence[FileDiff], trees: Trees
     originals = {each.file: onto.read(places.get(each.file, each.file)) for each in changes}
     known = {file: text for file, text in originals.items() if text is not None}
     folder = root / "bench"
-    brought = {tool: (found, took) for tool, found, took in with_tools(folder, changes, known)}
+    results_by_tool = {tool: (found, took) for tool, found, took in with_tools(folder, changes, known)}
     shutil.rmtree(folder)
-    truths = brought["git apply"][0] if "git apply" in brought else {}
+    truths = results_by_tool["git apply"][0] if "git apply" in results_by_tool else {}
     ours: dict[str, bytes | None] = {}
     for each in landing.files:
         text = landing.contents.get(each.onto, onto.read(each.onto))
         ours[each.file] = text if each.is_whole else None
-    brought[OURS] = (ours, seconds)
-    whole = {each.file: each for each in landing.files}
+    results_by_tool[OURS] = (ours, seconds)
+    landed = {each.file: each for each in landing.files}
     for change in changes:
-        if not change.file.endswith(".py") or change.after is None or change.file not in whole:
+        if not change.file.endswith(".py") or change.after is None or change.file not in landed:
             continue
         missing = lacking(change, trees)
         if missing:
@@ -274,12 +274,12 @@ def count(figures: Figures, name: str, changes: Sequence[FileDiff], trees: Trees
             figures.lacking.update([missing])
             continue
         figures.files += 1
-        if not whole[change.file].is_whole:
-            stuck = [edit for edit in whole[change.file].edits if edit.outcome in NOT_MADE]
-            figures.left.update([whole[change.file].outcome.value])
+        if not landed[change.file].is_whole:
+            stuck = [edit for edit in landed[change.file].edits if edit.outcome in NOT_MADE]
+            figures.left.update([landed[change.file].outcome.value])
             conflicts = [f"{name}: {change.file}: {edit.site}: {edit.reason}" for edit in stuck[:3]]
             print(*conflicts, sep="\n", file=sys.stderr)
-        for tool, (found, took) in brought.items():
+        for tool, (found, took) in results_by_tool.items():
             tally = figures.tools.setdefault(tool, Tally())
             tally.seconds += took / len(changes)
             text = found.get(change.file)
@@ -291,8 +291,8 @@ def count(figures: Figures, name: str, changes: Sequence[FileDiff], trees: Trees
                 tally.wrong += 1
                 print(f"{tool}: {name}: {change.file}: {wrong}", file=sys.stderr)
                 tally.examples.append(f"{name}: {change.file}: {wrong}")
-    collector.forget_much()
-    return PortedChange(landing, {tool: found for tool, (found, _) in brought.items()})
+    collector.forget_if_large()
+    return PortedChange(landing, {tool: found for tool, (found, _) in results_by_tool.items()})
 
 
 # ---- the sources ----------------------------------------------------------------------------------------------------
@@ -331,8 +331,8 @@ def drafts(clone: Path, number: int, seed: int) -> dict[str, object]:
     for each in found:
         kinds.update(each["kinds"])
     sums = {key: sum(each[key] for each in found) for key in ("files", "whole", "edits", "seconds")}
-    left = [one for each in found for one in each["left"]]
-    return {"commits": len(found), "seed": seed, **sums, "kinds": dict(kinds.most_common()), "left": left}
+    left_out = [one for each in found for one in each["left"]]
+    return {"commits": len(found), "seed": seed, **sums, "kinds": dict(kinds.most_common()), "left": left_out}
 
 
 def drafting(tree: Tree, changes: Sequence[FileDiff], name: str) -> dict[str, Any]:
@@ -344,7 +344,7 @@ def drafting(tree: Tree, changes: Sequence[FileDiff], name: str) -> dict[str, An
     for edit in draft.edits.values():
         if edit.kind == "hunk":
             print(f"{name}: {edit.at}", edit.keys["diff"], sep="\n", file=sys.stderr)
-    collector.forget_much()
+    collector.forget_if_large()
     counted = {"files": len(changes), "whole": int(draft.is_whole), "edits": kinds.total()}
     return {**counted, "kinds": dict(kinds.most_common()), "left": list(draft.left_out), "seconds": seconds}
 
@@ -409,24 +409,24 @@ def humans(clone: Path) -> dict[str, object]:
     steps = []
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
-        for (old, texts), (new, later) in itertools.pairwise(patches):
+        for (old, texts), (new, newer) in itertools.pairwise(patches):
             for version in (old, new):
                 if not (root / version).exists():
                     unpack(version, root / version)
             base, onto = open_tree(root / old), open_tree(root / new)
             changes, unfit = applied(base, texts)
-            theirs, _ = applied(onto, later)
+            theirs, _ = applied(onto, newer)
             wanted = {each.file: each.after for each in theirs}
             figures = Figures()
-            brought = count(figures, f"{old} to {new}", changes, Trees(base, onto), root)
+            port = count(figures, f"{old} to {new}", changes, Trees(base, onto), root)
             kept: dict[str, Counter[str]] = {}
             differing: list[str] = []
-            for each in brought.landing.files:
+            for each in port.landing.files:
                 change = next(one for one in changes if one.file == each.file)
                 original, truth = onto.read(each.onto), wanted.get(each.onto)
-                made = {tool: texts.get(each.file) or original for tool, texts in brought.texts.items()}
+                made = {tool: texts.get(each.file) or original for tool, texts in port.texts.items()}
                 # For a file with conflicts, the result with --keep-going, which makes the other edits.
-                made[OURS] = brought.landing.contents.get(each.onto, original)
+                made[OURS] = port.landing.contents.get(each.onto, original)
                 for tool, text in made.items():
                     for site, outcome in compared(change, original, text, truth):
                         kept.setdefault(tool, Counter())[outcome] += 1

@@ -60,26 +60,24 @@ class Case:
     softcap: float
 
     @classmethod
-    def drawn(cls, dice: random.Random) -> Case:
+    def drawn(cls, rng: random.Random) -> Case:
         """Return a random case."""
-        heads, kv_heads = dice.choice([(32, 8), (16, 2), (64, 8), (8, 8), (4, 1), (40, 8)])
+        heads, kv_heads = rng.choice([(32, 8), (16, 2), (64, 8), (8, 8), (4, 1), (40, 8)])
         return cls(
-            batch=dice.choice([1, 1, 2, 3, 8, 16, 40]),
-            tokens=dice.choice([1, 2, 4, 8]),
+            batch=rng.choice([1, 1, 2, 3, 8, 16, 40]),
+            tokens=rng.choice([1, 2, 4, 8]),
             heads=heads,
             kv_heads=kv_heads,
-            page_size=dice.choice([1, 16, 64]),
-            context=dice.choice([1024, 4096, 32768]),
-            num_splits=dice.choice([0, 0, 0, 1]),
-            softcap=dice.choice([0.0, 0.0, 30.0]),
+            page_size=rng.choice([1, 16, 64]),
+            context=rng.choice([1024, 4096, 32768]),
+            num_splits=rng.choice([0, 0, 0, 1]),
+            softcap=rng.choice([0.0, 0.0, 30.0]),
         )
 
-    def lens(self, dice: random.Random) -> list[int]:
+    def lens(self, rng: random.Random) -> list[int]:
         """Return random lengths, short and long, within the case's table."""
         most = min(self.context, TOKENS // self.batch)
-        return [
-            dice.randint(self.tokens, dice.choice([self.tokens, 64, 600, most])) for _ in range(self.batch)
-        ]
+        return [rng.randint(self.tokens, rng.choice([self.tokens, 64, 600, most])) for _ in range(self.batch)]
 
 
 def projected(case: Case) -> list[torch.Tensor]:
@@ -89,7 +87,7 @@ def projected(case: Case) -> list[torch.Tensor]:
     return list(rows.split(widths, dim=1))
 
 
-def same_with_one_plan(case: Case, dice: random.Random) -> bool:
+def same_with_one_plan(case: Case, rng: random.Random) -> bool:
     """Return whether FlashAttention-3 gives the same with one plan for all layers as with one per layer."""
     from sgl_kernel.flash_attn import get_scheduler_metadata
     from sglang.jit_kernel.flash_attention import flash_attn_with_kvcache
@@ -144,7 +142,7 @@ def same_with_one_plan(case: Case, dice: random.Random) -> bool:
         return outputs
 
     def set_lens() -> None:
-        metadata.cache_seqlens_int32.copy_(torch.tensor(case.lens(dice), dtype=torch.int32))
+        metadata.cache_seqlens_int32.copy_(torch.tensor(case.lens(rng), dtype=torch.int32))
 
     set_lens()
     same = _equal(forward(True), forward(False))
@@ -159,7 +157,7 @@ def same_with_one_plan(case: Case, dice: random.Random) -> bool:
     return same
 
 
-def same_in_place(case: Case, dice: random.Random) -> bool:
+def same_in_place(case: Case, rng: random.Random) -> bool:
     """Return whether Triton's extend kernel gives the same for strided rows as for packed ones."""
     from sglang.srt.layers.attention.triton_ops.extend_attention import extend_attention_fwd
 
@@ -167,12 +165,12 @@ def same_in_place(case: Case, dice: random.Random) -> bool:
         return torch.tensor([0, *counts]).cumsum(0).to("cuda", torch.int32)
 
     rows, keys, values = projected(case)
-    lens = case.lens(dice)
+    lens = case.lens(rng)
     slots = torch.randint(TOKENS, (sum(lens),), device="cuda")
     cache = torch.randn(2, TOKENS, case.kv_heads, HEAD_DIM, device="cuda", dtype=torch.bfloat16)
     backend = TritonAttnBackend()
     outputs = []
-    for of in (lambda some: patchkit_api.in_place(backend, some), torch.Tensor.contiguous):
+    for of in (lambda tensors: patchkit_api.in_place(backend, tensors), torch.Tensor.contiguous):
         output = torch.zeros(rows.shape[0], case.heads, HEAD_DIM, device="cuda", dtype=torch.bfloat16)
         extend_attention_fwd(
             rows.view(-1, case.heads, HEAD_DIM),
@@ -196,8 +194,8 @@ def same_in_place(case: Case, dice: random.Random) -> bool:
     return _equal(*outputs)
 
 
-def _equal(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
-    pairs = zip(some, others, strict=True)
+def _equal(outputs: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
+    pairs = zip(outputs, others, strict=True)
     return all(torch.equal(one, other) and bool(one.isfinite().all()) for one, other in pairs)
 
 
@@ -213,12 +211,12 @@ def _equal(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
 def main(tree: Path, site: Path | None, cases: int, seed: int) -> None:
     """Compare random batches and print how many differ."""
     sys.path[:0] = [str(folder) for folder in (tree, site) if folder is not None]
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     torch.manual_seed(seed)
     wrong = []
-    for case in track([Case.drawn(dice) for _ in range(cases)], "Attending"):
+    for case in track([Case.drawn(rng) for _ in range(cases)], "Attending"):
         for name, same in (("one plan", same_with_one_plan), ("in place", same_in_place)):
-            if not same(case, dice):
+            if not same(case, rng):
                 wrong.append(name)
                 click.echo(f"{name} differs: {case}")
     click.echo(f"{cases} batches of {LAYERS} layers, eagerly and in 3 replays each: {len(wrong)} differ.")

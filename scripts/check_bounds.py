@@ -36,14 +36,14 @@ def check(end: str, python: str, folder: Path, arguments: tuple[str, ...]) -> No
     uv = (sys.executable, "-m", "uv")
     folder.mkdir()
     pinned, environment = folder / "pinned.txt", folder / "environment"
-    asked = ("--resolution", ENDS[end], "--quiet", "--output-file", pinned, "--python", python)
-    run(*uv, "pip", "compile", "pyproject.toml", *asked)
+    compile_options = ("--resolution", ENDS[end], "--quiet", "--output-file", pinned, "--python", python)
+    run(*uv, "pip", "compile", "pyproject.toml", *compile_options)
     run(*uv, "venv", "--quiet", "--python", python, environment)
-    into = ("--quiet", "--python", environment, "--constraint", pinned)
-    run(*uv, "pip", "install", *into, ".", *RUNNERS)
-    rooms = [f"tests/{room}" for room in TESTED if (REPOSITORY / "tests" / room).is_dir()]
+    install_options = ("--quiet", "--python", environment, "--constraint", pinned)
+    run(*uv, "pip", "install", *install_options, ".", *RUNNERS)
+    folders = [f"tests/{name}" for name in TESTED if (REPOSITORY / "tests" / name).is_dir()]
     options = ("-q", "-m", "not release", "-p", "no:cacheprovider")
-    run(environment / "bin" / "python", "-m", "pytest", *options, *rooms, *arguments)
+    run(environment / "bin" / "python", "-m", "pytest", *options, *folders, *arguments)
     if end == "newest":
         run(sys.executable, "-m", "pip_audit", "--strict", "--no-deps", "--requirement", pinned)
 

@@ -100,9 +100,9 @@ def drawn_up(graph: int, context: int, tokens: int) -> list[Case]:
 class Guards(TorchFunctionMode):
     """Places allocations between guards."""
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, guard_size: int) -> None:
         super().__init__()
-        self._room = -(-room // ALIGNMENT) * ALIGNMENT
+        self._guard_size = -(-guard_size // ALIGNMENT) * ALIGNMENT
         self._edges: list[torch.Tensor] = []
 
     def __torch_function__(
@@ -113,9 +113,11 @@ class Guards(TorchFunctionMode):
         if getattr(func, "__name__", "") not in ALLOCATING or not made.numel():
             return made
         size = made.numel() * made.element_size()
-        memory = torch.full((self._room + size + self._room,), GUARD, dtype=torch.uint8, device=made.device)
-        self._edges += [memory[: self._room], memory[self._room + size :]]
-        inside = memory[self._room : self._room + size].view(made.dtype).view(made.shape)
+        memory = torch.full(
+            (self._guard_size + size + self._guard_size,), GUARD, dtype=torch.uint8, device=made.device
+        )
+        self._edges += [memory[: self._guard_size], memory[self._guard_size + size :]]
+        inside = memory[self._guard_size : self._guard_size + size].view(made.dtype).view(made.shape)
         return inside.copy_(made)
 
     def broken(self) -> bool:
@@ -258,10 +260,10 @@ def table(outcomes: list[Outcome], controls: tuple[str, ...]) -> Table:
 def passed(outcomes: list[Outcome], controls: tuple[str, ...]) -> bool:
     """Return whether no tree overflowed or failed, and each control overflowed."""
     overflowed = {outcome.tree for outcome in outcomes if outcome.overflow}
-    sound = all(
+    trees_passed = all(
         not outcome.overflow and outcome.error is None for outcome in outcomes if outcome.tree not in controls
     )
-    return sound and overflowed >= set(controls)
+    return trees_passed and overflowed >= set(controls)
 
 
 @click.command()

@@ -75,7 +75,7 @@ class Scenario(NamedTuple):
 # Scenarios whose ratio is not that of a usual step on one GPU.
 _OTHER_STEPS = ("penalties-straight", "sampled-straight", "tensor-parallel", "deepseek-mla-dp-no-overlap")
 # The highest pair's ratio over the lowest pair's, at most, of a steady run.
-_APART = 1.25
+_MAX_SPREAD = 1.25
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Outcome:
     alone: bool
 
     @property
-    def worth(self) -> tuple[bool, str, int]:
+    def rank(self) -> tuple[bool, str, int]:
         """The order of ratios for one place: a steady batch first, then the latest, then the largest."""
         return self.scenario.name.endswith("straight"), self.date, self.scenario.layers
 
@@ -115,7 +115,7 @@ class _Tree(msgspec.Struct):
     def has_patches(self) -> bool:
         return self.name in _PATCHED if self.patches is None else bool(self.patches)
 
-    def has_none(self) -> bool:
+    def is_unpatched(self) -> bool:
         return self.name in _UNPATCHED if self.patches is None else not self.patches
 
 
@@ -199,9 +199,9 @@ def _read(path: Path) -> _File | None:
 
 def _outcomes(path: Path, file: _File) -> Iterable[Outcome]:
     trees = {tree.name: tree for tree in file.trees}
-    if strangers := {result.tree for result in file.results} - trees.keys():
+    if unknown_trees := {result.tree for result in file.results} - trees.keys():
         raise UsageError(
-            f"{path}: `trees` has no {sorted(strangers)[0]!r}, which `results` names: correct the file."
+            f"{path}: `trees` has no {sorted(unknown_trees)[0]!r}, which `results` names: correct the file."
         )
     # The first tree of each field is the reference.
     first = {tree.field(): tree for tree in reversed(file.trees)}
@@ -217,7 +217,7 @@ def _outcomes(path: Path, file: _File) -> Iterable[Outcome]:
 def _counts(tree: _Tree, reference: _Tree) -> bool:
     """Return whether a tree is patched and was compared with the unpatched one of its own release."""
     same = tree.version is not None and tree.version == reference.version
-    return same and tree.has_patches() and reference.has_none() and not tree.control
+    return same and tree.has_patches() and reference.is_unpatched() and not tree.control
 
 
 @functools.cache
@@ -241,7 +241,7 @@ def _outcome(file: _File, tree: _Tree, result: _Result, reference: _Result | Non
         end=end,
         detail=detail,
         ratio=ratio.median if ratio else None,
-        steady=ratio is not None and ratio.highest <= _APART * ratio.lowest,
+        steady=ratio is not None and ratio.highest <= _MAX_SPREAD * ratio.lowest,
         reached=result.reached or (),
         alone=result.error is None and reference is not None and reference.error is not None,
     )
@@ -280,7 +280,7 @@ def latest(found: Iterable[Outcome]) -> dict[Place, dict[Scenario, Outcome]]:
 def ratios(found: Iterable[Outcome]) -> dict[int, float]:
     """Return the ratio of the step's time to the unpatched release's by batch, from one place's outcomes."""
     timed: dict[int, Outcome] = {}
-    for outcome in sorted(found, key=lambda each: each.worth):
+    for outcome in sorted(found, key=lambda each: each.rank):
         counts = outcome.ratio is not None and outcome.scenario.name not in _OTHER_STEPS
         if counts and outcome.scenario.batch is not None and outcome.end == IDENTICAL:
             timed[outcome.scenario.batch] = outcome

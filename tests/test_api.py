@@ -14,12 +14,12 @@ from patchkit import api
 
 
 def test_importing_the_list_imports_none_of_the_commands() -> None:
-    said = subprocess.run(
+    done = subprocess.run(
         (sys.executable, "-c", "import json, sys, patchkit.api; print(json.dumps(sorted(sys.modules)))"),
         capture_output=True,
         check=True,
     )
-    loaded = json.loads(said.stdout)
+    loaded = json.loads(done.stdout)
     assert "patchkit.api" in loaded
     assert [
         name for name in loaded if name.startswith(("libcst", "patchkit.commands", "patchkit.plan"))

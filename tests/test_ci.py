@@ -37,8 +37,8 @@ def test_each_hook_is_a_command_with_options_that_exist() -> None:
     for hook in yaml.safe_load((REPOSITORY / ".pre-commit-hooks.yaml").read_text()):
         program, command, *words = hook["entry"].split()
         assert program == "patchkit"
-        said = CliRunner().invoke(main, [command, "--help"]).output
-        assert all(word in said for word in words)
+        output = CliRunner().invoke(main, [command, "--help"]).output
+        assert all(word in output for word in words)
         assert re.match(hook["files"], "python/sglang/srt/server_args.py")
         assert re.match(hook["files"], "patchkit.toml"), "what a fork wants counts as well"
 
@@ -51,7 +51,7 @@ def test_the_example_names_hooks_and_inputs_that_there_are() -> None:
     called = yaml.safe_load(WORKFLOW.read_text())
     inputs = called[True]["workflow_call"]["inputs"]  # YAML reads the key `on` as true.
     assert set(calling["jobs"]["verify"]["with"]) <= set(inputs)
-    assert {name for name, told in inputs.items() if told.get("required")} <= set(
+    assert {name for name, declared in inputs.items() if declared.get("required")} <= set(
         calling["jobs"]["verify"]["with"]
     )
 
@@ -66,12 +66,12 @@ def test_the_workflow_gives_the_action_what_it_takes() -> None:
 
 
 def test_the_action_uses_options_that_verify_has() -> None:
-    said = CliRunner().invoke(main, ["verify", "--help"]).output
+    output = CliRunner().invoke(main, ["verify", "--help"]).output
     options = {
         word for line in ACTION.read_text().splitlines() if '"$bin" verify' in line for word in line.split()
     }
     assert {word for word in options if word.startswith("--")} == {"--min-confidence", "--format"}
-    assert all(word in said for word in options if word.startswith("--"))
+    assert all(word in output for word in options if word.startswith("--"))
 
 
 @pytest.mark.parametrize(("check", "code"), [("true", 1), ("false", 0)])
@@ -136,11 +136,11 @@ def test_the_projects_own_checks_run_on_every_pull_request() -> None:
     assert {"push", "pull_request"} <= set(workflow[True])
     assert workflow["permissions"] == {"contents": "read"}
     quick, whole = workflow["jobs"]["quick"], workflow["jobs"]["all"]
-    asked = (REPOSITORY / "CONTRIBUTING.md").read_text()
+    contributing = (REPOSITORY / "CONTRIBUTING.md").read_text()
     for job, script in ((quick, "scripts/test --quick"), (whole, ".ci/run")):
         (command,) = (step["run"] for step in job["steps"] if "run" in step)
         assert command == f"bash {script}"
-        assert command in asked
+        assert command in contributing
         assert (REPOSITORY / script.split()[0]).is_file()
     oldest = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["requires-python"]
     assert oldest.removeprefix(">=") in quick["strategy"]["matrix"]["python"]
@@ -168,14 +168,14 @@ def test_an_action_has_one_version_wherever_it_is_used() -> None:
 def test_what_ci_runs_has_no_former_name() -> None:
     hidden = {name for name, command in main.commands.items() if command.hidden} | set(NOW)
     hooks = yaml.safe_load((REPOSITORY / ".pre-commit-hooks.yaml").read_text())
-    said = [hook["entry"].split()[1] for hook in hooks]
-    said += re.findall(r'"\$bin"\S* ([a-z-]+)', ACTION.read_text())
-    assert said
-    assert not hidden & set(said)
+    commands = [hook["entry"].split()[1] for hook in hooks]
+    commands += re.findall(r'"\$bin"\S* ([a-z-]+)', ACTION.read_text())
+    assert commands
+    assert not hidden & set(commands)
 
 
 def test_bounds_are_checked_with_advisories_of_the_newest() -> None:
     script = (REPOSITORY / "scripts" / "check_bounds.py").read_text()
     extra = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    asked = {name.replace("_", "-") for name in re.findall(r'"-m", "(uv|pip_audit)"', script)}
-    assert asked == {re.split("[<>=]", each)[0] for each in extra["release"]} == {"uv", "pip-audit"}
+    tools = {name.replace("_", "-") for name in re.findall(r'"-m", "(uv|pip_audit)"', script)}
+    assert tools == {re.split("[<>=]", each)[0] for each in extra["release"]} == {"uv", "pip-audit"}

@@ -16,25 +16,25 @@ from support.sweeps import representative, representatives
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SAYING = """
+RECORDING = """
 import os
 from pathlib import Path
 import pytest
 
 @pytest.mark.parametrize("number", range(5))
 def test_it(number):
-    with Path("said").open("a") as said:
-        said.write(f"{Path(__file__).name} {os.environ['PYTEST_XDIST_WORKER']}\\n")
+    with Path("ran").open("a") as ran:
+        ran.write(f"{Path(__file__).name} {os.environ['PYTEST_XDIST_WORKER']}\\n")
 """
 
 
-NEEDING_A_RELEASE = f"""{SAYING}
+NEEDING_A_RELEASE = f"""{RECORDING}
 @pytest.fixture(autouse=True)
 def releases(): ...
 """
 
 
-LOST = f"""{SAYING}
+LOST = f"""{RECORDING}
 def test_that_ends_its_worker():
     os._exit(9)
 
@@ -85,7 +85,7 @@ def run_of(
         timeout=120,
     )
     found: dict[str, list[str]] = {}
-    for line in (folder / "said").read_text().splitlines():
+    for line in (folder / "ran").read_text().splitlines():
         module, worker = line.split()
         found.setdefault(module, []).append(worker)
     return done, found
@@ -99,23 +99,28 @@ def workers_of(modules: Mapping[str, str], folder: Path, count: int = 2) -> dict
 
 
 def test_all_tests_of_a_module_run_in_one_worker_and_both_workers_have_some(tmp_path: Path) -> None:
-    found = workers_of({"test_one.py": SAYING, "test_other.py": SAYING}, tmp_path)
+    found = workers_of({"test_one.py": RECORDING, "test_other.py": RECORDING}, tmp_path)
     assert [len(workers) for workers in found.values()] == [1, 1]
     assert found["test_one.py"] != found["test_other.py"]
 
 
 def test_modules_that_need_no_release_run_first(tmp_path: Path) -> None:
-    found = workers_of({"test_one.py": NEEDING_A_RELEASE, "test_other.py": SAYING}, tmp_path, count=1)
+    found = workers_of({"test_one.py": NEEDING_A_RELEASE, "test_other.py": RECORDING}, tmp_path, count=1)
     assert list(found) == ["test_other.py", "test_one.py"]
 
 
-@pytest.mark.parametrize("heard", ["", LATE], ids=["at once", "late"])
+@pytest.mark.parametrize("conftest", ["", LATE], ids=["at once", "late"])
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_worker_that_dies_fails_one_test_and_the_rest_run_once(
-    tmp_path: Path, count: int, heard: str
+    tmp_path: Path, count: int, conftest: str
 ) -> None:
-    modules = {"test_done.py": SAYING, "test_lost.py": LOST, "test_other.py": SAYING, "test_last.py": SAYING}
-    done, found = run_of({**modules, "conftest.py": heard}, tmp_path, count)
+    modules = {
+        "test_done.py": RECORDING,
+        "test_lost.py": LOST,
+        "test_other.py": RECORDING,
+        "test_last.py": RECORDING,
+    }
+    done, found = run_of({**modules, "conftest.py": conftest}, tmp_path, count)
     assert done.returncode == 1, done.stdout
     assert {module: len(tests) for module, tests in found.items()} == {
         "test_done.py": 5,

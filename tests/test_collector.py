@@ -88,7 +88,7 @@ from patchkit import collector
 
 gc.collect()
 before = sys.getallocatedblocks()
-collector._ENOUGH = collector._bound = before + 50_000
+collector._MAX_NEW_BLOCKS = collector._bound = before + 50_000
 most = 0
 for _ in range(30):
     with collector.paused():
@@ -104,9 +104,9 @@ print(most)
 def test_garbage_of_one_work_after_another_does_not_pile_up() -> None:
     # A process of its own: what is allowed grows with what else is there.
     command = [sys.executable, "-c", MANY_WORKS]
-    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     # All of it would be six hundred thousand blocks.
-    assert int(said) < 300_000
+    assert int(output) < 300_000
 
 
 @pytest.mark.usefixtures("_unfrozen")
@@ -123,13 +123,13 @@ def test_what_somebody_froze_stays_frozen() -> None:
 
 
 def test_what_is_kept_for_further_work_is_let_go_of_before_it_is_too_much() -> None:
-    @collector.kept(100)
+    @collector.cached(100)
     def made(number: int) -> list[list[int]]:
         return [[number] for _ in range(10_000)]
 
     most = before = sys.getallocatedblocks()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(collector, "_ENOUGH", 50_000)
+        patch.setattr(collector, "_MAX_NEW_BLOCKS", 50_000)
         patch.setattr(collector, "_bound", before + 50_000)
         for number in range(50):
             with collector.paused():
@@ -141,7 +141,7 @@ def test_what_is_kept_for_further_work_is_let_go_of_before_it_is_too_much() -> N
 def test_what_is_used_again_is_kept_when_what_was_not_is_forgotten() -> None:
     made: list[str] = []
 
-    @collector.kept(100)
+    @collector.cached(100)
     def of(name: str) -> str:
         made.append(name)
         return name
@@ -158,7 +158,7 @@ def test_what_is_used_again_is_kept_when_what_was_not_is_forgotten() -> None:
 def test_a_cache_keeps_the_last_results_and_no_more_than_twice_as_many() -> None:
     made: list[int] = []
 
-    @collector.kept(10)
+    @collector.cached(10)
     def of(number: int) -> int:
         made.append(number)
         return number
@@ -215,10 +215,10 @@ def test_of_much_what_the_last_work_used_stays_cached(
 ) -> None:
     cache: collector.RecentCache[str, str] = collector.RecentCache(16)
     monkeypatch.setattr(collector, "_caches", [cache])
-    monkeypatch.setattr(sys, "getallocatedblocks", lambda: int(share * collector._ENOUGH_KEPT))
+    monkeypatch.setattr(sys, "getallocatedblocks", lambda: int(share * collector._MAX_CACHED_BLOCKS))
     for used in (("common", "earlier"), ("common", "later")):
         for source in used:
             cache.get(source, lambda: "made")
-        collector.forget_much()
+        collector.forget_if_large()
     known = [each for each in ("common", "earlier", "later") if cache.get(each, lambda: "again") == "made"]
     assert known == left

@@ -216,9 +216,9 @@ def test_what_became_of_each_tree_in_a_scenario_is_told(benchmarks: Path) -> Non
     (row,) = generate_docs.compared("scenarios").splitlines()[2:]
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells == ["only", "identical", "differ", "crashes", "identical (fails)"]
-    told = generate_docs.scenario_runs()
-    assert row in told
-    assert f"- `{trees[2]}` in only: boom\n- `{trees[3]}` in only: late boom" in told
+    page = generate_docs.scenario_runs()
+    assert row in page
+    assert f"- `{trees[2]}` in only: boom\n- `{trees[3]}` in only: late boom" in page
 
 
 def test_batch_sizes_of_a_scenario_are_rows_of_their_own(benchmarks: Path) -> None:
@@ -237,8 +237,8 @@ def test_batch_sizes_of_a_scenario_are_rows_of_their_own(benchmarks: Path) -> No
 def test_a_control_that_crashes_is_no_error_of_a_run() -> None:
     controls = {result["tree"] for result in results_of("scenarios") if result["control"]}
     assert controls
-    told = generate_docs.scenario_runs()
-    assert not [name for name in controls if f"- `{name}` in " in told]
+    page = generate_docs.scenario_runs()
+    assert not [name for name in controls if f"- `{name}` in " in page]
 
 
 TIMES = {"took": 5.0, "busy": 4.0, "waits": 0.5, "longest_gap": 20.0}
@@ -307,15 +307,17 @@ def test_where_a_steps_time_goes_adds_up(benchmarks: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("waits", "said"), [("cudaEventSynchronize in x", "the same as upstream's tree"), ("y", "`y`")]
+    ("waits", "sentence"), [("cudaEventSynchronize in x", "the same as upstream's tree"), ("y", "`y`")]
 )
-def test_how_far_the_patched_tree_is_from_upstreams_is_told(benchmarks: Path, waits: str, said: str) -> None:
+def test_how_far_the_patched_tree_is_from_upstreams_is_told(
+    benchmarks: Path, waits: str, sentence: str
+) -> None:
     ours, theirs = a_step("patched", 1.0), a_step("upstream", 0.8)
     theirs["profile"]["synchronisation_sources"] = {"cudaEventSynchronize in x": 1.0, "rare": 0.1}
     ours["profile"]["synchronisation_sources"] = {waits: 1.0}
     only(benchmarks, [ours, theirs])
     assert "at most 25.0% apart" in generate_docs.agreement()
-    assert said in generate_docs.agreement()
+    assert sentence in generate_docs.agreement()
     assert ("the same as" in generate_docs.agreement()) == (waits != "y")
 
 
@@ -368,10 +370,10 @@ def named(figure: Figure) -> dict[str, Any]:
 
 def test_every_plot_is_on_a_page_with_a_description() -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    shown = dict(re.findall(r"!\[([^]]+)\]\((?:docs/)?benchmarks/([\w-]+)\.svg\)", text))
-    assert sorted(shown.values()) == sorted(generate_docs.pictures())
-    assert {file.stem for file in generate_docs.BENCHMARKS.glob("*.svg")} == set(shown.values())
-    assert all(len(words) > 40 for words in shown)
+    described = dict(re.findall(r"!\[([^]]+)\]\((?:docs/)?benchmarks/([\w-]+)\.svg\)", text))
+    assert sorted(described.values()) == sorted(generate_docs.pictures())
+    assert {file.stem for file in generate_docs.BENCHMARKS.glob("*.svg")} == set(described.values())
+    assert all(len(words) > 40 for words in described)
 
 
 def test_a_plot_drawn_twice_is_the_same_and_brings_its_own_letters() -> None:

@@ -43,11 +43,11 @@ def unpacked_sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_what_an_install_brings_along_is_imported() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    asked = {re.split(r"[^\w-]", line, maxsplit=1)[0] for line in project["dependencies"]}
+    required = {re.split(r"[^\w-]", line, maxsplit=1)[0] for line in project["dependencies"]}
     # By what each is imported, where that is not its own name; ruff is a program.
     modules = {"pyyaml": "yaml"}
     code = "\n".join(path.read_text(encoding="utf-8") for path in MODULES)
-    for name in asked - {"ruff"}:
+    for name in required - {"ruff"}:
         assert re.search(rf"(?m)^\s*(?:import|from) {modules.get(name, name)}\b", code), name
 
 

@@ -103,10 +103,10 @@ def audit_program(
         findings = collect(solver, keeping)
     notes += [f"{file} does not parse and was skipped" for file in program.unparsed]
     lines = {finding.file: program.lines(finding.file) for finding in findings}
-    kept, suppressed, complaints = suppress.split(findings, lines)
+    reported, suppressed, complaints = suppress.split(findings, lines)
     seconds = time.perf_counter() - started
     scanned = sum(map(serves, program.sources))
-    return Report(kept, scanned, seconds, suppressed, (*notes, *complaints))
+    return Report(reported, scanned, seconds, suppressed, (*notes, *complaints))
 
 
 def collect(*solvers: Solver) -> tuple[Finding, ...]:

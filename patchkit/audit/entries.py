@@ -134,9 +134,9 @@ class Entries:
             )
             and all(caller in self._relevant for caller in callers)
             and all(
-                facts.BACKEND_NAME.search(held) or not held.isidentifier()
+                facts.BACKEND_NAME.search(attribute) or not attribute.isidentifier()
                 for caller in callers
-                for held, name in caller.received_names
+                for attribute, name in caller.received_names
                 if name == method.name
             )
         )
@@ -169,7 +169,7 @@ class Entries:
         running = [
             caller for caller in callers if caller in self._relevant and not self._excluded(caller, None)
         ]
-        if self._runners.held(method):
+        if self._runners.is_called_by_attribute(method):
             return bool(running)
         making = [caller for caller in running if self._runners.calls_its_own(caller, method)]
         return bool(making) and not any(

@@ -39,7 +39,7 @@ def suggest(program: AuditedProgram) -> tuple[OptOut, ...]:
     reach = Reach(program)
     found = []
     for cls in sorted(reach.backends, key=lambda cls: (cls.module.file, cls.node.lineno)):
-        solver = Solver(program, reach.pretending(cls))
+        solver = Solver(program, reach.assuming_opt_out(cls))
         solver.solve_backend()
         place = (cls.module.file, cls.node.lineno)
         found.append(OptOut(cls.name, *place, reach.opted_out(cls), collect(solver)))

@@ -53,25 +53,25 @@ class TreeFacts:
 class Reach:
     """Reachability on the path without the mirror in one tree.
 
-    ``pretend`` is a backend class that counts as opted out, and no other does. With ``keeps`` only backends that keep
-    the mirror count, and it is present.
+    ``assumed_opt_out`` is a backend class that counts as opted out, and no other does. With ``keeps`` only backends
+    that keep the mirror count, and it is present.
     """
 
     def __init__(
         self,
         program: AuditedProgram,
-        pretend: Class | None = None,
+        assumed_opt_out: Class | None = None,
         *,
         keeps: bool = False,
         tree: TreeFacts | None = None,
     ) -> None:
         self.program = program
-        self.pretend = pretend
+        self.assumed_opt_out = assumed_opt_out
         self.keeps = keeps
         self.tree = tree or TreeFacts(program)
         self._excluded: dict[tuple[Function, str | None], bool] = {}
 
-    def pretending(self, cls: Class) -> Reach:
+    def assuming_opt_out(self, cls: Class) -> Reach:
         """Return the reachability with ``cls``, and no other backend, opted out."""
         return Reach(self.program, cls, tree=self.tree)
 
@@ -91,8 +91,8 @@ class Reach:
 
     def opted_out(self, cls: Class) -> bool:
         """Return whether a backend's flag is False, or can be in some configuration."""
-        if self.pretend is not None:
-            return cls is self.pretend
+        if self.assumed_opt_out is not None:
+            return cls is self.assumed_opt_out
         return self.tree.kinds.opted_out(cls) or self.tree.kinds.has_flag_property(cls)
 
     @cached_property

@@ -45,12 +45,12 @@ def relevant(program: Program, callers: Callers, runners: Runners) -> frozenset[
         function
         for module in program.core
         for function in module.all_functions()
-        if is_runtime(module.file) or _tells_mode(program, function)
+        if is_runtime(module.file) or _returns_mode(program, function)
     )
     return frozenset(found)
 
 
-def _tells_mode(program: Program, function: Function) -> bool:
+def _returns_mode(program: Program, function: Function) -> bool:
     """Return whether a function returns a batch's mode, or a bool or enum that depends on it."""
     annotation = class_of_annotation(function.node.returns)
     if annotation is None or annotation == facts.MODE_CLASS or "forward_mode" not in function.source:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from patchkit.tree.index import Class, Function
 
 _RUNNER = "graphrunner"
-_HELD = re.compile(rb"\.(\w+_graph_runner)\.\w+\(")
+_RUNNER_CALL = re.compile(rb"\.(\w+_graph_runner)\.\w+\(")
 
 
 class AuditedProgram(Program):
@@ -22,12 +22,12 @@ class AuditedProgram(Program):
 
     def __init__(self, sources: dict[str, bytes]) -> None:
         super().__init__(sources)
-        there = {module.file for module in self.core}
+        core_files = {module.file for module in self.core}
         self.holders = [
             module
             for file, text in sorted(sources.items())
-            if file not in there
-            and any(self.held_by(attribute.decode()) for attribute in set(_HELD.findall(text)))
+            if file not in core_files
+            and any(self.held_by(attribute.decode()) for attribute in set(_RUNNER_CALL.findall(text)))
             and (module := self.module(file)) is not None
         ]
         """Files in ``core`` only because they call a graph runner."""
@@ -84,7 +84,7 @@ class Runners:
                         found.setdefault(cls, []).append(function)
         return found
 
-    def held(self, method: Function) -> bool:
+    def is_called_by_attribute(self, method: Function) -> bool:
         """Return whether a method belongs to a graph runner that is called by its attribute's name."""
         return method.owner in self.holders
 
@@ -97,29 +97,34 @@ class Runners:
 
     def may_call(self, caller: Function, method: Function, making: Sequence[Function]) -> bool:
         """Return whether a function can call a graph runner's method and is not known to call another's."""
-        kept = {held for maker in making for held in self._called(maker, method.name)}
-        for held, runner in self._called(caller, method.name).items():
+        constructed = {attribute for maker in making for attribute in self._called(maker, method.name)}
+        for attribute, runner in self._called(caller, method.name).items():
             if runner is not None and self._program.method(runner, method.name) is not method:
                 continue
             keeps = caller.owner is not None and any(
-                f"self.{held} = " in own.source
+                f"self.{attribute} = " in own.source
                 for known in self._program.mro(caller.owner)
                 for own in known.methods.values()
             )
             assert method.owner is not None
             if runner is None and (
-                self._program.is_named_after_a_class(held)
+                self._program.is_named_after_a_class(attribute)
                 or (keeps and method.owner.name.encode() not in caller.module.text)
             ):
                 continue
-            if runner is not None or held.endswith("runner") or any(name in caller.source for name in kept):
+            if (
+                runner is not None
+                or attribute.endswith("runner")
+                or any(name in caller.source for name in constructed)
+            ):
                 return True
         return False
 
     def _called(self, caller: Function, name: str) -> dict[str, Class | None]:
         """Return the receivers on which a function calls that method, each with its class if known."""
         return {
-            held: self._program.held_by(held) or self._program.runner_made_for(caller.owner, held)
-            for held, called in caller.received_names
-            if called == name and not held[:1].isupper()
+            attribute: self._program.held_by(attribute)
+            or self._program.runner_made_for(caller.owner, attribute)
+            for attribute, called in caller.received_names
+            if called == name and not attribute[:1].isupper()
         }

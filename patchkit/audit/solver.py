@@ -239,7 +239,7 @@ class Solver:
             if self._is_spec_input(method) == spec_inputs
             and (spec_inputs or not self.is_record(method.owner.name if method.owner else None))
             and not self.reach.excluded(method, None)
-            and not self.reach.tree.runners.held(method)
+            and not self.reach.tree.runners.is_called_by_attribute(method)
         ]
         return list(found) if len(found) <= _MAX_TARGETS else []
 
@@ -389,17 +389,17 @@ class Solver:
             return Value(NONE, tainted=True, trail=(Step(where.file, where.line, text),))
         if cls != "ForwardBatch" or "DRAFT" not in step:
             return Value(ANY)
-        handed = self._handed.get((name, step))
-        if handed is not None:
-            return replace(handed)
+        passed = self._handed.get((name, step))
+        if passed is not None:
+            return replace(passed)
         text = f"{cls}.{name} stays unset in a {step} step without the mirror"
         return Value(NONE, tainted=True, trail=(Step(where.file, where.line, text),))
 
     def default_argument(self, context: Context, name: str, where: Step) -> Value:
         """Return the value of a parameter named like the mirror if no caller is known."""
-        if context.entered or self.reach.pretend is None or name not in mirror.MIRROR:
+        if context.entered or self.reach.assumed_opt_out is None or name not in mirror.MIRROR:
             return PRESENT
-        text = f"{name} would be None if {self.reach.pretend.name} opted out"
+        text = f"{name} would be None if {self.reach.assumed_opt_out.name} opted out"
         return Value(NONE, tainted=True, trail=(Step(where.file, where.line, text),))
 
     def publish(self, context: Context, cls: str | None, obj: str, env: Environment) -> None:

@@ -59,8 +59,8 @@ def _summary(report: Report) -> str:
         for count, what in ((len(report.suppressed), "suppressed"), (len(report.known), "in the baseline"))
         if count
     ]
-    behind = f"; {', '.join(extras)}" if extras else ""
-    return f"{found} in {report.files_scanned} files, {report.seconds:.1f} s{behind}."
+    suffix = f"; {', '.join(extras)}" if extras else ""
+    return f"{found} in {report.files_scanned} files, {report.seconds:.1f} s{suffix}."
 
 
 def show_opt_outs(entries: Sequence[OptOut], console: Console) -> None:

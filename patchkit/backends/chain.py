@@ -7,7 +7,7 @@ import torch
 from .step_buffers import DraftedChains, VerifyBuffers
 
 
-def room_for(requests: int, tokens: int, device: torch.device) -> VerifyBuffers:
+def uninitialised_buffers(requests: int, tokens: int, device: torch.device) -> VerifyBuffers:
     """Return uninitialised buffers for the outcome of a batch."""
     every = requests * tokens
     narrow = torch.empty(2 * every + 6 * requests, dtype=torch.int32, device=device)

@@ -136,7 +136,7 @@ def command(
         _print(tree, ApplyResult(error.plan.patches, ()), target, as_json=as_json, dry_run=dry_run)
         raise
     opt_in = () if as_json else _opt_in(tree, patches, target.ids)
-    again = "".join(f" {word}" for word in _again(context))
+    again = "".join(f" {word}" for word in _repeated_options(context))
     _print(
         tree, applied, target, as_json=as_json, dry_run=dry_run, commits=commits, opt_in=opt_in, again=again
     )
@@ -154,11 +154,13 @@ def _opt_in(tree: CheckoutTree, patches: PatchSet, names: Sequence[str]) -> tupl
     from patchkit.plan.status import State
 
     groups = [name for name in dict.fromkeys(names) if name in patches.groups]
-    off = {patch.id for name in groups for patch in patches.group(name) if not patch.default}
-    if off <= set(names):
+    off_by_default = {patch.id for name in groups for patch in patches.group(name) if not patch.default}
+    if off_by_default <= set(names):
         return ()
-    lacking = [each.patch for each in status(tree, patches) if each.state is State.PENDING]
-    return tuple(patch for patch in lacking if patch.id in off.difference(names) and not patch.left_out)
+    pending = [each.patch for each in status(tree, patches) if each.state is State.PENDING]
+    return tuple(
+        patch for patch in pending if patch.id in off_by_default.difference(names) and not patch.left_out
+    )
 
 
 def _typed(context: click.Context) -> list[click.Parameter]:
@@ -170,7 +172,7 @@ def _typed(context: click.Context) -> list[click.Parameter]:
     ]
 
 
-def _again(context: click.Context) -> Iterator[str]:
+def _repeated_options(context: click.Context) -> Iterator[str]:
     """Yield the given options that decide what is applied."""
     for param in _typed(context):
         if param.name in _REPEATED:
@@ -232,14 +234,14 @@ def _print(
     from patchkit.commands.apply import describe_resolutions
     from patchkit.findings.number import counted
     from patchkit.findings.printable import escaped
-    from patchkit.plan.refusal import describe_left
+    from patchkit.plan.refusal import describe_left_out
     from patchkit.plan.status import State
 
     if as_json:
         console.emit(Apply.of(tree, applied, commits))
         return
-    would = dry_run and bool(applied.files)
-    if would:
+    is_planned = dry_run and bool(applied.files)
+    if is_planned:
         console.say("\nAfter apply:")
     console.say_states(applied.patches)
     for status in applied.patches:
@@ -261,11 +263,11 @@ def _print(
         console.say(f"  [bold]{escaped(patch.id)}[/]  {escaped(patch.title)}")
     if applied.left_out:
         console.say(
-            f"\n{escaped(describe_left(applied.left_out))} patchkit diff{target.whole_tail} shows where."
+            f"\n{escaped(describe_left_out(applied.left_out))} patchkit diff{target.whole_tail} shows where."
         )
     if applied.resolved_elsewhere:
         console.say(f"{describe_resolutions(applied.resolved_elsewhere, applied.patches)}.")
-    if would:
+    if is_planned:
         console.say(f"\nWould change {console.count(applied.files)}.")
         console.say_next((f"apply{target.whole_tail}{again}", "applies the patches"))
     elif commits:

@@ -41,7 +41,7 @@ _STYLES: dict[str, str] = {
     _OPT_IN: "dim",
     _LEFT_OUT: "dim",
 }
-_FEW = 4
+_MAX_LISTED = 4
 """The most patches of one state that are listed by name; for more, groups are counted."""
 
 
@@ -149,7 +149,7 @@ def _marked(status: PatchStatus) -> str:
 
 
 def _named(group: Sequence[PatchStatus]) -> str:
-    if len(group) <= _FEW:
+    if len(group) <= _MAX_LISTED:
         return " ".join(map(_marked, group))
     counts = Counter(status.patch.group or "other" for status in group)
     return ", ".join(f"{name} {number}" for name, number in counts.items())
@@ -183,8 +183,8 @@ def say_never_run(statuses: Sequence[PatchStatus], version: str | None) -> None:
     from patchkit.patchset import runs
 
     ours = {State.APPLIED, State.PENDING, State.PARTIAL}
-    meant = (s.patch.id for s in statuses if s.state in ours and group_of(s) not in {_LEFT_OUT, _OPT_IN})
-    note = runs.never_run(meant, version)
+    relevant = (s.patch.id for s in statuses if s.state in ours and group_of(s) not in {_LEFT_OUT, _OPT_IN})
+    note = runs.never_run(relevant, version)
     if note:
         say(f"\n{escaped(note)}")
 

@@ -30,7 +30,7 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
     from patchkit.cli import console
     from patchkit.commands.diff import conflicts, diff
     from patchkit.findings.printable import printable
-    from patchkit.plan.refusal import describe_conflicts, describe_left
+    from patchkit.plan.refusal import describe_conflicts, describe_left_out
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
     target = options.target_of(arguments, installed, folders, patches)
@@ -45,7 +45,7 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
             advice=f"edit that code, or run patchkit apply --markers{target.whole_tail}",
         )
     if planned.left_out and not as_json:
-        click.echo(f"\n{printable(describe_left(planned.left_out))}", err=True)
+        click.echo(f"\n{printable(describe_left_out(planned.left_out))}", err=True)
     if target.ids and not planned.changes and not as_json:
         states = ", ".join(f"{s.patch.id} {s.state.value}" for s in planned.patches)
         click.echo(f"note: apply would change nothing: {printable(states)}", err=True)

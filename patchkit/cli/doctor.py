@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from patchkit.doctor.fixes import Fix
     from patchkit.doctor.worth import Worth
 
-_Said = TypeVar("_Said")
+_Item = TypeVar("_Item")
 
 
 @click.command("doctor", context_settings={"ignore_unknown_options": True})
@@ -67,12 +67,12 @@ def command(
         context.exit(1)
 
 
-def _by_condition(given: Iterable[_Said], condition: Callable[[_Said], str]) -> list[tuple[str, list[_Said]]]:
+def _by_condition(items: Iterable[_Item], condition: Callable[[_Item], str]) -> list[tuple[str, list[_Item]]]:
     """Return items grouped by condition, those without a condition first."""
-    found: dict[str, list[_Said]] = {}
-    for one in given:
-        found.setdefault(condition(one), []).append(one)
-    return sorted(found.items(), key=lambda item: item[0] != "")
+    found: dict[str, list[_Item]] = {}
+    for item in items:
+        found.setdefault(condition(item), []).append(item)
+    return sorted(found.items(), key=lambda pair: pair[0] != "")
 
 
 def _say_worth(worth: Sequence[Worth], version: str | None) -> None:
@@ -151,18 +151,18 @@ def _say(diagnosis: Diagnosis, tail: str, version: str | None) -> None:
             console.say(f"  [yellow]![/] {escaped(keeper.who)}: {escaped(keeper.why)}")
             freed = "; or ".join(_command(remedy, tail) for remedy in keeper.remedies)
             console.say(f"      freed by: {escaped(freed)}" if freed else "      no patch frees it")
-    width = max((len(one.role) for one in diagnosis.backends), default=0)
-    wide = max((len(one.backend) for one in diagnosis.backends), default=0)
+    width = max((len(backend.role) for backend in diagnosis.backends), default=0)
+    wide = max((len(backend.backend) for backend in diagnosis.backends), default=0)
     if diagnosis.backends:
         console.say("\nBackends in use:")
-    for where, backends in _by_condition(diagnosis.backends, lambda one: one.reads):
+    for where, backends in _by_condition(diagnosis.backends, lambda backend: backend.reads):
         if where:
             console.say(f" Reading the mirror {escaped(where)}:")
-        for one in backends:
+        for backend in backends:
             reads = "" if where else ": [yellow]reads the mirror[/]"
-            mark = ": [green]without the mirror[/]" if one.opted_out else reads
-            classes = escaped(" or ".join(one.classes) or "unknown class")
-            console.say(f"  {one.role:{width}}  {escaped(one.backend):{wide}}  {classes}{mark}")
+            mark = ": [green]without the mirror[/]" if backend.opted_out else reads
+            classes = escaped(" or ".join(backend.classes) or "unknown class")
+            console.say(f"  {backend.role:{width}}  {escaped(backend.backend):{wide}}  {classes}{mark}")
     for note in diagnosis.notes:
         console.say(f"\n{escaped(options.runnable(note))}")
     _say_fixes(diagnosis.fixes, tail)

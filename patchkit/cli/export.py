@@ -34,7 +34,7 @@ def command(
     from patchkit.cli.answers.export import Export
     from patchkit.commands.export import export
     from patchkit.findings.printable import escaped
-    from patchkit.plan.refusal import describe_left
+    from patchkit.plan.refusal import describe_left_out
 
     patches = options.loaded_patches(folders, arguments)
     target = options.target_of(arguments, False, folders, patches)
@@ -49,6 +49,6 @@ def command(
     if exported.has_crlf:
         console.say("Some changed files have CRLF line ends: apply the series with git am --keep-cr.")
     if exported.left:
-        console.say(escaped(describe_left(exported.left)))
+        console.say(escaped(describe_left_out(exported.left)))
     elif not exported.files:
         console.say("Nothing to export: every patch that fits is already in that commit.")

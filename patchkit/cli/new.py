@@ -71,10 +71,12 @@ def command(
         raise UsageError(what, advice="name one with --from-diff FILE or --from-commit COMMIT")
     opened = options.Target(tree, False).open()
     texts = [_text(path, "--from-diff") for path in diffs]
-    under = [_text(path, "--base") for path in base]
+    base_texts = [_text(path, "--base") for path in base]
     place = folder or Path(identifier)
     with console.progress() as watch:
-        drafted = new(opened, identifier, place, diff=texts, commit=commit or "", base=under, watch=watch)
+        drafted = new(
+            opened, identifier, place, diff=texts, commit=commit or "", base=base_texts, watch=watch
+        )
     if as_json:
         console.emit(New.of(drafted))
         return
@@ -84,8 +86,8 @@ def command(
     console.say(f"{escaped(str(drafted.file))}: {counted(drafted.edits, 'edit')} drafted{hunks}.")
     if drafted.todo:
         console.say("To finish by hand:")
-    for one in drafted.todo:
-        console.say(f"  [yellow]![/] {escaped(one)}")
+    for item in drafted.todo:
+        console.say(f"  [yellow]![/] {escaped(item)}")
     rest = "" if drafted.exact else ", except for what is left out"
     console.say(f"On the tree of the diff, the edits reproduce it{rest}.")
     made = shlex.quote(str(drafted.file.parent))

@@ -108,7 +108,7 @@ def command(
             if alone is None:
                 found = port_matrix(source, places, watch=watch)
             else:
-                one = port(
+                patch_port = port(
                     source,
                     open_tree(options.located(places[0])),
                     keep_going=keep_going,
@@ -119,7 +119,7 @@ def command(
                     folder=folder,
                     watch=watch,
                 )
-                found = (one,)
+                found = (patch_port,)
         except PortConflictError as error:
             _print((error.ported,), done="--keep-going would change", as_json=as_json)
             raise
@@ -132,7 +132,7 @@ def command(
 
 
 def _print(found: Sequence[PortResult], *, done: str, written: bool = False, as_json: bool) -> None:
-    """Print the outcome; ``done`` is said before the number of files."""
+    """Print the outcome; ``done`` is printed before the number of files."""
     from patchkit.cli import console
     from patchkit.cli.answers.port import Port, PortedOnto
     from patchkit.findings.printable import escaped
@@ -158,7 +158,7 @@ def _print(found: Sequence[PortResult], *, done: str, written: bool = False, as_
 
 
 def _say_next(tree: Path) -> None:
-    """Say what to type for the first conflict that was left."""
+    """Print the next command for the first remaining conflict."""
     from patchkit.cli import console
     from patchkit.transaction.conflicts import conflicts_in
     from patchkit.tree.tree import open_tree
@@ -183,8 +183,8 @@ def _print_change(change: PortedChange, *, brief: bool) -> None:
         for edit in file.edits if not brief else ():
             if edit.reason:
                 _print_edit(edit)
-    for one in change.change.left_out:
-        console.say(f"  [yellow]![/] {escaped(one)}")
+    for part in change.change.left_out:
+        console.say(f"  [yellow]![/] {escaped(part)}")
     for finding in change.findings:
         where = f"{finding.file}:{finding.line}: {finding.function}"
         console.say(f"  [yellow]{finding.rule}[/] {escaped(where)}: {escaped(finding.message)}")

@@ -53,8 +53,8 @@ def _list(patches: Sequence[Patch], tail: str) -> None:
 
     width = max((len(patch.id) for patch in patches), default=0)
     for patch in patches:
-        off = "" if patch.default else f" ({patch.left_out or 'opt-in'})"
-        console.say(f"[bold]{escaped(patch.id.ljust(width))}[/]  {escaped(patch.title + off)}")
+        mark = "" if patch.default else f" ({patch.left_out or 'opt-in'})"
+        console.say(f"[bold]{escaped(patch.id.ljust(width))}[/]  {escaped(patch.title + mark)}")
     console.say_next(
         (f"show{tail} PATCH", "shows details"), (f"status{tail} TREE", "shows the state of a tree")
     )

@@ -58,8 +58,8 @@ def matrix(
         if isinstance(reason, str)
     }
     rows = refused | {row.ref: row for row in merged.matrix.rows}
-    whole = msgspec.structs.replace(merged.matrix, rows=tuple(rows[ref.name] for ref in named))
-    return SurveyResult(whole, merged.answers, left_out(repository, patterns))
+    combined = msgspec.structs.replace(merged.matrix, rows=tuple(rows[ref.name] for ref in named))
+    return SurveyResult(combined, merged.answers, left_out(repository, patterns))
 
 
 class _PatchSets:

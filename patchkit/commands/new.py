@@ -67,7 +67,7 @@ def new(
         )
     with staged({folder: draft}):
         pass
-    todo = [f"{edit.at}: {edit.kind}: {one}" for edit in draft.edits.values() for one in edit.todo]
+    todo = [f"{edit.at}: {edit.kind}: {item}" for edit in draft.edits.values() for item in edit.todo]
     return DraftedPatch(file, len(draft.edits), draft.hunks, (*todo, *draft.left_out), draft.is_whole)
 
 

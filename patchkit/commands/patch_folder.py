@@ -26,14 +26,14 @@ def staged(drafts: Mapping[Path, Draft]) -> Iterator[None]:
     missing = {place for folder in drafts for place in (folder, *folder.parents) if not os.path.exists(place)}
     waiting: dict[Path, Path] = {}
     try:
-        with _told("nothing was written"):
+        with _wrapped_os_errors("nothing was written"):
             for folder, draft in drafts.items():
                 folder.mkdir(parents=True, exist_ok=True)
                 waiting[folder] = Path(tempfile.mkdtemp(prefix=".patchkit-new-", dir=folder))
                 for name, text in draft.files.items():
                     (waiting[folder] / name).write_text(text, encoding="utf-8")
         yield
-        with _told("not every patch was written"):
+        with _wrapped_os_errors("not every patch was written"):
             for folder, place in waiting.items():
                 # Written last, since a folder without it is no patch.
                 for name in sorted(drafts[folder].files, key=lambda name: name == "patch.toml"):
@@ -47,7 +47,7 @@ def staged(drafts: Mapping[Path, Draft]) -> Iterator[None]:
 
 
 @contextmanager
-def _told(outcome: str) -> Iterator[None]:
+def _wrapped_os_errors(outcome: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

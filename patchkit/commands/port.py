@@ -127,7 +127,7 @@ class Source:
         found = (self._diff(path),) if path.is_file() else tuple(map(self._commit, self._commits()))
         if not any(change.files for change in found):
             nothing = "it contains no unified diff" if path.is_file() else "it is empty"
-            left_out = [one for change in found for one in change.left_out]
+            left_out = [part for change in found for part in change.left_out]
             raise UsageError(
                 f"{self._name} changes nothing in the package",
                 reasons=left_out or [nothing],

@@ -31,8 +31,8 @@ def tree_status(tree: CheckoutTree, patches: PatchSet) -> TreeStatus:
         before = before_markers(read)
         found = Planner(read, patches).tree_status(before)
         blocks = conflicts_in(read) if before else {}
-        left = with_conflicts(found.patches, blocks)
+        statuses = with_conflicts(found.patches, blocks)
         edits = tuple((block.patch, block.edit) for inside in blocks.values() for block in inside)
-        return replace(found, patches=with_left_out(left), unfinished=edits)
+        return replace(found, patches=with_left_out(statuses), unfinished=edits)
 
     return read_consistently(tree, status_of)

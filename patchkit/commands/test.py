@@ -49,18 +49,22 @@ def test(path: Path, patches: PatchSet, name: str) -> Trial:
         copy = _copied(tree, folder)
         before = {file: copy.read(file) for file in copy.files("", "")}
         try:
-            found = next(one for one in diff(copy, patches, (name,)).patches if one.patch.id == name)
-            state = found.state.value
+            status = next(each for each in diff(copy, patches, (name,)).patches if each.patch.id == name)
+            state = status.state.value
             if state in ("conflict", "not-applicable"):
-                problems += [found.reason] if state == "conflict" else []
+                problems += [status.reason] if state == "conflict" else []
                 return Trial(str(path), tree.version, state, (), tuple(problems))
             problems += undefined_in(copy, patches.select([name], only=True))
-            had = set(_failures(copy, patches))
+            failures_before = set(_failures(copy, patches))
             files = apply(copy, patches, (name,), allow_dirty=True).files
             if files:
-                problems += (f"verify: {one}" for one in _failures(copy, patches) if one not in had)
-                again = apply(copy, patches, (name,), allow_dirty=True).files
-                problems += [f"a second apply changes {', '.join(again)}"] if again else []
+                problems += (
+                    f"verify: {problem}"
+                    for problem in _failures(copy, patches)
+                    if problem not in failures_before
+                )
+                changed_again = apply(copy, patches, (name,), allow_dirty=True).files
+                problems += [f"a second apply changes {', '.join(changed_again)}"] if changed_again else []
                 revert(copy, patches)
                 after = {file: copy.read(file) for file in copy.files("", "")}
                 changed = sorted(

@@ -94,9 +94,9 @@ class Components:
     def sides(self) -> tuple[str, str]:
         """Return the names of the backends for prefill and for decode."""
         values = self._settings.values
-        whole = values.get("attention_backend")
+        default = values.get("attention_backend")
         sides = (values.get("prefill_attention_backend"), values.get("decode_attention_backend"))
-        return str(sides[0] or whole), str(sides[1] or whole)
+        return str(sides[0] or default), str(sides[1] or default)
 
     def makers(self) -> dict[str, Function]:
         """Return the function that makes each backend, by the backend's name."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from patchkit.tree.index import Function, Program
 
 
-class NotAskedError(Exception):
+class NoDecisionError(Exception):
     """The scheduler makes no decision about the mirror."""
 
 
@@ -103,13 +103,13 @@ class Decision:
 def decision(
     evaluator: Evaluator, known: dict[str, Any], settings: Settings, components: Components, memory: Memory
 ) -> Decision:
-    """Return the decision that a server's scheduler asks for. Raise NotAskedError if it asks for none.
+    """Return the decision that a server's scheduler calls for. Raise NoDecisionError if it calls for none.
 
     ``known`` are the names that the evaluator does not evaluate; the function is one of them while the scheduler runs.
     """
     init = memory.value("asks", lambda: _decision_call(evaluator.program))
     if init is None:
-        raise NotAskedError
+        raise NoDecisionError
     function, name = init
     scheduler = Instance(None, components.scheduler(), name="scheduler")
 
@@ -122,7 +122,7 @@ def decision(
     except _DecidedError as found:
         args, named = found.given
     else:
-        raise NotAskedError
+        raise NoDecisionError
     finally:
         del known[name]
     if "attn_backends" in named:
@@ -131,7 +131,7 @@ def decision(
 
 
 def _decision_call(program: Program) -> tuple[Function, str] | None:
-    """Return the method that asks for the decision, and the name of the function that makes it."""
+    """Return the method that calls for the decision, and the name of the function that makes it."""
     for module in program.core:
         for function in module.all_functions():
             for node in walk(function.node):

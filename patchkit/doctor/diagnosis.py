@@ -134,19 +134,19 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
     changes = {change.file: change.after for change in plan.changes}
     if not freed and changes:
         patched = ExaminedServer(trials.patched(changes), launch, Memory())
-        later = patched.found
-        freed = any(not outcome.kept for _, outcome in later)
-        left = tuple(mirror_keepers(patched, ()))
-        after = [f"After `patchkit apply`: {_verdict(later, left)}"]
-        after += _branching(left)
-        after += _instead(patched) if later[0][1].kept else ()
+        patched_outcomes = patched.found
+        freed = any(not outcome.kept for _, outcome in patched_outcomes)
+        remaining_keepers = tuple(mirror_keepers(patched, ()))
+        after = [f"After `patchkit apply`: {_verdict(patched_outcomes, remaining_keepers)}"]
+        after += _branching(remaining_keepers)
+        after += _instead(patched) if patched_outcomes[0][1].kept else ()
         notes.append(" ".join(after))
         planned = {status.patch.id for status in statuses if status.patch.default}
         lacking = [patch for patch, state in freeing.items() if state not in _IN_PLACE and patch in planned]
         running = lacking if freed else []
     notes += filter(None, [runs.never_run(running, tree.version)])
-    whole = launch.get("attention_backend") or ASSUMED
-    sides = (str(launch.get(f"{side}_attention_backend") or whole) for side in ("prefill", "decode"))
+    default = launch.get("attention_backend") or ASSUMED
+    sides = (str(launch.get(f"{side}_attention_backend") or default) for side in ("prefill", "decode"))
     touched = tuple(_touched(found))
     measured = worth(tree.version, *sides) if freed else ()
     if not running:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from patchkit.doctor.launch import Launch
     from patchkit.tree.index import Class, Function
 
-_ON = ("1", "true", "yes", "y", "on")
+_TRUE_TEXTS = ("1", "true", "yes", "y", "on")
 
 
 @dataclass
@@ -105,5 +105,5 @@ class Environment:
         given = self.launch.environment.get(name)
         value = self.defaults.get(name, Unknown(name))
         if given is not None:
-            value = given.lower() in _ON if isinstance(value, (bool, Unknown)) else given
+            value = given.lower() in _TRUE_TEXTS if isinstance(value, (bool, Unknown)) else given
         return Lazy({"get": lambda: lambda _: value, "is_set": lambda: lambda _: given is not None}, name)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _FLAGS = {"store_true": True, "store_false": False, "BooleanOptionalAction": True}
 _ANNOTATED = frozenset({"A", "Annotated"})
 _WRAPPERS = frozenset({"Optional", "Union", "List", "list"})
-_SEVERAL = frozenset({"List", "list", "Sequence", "Tuple", "tuple"})
+_SEQUENCE_TYPES = frozenset({"List", "list", "Sequence", "Tuple", "tuple"})
 _PLAIN_ACTIONS = frozenset({*_FLAGS, "store", "store_const"})
 
 
@@ -375,7 +375,7 @@ def _takes_several(one: _Declaration) -> bool:
     parts = ast.walk(one.annotation) if one.annotation is not None else ()
     named = [last_name(part) for part in parts if isinstance(part, ast.expr)]
     is_own = "action" in one.keywords and last_name(one.keywords["action"]) not in _PLAIN_ACTIONS
-    return is_own or "nargs" in one.keywords or not _SEVERAL.isdisjoint(named)
+    return is_own or "nargs" in one.keywords or not _SEQUENCE_TYPES.isdisjoint(named)
 
 
 def _targets(statement: ast.stmt) -> list[ast.expr]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchkit.doctor import registry, start
 from patchkit.doctor.components import ALGORITHM, Components
-from patchkit.doctor.decision import NotAskedError, decision
+from patchkit.doctor.decision import NoDecisionError, decision
 from patchkit.doctor.declared import declared
 from patchkit.doctor.evaluation.builtin import BUILTINS
 from patchkit.doctor.evaluation.evaluator import Evaluator
@@ -179,8 +179,8 @@ class _Server:
             unnamed = any(each is not None for each in others) and decided.reads(others[0])
         except RaisedError as error:
             return Outcome(kept=True, overlap=overlap, refused=Refusal(str(error), error.where, error.filled))
-        except NotAskedError:
-            return self._unasked(overlap)
+        except NoDecisionError:
+            return self._outcome_without_decision(overlap)
         kept = decided.answer or not overlap
         return Outcome(kept, overlap, True, forced, roles, unnamed, answer=decided.answer)
 
@@ -201,7 +201,7 @@ class _Server:
         )
         return found
 
-    def _unasked(self, overlap: bool) -> Outcome:
+    def _outcome_without_decision(self, overlap: bool) -> Outcome:
         try:
             roles = tuple(self._components.roles(self._flag))
         except RaisedError as error:

@@ -28,7 +28,7 @@ _LLAMA_FOR_CAUSAL_LM = "LlamaForCausalLM"
 _NO_SUCH = "NoSuchForCausalLM"
 _ANY_MODEL = "model"
 # The type of a setting with several values; a launch has the first of them.
-_SEVERAL = re.compile(r"(?i)\b(list|tuple|dict|sequence|json)")
+_COLLECTION_TYPE = re.compile(r"(?i)\b(list|tuple|dict|sequence|json)")
 
 Started = tuple[Refusal | None, Mapping[str, Any]]
 
@@ -91,7 +91,7 @@ def _given(launch: Launch, declaration: SettingsDeclaration, evaluator: CertainE
     """Return the given settings, and the defaults of the others."""
     found: dict[str, Any] = {}
     for name, item in declaration.fields.items():
-        several = _SEVERAL.search(ast.unparse(item.annotation)) is not None
+        several = _COLLECTION_TYPE.search(ast.unparse(item.annotation)) is not None
         if name in launch.given:
             found[name] = Unknown(name) if several else launch.given[name]
         elif item.value is not None:

@@ -229,7 +229,7 @@ def _apply(
 
 
 def _notes_of(name: str, before: str, after: str) -> list[str]:
-    """Return what is said of a file's modes before and after a change, of which an edit makes none."""
+    """Return a note on a file's modes before and after a change, which no edit sets."""
     notes = {(_NO_MODE, _EXECUTABLE): _NEW_MODE, (_EXECUTABLE, _NO_MODE): _OLD_MODE}
     note = _MODE if {before, after} == _PLAIN_MODES else notes.get((before, after))
     return [f"{_shown(name)}: {note}"] if note is not None else []

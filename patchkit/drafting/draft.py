@@ -101,7 +101,7 @@ def _draft_addition(file: _File, at: str, scopes: tuple[_Scope, _Scope], node: a
     old, new = scopes
     kind = "module-code" if isinstance(new, ast.Module) else "method" if is_named(node) else "class-attribute"
     place = new.body.index(node)
-    there = {name for each in old.body if (name := _bound(each))}
+    bound = {name for each in old.body if (name := _bound(each))}
     added = [each for each in new.body[:place] if _bound(each)]
     beside = _bound(added[-1]) if added else ""
     code = file.with_comments(node)
@@ -110,11 +110,11 @@ def _draft_addition(file: _File, at: str, scopes: tuple[_Scope, _Scope], node: a
     variants = (
         [EditDraft(kind, at, placed), EditDraft(kind, at, plain | {"behind": beside})] if beside else []
     )
-    below = next((name for each in new.body[place + 1 :] if (name := _bound(each)) in there), "")
+    below = next((name for each in new.body[place + 1 :] if (name := _bound(each)) in bound), "")
     variants += [
         EditDraft(kind, at, {"code": text, "before": below}) for text in (code, plain["code"]) if below
     ]
-    variants += [EditDraft(kind, at, plain)] if beside in there or not beside else []
+    variants += [EditDraft(kind, at, plain)] if beside in bound or not beside else []
     first, *others = variants
     file.found.append(EditDraft(first.kind, at, first.keys, (), tuple(others)))
 
@@ -137,9 +137,9 @@ def _draft_removals(
     file: _File, at: str, old: Mapping[str, _Definition], new: Mapping[str, _Definition]
 ) -> None:
     """Draft the removal of definitions, each with the header of one that stays as context."""
-    stay = [node for name, node in old.items() if name in new and header(node) == header(new[name])]
+    remaining = [node for name, node in old.items() if name in new and header(node) == header(new[name])]
     for node in (node for name, node in old.items() if name not in new):
-        beside = sorted(stay, key=lambda other: abs(other.lineno - node.lineno))
+        beside = sorted(remaining, key=lambda other: abs(other.lineno - node.lineno))
         if beside:
             keys = {"find": header(node), "context": [header(beside[0])]}
             file.found.append(EditDraft("delete", at, keys))
@@ -220,8 +220,8 @@ def _module_statements(
                     _rewrite(file, at, [before], [after])
         elif tag != "equal":
             _rewrite(file, at, removed, added)
-    stay = {name for node in new for name in _imported(node)}
-    for node in (node for node in old if _imported(node) and stay.isdisjoint(_imported(node))):
+    remaining = {name for node in new for name in _imported(node)}
+    for node in (node for node in old if _imported(node) and remaining.isdisjoint(_imported(node))):
         _delete(file, at, [node], _kept(old, new), old)
 
 
@@ -235,11 +235,11 @@ def _kept(old: _Body, new: _Body) -> list[ast.stmt]:
 
 
 def _statements(
-    file: _File, at: str, bodies: tuple[_Body, _Body], whole: _Body, around: Sequence[ast.stmt] = ()
+    file: _File, at: str, bodies: tuple[_Body, _Body], scope_body: _Body, around: Sequence[ast.stmt] = ()
 ) -> None:
     """Compare two bodies statement by statement, and the bodies of compound statements that differ only there.
 
-    ``whole`` is the body of the scope, and ``around`` are statements of it that stay.
+    ``scope_body`` is the body of the scope, and ``around`` are statements of it that stay.
     """
     (old, new), done = bodies, 0
     kept = [*_kept(old, new), *around]
@@ -247,12 +247,12 @@ def _statements(
         if tag == "insert":
             _insert(file, at, old, done, added)
         elif tag == "delete" or (tag == "replace" and kept and _is_empty(added)):
-            _delete(file, at, removed, kept, whole)
+            _delete(file, at, removed, kept, scope_body)
         elif tag == "replace" and len(removed) == len(added):
             for before, after in zip(removed, added, strict=True):
                 inner = _inner(before, after)
                 if inner is not None:
-                    _statements(file, at, inner, whole, kept)
+                    _statements(file, at, inner, scope_body, kept)
                 elif not (is_named(before) and is_named(after)):
                     _rewrite(file, at, [before], [after])
         elif tag != "equal":
@@ -283,20 +283,20 @@ def _insert(file: _File, at: str, old: _Body, place: int, added: _Body) -> None:
     file.found.append(EditDraft(first.kind, at, first.keys, (), tuple(others)))
 
 
-def _delete(file: _File, at: str, removed: _Body, kept: Sequence[ast.stmt], whole: _Body) -> None:
+def _delete(file: _File, at: str, removed: _Body, kept: Sequence[ast.stmt], scope_body: _Body) -> None:
     """Draft the removal of statements, with the nearest unique statement that stays as context."""
     if _is_empty(removed):
         return
-    meanings = [meaning(node) for body in whole for node in ast.walk(body) if isinstance(node, ast.stmt)]
+    meanings = [meaning(node) for body in scope_body for node in ast.walk(body) if isinstance(node, ast.stmt)]
     first, last = removed[0].lineno, removed[-1].end_lineno or removed[-1].lineno
-    beside = sorted(
+    anchors = sorted(
         (node for node in kept if meanings.count(meaning(node)) == 1 and not isinstance(node, ast.Pass)),
         key=lambda node: (
             node.lineno != node.end_lineno,
             min(abs(node.lineno - last), abs(first - (node.end_lineno or node.lineno))),
         ),
     )
-    if not beside:
+    if not anchors:
         _rewrite(
             file,
             at,
@@ -306,7 +306,7 @@ def _delete(file: _File, at: str, removed: _Body, kept: Sequence[ast.stmt], whol
         )
         return
     find = file.old(*removed)
-    keys = {"find": find, "context": [file.old(beside[0])]}
+    keys = {"find": find, "context": [file.old(anchors[0])]}
     file.found.append(EditDraft("delete", at, keys, _long(find)))
 
 

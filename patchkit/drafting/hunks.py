@@ -234,18 +234,18 @@ def _scope_hunks(
 ) -> Iterator[EditDraft]:
     """Yield the hunks of one scope, each with as few runs as can be applied and recognised alone."""
     at = f"{file}::{scope.name}" if scope.name else file
-    left = [_shifted(scope, run) for run in found]
+    remaining = [_shifted(scope, run) for run in found]
     low, high = (min(max(limit - scope.old.start, 0), len(scope.old.lines)) for limit in limits)
-    while left:
-        for count in range(1, len(left) + 1) if len(left) <= _MAX_RUNS else (len(left),):
-            bottom = left[count].start if count < len(left) else high
-            may_be_invalid = count == len(left) or not file.endswith(".py")
-            text = _unambiguous_hunk(scope, left[:count], (low, bottom), may_be_invalid=may_be_invalid)
+    while remaining:
+        for count in range(1, len(remaining) + 1) if len(remaining) <= _MAX_RUNS else (len(remaining),):
+            bottom = remaining[count].start if count < len(remaining) else high
+            may_be_invalid = count == len(remaining) or not file.endswith(".py")
+            text = _unambiguous_hunk(scope, remaining[:count], (low, bottom), may_be_invalid=may_be_invalid)
             if text is not None:
                 break
-        text = text or _text(scope.old.lines, scope.new.lines, left, low, high)
+        text = text or _text(scope.old.lines, scope.new.lines, remaining, low, high)
         yield EditDraft("hunk", at, {"diff": text})
-        low, left = left[count - 1].end, left[count:]
+        low, remaining = remaining[count - 1].end, remaining[count:]
 
 
 def _shifted(scope: _SharedScope, run: Run) -> Run:

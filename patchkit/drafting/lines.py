@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-_MOST = 600
+_MAX_CHANGED_LINES = 600
 """The most changed lines for which the smallest set is computed."""
 
 
@@ -36,7 +36,7 @@ def runs(old: Sequence[str], new: Sequence[str]) -> list[Run]:
     for index in range(1, len(ends) - 1):
         above, run, below = ends[index - 1 : index + 2]
         if run.start == run.end or run.at == run.to:
-            ends[index] = _slid(
+            ends[index] = _aligned(
                 old, new, run, min(run.start - above.end, run.at - above.to), below.start - run.end
             )
     return ends[1:-1]
@@ -86,7 +86,7 @@ def _trail(old: Sequence[str], new: Sequence[str]) -> list[dict[int, int]] | Non
     """Return how far each diagonal reaches before each step of Myers's search; None if that takes too many steps."""
     ends = {1: 0}
     trail = []
-    for depth in range(min(_MOST, len(old) + len(new)) + 1):
+    for depth in range(min(_MAX_CHANGED_LINES, len(old) + len(new)) + 1):
         trail.append(dict(ends))
         for k in range(-depth, depth + 1, 2):
             x = ends[k + 1] if _is_down(ends, depth, k) else ends[k - 1] + 1
@@ -99,7 +99,7 @@ def _trail(old: Sequence[str], new: Sequence[str]) -> list[dict[int, int]] | Non
     return None
 
 
-def _slid(old: Sequence[str], new: Sequence[str], run: Run, up: int, down: int) -> Run:
+def _aligned(old: Sequence[str], new: Sequence[str], run: Run, up: int, down: int) -> Run:
     """Move a pure insertion or deletion so that it starts where a statement does, if possible.
 
     It can move up by ``up`` lines and down by ``down`` lines.
@@ -112,11 +112,11 @@ def _slid(old: Sequence[str], new: Sequence[str], run: Run, up: int, down: int) 
     while shift < down and text[first + shift] == text[last + shift]:
         shift += 1
         shifts.append(shift)
-    chosen = min(shifts, key=lambda shift: (*_ease(text, first + shift, last + shift), abs(shift)))
+    chosen = min(shifts, key=lambda shift: (*_split_cost(text, first + shift, last + shift), abs(shift)))
     return Run(*(each + chosen for each in run))
 
 
-def _ease(text: Sequence[str], first: int, last: int) -> tuple[int, int, int]:
+def _split_cost(text: Sequence[str], first: int, last: int) -> tuple[int, int, int]:
     """Return a key that is small if a run of lines is a statement of its own."""
     lines = [line for line in text[first:last] if line.strip()]
     indent = len(lines[0]) - len(lines[0].lstrip()) if lines else 0

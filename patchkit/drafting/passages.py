@@ -60,7 +60,7 @@ class _Side(NamedTuple):
         """Return a statement with ``...`` for its blocks; empty if there is none."""
         return _head(self.lines, self.body[at]) if 0 <= at < len(self.body) else ""
 
-    def apart(self, at: int) -> int | None:
+    def blank_lines_above(self, at: int) -> int | None:
         """Return the number of blank lines first above a statement; None if there is none."""
         if at >= len(self.body):
             return None
@@ -210,7 +210,7 @@ def _kept(
         comparison = _at(file, path), (old.lines, new.lines), before, after
         edits = (items.item_edits(*comparison) or []) if is_laid_out_alike else []
         others = _exchanged(file, path, sides, (at[0], at[0] + 1, at[1], at[1] + 1), within)
-        yield from _or_else(edits, others) if len(edits) < 2 else edits
+        yield from _with_alternatives(edits, others) if len(edits) < 2 else edits
         return
     if is_named(before):
         inner = f"{path}.{before.name}".lstrip(".")  # type: ignore[attr-defined]
@@ -225,7 +225,7 @@ def _kept(
         yield from _blocks(file, path, (_under(old, *inside_old), _under(new, *inside_new)), head)
 
 
-def _or_else(edits: Sequence[EditDraft], others: Iterator[EditDraft]) -> Iterator[EditDraft]:
+def _with_alternatives(edits: Sequence[EditDraft], others: Iterator[EditDraft]) -> Iterator[EditDraft]:
     """Yield the edit, if there is one, with the others as its alternatives."""
     forms = [form for edit in (*edits, *others) for form in (edit, *edit.others)]
     if forms:
@@ -289,9 +289,9 @@ def _exchanged(
         return  # Comments above the first statement belong to the module.
     if not i2 and old.body and _is_text(old.body[0]):
         return  # Docstrings differ between trees; a hunk finds the place by the line above.
-    apart = new.apart(j2)
-    if apart is not None and apart != old.apart(i2):
-        keys["apart"] = apart
+    blank_lines = new.blank_lines_above(j2)
+    if blank_lines is not None and blank_lines != old.blank_lines_above(i2):
+        keys["apart"] = blank_lines
     yield _placed(EditDraft("exchange", _at(file, path), keys), old, (i1, i2), within)
 
 

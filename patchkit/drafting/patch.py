@@ -157,10 +157,10 @@ def _attempts(trial: _Trial, file: str, before: str, after: str) -> Iterable[lis
     refused = -1
     while file.endswith(".py") and refused < len(trial.refused):
         refused = len(trial.refused)
-        kept, middle = _structural(trial, file, before, after)
-        if not kept:
+        accepted, middle = _structural(trial, file, before, after)
+        if not accepted:
             break
-        edits = [*kept, *hunks.hunks(file, middle, after)]
+        edits = [*accepted, *hunks.hunks(file, middle, after)]
         yield edits
         trial.refuse_imports(edits)
     yield hunks.hunks(file, before, after)
@@ -172,17 +172,17 @@ def _structural(trial: _Trial, file: str, before: str, after: str) -> tuple[list
 
     First those of the specific kinds, then those that place statements and comments by their neighbours.
     """
-    kept: list[EditDraft] = []
+    accepted: list[EditDraft] = []
     middle = before
     for drafts in (draft, passages):
         found = _fitting(trial, file, middle, after, drafts(file, middle, after)) if middle != after else []
         for edits in (found, *([each] for each in found if len(found) > 1)):
-            made = trial.run([*kept, *edits]).text(trial.newline) if edits else None
+            made = trial.run([*accepted, *edits]).text(trial.newline) if edits else None
             if made is not None and made != middle and _is_between(middle, made, after):
-                kept, middle = [*kept, *edits], made
+                accepted, middle = [*accepted, *edits], made
                 if edits is found:
                     break
-    return kept, middle
+    return accepted, middle
 
 
 def _fitting(
@@ -193,13 +193,13 @@ def _fitting(
     places: dict[str, list[EditDraft]] = {}
     for each in drafts:
         places.setdefault(each.at.partition("::")[2], []).append(each)
-    kept: list[EditDraft] = []
+    accepted: list[EditDraft] = []
     for name, edits in places.items():
         if name and not (name in old.spans and name in new.spans):
             continue
         part = trial.part(name.rpartition(".")[2], *hunks.outlines(file, name, before, after))
-        kept += part.fitting(edits) if part is not None else []
-    return kept
+        accepted += part.fitting(edits) if part is not None else []
+    return accepted
 
 
 def _is_between(before: str, middle: str, after: str) -> bool:
@@ -380,12 +380,12 @@ class _Part:
         found = [form for form in alone if form is not None]
         if len(found) == len(forms) and self._is_fitting(found):
             return found
-        kept: list[EditDraft] = []
+        accepted: list[EditDraft] = []
         for single, each in zip(alone, forms, strict=True):
             # An edit may be possible only after the ones before it.
-            tried = [single] if single is not None else each if kept else []
-            kept += [form for form in tried if self._is_fitting([*kept, form])][:1]
-        return kept
+            tried = [single] if single is not None else each if accepted else []
+            accepted += [form for form in tried if self._is_fitting([*accepted, form])][:1]
+        return accepted
 
     def _forms(self, edit: EditDraft) -> Iterator[EditDraft]:
         return (form for form in (edit, *edit.others) if self.kind(form) is not None)

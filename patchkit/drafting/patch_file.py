@@ -30,10 +30,10 @@ def text(facts: Facts, edits: Mapping[str, EditDraft], left_out: Sequence[str]) 
         f'risk = "{TODO}what could go wrong, and for whom"',
         f'verify = "{TODO}how to check that it works"',
     ]
-    lines += [f"# {TODO}{' '.join(one.split())}" for one in left_out]
+    lines += [f"# {TODO}{' '.join(item.split())}" for item in left_out]
     for name, edit in edits.items():
         lines += ["", f"[edit.{name}]"]
-        lines += [f"# {TODO}{' '.join(one.split())}" for one in edit.todo]
+        lines += [f"# {TODO}{' '.join(item.split())}" for item in edit.todo]
         lines += [
             f'kind = "{edit.kind}"',
             f"why = {toml_value(_printable(title) or f'{TODO}why this edit is needed')}",

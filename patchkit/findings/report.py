@@ -26,8 +26,8 @@ class Report(msgspec.Struct, frozen=True):
 
     def at_least(self, confidence: Confidence) -> Report:
         """Return the report without findings less certain than ``confidence``."""
-        kept = tuple(finding for finding in self.findings if finding.confidence.rank <= confidence.rank)
-        return replace(self, findings=kept)
+        findings = tuple(finding for finding in self.findings if finding.confidence.rank <= confidence.rank)
+        return replace(self, findings=findings)
 
     def against(self, baseline: Iterable[Finding]) -> Report:
         """Return the report with the findings of ``baseline`` moved to ``known``."""

@@ -22,7 +22,7 @@ def split(
 
     The comment is on the finding's line, or alone on the line above; ``lines`` has each file's source lines.
     """
-    kept: list[Finding] = []
+    reported: list[Finding] = []
     suppressed: list[Suppressed] = []
     notes: list[str] = []
     for finding in findings:
@@ -36,8 +36,8 @@ def split(
                 f"{finding.file}:{finding.line}: a suppression needs a reason: "
                 "write `# patchkit: mirror-present (why)`"
             )
-        kept.append(finding)
-    return tuple(kept), tuple(suppressed), tuple(notes)
+        reported.append(finding)
+    return tuple(reported), tuple(suppressed), tuple(notes)
 
 
 def _comment_at(lines: Sequence[str], line: int) -> re.Match[str] | None:

@@ -77,11 +77,11 @@ class Definitions:
 
     def _of(self, tree: GitTree, blob: str, path: str) -> frozenset[str]:
         if blob not in self._names:
-            kept = self._recall(blob)
-            if kept is None:
-                kept = " ".join(
+            names = self._recall(blob)
+            if names is None:
+                names = " ".join(
                     sorted({found.decode() for found in _DEFINED.findall(tree.read(path) or b"")})
                 )
-                self._keep(blob, kept)
-            self._names[blob] = frozenset(kept.split())
+                self._keep(blob, names)
+            self._names[blob] = frozenset(names.split())
         return self._names[blob]

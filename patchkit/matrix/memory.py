@@ -48,8 +48,8 @@ class Memory:
                 self._path.unlink()
                 base = _connected(self._path)
             self._path.touch()
-            kept = sorted(self._path.parent.glob("*.sqlite"), key=lambda path: path.stat().st_mtime)
-            for old in kept[:-_KEPT]:
+            databases = sorted(self._path.parent.glob("*.sqlite"), key=lambda path: path.stat().st_mtime)
+            for old in databases[:-_KEPT]:
                 old.unlink()
             return base
         return _connected(":memory:")

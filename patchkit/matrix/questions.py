@@ -30,7 +30,7 @@ def answer(tree: GitTree, definitions: Definitions, question: Question) -> str:
     return "\0".join(definitions.homes(tree, SERVING, name))
 
 
-class AskedModules(Modules):
+class RecordingModules(Modules):
     """A tree's files, with a record of the questions asked."""
 
     def __init__(self, tree: GitTree, interest: Interest, definitions: Definitions) -> None:
@@ -38,12 +38,12 @@ class AskedModules(Modules):
         self._git = tree
         self._definitions = definitions
         # Patches are translated to the package's name, so every result depends on it.
-        self._asked: dict[Question, str] = {(NAME, ""): tree.name}
+        self._answers: dict[Question, str] = {(NAME, ""): tree.name}
 
     @property
-    def asked(self) -> tuple[AnsweredQuestion, ...]:
+    def answers(self) -> tuple[AnsweredQuestion, ...]:
         """Every question so far with its answer, in order."""
-        return tuple(self._asked.items())
+        return tuple(self._answers.items())
 
     def source(self, file: str) -> bytes | None:
         """Return a file's bytes, or None if the tree has no such file."""
@@ -52,18 +52,18 @@ class AskedModules(Modules):
 
     def label(self, file: str) -> str:
         """Return a file's blob id, empty if the tree has no such file."""
-        if (SOURCE, file) not in self._asked:
-            self._asked[SOURCE, file] = answer(self._git, self._definitions, (SOURCE, file))
-        return self._asked[SOURCE, file]
+        if (SOURCE, file) not in self._answers:
+            self._answers[SOURCE, file] = answer(self._git, self._definitions, (SOURCE, file))
+        return self._answers[SOURCE, file]
 
     def version(self) -> str | None:
         """Return the tree's version, or None if it is unknown."""
-        if (VERSION, "") not in self._asked:
-            self._asked[VERSION, ""] = answer(self._git, self._definitions, (VERSION, ""))
-        return self._asked[VERSION, ""] or None
+        if (VERSION, "") not in self._answers:
+            self._answers[VERSION, ""] = answer(self._git, self._definitions, (VERSION, ""))
+        return self._answers[VERSION, ""] or None
 
     def defining(self, name: str) -> list[str]:
         """Return the files of the serving package with a top-level class or function of this name."""
-        if (HOMES, name) not in self._asked:
-            self._asked[HOMES, name] = answer(self._git, self._definitions, (HOMES, name))
-        return [file for file in self._asked[HOMES, name].split("\0") if file]
+        if (HOMES, name) not in self._answers:
+            self._answers[HOMES, name] = answer(self._git, self._definitions, (HOMES, name))
+        return [file for file in self._answers[HOMES, name].split("\0") if file]

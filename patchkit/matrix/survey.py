@@ -21,7 +21,7 @@ from patchkit.matrix.definitions import Definitions
 from patchkit.matrix.extent import Extents
 from patchkit.matrix.failure import Failure, attempted
 from patchkit.matrix.memory import Memory
-from patchkit.matrix.questions import AskedModules, answer
+from patchkit.matrix.questions import RecordingModules, answer
 from patchkit.matrix.tasks import VERIFY
 from patchkit.matrix.workers import spread
 from patchkit.plan.interest import interest_of
@@ -43,17 +43,17 @@ if TYPE_CHECKING:
 _EXAMINE, _NAMES, _EDITS = "examine", "names", "edits"
 
 
-class _Examined(msgspec.Struct, frozen=True):
+class _ExaminedState(msgspec.Struct, frozen=True):
     """The questions of an inspection with their answers, and its result."""
 
-    asked: tuple[AnsweredQuestion, ...]
+    answers: tuple[AnsweredQuestion, ...]
     answer: Answer
 
 
-class _Learnt(msgspec.Struct, frozen=True):
+class _Inspection(msgspec.Struct, frozen=True):
     """An inspection, with what was new in it: the names that blobs define, and the results for edits."""
 
-    examined: _Examined
+    examined: _ExaminedState
     names: dict[str, str]
     edits: tuple[RememberedResult, ...]
 
@@ -117,9 +117,9 @@ def recalled(patches: PatchSet) -> tuple[Definitions, Decisions[Answer]]:
 
 def _decisions(memory: Memory, patches: PatchSet) -> Decisions[Answer]:
     decisions = Decisions[Answer]()
-    for examined in memory.recall(_EXAMINE, _Examined).values():
+    for examined in memory.recall(_EXAMINE, _ExaminedState).values():
         if examined.answer.error or tuple(cell.patch for cell in examined.answer.cells) == patches.ids:
-            decisions.add(examined.asked, examined.answer)
+            decisions.add(examined.answers, examined.answer)
     return decisions
 
 
@@ -133,7 +133,7 @@ class _Survey:
         self._jobs = jobs
         self._watch = watch or (lambda _what, _done, _of: None)
         self._packages: dict[str, GitTree] = {}
-        self._news: list[tuple[RememberedResult, ...]] = []
+        self._new_results: list[tuple[RememberedResult, ...]] = []
         self._answers: dict[str, Answer] = {}
         self._extents = Extents(git)
         self._known = memory.recall(_NAMES, str, shared=True)
@@ -171,41 +171,41 @@ class _Survey:
     def _examine(self) -> int:
         """Set the answer of each package, and return how many were examined."""
         examined = 0
-        of = len(self._packages)
-        open_ones = self._settle(self._packages)
-        while open_ones:
+        total = len(self._packages)
+        unsettled = self._settle(self._packages)
+        while unsettled:
             # Packages with the same blobs for all files that patches name mostly have the same answers.
             alike: dict[tuple[str | None, ...], str] = {}
-            for package in open_ones:
+            for package in unsettled:
                 blobs = attempted(partial(self._blobs, package))
                 if isinstance(blobs, Failure):
                     self._answers[package] = Answer(error=blobs.reason)
                 else:
                     alike.setdefault(blobs, package)
             chosen = [(package, self._packages[package].ref) for package in alike.values()]
-            done, share = of - len(open_ones), len(open_ones) / max(1, len(chosen))
+            done, share = total - len(unsettled), len(unsettled) / max(1, len(chosen))
             work = _Examination(
                 self._git.path, tuple(self._patches), self._known | self._fresh, self._edits()
             )
-            for package, outcome in spread(work, chosen, self._jobs, self._news):
+            for package, outcome in spread(work, chosen, self._jobs, self._new_results):
                 examined += 1
                 if isinstance(outcome, Failure):
                     self._answers[package] = Answer(error=outcome.reason)
                 else:
-                    self._learn(package, outcome)
-                self._watch("examining", round(done + share * examined), of)
-            open_ones = self._settle(open_ones)
-        self._watch("examining", of, of)
+                    self._add_inspection(package, outcome)
+                self._watch("examining", round(done + share * examined), total)
+            unsettled = self._settle(unsettled)
+        self._watch("examining", total, total)
         return examined
 
-    def _learn(self, package: str, learnt: _Learnt) -> None:
-        found = learnt.examined
+    def _add_inspection(self, package: str, inspection: _Inspection) -> None:
+        found = inspection.examined
         self._answers[package] = found.answer
-        self._fresh |= learnt.names
-        self._news.append(learnt.edits)
-        self._decisions.add(found.asked, found.answer)
+        self._fresh |= inspection.names
+        self._new_results.append(inspection.edits)
+        self._decisions.add(found.answers, found.answer)
         self._memory.keep(_EXAMINE, {found.answer.state: found})
-        self._memory.keep(_EDITS, {found.answer.state: learnt.edits})
+        self._memory.keep(_EDITS, {found.answer.state: inspection.edits})
 
     def _edits(self) -> tuple[RememberedResult, ...]:
         """Return the results for edits and facts of earlier runs and this one."""
@@ -223,32 +223,32 @@ class _Survey:
         places = [place for patch in self._patches for place in (*patch.edits, *patch.facts)]
         return sorted({file for place in places for file in place.files})
 
-    def _settle(self, among: Iterable[str]) -> list[str]:
+    def _settle(self, packages: Iterable[str]) -> list[str]:
         """Set the answers that earlier examinations settle, and return the remaining packages."""
-        left = []
-        for package in among:
+        unsettled = []
+        for package in packages:
             if package in self._answers:
                 continue
-            asked = partial(answer, self._packages[package], self._definitions)
-            found = attempted(partial(self._decisions.find, asked))
+            find_answer = partial(answer, self._packages[package], self._definitions)
+            found = attempted(partial(self._decisions.find, find_answer))
             if isinstance(found, Failure):
                 self._answers[package] = Answer(error=found.reason)
             elif found is None:
-                left.append(package)
+                unsettled.append(package)
             else:
                 self._answers[package] = found
-        return left
+        return unsettled
 
     def _results_of(self, task: Task[Any]) -> dict[str, Any]:
         """Return a task's result, or its failure, for each package or state that it is run on."""
-        asked = {
+        commits = {
             package if task.by_package else answer.state: self._packages[package].ref
             for package, answer in self._answers.items()
             if task.concerns(answer)
         }
         known = self._memory.recall(task.name, task.kind)
-        results: dict[str, Any] = {name: known[name] for name in asked if name in known}
-        todo = [(name, commit) for name, commit in asked.items() if name not in known]
+        results: dict[str, Any] = {name: known[name] for name in commits if name in known}
+        todo = [(name, commit) for name, commit in commits.items() if name not in known]
         work = _Execution(self._git.path, tuple(self._patches), task)
         for done, (name, outcome) in enumerate(spread(work, todo, self._jobs), 1):
             self._watch(task.doing, done, len(todo))
@@ -278,10 +278,10 @@ class _Execution(_Reading):
 
     task: Task[Any]
 
-    def __call__(self, commit: str, news: Sequence[object]) -> Any:
-        del news  # Tasks do not share results.
+    def __call__(self, commit: str, new_results: Sequence[object]) -> Any:
+        del new_results  # Tasks do not share results.
         result = attempted(lambda: self.task.work(self.tree(commit), self.patches))
-        collector.forget_much()
+        collector.forget_if_large()
         return result
 
 
@@ -297,19 +297,21 @@ class _Examination(_Reading):
     def __post_init__(self) -> None:
         self._definitions = Definitions(self.names.get, self._fresh.__setitem__)
 
-    def __call__(self, commit: str, news: Sequence[tuple[RememberedResult, ...]]) -> _Learnt | Failure:
+    def __call__(
+        self, commit: str, new_results: Sequence[tuple[RememberedResult, ...]]
+    ) -> _Inspection | Failure:
         recollection = self._recollection = self._recollection or Recollection(self.edits)
-        for results in news:
+        for results in new_results:
             for each in results:
                 recollection.load(each)
-        learnt = attempted(lambda: self._learnt(self.tree(commit), recollection))
-        collector.forget_much()
-        return learnt
+        inspection = attempted(lambda: self._inspect(self.tree(commit), recollection))
+        collector.forget_if_large()
+        return inspection
 
-    def _learnt(self, tree: GitTree, recollection: Recollection) -> _Learnt:
+    def _inspect(self, tree: GitTree, recollection: Recollection) -> _Inspection:
         from patchkit.plan.build import inspect
 
-        modules = AskedModules(tree, interest_of(self.patches), self._definitions)
+        modules = RecordingModules(tree, interest_of(self.patches), self._definitions)
         try:
             statuses = inspect(tree, self.patches, modules, recollection)
             answer = Answer(tuple(map(cell_of, statuses)))
@@ -319,6 +321,6 @@ class _Examination(_Reading):
             answer = Answer(error=str(error))
         names = dict(self._fresh)
         self._fresh.clear()
-        state = hashlib.sha256(repr(modules.asked).encode()).hexdigest()[:16]
-        examined = _Examined(modules.asked, msgspec.structs.replace(answer, state=state))
-        return _Learnt(examined, names, recollection.fresh())
+        state = hashlib.sha256(repr(modules.answers).encode()).hexdigest()[:16]
+        examined = _ExaminedState(modules.answers, msgspec.structs.replace(answer, state=state))
+        return _Inspection(examined, names, recollection.fresh())

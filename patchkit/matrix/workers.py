@@ -18,32 +18,32 @@ from patchkit.matrix.failure import Failure
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-_CLEANING = 5
+_CLEANUP_SECONDS = 5
 """Seconds that a worker gets to remove its temporary files on SystemExit."""
 
 
 class Work(Protocol):
     """A function that is sent to each worker once, and called there with one commit after the other."""
 
-    def __call__(self, commit: str, news: Sequence[Any]) -> Any:
-        """Return the result for a commit, or a Failure; ``news`` are new results of other workers."""
+    def __call__(self, commit: str, new_results: Sequence[Any]) -> Any:
+        """Return the result for a commit, or a Failure; ``new_results`` are new results of other workers."""
 
 
 _work: Work | None = None
 
 
 def spread(
-    work: Work, todo: Iterable[tuple[str, str]], jobs: int, news: Sequence[Any] = ()
+    work: Work, todo: Iterable[tuple[str, str]], jobs: int, new_results: Sequence[Any] = ()
 ) -> Iterator[tuple[str, Any]]:
     """Yield the result of ``work``, with the name, for each pair of a name and a commit.
 
     Each worker gets adjacent commits, which share files, and takes over another worker's when its own are done. What is
-    added to ``news`` meanwhile is sent to each worker with its next commit. Where the system has no semaphores for
-    worker processes, such as in a container without ``/dev/shm``, this process does the work.
+    added to ``new_results`` meanwhile is sent to each worker with its next commit. Where the system has no semaphores
+    for worker processes, such as in a container without ``/dev/shm``, this process does the work.
     """
     tasks = list(todo)
     try:
-        lanes = [_Lane(work, lane, len(news)) for lane in _split(tasks, max(1, min(jobs, len(tasks))))]
+        lanes = [_Lane(work, lane, len(new_results)) for lane in _split(tasks, max(1, min(jobs, len(tasks))))]
     except (OSError, NotImplementedError):
         for name, commit in tasks:
             # The process has its own results already.
@@ -55,8 +55,8 @@ def spread(
         most = max(lanes, key=lambda each: len(each.tasks)).tasks
         if lane.tasks or most:
             name, commit = lane.tasks.popleft() if lane.tasks else most.pop()
-            running[lane.pool.submit(_do, commit, news[lane.told :])] = lane, name
-            lane.told = len(news)
+            running[lane.pool.submit(_run_task, commit, new_results[lane.sent :])] = lane, name
+            lane.sent = len(new_results)
 
     try:
         for lane in lanes:
@@ -70,7 +70,7 @@ def spread(
                         "the worker process for this ref was killed: try again with more memory."
                     )
                     lane.pool.shutdown(wait=False)
-                    lane.pool, lane.told = _pool(work), 0
+                    lane.pool, lane.sent = _pool(work), 0
                 else:
                     outcome = future.result()
                 submit(lane)
@@ -81,19 +81,19 @@ def spread(
 
 
 class _Lane:
-    """A worker process, its tasks, and how much of the news it was sent."""
+    """A worker process, its tasks, and how many new results it was sent."""
 
-    def __init__(self, work: Work, tasks: Iterable[tuple[str, str]], told: int) -> None:
+    def __init__(self, work: Work, tasks: Iterable[tuple[str, str]], sent: int) -> None:
         self.pool = _pool(work)
         self.tasks = deque(tasks)
-        self.told = told
+        self.sent = sent
 
 
 def _pool(work: Work) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(1, initializer=_begin, initargs=(work,))
+    return ProcessPoolExecutor(1, initializer=_start_worker, initargs=(work,))
 
 
-def _begin(work: Work) -> None:
+def _start_worker(work: Work) -> None:
     global _work  # noqa: PLW0603  # one a process
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent ends the workers.
     signal.signal(signal.SIGTERM, _stop)
@@ -112,15 +112,15 @@ def _end_with_parent() -> None:
         return
     wait_for([parent.sentinel])
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(_CLEANING)
+    time.sleep(_CLEANUP_SECONDS)
     os._exit(1)
 
 
-def _do(commit: str, news: Sequence[Any]) -> Any:
+def _run_task(commit: str, new_results: Sequence[Any]) -> Any:
     if _work is None:
         raise RuntimeError("a worker was called before it was initialised")
     try:
-        return _work(commit, news)
+        return _work(commit, new_results)
     except SystemExit:
         # The pool would return it as the task's result and wait for the next task.
         os._exit(1)

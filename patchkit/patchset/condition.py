@@ -20,7 +20,17 @@ COMPARISONS: dict[type[ast.cmpop], Callable[..., bool]] = {
     ast.In: lambda one, several: one in several,
     ast.NotIn: lambda one, several: one not in several,
 }
-_TAKEN = (ast.BoolOp, ast.And, ast.Or, ast.Not, ast.Compare, *COMPARISONS, ast.Name, ast.Load, ast.Tuple)
+_ALLOWED_NODES = (
+    ast.BoolOp,
+    ast.And,
+    ast.Or,
+    ast.Not,
+    ast.Compare,
+    *COMPARISONS,
+    ast.Name,
+    ast.Load,
+    ast.Tuple,
+)
 _ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 UNKNOWN = object()
@@ -38,7 +48,7 @@ def parsed(text: str) -> ast.expr:
         is_negation = isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub))
         is_plain = isinstance(node, ast.Constant) and isinstance(node.value, (str, int, float, type(None)))
         is_minus = isinstance(node, ast.USub)
-        if not (isinstance(node, _TAKEN) or is_negation or is_plain or is_minus):
+        if not (isinstance(node, _ALLOWED_NODES) or is_negation or is_plain or is_minus):
             raise ValueError(
                 f"{ast.unparse(node) if isinstance(node, ast.expr) else text!r}: a condition consists of the names of "
                 "options, constants, comparisons, `and`, `or` and `not`"
@@ -53,18 +63,18 @@ def names(text: str) -> set[str]:
 
 def holds(text: str, value_of: Callable[[str], object]) -> bool:
     """Return whether a condition holds or, because an option is ``UNKNOWN``, may hold."""
-    return _held(parsed(text), value_of) is not False
+    return _is_true(parsed(text), value_of) is not False
 
 
-def _held(node: ast.expr, value_of: Callable[[str], object]) -> bool | None:
+def _is_true(node: ast.expr, value_of: Callable[[str], object]) -> bool | None:
     """Return whether an expression is true, None if that depends on an unknown option."""
     if isinstance(node, ast.BoolOp):
         decides = isinstance(node.op, ast.Or)
-        several = [_held(each, value_of) for each in node.values]
+        several = [_is_true(each, value_of) for each in node.values]
         return decides if decides in several else None if None in several else not decides
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        held = _held(node.operand, value_of)
-        return None if held is None else not held
+        operand = _is_true(node.operand, value_of)
+        return None if operand is None else not operand
     if isinstance(node, ast.Compare):
         values = [_value(each, value_of) for each in (node.left, *node.comparators)]
         pairs = zip(values, node.ops, values[1:], strict=False)
@@ -96,5 +106,5 @@ def _value(node: ast.expr, value_of: Callable[[str], object]) -> object:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         value = _value(node.operand, value_of)
         return -value if isinstance(value, (int, float)) else value
-    held = _held(node, value_of)
-    return UNKNOWN if held is None else held
+    result = _is_true(node, value_of)
+    return UNKNOWN if result is None else result

@@ -177,53 +177,53 @@ def _configured(fork: Fork, file: str, table: object) -> ConfigurationFile:
 def configured(patches: PatchSet, known: ConfigurationFile) -> PatchSet:
     """Return the patches as a fork configures them. Raise UsageError, with the key, for a contradiction."""
     content, own_default = known.content, {patch.id for patch in patches if patch.default}
-    left = _ids(patches, known, "left_out", content.left_out, everyone=True)
+    left_out = _ids(patches, known, "left_out", content.left_out, whole_group=True)
     # A patch that requires one that is left out cannot be on either.
     needing: dict[str, str] = {}
     for patch in patches:
-        missing = next((name for name in patch.requires if name in left or name in needing), None)
-        if missing is not None and patch.id not in left:
+        missing = next((name for name in patch.requires if name in left_out or name in needing), None)
+        if missing is not None and patch.id not in left_out:
             needing[patch.id] = missing
-    on = own_default
+    enabled = own_default
     if content.chosen is not UNSET:
         chosen = _ids(patches, known, "chosen", content.chosen)
         for name in content.chosen:
-            if name in left:
+            if name in left_out:
                 raise known.refusal("chosen", f"{name} is in `left_out` too")
             if name in needing:
                 raise known.refusal("chosen", f"{name} requires {needing[name]}, which `left_out` leaves out")
-        on = {patch.id for patch in patches.select(sorted(chosen))} if chosen else set()
-    on = on - left - needing.keys()
+        enabled = {patch.id for patch in patches.select(sorted(chosen))} if chosen else set()
+    enabled = enabled - left_out - needing.keys()
     name = known.file.rpartition("/")[2].rpartition(":")[2]
 
     def why(patch: Patch) -> str:
-        if patch.id in left:
+        if patch.id in left_out:
             return f"{name} leaves it out"
         if patch.id in needing and patch.default:
             return f"it requires {needing[patch.id]}, which {name} leaves out"
-        return f"{name} does not choose it" if patch.default and patch.id not in on else ""
+        return f"{name} does not choose it" if patch.default and patch.id not in enabled else ""
 
     settings = ForkSettings(
         file=known.file,
-        left_out=frozenset(left),
-        on_in_groups=frozenset((own_default | on) - left - needing.keys()),
+        left_out=frozenset(left_out),
+        on_in_groups=frozenset((own_default | enabled) - left_out - needing.keys()),
         runtime="" if content.runtime is UNSET else content.runtime,
         subject_prefix=content.subject_prefix,
     )
     changed = [
-        msgspec.structs.replace(patch, default=patch.id in on, left_out=why(patch)) for patch in patches
+        msgspec.structs.replace(patch, default=patch.id in enabled, left_out=why(patch)) for patch in patches
     ]
     return PatchSet(changed, patches.digest, settings)
 
 
 def _ids(
-    patches: PatchSet, known: ConfigurationFile, key: str, names: Sequence[str], *, everyone: bool = False
+    patches: PatchSet, known: ConfigurationFile, key: str, names: Sequence[str], *, whole_group: bool = False
 ) -> set[str]:
-    """Return the ids that names denote; a group denotes its patches that are on or, with ``everyone``, all of them."""
+    """Return the ids that names denote; a group denotes those that are on or, with ``whole_group``, all."""
     found: set[str] = set()
     for name in names:
         try:
-            if everyone and name.startswith(GROUP):
+            if whole_group and name.startswith(GROUP):
                 found.update(patch.id for patch in patches.group(name))
             else:
                 found.update(patches.named([name]))

@@ -116,7 +116,7 @@ def _tables(files: Sequence[tuple[Path, bytes]], *, cached: bool) -> Sequence[Ra
         return known.tables
     tables = tuple(parsed(path, partial(bytes, data))[0] for path, data in files)
     if cached:
-        cache.save(_AREA, key, _Tables(key, tables), kept=_KEPT)
+        cache.save(_AREA, key, _Tables(key, tables), max_files=_KEPT)
     return tables
 
 

@@ -1,4 +1,4 @@
-"""Name the key of a patch or configuration file that has a wrong name or value, and say what is wrong with it."""
+"""Describe a malformed key of a patch or configuration file: its path, and what is wrong with it."""
 
 from __future__ import annotations
 

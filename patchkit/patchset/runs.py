@@ -20,8 +20,9 @@ _RELEASE = re.compile(r"\d+(?:\.\d+)+(?:rc\d+|\.post\d+)?")
 class Run(msgspec.Struct, frozen=True):
     """The latest runs of a release, model family, algorithm and backend that executed code of each of ``patches``.
 
-    ``identical`` is whether one of them gave the same tokens as the unpatched release, or None if that failed in each of
-    them and the patched one did not. ``ratios`` are decode step times divided by the unpatched release's, by batch size.
+    ``identical`` is whether one of them gave the same tokens as the unpatched release, or None if that failed in each
+    of them and the patched one did not. ``ratios`` are decode step times divided by the unpatched release's, by batch
+    size.
     """
 
     release: str

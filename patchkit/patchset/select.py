@@ -38,8 +38,8 @@ class PatchSet:
     def __init__(self, patches: Sequence[Patch], digest: str, settings: ForkSettings | None = None) -> None:
         self._patches = {patch.id: patch for patch in patches}
         self.digest = digest
-        on = frozenset(patch.id for patch in patches if patch.default)
-        self.settings = settings or ForkSettings(on_in_groups=on)
+        enabled = frozenset(patch.id for patch in patches if patch.default)
+        self.settings = settings or ForkSettings(on_in_groups=enabled)
 
     def __iter__(self) -> Iterator[Patch]:
         return iter(self._patches.values())
@@ -133,6 +133,6 @@ class PatchSet:
         return found
 
 
-def _nearest(name: str, among: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, [*among], n=1)
+def _nearest(name: str, names: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, [*names], n=1)
     return f"did you mean {close[0]}? " if close else ""

@@ -178,7 +178,7 @@ def _bytes_of(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) -
         return None if is_no_file(module) else module.bytes
     try:
         with recursing(file):
-            return space.modules.whole(
+            return space.modules.restored(
                 file, _formatted_source(space.modules.get(file), module, style, edited.verbatim)
             )
     except UnicodeEncodeError as error:
@@ -189,7 +189,7 @@ def _bytes_of(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) -
         ) from None
 
 
-@collector.kept(256)
+@collector.cached(256)
 def _formatted_source(
     read: cst.Module | None, module: cst.Module, style: Style, verbatim: frozenset[str]
 ) -> bytes:
@@ -211,7 +211,7 @@ def _require_valid(change: FileChange) -> None:
             ) from None
 
 
-@collector.kept(256)
+@collector.cached(256)
 def _compile(source: bytes) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

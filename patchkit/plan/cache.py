@@ -26,7 +26,7 @@ _AREA = "status"
 _PACKAGES = ("codemods", "patchset", "plan", "tree")
 
 
-class _Kept(msgspec.Struct, frozen=True):
+class _CachedStatus(msgspec.Struct, frozen=True):
     """One patch's cached status."""
 
     patch: str
@@ -42,7 +42,7 @@ class _Entry(msgspec.Struct, frozen=True):
     """
 
     key: str
-    patches: tuple[_Kept, ...]
+    patches: tuple[_CachedStatus, ...]
     unknown: tuple[str, ...]
     beside: dict[str, str]
 
@@ -102,8 +102,8 @@ def tree_status(tree: Tree, patches: PatchSet) -> TreeStatus:
     entry = cache.load(_AREA, name, _Entry)
     if entry is not None and _is_of(entry, name, tree, patches):
         found = tuple(
-            PatchStatus(patches.get(kept.patch), kept.state, kept.edits, kept.reason)
-            for kept in entry.patches
+            PatchStatus(patches.get(cached.patch), cached.state, cached.edits, cached.reason)
+            for cached in entry.patches
         )
         return TreeStatus(found, entry.unknown)
     # libcst is slow to import, so it is loaded only on a cache miss.
@@ -111,16 +111,18 @@ def tree_status(tree: Tree, patches: PatchSet) -> TreeStatus:
 
     snapshot = _Snapshot(tree, sources)
     found = inspect(snapshot, tuple(patches))
-    kept = tuple(_Kept(status.patch.id, status.state, status.edits, status.reason) for status in found)
+    cached = tuple(
+        _CachedStatus(status.patch.id, status.state, status.edits, status.reason) for status in found
+    )
     commenting = frozenset[str]().union(*map(commenting_patches, sources.values()))
     unknown = tuple(sorted(commenting.difference(patches.ids)))
     beside = {file: _digest(content) for file, content in snapshot.beside.items()}
-    cache.save(_AREA, name, _Entry(name, kept, unknown, beside))
+    cache.save(_AREA, name, _Entry(name, cached, unknown, beside))
     return TreeStatus(found, unknown)
 
 
 def _is_of(entry: _Entry, name: str, tree: Tree, patches: PatchSet) -> bool:
-    if entry.key != name or tuple(kept.patch for kept in entry.patches) != patches.ids:
+    if entry.key != name or tuple(cached.patch for cached in entry.patches) != patches.ids:
         return False
     return all(_digest(tree.read(file)) == digest for file, digest in entry.beside.items())
 

@@ -46,11 +46,11 @@ def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Ex
     found = space.recollection.find(key, space.answer)
     if found is None:
         return _examine_first(space, space.recollection, patch, spec)
-    then = space.snapshot()
+    before = space.snapshot()
 
     @cache
     def now() -> Examination:
-        return _examine_now(then, patch, spec)[1]
+        return _examine_now(before, patch, spec)[1]
 
     def explain() -> str:
         return now().reason if found.reason is None else found.reason
@@ -97,7 +97,7 @@ def _examine_now(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus
     return status, examined
 
 
-@collector.kept(2048)
+@collector.cached(2048)
 def _examined(kind: Kind, scope: Scope, note: str) -> Examination:
     """Examine a scope. Results are cached, since syntax trees are immutable."""
     return codemod_of(kind).examine(scope, note)
@@ -122,9 +122,9 @@ def _with_imports(space: Workspace, scope: Scope, spec: Edit, examined: Examinat
     if not unmet:
         return examined
     found = [space.from_defining_file(need) for need in unmet]
-    homeless = [need.code for need, home in zip(unmet, found, strict=True) if home is None]
-    if homeless:
-        return absent(f"`{homeless[0]}`: the tree defines that neither there nor in exactly one other file")
+    undefined = [need.code for need, home in zip(unmet, found, strict=True) if home is None]
+    if undefined:
+        return absent(f"`{undefined[0]}`: the tree defines that neither there nor in exactly one other file")
 
     def rewrite() -> cst.Module:
         changed = examined.rewrite() if examined.rewrite is not None else scope.module
@@ -172,7 +172,7 @@ def _in_each_file(space: Workspace, patch: Patch, edits: Sequence[Edit]) -> list
 _NEAREST = re.compile(r"the nearest line is `(.+)`$")
 
 
-_SEVERAL = re.compile(r"several places match, expected one: `(.+)`$")
+_AMBIGUOUS = re.compile(r"several places match, expected one: `(.+)`$")
 
 
 def _with_line(space: Workspace, file: str, site: str, reason: str) -> str:
@@ -180,7 +180,7 @@ def _with_line(space: Workspace, file: str, site: str, reason: str) -> str:
 
     If it quotes the lines of several matches, each gets its number, unless the site has more lines like them.
     """
-    several = _SEVERAL.search(reason)
+    several = _AMBIGUOUS.search(reason)
     if several:
         quoted = several[1].split("`, `")
         numbers = _lines_of(space, file, site, frozenset(quoted))
@@ -239,14 +239,14 @@ def _missing_shape_reason(space: Workspace, patch: Patch, *, is_close: bool) -> 
     ``is_close`` is whether the edits of the closest shape show which line differs.
     """
     places = {_place(fact): fact for name in patch.any_shape_of for fact in patch.shapes[name]}
-    there = [
+    matches = [
         place
         for place, fact in places.items()
         if space.holds(msgspec.structs.replace(fact, has="", lacks=""))
     ]
-    if not there:
+    if not matches:
         return f"needs a tree with one of {', '.join(places)}, and this one has none of them"
-    expected = f"expected a known form of {', '.join(there)}, found the fork's own"
+    expected = f"expected a known form of {', '.join(matches)}, found the fork's own"
     if is_close:
         return f"{expected}: patchkit diff {patch.id} shows the line that failed to match"
     return (
@@ -275,12 +275,12 @@ def _has_comment(space: Workspace, files: Iterable[str], start: bytes) -> bool:
 
 def _closest_shape(space: Workspace, patch: Patch) -> frozenset[str]:
     """Return the closest shape for a tree that has none of the patch's: the only one whose places exist."""
-    there = [
+    matches = [
         name
         for name in patch.any_shape_of
         if all(space.holds(msgspec.structs.replace(fact, has="", lacks="")) for fact in patch.shapes[name])
     ]
-    return frozenset(there if len(there) == 1 else ())
+    return frozenset(matches if len(matches) == 1 else ())
 
 
 def _add_imports(space: Workspace, spec: Edit, file: str) -> None:

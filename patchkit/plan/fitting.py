@@ -23,13 +23,13 @@ def fitting_plan(make: Callable[[frozenset[str]], Plan]) -> Plan:
     """
     plan = make(frozenset())
     known = {status.patch.id: status for status in plan.patches}
-    left: dict[str, str] = {}
-    while fresh := {name: why for name, why in _unfit(plan.patches).items() if name not in left}:
-        left |= fresh
+    left_out: dict[str, str] = {}
+    while fresh := {name: why for name, why in _unfit(plan.patches).items() if name not in left_out}:
+        left_out |= fresh
         if any(known[name].state in _OPEN for name in fresh):
-            plan = make(frozenset(left))
+            plan = make(frozenset(left_out))
             known |= {status.patch.id: status for status in plan.patches}
-    return replace(plan, patches=_with_reasons(known.values(), left), left_out=left)
+    return replace(plan, patches=_with_reasons(known.values(), left_out), left_out=left_out)
 
 
 def with_left_out(statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:
@@ -37,10 +37,10 @@ def with_left_out(statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:
     return _with_reasons(statuses, _unfit([status for status in statuses if status.patch.default]))
 
 
-def _with_reasons(statuses: Iterable[PatchStatus], left: Mapping[str, str]) -> tuple[PatchStatus, ...]:
+def _with_reasons(statuses: Iterable[PatchStatus], left_out: Mapping[str, str]) -> tuple[PatchStatus, ...]:
     return tuple(
-        replace(status, reason=f"left out: {left[status.patch.id]}")
-        if status.patch.id in left and status.state in _OPEN
+        replace(status, reason=f"left out: {left_out[status.patch.id]}")
+        if status.patch.id in left_out and status.state in _OPEN
         else status
         for status in statuses
     )

@@ -40,12 +40,12 @@ _TEXT, _SOURCE, _MENTIONS, _HOMES, _DEFINING, _PROVIDES = (
 
 
 @lru_cache(maxsize=2048)
-def key_of(*things: Hashable) -> str:
+def key_of(*parts: Hashable) -> str:
     """Return a digest that identifies an edit or a fact, and is the same in every process."""
-    return hashlib.blake2b(repr(things).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
-@collector.kept(2048)
+@collector.cached(2048)
 def _has(scope: Scope, code: str) -> bool:
     """Return whether a pattern matches in a scope."""
     return bool(Pattern.compile(code).find(scope.node, scope.path))
@@ -218,18 +218,18 @@ class Workspace:
 
         If there is none or more than one, return an examination with that reason.
         """
-        there = [file for file in files if self._has(file)]
+        present = [file for file in files if self._has(file)]
         if not dotted:
             places = [
-                ScopeInFile(file, Scope(module, (), "")) for file in there if (module := self.get(file))
+                ScopeInFile(file, Scope(module, (), "")) for file in present if (module := self.get(file))
             ]
         else:
-            places = [place for file in there for place in self._in_file(file, dotted)]
+            places = [place for file in present for place in self._in_file(file, dotted)]
             first = dotted.split(".", 1)[0]
-            if not places and not any(self._binds(file, first) for file in there):
+            if not places and not any(self._binds(file, first) for file in present):
                 moved = self._defining(first) if any(map(serves, files)) else []
                 places = [
-                    place for file in moved if file not in there for place in self._in_file(file, dotted)
+                    place for file in moved if file not in present for place in self._in_file(file, dotted)
                 ]
         if len(places) == 1:
             return places[0]

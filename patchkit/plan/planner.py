@@ -74,9 +74,9 @@ class Planner:
         one that is missing.
         """
         chosen = [patch for patch in self._patches.select(ids, only=only) if patch.id not in without]
-        there = OverlayTree(self._tree, contents) if contents else self._tree
+        tree = OverlayTree(self._tree, contents) if contents else self._tree
         return _plan_on(
-            there,
+            tree,
             chosen,
             vendored=self._vendored(),
             try_closest_shape=try_closest_shape,
@@ -129,8 +129,8 @@ class Planner:
         """Return the status of each of ``patches``. Raise TreeError if a file that one names is not valid Python."""
         from patchkit.plan.build import inspect  # libcst is slow to import.
 
-        there = OverlayTree(self._tree, contents) if contents else self._tree
-        return inspect(there, vendor.with_vendored_imports(patches) if vendor.is_vendored(there) else patches)
+        tree = OverlayTree(self._tree, contents) if contents else self._tree
+        return inspect(tree, vendor.with_vendored_imports(patches) if vendor.is_vendored(tree) else patches)
 
     def tree_status(self, contents: Contents | None = None) -> TreeStatus:
         """Return the cached result of ``cache.tree_status`` for all patches."""

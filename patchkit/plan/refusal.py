@@ -27,9 +27,9 @@ def describe_conflicts(statuses: Iterable[PatchStatus]) -> str:
     return f"{', '.join(ids)} {'conflict' if len(ids) > 1 else 'conflicts'} with this tree" if ids else ""
 
 
-def describe_left(left: Mapping[str, str]) -> str:
+def describe_left_out(left_out: Mapping[str, str]) -> str:
     """Return a sentence that names the patches that a plan leaves out, empty if there are none."""
-    return f"Left out because of conflicts: {', '.join(left)}." if left else ""
+    return f"Left out because of conflicts: {', '.join(left_out)}." if left_out else ""
 
 
 def require_fitting(plan: Plan, requested: Collection[str], remedy: str = "") -> None:

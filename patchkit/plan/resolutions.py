@@ -137,8 +137,8 @@ def _pending(status: PatchStatus, made: Collection[tuple[str, str]]) -> PatchSta
         else edit
         for edit in status.edits
     )
-    there = {State.APPLIED, State.UPSTREAM}
-    state = State.PENDING if edits != status.edits and status.state in there else status.state
+    in_place = {State.APPLIED, State.UPSTREAM}
+    state = State.PENDING if edits != status.edits and status.state in in_place else status.state
     return replace(status, state=state, edits=edits)
 
 

@@ -18,7 +18,7 @@ def undefined_names(before: bytes, after: bytes) -> list[tuple[str, int]]:
     return [(name, line) for name, line in _undefined_names(after) if name not in known]
 
 
-@collector.kept(256)
+@collector.cached(256)
 def _undefined_names(source: bytes) -> list[tuple[str, int]]:
     options = (
         "check",

@@ -161,8 +161,8 @@ def _copies(tree: Tree, users: Sequence[str]) -> list[FileChange]:
     changes = []
     for file, content in runtime_files().items():
         existing = tree.read(file)
-        kept = existing is not None and _differs_in_header(existing, content)
-        changes.append(FileChange(file, existing, existing if kept else content, tuple(users)))
+        is_edited = existing is not None and _differs_in_header(existing, content)
+        changes.append(FileChange(file, existing, existing if is_edited else content, tuple(users)))
     return changes
 
 

@@ -36,10 +36,10 @@ def remaining_comments(old: Sequence[str], new: Sequence[str], ours: str) -> str
     rest = iter(old)
     if not all(line in rest for line in new):
         return None
-    removed, kept = Counter(old) - Counter(new), []
+    removed, remaining = Counter(old) - Counter(new), []
     for line in lines_with_ends(ours):
         if removed[line.strip()] > 0:
             removed[line.strip()] -= 1
         else:
-            kept.append(line)
-    return "".join(kept)
+            remaining.append(line)
+    return "".join(remaining)

@@ -60,7 +60,7 @@ def _renamed_words(pairs: Mapping[Item, Item], base: Item, ours: Item) -> dict[s
     The evidence are paired statements that differ in nothing else.
     """
     votes: dict[str, Counter[str]] = {}
-    here, there = set(base.words), set(ours.words)
+    base_words, our_words = set(base.words), set(ours.words)
     for one, other in pairs.items():
         if one.code == other.code:
             continue
@@ -70,7 +70,7 @@ def _renamed_words(pairs: Mapping[Item, Item], base: Item, ours: Item) -> dict[s
         differing = {(a, b) for a, b in zip(left, right, strict=True) if a != b}
         if len(differing) == 1 and all(a.isidentifier() and b.isidentifier() for a, b in differing):
             ((old, new),) = differing
-            if old not in there and new not in here:
+            if old not in our_words and new not in base_words:
                 votes.setdefault(old, Counter())[new] += 1
     return {old: next(iter(new)) for old, new in votes.items() if len(new) == 1}
 

@@ -66,7 +66,7 @@ def dependencies_of(tree: Tree, sources: Sources, landing: Landing) -> tuple[Fin
     return tuple(dict.fromkeys(_Uses(tree, landing).findings(sources)))
 
 
-@collector.kept(256)
+@collector.cached(256)
 def _definitions(file: str, content: bytes | None) -> Mapping[Definition, int]:
     """Return what a file defines, with the positions of parameters; nothing if it is not Python."""
     if content is None or not file.endswith(".py"):

@@ -50,13 +50,18 @@ def findings_of(tree: Tree, contents: Mapping[str, bytes | None], in_place: InPl
     after = _subject(OverlayTree(tree, contents), after_sources, originals, in_place, new)
     by_check = [(check, check(after).findings) for check in _CHECKS]
     before = (
-        _subject(tree, sources, originals, in_place, new) if any(there for _, there in by_check) else None
+        _subject(tree, sources, originals, in_place, new)
+        if any(findings for _, findings in by_check)
+        else None
     )
     earlier_counts = Counter(
-        _identity(each) for check, there in by_check if there and before for each in check(before).findings
+        _identity(each)
+        for check, findings in by_check
+        if findings and before
+        for each in check(before).findings
     )
     found: list[Finding] = []
-    for each in (each for _, there in by_check for each in there):
+    for each in (each for _, findings in by_check for each in findings):
         if earlier_counts[_identity(each)] > 0:
             earlier_counts[_identity(each)] -= 1
         else:
@@ -91,18 +96,18 @@ def _subject(
     The names in the ``new`` lines are resolved in advance, since a check reads no further files.
     """
     subject = Subject(tree, (), Criteria(Confidence.LIKELY))  # type: ignore[arg-type]
-    there = tuple(sorted(file for file in originals if file in sources and file.endswith(".py")))
-    program = Program({file: text for file, text in sources.items() if serves(file)}, there)
+    files = tuple(sorted(file for file in originals if file in sources and file.endswith(".py")))
+    program = Program({file: text for file, text in sources.items() if serves(file)}, files)
     named = set(words(b"\n".join(new).decode(errors="replace")))
     for module in program.core:
         for name in named & module.imports.keys():
             program.resolve(module, name)  # Checks follow imports only to files that are parsed.
     subject.__dict__.update(
         sources=sources,
-        files=there,
+        files=files,
         in_place=tuple(in_place),
         runtime=Runtime("", lambda _dotted: None),
         program=program,
-        _read_originals=({file: originals[file] for file in there}, None),
+        _read_originals=({file: originals[file] for file in files}, None),
     )
     return subject

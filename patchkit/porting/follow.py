@@ -26,7 +26,7 @@ _MARK = b"\xef\xbb\xbf"
 _UTF_8 = frozenset({"ascii", "utf-8"})
 LIKE = 0.5
 """The least likeness, up to 1, of a file or definition that may have been renamed."""
-_COMMON = 20
+_MAX_DEFINING_FILES = 20
 """A name that more files define does not show where a definition has moved."""
 _CLOSE = 0.1
 """The least difference in likeness between the best match and the next; closer ones are ambiguous."""
@@ -149,10 +149,10 @@ class Trees:
             for file, content in self._sources.items()
             if name.encode() in content and sign.search(content)
         ]
-        if len(homes) <= _COMMON:
+        if len(homes) <= _MAX_DEFINING_FILES:
             for file in homes:
-                whole = self.outline(file, onto=True)
-                inside = whole.definitions() if whole is not None else ()
+                root = self.outline(file, onto=True)
+                inside = root.definitions() if root is not None else ()
                 found += [(file, each) for each in inside if each.name == name]
         return found
 

@@ -172,10 +172,10 @@ class _Landing:
         found: dict[Key, str] = {}
         for name, content in self._written():
             if not self._known.is_valid(name, content):
-                mine = self._inside(name, files)
-                within = [edit for edit in mine if not self._is_valid_around(edit)]
+                edits = self._inside(name, files)
+                within = [edit for edit in edits if not self._is_valid_around(edit)]
                 found |= {
-                    edit.key: "the result would not be valid Python" for edit in within or mine if edit.key
+                    edit.key: "the result would not be valid Python" for edit in within or edits if edit.key
                 }
         return found
 
@@ -268,7 +268,7 @@ class _Landing:
 
     def _mark_unchanged(self, file: LandedFile) -> None:
         """Set the outcome of edits that change nothing to already applied."""
-        names = {file.onto, *(name for name, there in self._from.items() if file.file in there)}
+        names = {file.onto, *(name for name, sources in self._from.items() if file.file in sources)}
         if names & self._roots.keys() and not any(self._target(name) in self._contents for name in names):
             made = {Outcome.LANDED, Outcome.CHANGED}
             file.edits = [
@@ -294,8 +294,8 @@ class _Landing:
     def _port_file(self, name: str, before: bytes | None, after: bytes | None) -> LandedFile:
         if before is None:
             return self._add_file(name, after or b"")
-        there = self._trees.file(name)
-        if there is None:
+        onto = self._trees.file(name)
+        if onto is None:
             found = LandedFile(name, name)
             outcome = Outcome.ALREADY if after is None else Outcome.NO_SITE
             reason = "" if after is None else f"the tree has no {name}"
@@ -307,11 +307,11 @@ class _Landing:
                 return found
             found.edits.append(Edit("", outcome, reason))
             return found
-        found = LandedFile(name, there)
-        if there != name:
-            found.notes.append(f"{name} is {there} in this tree")
+        found = LandedFile(name, onto)
+        if onto != name:
+            found.notes.append(f"{name} is {onto} in this tree")
         target = self._target(name)
-        if target not in {name, there} and self._trees.onto.read(target) not in {None, after}:
+        if target not in {name, onto} and self._trees.onto.read(target) not in {None, after}:
             found.edits.append(
                 Edit(
                     "",
@@ -321,13 +321,13 @@ class _Landing:
             )
             return found
         self._rename(found)
-        ours = self._trees.onto.read(there) or b""
+        ours = self._trees.onto.read(onto) or b""
         if after is None:
             self._delete_file(found, before, ours)
         elif ours == after:
             self._keep_file(found, ours)
         elif ours == before and not self._merging.log.refused:
-            self._put(there, after)
+            self._put(onto, after)
             found.edits.append(Edit("", Outcome.LANDED))
         else:
             self._merge(found, before, after, ours)

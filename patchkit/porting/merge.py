@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Elsewhere = Callable[[Item], Item | None]
 
-_NEARLY = 0.8
+_MIN_EQUAL_LINES = 0.8
 """The least share of equal lines with which a definition that differs is still removed."""
 _COMMENTED = "applying it would delete a comment of this tree"
 
@@ -66,7 +66,7 @@ class Merge:
     def marked(self, root: Item, name: str, numbers: Mapping[int, int]) -> tuple[str, frozenset[int]]:
         """Return a file with markers at its conflicts, and the numbers of the edits in conflict.
 
-        ``name`` is what markers call the change, and ``numbers`` say which edit, by its identity, is which.
+        ``name`` is the name of the change in markers, ``numbers`` the number of each edit by its identity.
         """
         conflicting: list[tuple[Region, int, str, str]] = []
         for edit in self.log.edits:
@@ -174,13 +174,13 @@ class Merge:
         old, new, current = (stripped_lines(text) for text in (base_text, theirs_text, ours_text))
         if old == new:
             return None
-        left = remaining_comments(old, new, ours_text)
-        if new == current or left == ours_text:
+        comments = remaining_comments(old, new, ours_text)
+        if new == current or comments == ours_text:
             self.log.record(theirs, Outcome.ALREADY)
             return None
-        if current == old or left is not None:
+        if current == old or comments is not None:
             self.log.record(theirs, Outcome.LANDED)
-            return tokens.shifted(theirs_text, theirs.indent, ours.indent) if current == old else left
+            return tokens.shifted(theirs_text, theirs.indent, ours.indent) if current == old else comments
         where = "above it" if base.above is not None else "at the end of the file"
         reason = f"this tree has another comment {where}, which was kept"
         self.log.record(base, Outcome.KEPT, reason, theirs=theirs, ours=ours)
@@ -377,7 +377,7 @@ class Merge:
             self.log.record(
                 base, Outcome.CHANGED, "this tree's import has more names", ours=ours, key=(base, "")
             )
-        elif self._is_earlier(base, ours) or (base.is_definition and alike(base, ours) >= _NEARLY):
+        elif self._is_earlier(base, ours) or (base.is_definition and alike(base, ours) >= _MIN_EQUAL_LINES):
             self.output.delete(ours)
             reason = "this tree's version of the deleted code differs"
             self.log.record(base, Outcome.CHANGED, reason, ours=ours, key=(base, ""))
@@ -386,17 +386,17 @@ class Merge:
 
     def _replace(self, row: Row, gap: Gap) -> None:
         """Replace statements by others."""
-        there = [row.to_ours.get(one) or displaced(one, row.ours) for one in gap.removed]
-        found = [(one, each) for one, each in zip(gap.removed, there, strict=True) if each is not None]
+        counterparts = [row.to_ours.get(one) or displaced(one, row.ours) for one in gap.removed]
+        found = [(one, each) for one, each in zip(gap.removed, counterparts, strict=True) if each is not None]
         codes = {each.code for each in row.ours.parts}
         is_there = row.own_codes().issuperset(each.code for each in gap.added)
         if is_there and codes.isdisjoint(one.code for one in gap.removed):
             self.log.record(gap.added[0], Outcome.ALREADY)
             return
         if len(found) < len(gap.removed) and not all(
-            is_incidental(one) for one, each in zip(gap.removed, there, strict=True) if each is None
+            is_incidental(one) for one, each in zip(gap.removed, counterparts, strict=True) if each is None
         ):
-            missing = next(one for one, each in zip(gap.removed, there, strict=True) if each is None)
+            missing = next(one for one, each in zip(gap.removed, counterparts, strict=True) if each is None)
             where = noted_place(missing, row.ours)
             self._reject_gap(row, gap, f"part of the replaced code is not in this tree{where}")
             return

@@ -82,16 +82,16 @@ def blocks_of(name: str, conflicts: Iterable[tuple[Region, int, str, str]]) -> B
         blocks = found.setdefault(region.inside, [None])
         if region.end is None:
             known = blocks[0]
-            mine = Block(name, (number,), 0, 0, (expected,), (wanted,))
-            blocks[0] = mine if known is None else _united(known, mine)
+            block = Block(name, (number,), 0, 0, (expected,), (wanted,))
+            blocks[0] = block if known is None else _united(known, block)
             continue
-        mine = Block(name, (number,), region.start, region.end, (expected,), (wanted,))
+        block = Block(name, (number,), region.start, region.end, (expected,), (wanted,))
         last = blocks[-1] if len(blocks) > 1 else None
         # What is missing twice at one place is two conflicts.
-        if last is not None and mine.start < last.end:
-            blocks[-1] = _united(last, mine)
+        if last is not None and block.start < last.end:
+            blocks[-1] = _united(last, block)
         else:
-            blocks.append(mine)
+            blocks.append(block)
     return found
 
 

@@ -107,12 +107,12 @@ class Row:
     def region(self, gap: Gap) -> Region:
         """Return the parts of ours at the position of a gap."""
         found = [self.to_ours.get(one) or displaced(one, self.ours) for one in gap.removed]
-        there = [each for each in found if each is not None]
-        blocks = {each.above for each in there}
+        counterparts = [each for each in found if each is not None]
+        blocks = {each.above for each in counterparts}
         block = blocks.pop() if len(blocks) == 1 else None
         if block is None:
             return self._near(gap.left, gap.right)
-        at = [block.parts.index(each) for each in there]
+        at = [block.parts.index(each) for each in counterparts]
         return Region(block, min(at), max(at) + 1)
 
     def _near(self, left: int, right: int) -> Region:
@@ -144,10 +144,10 @@ class Row:
                     ends.append((at, place))
                 else:
                     moved.add(each)
-        stays = {self.to_theirs[each] for each in moved}
+        unmoved = {self.to_theirs[each] for each in moved}
         for end_b, end_t in (*ends, (len(base), len(theirs))):
             removed = [each for each in base[last_b + 1 : end_b] if each not in moved]
-            added = [each for each in theirs[last_t + 1 : end_t] if each not in stays]
+            added = [each for each in theirs[last_t + 1 : end_t] if each not in unmoved]
             if removed or added:
                 yield Gap(removed, added, last_t, end_t)
             last_b, last_t = end_b, end_t

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _QUOTED = re.compile(r"([rRbBuUfF]{0,2})(\"{3}|'{3}|\"|')(.*)\2", re.DOTALL)
 _PROSE_WORDS = re.compile(r"\s*(?:\{[^{}]*\}|\S)+|\s+")
-_AROUND = {"elif": "if a:\n    pass\n", "except": "try:\n    pass\n"}
+_CLAUSE_PREFIXES = {"elif": "if a:\n    pass\n", "except": "try:\n    pass\n"}
 
 
 def merged_statement(base: str, theirs: str, ours: str) -> str:
@@ -38,7 +38,7 @@ def merged_header(base: str, theirs: str, ours: str, kind: str) -> str:
 def _valid(result: str, kind: str = "") -> str:
     """Return the text if it parses as a statement, or as a header of a ``kind``; else raise ClashError."""
     try:
-        ast.parse(f"{_AROUND.get(kind, '')}{result.rstrip()}\n    pass\n" if kind else result)
+        ast.parse(f"{_CLAUSE_PREFIXES.get(kind, '')}{result.rstrip()}\n    pass\n" if kind else result)
     except (SyntaxError, ValueError):
         raise ClashError("merging both versions gives invalid Python") from None
     return result
@@ -222,49 +222,56 @@ def _elements(base: Group, theirs: Group, ours: Group, *, is_signature: bool = F
     b, t, o = base.elements, theirs.elements, ours.elements
     to_theirs, to_ours = _paired_elements(b, t), _paired_elements(b, o)
     from_theirs = {value: key for key, value in to_theirs.items()}
-    kept: list[Element | None] = list(o)
+    result: list[Element | None] = list(o)
     for at, each in enumerate(b):
-        mine = to_ours.get(at)
+        our_index = to_ours.get(at)
         if at not in to_theirs:
-            if mine is None:
+            if our_index is None:
                 continue
-            if o[mine].code != each.code and not _is_part(o[mine].code, each.code):
-                raise ClashError(f"the change deletes `{each.code}`, which is `{o[mine].code}` in this tree")
-            kept[mine] = None
+            if o[our_index].code != each.code and not _is_part(o[our_index].code, each.code):
+                raise ClashError(
+                    f"the change deletes `{each.code}`, which is `{o[our_index].code}` in this tree"
+                )
+            result[our_index] = None
         else:
             new = t[to_theirs[at]]
             if new.code == each.code:
                 continue
-            if mine is None:
+            if our_index is None:
                 if any(other.code == new.code for other in o):
                     continue
                 raise ClashError(
                     f"the change makes `{each.code}` `{new.code}`, and this tree has no `{each.code}`"
                 )
-            nodes = _rows(each.nodes, new.nodes, o[mine].nodes)
-            kept[mine] = replace(o[mine], nodes=tuple(nodes))
+            nodes = _rows(each.nodes, new.nodes, o[our_index].nodes)
+            result[our_index] = replace(o[our_index], nodes=tuple(nodes))
     slots: dict[int, list[Element]] = {}
-    mine_of = {at: to_ours[from_theirs[at]] for at in from_theirs if from_theirs[at] in to_ours}
-    there = {each.code for at, each in enumerate(o) if at not in to_ours.values()}
+    our_indices = {at: to_ours[from_theirs[at]] for at in from_theirs if from_theirs[at] in to_ours}
+    our_codes = {each.code for at, each in enumerate(o) if at not in to_ours.values()}
     named = {each.name: each.code for at, each in enumerate(o) if each.name and at not in to_ours.values()}
     for at, each in enumerate(t):
-        if at in from_theirs or each.code in there:
+        if at in from_theirs or each.code in our_codes:
             continue
         if each.name in named:
             raise ClashError(f"the change adds `{each.code}`, and this tree has `{named[each.name]}`")
-        slots.setdefault(_slot(at, t, mine_of, o, is_signature=is_signature), []).append(each)
-    row = [each for at in range(len(o) + 1) for each in (*slots.get(at, ()), *kept[at : at + 1]) if each]
+        slots.setdefault(_slot(at, t, our_indices, o, is_signature=is_signature), []).append(each)
+    row = [each for at in range(len(o) + 1) for each in (*slots.get(at, ()), *result[at : at + 1]) if each]
     return replace(ours, elements=tuple(_separated(row, ours, theirs)), closing=_closing(ours, theirs, row))
 
 
 def _slot(
-    at: int, theirs: Sequence[Element], mine: dict[int, int], ours: Sequence[Element], *, is_signature: bool
+    at: int,
+    theirs: Sequence[Element],
+    our_indices: dict[int, int],
+    ours: Sequence[Element],
+    *,
+    is_signature: bool,
 ) -> int:
     """Return the element before which a new one is inserted; ClashError if no position is valid."""
-    left = next((n for n in range(at - 1, -1, -1) if n in mine), None)
-    right = next((n for n in range(at + 1, len(theirs)) if n in mine), None)
-    low = 0 if left is None else mine[left] + 1
-    high = len(ours) if right is None else mine[right]
+    left = next((n for n in range(at - 1, -1, -1) if n in our_indices), None)
+    right = next((n for n in range(at + 1, len(theirs)) if n in our_indices), None)
+    low = 0 if left is None else our_indices[left] + 1
+    high = len(ours) if right is None else our_indices[right]
     between = ours[low:high]
     if not between:
         return low if left is not None or right is None else high
@@ -303,7 +310,7 @@ def _separated(row: list[Element], ours: Group, theirs: Group) -> Iterator[Eleme
     is_last_with_comma = bool(
         (ours.elements or theirs.elements) and (ours.elements or theirs.elements)[-1].comma
     )
-    lone = len(row) == 1 and len(ours.elements) > 1 and ours.opening.word == "("
+    is_single = len(row) == 1 and len(ours.elements) > 1 and ours.opening.word == "("
     for at, each in enumerate(row):
         first, *rest = each.nodes or (Token("", ""),)
         space = _space(first)
@@ -312,7 +319,7 @@ def _separated(row: list[Element], ours: Group, theirs: Group) -> Iterator[Eleme
         elif not at and space and "\n" not in space and ours.elements and not _space_of(ours.elements[0]):
             first = _spaced(first, "")
         is_last = at == len(row) - 1
-        wanted = (each.comma or comma) if not is_last or is_last_with_comma or lone else None
+        wanted = (each.comma or comma) if not is_last or is_last_with_comma or is_single else None
         yield Element((first, *rest), wanted)
 
 

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 _WORD = r"""[rRbBuUfF]{0,2}(?:\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
     |\d[\w.]*(?:(?<=[eE])[+-]\d+)?|\w+|->|:=|\*\*=?|//=?|>>=?|<<=?|[-+*/%&|^@=!<>]=|\.\.\.|[^\w\s]"""
-_BETWEEN = r"(?:\s|\\\n|\#[^\n]*)*"
+_WHITE_SPACE = r"(?:\s|\\\n|\#[^\n]*)*"
 _TOKEN = re.compile(_WORD, re.DOTALL | re.VERBOSE)
-_SPACE = re.compile(_BETWEEN)
+_SPACE = re.compile(_WHITE_SPACE)
 # Without the end a last comment would be given back sign by sign.
-WORDS = re.compile(f"{_BETWEEN}(?:({_WORD})|\\Z)", re.DOTALL | re.VERBOSE)
+WORDS = re.compile(f"{_WHITE_SPACE}(?:({_WORD})|\\Z)", re.DOTALL | re.VERBOSE)
 _PART = re.compile(r"\w+|[^\w\s]")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 

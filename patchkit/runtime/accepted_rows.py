@@ -102,12 +102,12 @@ def rows_of_batch(output: _Output, runner: DraftExtendRunner) -> _Output:
 
     Source: pull request 35546.
     """
-    left = copy.copy(output)
+    trimmed = copy.copy(output)
     for name in ("next_token_logits", "hidden_states"):
         rows: torch.Tensor | None = getattr(output, name)
         if rows is not None and rows.shape[0] == runner.bs:
-            setattr(left, name, rows[: runner.raw_bs])
-    return left
+            setattr(trimmed, name, rows[: runner.raw_bs])
+    return trimmed
 
 
 def accepted_logits(logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:

@@ -42,13 +42,13 @@ def decide_needs_cpu_seq_lens(server_args: object, attn_backends: Iterable[objec
     and piecewise CUDA graphs read the mirror outside of the backends and force True, also where a server lacks
     these settings. Source: pull requests 26128 and 26738.
     """
-    kept = _decided(_readers(server_args, attn_backends, piecewise=True))
+    needed = _decided(_readers(server_args, attn_backends, piecewise=True))
     # Repeated for `patchkit audit`, which reads here which settings keep the mirror.
     if getattr(server_args, "enable_two_batch_overlap", True):
         return True
     if not getattr(server_args, "disable_piecewise_cuda_graph", False):
         return True
-    return kept
+    return needed
 
 
 def decide_with_piecewise_graphs(server_args: object, attn_backends: Iterable[object]) -> bool:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .shapes import GraphRunner, OverlapScheduler, ReplayedBatch
 
 # Their graphs read only their own buffers, which are filled before a replay; a subclass may read more.
-_APART = frozenset(
+_READS_OWN_BUFFERS = frozenset(
     {
         *("FlashAttentionBackend", "FlashInferAttnBackend", "FlashInferMLAAttnBackend", "TritonAttnBackend"),
         *("TRTLLMHAAttnBackend", "TRTLLMMLABackend"),
@@ -34,7 +34,7 @@ def publish_shared_reads(runner: GraphRunner, batch: ReplayedBatch) -> None:
     last = mode.is_draft_extend_v2() or (mode.is_decode() and model.spec_algorithm.is_none())
     windows = hasattr(model.token_to_kv_pool, "full_to_swa_index_mapping")
     ngrams = getattr(model, "use_ngram_embedding", False)
-    if not last or windows or ngrams or type(backend).__name__ not in _APART:
+    if not last or windows or ngrams or type(backend).__name__ not in _READS_OWN_BUFFERS:
         _published.clear()
         return
     event = torch.get_device_module(batch.seq_lens.device).Event()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _CLASS = "FlashAttentionBackend"
 # Features with metadata that backends.flash_attention does not fill.
-_UNLIKE = (
+_UNSUPPORTED = (
     "use_mla",
     "use_sliding_window_kv_pool",
     "has_swa",
@@ -38,7 +38,7 @@ def is_plain(backend: object) -> bool:
         is_flash_attention(backend)
         and getattr(backend, "fa_impl_ver", None) == _VERSION
         and backend.topk <= 1
-        and not any(getattr(backend, name, False) for name in _UNLIKE)
+        and not any(getattr(backend, name, False) for name in _UNSUPPORTED)
     )
 
 

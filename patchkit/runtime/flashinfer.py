@@ -20,7 +20,7 @@ _CLASS = "FlashInferAttnBackend"
 _GRAPHS = "patchkit_draft_extend_graphs"
 # Features whose draft-extend this module cannot plan: two wrappers for windows or an encoder, splits pinned for
 # deterministic sums, positions that the graph's runner does not copy.
-_UNLIKE = (
+_UNSUPPORTED = (
     "dispatch_reason",
     "use_sliding_window_kv_pool",
     "enable_deterministic",
@@ -49,7 +49,7 @@ def _is_plain(backend: object) -> TypeGuard[FlashInfer]:
         type(backend).__name__ == _CLASS
         and getattr(backend, "num_wrappers", None) == 1
         and getattr(backend, "prefill_backend", None) == "fa2"
-        and not any(getattr(backend, name, False) for name in _UNLIKE)
+        and not any(getattr(backend, name, False) for name in _UNSUPPORTED)
     )
 
 

@@ -13,9 +13,9 @@ _Backend = TypeVar("_Backend")
 
 HOOK = "update_verify_buffers_to_fill_after_draft"
 # The attributes of the backends to which a wrapper forwards the hook; the last two may have other meanings.
-_HANDED_TO = ("full_attn_backend", "linear_attn_backend")
-_PERHAPS_HANDED_TO = ("dense", "backend")
-_MOST = 64
+_DELEGATES = ("full_attn_backend", "linear_attn_backend")
+_POSSIBLE_DELEGATES = ("dense", "backend")
+_MAX_BACKENDS = 64
 
 
 def _is_hybrid(backend: _Backend) -> TypeGuard[Hybrid[_Backend]]:
@@ -37,11 +37,11 @@ def _without_hook(backend: object) -> object | None:
     """Return the backend that lacks the hook, ``backend`` or one that it forwards the call to; None if all have it.
 
     The abstract base's hook does not count. Wrappers may contain themselves or create what they wrap on each
-    access: each object is checked once, and at most ``_MOST`` of them.
+    access: each object is checked once, and at most ``_MAX_BACKENDS`` of them.
     """
     pending = [backend]
     seen: list[object] = []
-    while pending and len(seen) < _MOST:
+    while pending and len(seen) < _MAX_BACKENDS:
         each = pending.pop(0)
         if any(each is other for other in seen):
             continue
@@ -57,9 +57,9 @@ def _handed_to(backend: object) -> list[object]:
     side = verify_side(backend)
     if side is not backend:
         return [side]
-    named = [getattr(backend, name, None) for name in _HANDED_TO]
+    named = [getattr(backend, name, None) for name in _DELEGATES]
     named += [
-        each for name in _PERHAPS_HANDED_TO if _definer(each := getattr(backend, name, None)) is not None
+        each for name in _POSSIBLE_DELEGATES if _definer(each := getattr(backend, name, None)) is not None
     ]
     return [each for each in named if each is not None]
 
@@ -75,10 +75,10 @@ def has_overlap_hook(backend: object) -> bool:
 
 def require_overlap_hook(plan_stream: object, backend: object) -> None:
     """Raise RuntimeError if the plan stream is on and ``backend`` has no hook; no default is right for all backends."""
-    lacking = _without_hook(backend) if plan_stream else None
-    if lacking is not None:
+    hookless = _without_hook(backend) if plan_stream else None
+    if hookless is not None:
         raise RuntimeError(
-            f"{type(verify_side(lacking)).__name__} cannot verify with the overlap plan stream without {HOOK}: "
+            f"{type(verify_side(hookless)).__name__} cannot verify with the overlap plan stream without {HOOK}: "
             "unset SGLANG_ENABLE_OVERLAP_PLAN_STREAM or choose another attention backend."
         )
 

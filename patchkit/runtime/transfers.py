@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _ABORT = b"ABORT"
 # ZMQ_DONTWAIT: a queue to a server that is gone fills up, and then the scheduler would wait for it.
-_AT_ONCE = 1
+_NOBLOCK = 1
 
 
 def notify_of_abort(receiver: CacheReceiver) -> None:
@@ -28,7 +28,7 @@ def notify_of_abort(receiver: CacheReceiver) -> None:
         with suppress(Exception):
             socket, lock = receiver._connect_to_bootstrap_server(server)
             with lock:
-                socket.send_multipart(frames, _AT_ONCE)
+                socket.send_multipart(frames, _NOBLOCK)
 
 
 def is_abort(manager: CacheSenders, message: Sequence[bytes], states: TransferStates) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from ..backends.chain import room_for, verify_chains
+from ..backends.chain import uninitialised_buffers, verify_chains
 from ..backends.step_buffers import DraftedChains, VerifyBuffers
 from .streams import current_handle
 from .switches import disabled
@@ -45,7 +45,7 @@ class _Extend(NamedTuple):
     positions: torch.Tensor
 
 
-class _Room(NamedTuple):
+class _VerifiedBatch(NamedTuple):
     lens: torch.Tensor
     verified: VerifyBuffers
 
@@ -70,8 +70,8 @@ def verify_outputs(
         and torch.version.hip is None
         and not disabled("pk-verify-outputs")
     ):
-        verified = room_for(requests, tokens, lens.device)
-        setattr(verified.drafts, _OUTCOME, _Room(lens, verified))
+        verified = uninitialised_buffers(requests, tokens, lens.device)
+        setattr(verified.drafts, _OUTCOME, _VerifiedBatch(lens, verified))
         return verified.tokens, verified.places.view(requests, tokens), verified.drafts
     device = candidates.device
     predicted = torch.zeros(shape, dtype=torch.int32, device=device).flatten()
@@ -85,11 +85,12 @@ def verify_chain(drafts: torch.Tensor, candidates: torch.Tensor, targets: torch.
     ``drafts``: the counts that it returned; ``targets``: int64, [requests, draft tokens], the likeliest tokens, on
     the device. Source: pk-verify-outputs.
     """
-    room: _Room | None = getattr(drafts, _OUTCOME, None)
-    if room is None:
+    batch: _VerifiedBatch | None = getattr(drafts, _OUTCOME, None)
+    if batch is None:
         return False
     verify_chains(
-        DraftedChains(candidates.contiguous(), targets.contiguous(), room.lens.contiguous()), room.verified
+        DraftedChains(candidates.contiguous(), targets.contiguous(), batch.lens.contiguous()),
+        batch.verified,
     )
     return True
 
@@ -99,14 +100,14 @@ def with_bonus(drafts: torch.Tensor) -> torch.Tensor:
 
     Source: pk-verify-outputs.
     """
-    room: _Room | None = getattr(drafts, _OUTCOME, None)
-    if room is None:
+    batch: _VerifiedBatch | None = getattr(drafts, _OUTCOME, None)
+    if batch is None:
         return drafts + 1
     delattr(drafts, _OUTCOME)
-    made = room.verified
+    made = batch.verified
     head = made.narrow[: made.tokens.shape[0] + made.accepted.shape[0]]
     outcome = _Outcome(
-        room.lens, head, made.tokens, drafts, made.bonus, made.lens_after, made.last, made.wide_tokens
+        batch.lens, head, made.tokens, drafts, made.bonus, made.lens_after, made.last, made.wide_tokens
     )
     setattr(made.accepted, _OUTCOME, outcome)
     setattr(made.bonus, _OUTCOME, made.wide_bonus)

@@ -76,9 +76,9 @@ class Transaction:
             contents = (
                 text for step in steps for change in step.changes for text in (change.before, change.after)
             )
-            kept = [text for text in contents if text is not None]
+            kept_contents = [text for text in contents if text is not None]
             after = self._ledger_after(before, record, new_record)
-            write_all(self.tree, store, targets, before=before, after=after, kept=kept)
+            write_all(self.tree, store, targets, before=before, after=after, kept=kept_contents)
         return _result(plan)
 
     def _contents_of_ports(self, record: Record) -> dict[str, str | None]:

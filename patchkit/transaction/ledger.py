@@ -203,8 +203,8 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         }
         layers = [*self.layers, Layer((), {}, "", "", "")][: top + 1]
         for level in set(layer_of.values()):
-            here = {file: changes[file] for file, target in layer_of.items() if target == level}
-            layers[level] = _with_changes(layers[level], here, patches, digest, folders)
+            applied = {file: changes[file] for file, target in layer_of.items() if target == level}
+            layers[level] = _with_changes(layers[level], applied, patches, digest, folders)
         return Record(tuple(layer for layer in layers if layer.files))
 
     def _level(self, file: str) -> int | None:
@@ -245,8 +245,8 @@ class Journal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def contents(self) -> frozenset[str]:
         """The digests of all contents that the write needs."""
-        kept = self.ledger.records[-1].contents if self.ledger.records else frozenset[str]()
-        return kept.union(_digests(digest for pair in self.files.values() for digest in pair))
+        recorded = self.ledger.records[-1].contents if self.ledger.records else frozenset[str]()
+        return recorded.union(_digests(digest for pair in self.files.values() for digest in pair))
 
 
 def _digests(digests: Iterable[str | None]) -> frozenset[str]:

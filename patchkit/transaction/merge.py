@@ -321,8 +321,8 @@ class _Merge:
                 our_units, at + size
             ) == _key_at(base_scope, change.end)
             gap = self._gap_after_removal(their_scope, change)
-            growth = gap - len(base_gap_above) - len(base_gap_below)
-            growth -= sum(
+            lines_added = gap - len(base_gap_above) - len(base_gap_below)
+            lines_added -= sum(
                 gap - len(base_gap)
                 for our_gap, base_gap in ((gap_above, base_gap_above), (gap_below, base_gap_below))
                 if not self._claim_gap(our_gap)
@@ -336,8 +336,10 @@ class _Merge:
             ):
                 # Code that a patch inserts first in a block has the gap below it, not above it.
                 minimum = gap + len(gap_above) - len(base_gap_above)
-                growth = minimum - len(gap_above) - len(gap_below)
-            self._resize_gap(gap_above, max(growth, minimum - len(gap_above) - len(gap_below)), gap_below)
+                lines_added = minimum - len(gap_above) - len(gap_below)
+            self._resize_gap(
+                gap_above, max(lines_added, minimum - len(gap_above) - len(gap_below)), gap_below
+            )
         self._edits.deleted.update(range(first.start, last.end))
         kept_names = {name for unit in their_units for name in self._theirs.imported(unit)}
         for unit in our_units[at : at + size]:
@@ -358,13 +360,13 @@ class _Merge:
         self._resized_gaps.add(gap.start)
         return is_first
 
-    def _resize_gap(self, gap: range, growth: int, more: range = range(0)) -> None:
-        """Insert ``growth`` blank lines into a gap, or delete as many of them as there are."""
-        if growth > 0:
-            self._edits.inserted.setdefault(gap.start, []).extend([self._newline] * growth)
+    def _resize_gap(self, gap: range, lines_added: int, more: range = range(0)) -> None:
+        """Insert ``lines_added`` blank lines into a gap, or delete as many of them as there are."""
+        if lines_added > 0:
+            self._edits.inserted.setdefault(gap.start, []).extend([self._newline] * lines_added)
             return
         remaining = [line for line in (*more, *gap) if line not in self._edits.deleted]
-        self._edits.deleted.update(remaining[: -growth if growth else 0])
+        self._edits.deleted.update(remaining[: -lines_added if lines_added else 0])
 
     def _insert(self, at: int, lines: Sequence[bytes]) -> None:
         ended = [line.rstrip(b"\r\n") + self._newline for line in lines]

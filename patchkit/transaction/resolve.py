@@ -265,7 +265,7 @@ def _find_resolved(
 
 def _resolved_in(store: Store, record: Record, edit: _Edit) -> _ResolvedRecord | None:
     """Return the result of resolving an edit's conflict in a record, or None if the record does not have it."""
-    file, later = edit.status.file, edit.current
+    file, current = edit.status.file, edit.current
     for level in reversed(range(len(record.layers))):
         known = record.layers[level].files.get(file)
         if known is None or known.applied is None or known.original is None:
@@ -275,29 +275,29 @@ def _resolved_in(store: Store, record: Record, edit: _Edit) -> _ResolvedRecord |
             (b for b in blocks_in(marked) if (b.patch, b.edit) == (edit.patch, edit.status.name)), None
         )
         if block is not None:
-            content, manual_edit = _resolved_text(marked, block, later, original, edit)
+            content, manual_edit = _resolved_text(marked, block, current, original, edit)
             return _ResolvedRecord(_with_edit(record, level, edit, content), content, manual_edit)
         if edit.patch in known.patches and _is_in_place(edit, marked) and not _is_in_place(edit, original):
             # The edit was recorded with another conflict.
             manual_edit = ManualEdit(original, b"", b"", 1, is_whole=False)
             return _ResolvedRecord(_with_edit(record, level, edit, marked), marked, manual_edit)
-        later = original
+        current = original
     return None
 
 
 def _resolved_text(
-    marked: bytes, block: Block, later: bytes, original: bytes, edit: _Edit
+    marked: bytes, block: Block, current: bytes, original: bytes, edit: _Edit
 ) -> tuple[bytes, ManualEdit]:
-    """Return a text with its conflict replaced as in ``later`` and the other changes needed, and the person's edit."""
-    start, end = _bounds(marked, block, later)
-    text = tuple(_lines(later)[start:end])
+    """Return a text with its conflict replaced as in ``current`` and the other changes needed, and the edit."""
+    start, end = _bounds(marked, block, current)
+    text = tuple(_lines(current)[start:end])
     person_hunk = _Hunk(block.start, block.end, text)
 
     def is_complete(hunks: Sequence[_Hunk]) -> bool:
         return _is_in_place(edit, _replaced(marked, [person_hunk, *hunks]))
 
     needed = (
-        _fewest_hunks(_hunks(marked, block, later, (start, end)), is_complete)
+        _fewest_hunks(_hunks(marked, block, current, (start, end)), is_complete)
         if edit.check is not None
         else []
     )
@@ -331,9 +331,9 @@ def _fewest_hunks(hunks: Sequence[_Hunk], is_complete: Callable[[Sequence[_Hunk]
     return chosen
 
 
-def _hunks(marked: bytes, block: Block, later: bytes, bounds: tuple[int, int]) -> list[_Hunk]:
-    """Return the differences of ``later`` outside of a conflict, the nearest to the conflict first."""
-    before, after = _lines(marked), _lines(later)
+def _hunks(marked: bytes, block: Block, current: bytes, bounds: tuple[int, int]) -> list[_Hunk]:
+    """Return the differences of ``current`` outside of a conflict, the nearest to the conflict first."""
+    before, after = _lines(marked), _lines(current)
     parts = (
         (0, before[: block.start], after[: bounds[0]]),
         (block.end, before[block.end :], after[bounds[1] :]),
@@ -385,9 +385,9 @@ def _with_edit(record: Record, level: int, edit: _Edit, content: bytes) -> Recor
     return Record(tuple(layers))
 
 
-def _bounds(marked: bytes, block: Block, later: bytes) -> tuple[int, int]:
-    """Return the lines of ``later``, from 0, that replaced a conflict."""
-    before, after = _lines(marked), _lines(later)
+def _bounds(marked: bytes, block: Block, current: bytes) -> tuple[int, int]:
+    """Return the lines of ``current``, from 0, that replaced a conflict."""
+    before, after = _lines(marked), _lines(current)
     # Lines of the conflict itself must not count as matches.
     before[block.start : block.end] = [b""] * (block.end - block.start)
     start, end = 0, len(after)

@@ -290,8 +290,10 @@ def _require_removed(
     if reverted is None or candidate.is_exact:
         return
     before = {file: text for file, (text, _) in plan.changes.items()}
-    kept = tuple(name for name in candidate.record.patches if name not in reverted)
-    also_reverted = sorted(planner.present(before, kept) - planner.present({**before, **after}, kept))
+    not_reverted = tuple(name for name in candidate.record.patches if name not in reverted)
+    also_reverted = sorted(
+        planner.present(before, not_reverted) - planner.present({**before, **after}, not_reverted)
+    )
     if also_reverted:
         name, edit = also_reverted[0]
         raise RevertBlockedError(

@@ -451,9 +451,9 @@ def _layer_after(
 def _dependent_error(file: str, reverted: frozenset[str], patches: tuple[str, ...]) -> RevertBlockedError:
     """Return the error for two changes of the same code, one of which is to be reverted."""
     names = dict.fromkeys((*sorted(reverted), *patches))
-    kept = ", ".join(name for name in patches if name not in reverted)
+    remaining = ", ".join(name for name in patches if name not in reverted)
     return RevertBlockedError(
-        f"{kept} changed the same code as {', '.join(sorted(reverted))}, or depends on it",
+        f"{remaining} changed the same code as {', '.join(sorted(reverted))}, or depends on it",
         *sorted(reverted),
         where=file,
         advice=f"revert them together: patchkit revert {' '.join(names)}",

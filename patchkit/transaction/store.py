@@ -1,6 +1,6 @@
 """The ledger's folder: the ledger, the journal, and the contents that a revert or a recovery needs.
 
-patchkit creates and marks the folder, opens it anew each time without following links, and removes only its own
+patchkit creates and marks the folder, reopens it each time without following links, and removes only its own
 files from it.
 """
 

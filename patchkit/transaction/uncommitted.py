@@ -32,8 +32,8 @@ def uncommitted(package: Path, files: Mapping[str, tuple[Place, bytes]]) -> list
     if checkout is None:
         return []
     names = {"/".join((*place.folders, place.name)): file for file, (place, _) in files.items()}
-    asked = [*names, _TRACKED]
-    committed, staged = checkout.committed(asked), checkout.staged(asked)
+    paths = [*names, _TRACKED]
+    committed, staged = checkout.committed(paths), checkout.staged(paths)
     if _TRACKED not in committed and _TRACKED not in staged:
         return []
     return sorted(

@@ -102,8 +102,8 @@ class Backends:
         """Backend classes that another backend's constructor accepts in addition to an ``AttentionBackend``."""
         found: set[str] = set()
         for cls in self.all:
-            made = cls.methods.get("__init__")
-            arguments = made.node.args.args if made is not None else ()
+            constructor = cls.methods.get("__init__")
+            arguments = constructor.node.args.args if constructor is not None else ()
             kinds = {
                 last_name(argument.annotation) for argument in arguments if argument.annotation is not None
             }
@@ -117,20 +117,22 @@ class Backends:
 
     def _opt_out_of(self, cls: Class) -> Class | None:
         """Return the first class in the MRO of ``cls`` that sets the flag, or None if it cannot be False there."""
-        for known in self._program.mro(cls):
+        for ancestor in self._program.mro(cls):
             assigned = [
                 node.value
-                for method in known.methods.values()
+                for method in ancestor.methods.values()
                 if mirror.FLAG in method.source
                 for node in statements(method.node)
                 if isinstance(node, ast.Assign) and any(_is_own_flag(target) for target in node.targets)
             ]
             if assigned:
-                can = any(not (isinstance(value, ast.Constant) and value.value is True) for value in assigned)
-                return known if can else None
-            if mirror.FLAG in known.fields:
-                value = known.fields[mirror.FLAG]
-                return known if isinstance(value, ast.Constant) and value.value is False else None
+                can_be_false = any(
+                    not (isinstance(value, ast.Constant) and value.value is True) for value in assigned
+                )
+                return ancestor if can_be_false else None
+            if mirror.FLAG in ancestor.fields:
+                value = ancestor.fields[mirror.FLAG]
+                return ancestor if isinstance(value, ast.Constant) and value.value is False else None
         return None
 
     @cached_property
@@ -158,19 +160,19 @@ def _reads(method: Function) -> Iterator[ast.Name | ast.Attribute]:
     """Yield a method's reads of the mirror, except comparisons and arguments of ``super()`` calls."""
     if not method.node.decorator_list and not any(name in method.source for name in mirror.TRACKED):
         return
-    handed: set[int] = set()
+    exempt: set[int] = set()
     nodes = walk(method.node)
     for node in nodes:
         if isinstance(node, ast.Compare):
-            handed |= {id(side) for side in (node.left, *node.comparators)}
+            exempt |= {id(side) for side in (node.left, *node.comparators)}
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            of_base = isinstance(node.func.value, ast.Call) and last_name(node.func.value) == "super"
-            given = (*node.args, *(keyword.value for keyword in node.keywords))
-            handed |= {id(argument) for argument in given if of_base}
+            is_super_call = isinstance(node.func.value, ast.Call) and last_name(node.func.value) == "super"
+            arguments = (*node.args, *(keyword.value for keyword in node.keywords))
+            exempt |= {id(argument) for argument in arguments if is_super_call}
     for node in nodes:
         if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Load):
             continue
-        if last_name(node) in mirror.TRACKED and id(node) not in handed:
+        if last_name(node) in mirror.TRACKED and id(node) not in exempt:
             yield node
 
 
@@ -183,13 +185,13 @@ def inheriting_backends(tree: SourceTree) -> tuple[InheritingBackend, ...]:
     defined = {file: dict(_CLASS.findall(b"\n" + text)) for file, text in sources.items()}
     bases: dict[bytes, set[bytes]] = {}
     for classes in defined.values():
-        for name, said in classes.items():
-            bases.setdefault(name, set()).update(_NAME.findall(said))
-    speaking = [file for file, text in sources.items() if mirror.FLAG.encode() in text]
-    opted = {name for file in speaking if _OPT_OUT.search(sources[file]) for name in defined[file]}
-    inheriting = {name for name in bases if opted & _closure(name, bases) - {name}}
-    kin = {known for name in inheriting for known in _closure(name, bases)}
-    files = [file for file, classes in defined.items() if kin & classes.keys()]
+        for name, bases_text in classes.items():
+            bases.setdefault(name, set()).update(_NAME.findall(bases_text))
+    with_flag = [file for file, text in sources.items() if mirror.FLAG.encode() in text]
+    opting_out = {name for file in with_flag if _OPT_OUT.search(sources[file]) for name in defined[file]}
+    inheriting = {name for name in bases if opting_out & _closure(name, bases) - {name}}
+    relatives = {known for name in inheriting for known in _closure(name, bases)}
+    files = [file for file, classes in defined.items() if relatives & classes.keys()]
     return Backends(Program({file: sources[file] for file in files})).inheriting if inheriting else ()
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from subprocess import CompletedProcess
 
 
-_ALIKE = 30
+_MIN_SIMILARITY = 30
 """Similarity in per cent from which git's own rename detection is accepted."""
 
 
@@ -157,7 +157,7 @@ class Checkout:
             to: (score, old) for score, old, to in zip(words[::3], words[1::3], words[2::3], strict=False)
         }
         score, old = moved.get(name, ("", ""))
-        alike = old and int(score.removeprefix("R")) >= _ALIKE
+        alike = old and int(score.removeprefix("R")) >= _MIN_SIMILARITY
         return old if alike or (old and self._has_most(commit, name, parent, old)) else None
 
     def _has_most(self, commit: str, name: str, parent: str, old: str) -> bool:

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Other GIT_* variables can select another repository, object store or limit; the user's configuration is kept.
-_GIT_KEPT = ("GIT_CONFIG_", "GIT_EXEC_PATH", "GIT_TEST_")
-_GIT_PERSON = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_ASKPASS", "GIT_SSH")
-_GIT_SET = {
+_INHERITED = ("GIT_CONFIG_", "GIT_EXEC_PATH", "GIT_TEST_")
+_PERSONAL = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_ASKPASS", "GIT_SSH")
+_ENVIRONMENT = {
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
 # This overrides `protocol.NAME.allow` too.
-_GIT_NOWHERE = {"GIT_ALLOW_PROTOCOL": "none"}
-_NEVER = {
+_NO_TRANSPORT = {"GIT_ALLOW_PROTOCOL": "none"}
+_ALWAYS_SET = {
     "core.fsmonitor": "false",
     "core.pager": "cat",
     "gc.auto": "0",
@@ -40,7 +40,7 @@ _NEVER = {
     "maintenance.auto": "false",
 }
 """Settings of every git command that patchkit runs; hooks inherit them."""
-_NO_COMMANDS = _NEVER | {
+_NO_COMMANDS = _ALWAYS_SET | {
     "commit.gpgSign": "false",
     "core.alternateRefsCommand": "",
     "core.askPass": "",
@@ -56,7 +56,7 @@ _NO_COMMANDS = _NEVER | {
 _NAMED = re.compile(
     r"(?P<kind>filter|hook|merge)\.(?P<name>.+)\.(?:clean|smudge|process|command|driver)", re.DOTALL
 )
-_OFF = {
+_DISABLED_DRIVERS = {
     "filter": {"clean": "", "smudge": "", "process": "", "required": "false"},
     "hook": {"enabled": "false"},
     "merge": {"driver": "false"},
@@ -81,7 +81,7 @@ _PLAIN = frozenset(
 
 # These have no setting: git obeys attributes and submodule settings unless each command says otherwise.
 _DRIVERS_OFF = ("--no-ext-diff", "--no-textconv")
-_SAID = {
+_COMMAND_OPTIONS = {
     "diff": (*_DRIVERS_OFF, "--ignore-submodules=dirty"),
     "format-patch": _DRIVERS_OFF,
     "log": _DRIVERS_OFF,
@@ -118,11 +118,11 @@ def git(
     even if this process is interrupted or killed, and inherits this process's locks until then.
     """
     # Hooks inherit the environment, so a personal git gets none of these variables.
-    environment = _environment({} if personal else _GIT_SET)
+    environment = _environment({} if personal else _ENVIRONMENT)
     if personal or named:
-        environment |= {key: value for key, value in os.environ.items() if key.startswith(_GIT_PERSON)}
+        environment |= {key: value for key, value in os.environ.items() if key.startswith(_PERSONAL)}
     if not personal:
-        environment |= _GIT_NOWHERE
+        environment |= _NO_TRANSPORT
         if arguments[0] not in _PLAIN:
             environment = _with(environment, _programs_off(folder))
     command = _command(folder, *arguments, personal=personal)
@@ -137,7 +137,7 @@ def object_reader(folder: Path) -> subprocess.Popen[bytes]:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=_environment() | _GIT_NOWHERE,
+            env=_environment() | _NO_TRANSPORT,
         )
 
 
@@ -156,7 +156,7 @@ def _starting(folder: Path) -> Iterator[None]:
 
 def _command(folder: Path, command: str, *rest: str, personal: bool = False) -> list[str]:
     """Return the command line of a git command."""
-    settings = (f"{key}={value}" for key, value in (_NEVER if personal else _NO_COMMANDS).items())
+    settings = (f"{key}={value}" for key, value in (_ALWAYS_SET if personal else _NO_COMMANDS).items())
     if personal and "--" in rest:
         # Hooks would inherit `--literal-pathspecs`, and `*.py` would no longer be a pattern in them.
         end = rest.index("--") + 1
@@ -168,7 +168,7 @@ def _command(folder: Path, command: str, *rest: str, personal: bool = False) -> 
         "-C",
         str(folder),
         command,
-        *_SAID.get(command, ()),
+        *_COMMAND_OPTIONS.get(command, ()),
         *rest,
     ]
 
@@ -203,7 +203,9 @@ def _programs_off(folder: Path) -> dict[str, str]:
         if found
     }
     return {
-        f"{kind}.{name}.{key}": value for kind, name in sorted(named) for key, value in _OFF[kind].items()
+        f"{kind}.{name}.{key}": value
+        for kind, name in sorted(named)
+        for key, value in _DISABLED_DRIVERS[kind].items()
     }
 
 
@@ -220,13 +222,13 @@ def _with(environment: dict[str, str], settings: Mapping[str, str]) -> dict[str,
     return environment | pairs | {"GIT_CONFIG_COUNT": str(first + len(settings))}
 
 
-def _environment(settings: Mapping[str, str] = _GIT_SET) -> dict[str, str]:
-    kept = {
+def _environment(settings: Mapping[str, str] = _ENVIRONMENT) -> dict[str, str]:
+    inherited = {
         key: value
         for key, value in os.environ.items()
-        if not key.startswith("GIT_") or key.startswith(_GIT_KEPT)
+        if not key.startswith("GIT_") or key.startswith(_INHERITED)
     }
-    return {**kept, **settings}
+    return {**inherited, **settings}
 
 
 def tag_version(folder: Path, ref: str) -> str | None:

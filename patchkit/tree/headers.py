@@ -112,8 +112,8 @@ def without_bodies(source: bytes, tree: ast.Module, interest: Interest) -> Reduc
         if not indent.strip():  # A body on the line of its header is short enough to stay.
             text = b"".join(lines[start : body[-1].end_lineno])
             digest = hashlib.blake2b(text, digest_size=8).hexdigest().encode()
-            left = indent + b"...  " + _SIGN + digest
-            kept += [*lines[after:start], left + b"\n" * text.endswith(b"\n")]
+            stub = indent + b"...  " + _SIGN + digest
+            kept += [*lines[after:start], stub + b"\n" * text.endswith(b"\n")]
             bodies[digest] = text.removesuffix(b"\n")
             after = body[-1].end_lineno or 0
     return ReducedSource(b"".join((*kept, *lines[after:])), bodies)

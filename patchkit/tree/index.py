@@ -442,8 +442,8 @@ def _linearised(
     pending = [*map(list, chains), direct]
     order = [cls]
     while pending := [chain for chain in pending if chain]:
-        later = {known for chain in pending for known in chain[1:]}
-        first = next((chain[0] for chain in pending if chain[0] not in later), None)
+        tails = {known for chain in pending for known in chain[1:]}
+        first = next((chain[0] for chain in pending if chain[0] not in tails), None)
         if first is None:
             return [cls, *flat]
         order.append(first)
@@ -451,7 +451,7 @@ def _linearised(
     return order
 
 
-@collector.kept(512)
+@collector.cached(512)
 def index_module(file: str, text: bytes) -> Module:
     """Parse one file; results are cached.
 

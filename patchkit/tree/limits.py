@@ -46,15 +46,15 @@ def read_whole(path: Path | str) -> bytes:
     """Return the bytes of a file. Raise NoFileError, TooLongError or OSError if it cannot be read whole."""
     # A blocking open of a pipe would wait for a writer.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        there = os.fstat(file.fileno())
-        if not stat.S_ISREG(there.st_mode):
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise NoFileError
         # Reading a sparse file allocates its whole size. Files such as those in /proc report size 0 and have content.
-        if there.st_size > MAX_READ_BYTES:
+        if status.st_size > MAX_READ_BYTES:
             raise TooLongError
         # `read(n)` allocates n bytes, so n is the file's size, not the limit.
-        content = file.read(there.st_size + 1)
-        if len(content) > there.st_size:
+        content = file.read(status.st_size + 1)
+        if len(content) > status.st_size:
             content += file.read(MAX_READ_BYTES + 1 - len(content))
         if len(content) > MAX_READ_BYTES:
             raise TooLongError
@@ -132,7 +132,7 @@ def _brackets(source: bytes) -> int:
     return deepest
 
 
-@collector.kept(512)
+@collector.cached(512)
 def _depth(tree: ast.Module) -> int:
     deepest = -1
     level: list[ast.AST] = [tree]

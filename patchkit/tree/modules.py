@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import Tree
 
 _Source = TypeVar("_Source", bound="Hashable")
-_Made = TypeVar("_Made")
+_Result = TypeVar("_Result")
 
 
 _PARSED: collector.RecentCache[bytes, cst.Module] = collector.RecentCache(128)
@@ -49,13 +49,13 @@ def _unvalidated() -> Iterator[None]:
         cst.CSTNode.__post_init__ = _VALIDATE  # type: ignore[method-assign]
 
 
-@collector.kept(2048)
+@collector.cached(2048)
 def _defined_in(source: bytes) -> frozenset[bytes]:
     """Return the names of a file's top-level classes and functions."""
     return frozenset(_DEFINITION.findall(b"\n" + source))
 
 
-@collector.kept(2048)
+@collector.cached(2048)
 def _named_in(source: bytes) -> frozenset[bytes]:
     """Return a superset of the names of a file's classes and functions."""
     return frozenset(_NAMED.findall(source))
@@ -145,7 +145,7 @@ class Modules:
             return ReducedSource(source)
         return without_bodies(source, module.tree, interest)
 
-    def whole(self, file: str, content: bytes) -> bytes:
+    def restored(self, file: str, content: bytes) -> bytes:
         """Return the edited ``content`` of a file with its stripped function bodies restored."""
         return self._reduced[file].restored(content) if file in self._reduced else content
 

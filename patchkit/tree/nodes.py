@@ -49,7 +49,7 @@ def statements(node: ast.mod | ast.stmt) -> list[ast.stmt]:
     return [each for each in found[1:] if isinstance(each, ast.stmt)]
 
 
-@collector.kept(4096)
+@collector.cached(4096)
 def unparsed(node: ast.AST) -> str:
     """Return the source of a node, as `ast.unparse` does, which takes as long as evaluating it many times."""
     return ast.unparse(node)

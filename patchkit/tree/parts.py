@@ -37,7 +37,7 @@ class _Part:
     """Some of a source's lines: ``members`` of a class that began before them, and top-level statements.
 
     ``footer`` is the end of that class. Of a module's first lines and its last ones, ``header`` and ``end`` are its
-    own. The last ``left`` lines belong to the next part.
+    own. The last ``trailing`` lines belong to the next part.
     """
 
     members: tuple[cst.BaseStatement, ...] = ()
@@ -45,7 +45,7 @@ class _Part:
     statements: tuple[cst.BaseStatement, ...] = ()
     header: Sequence[cst.EmptyLine] = ()
     end: Sequence[cst.EmptyLine] = ()
-    left: int = 0
+    trailing: int = 0
     has_trailing_newline: bool = True
 
 
@@ -75,10 +75,10 @@ def source_of(
     return _SOURCES.get((statement, is_member), write)
 
 
-def _note(statements: Sequence[cst.BaseStatement], text: str, left: int, *, is_member: bool) -> None:
+def _note(statements: Sequence[cst.BaseStatement], text: str, trailing: int, *, is_member: bool) -> None:
     """Keep the source of what was parsed, if that is one statement."""
     if len(statements) == 1:
-        _SOURCES.get((statements[0], is_member), lambda: text[: _before(text, len(text), left)])
+        _SOURCES.get((statements[0], is_member), lambda: text[: _before(text, len(text), trailing)])
 
 
 def _cuts(starts: re.Pattern[str], text: str, after: int = 0) -> list[int]:
@@ -119,21 +119,21 @@ def _parted(body: Sequence[cst.BaseStatement], behind: str) -> tuple[tuple[cst.B
 def _first(text: str) -> _Part:
     """Parse the lines before the first definition."""
     module = _module(text + _NEXT)
-    statements, left = _parted(module.body, _NEXT)
-    return _Part(statements=statements, header=module.header, left=left)
+    statements, trailing = _parted(module.body, _NEXT)
+    return _Part(statements=statements, header=module.header, trailing=trailing)
 
 
 def _definition(text: str, behind: str) -> _Part:
     """Parse a definition and what is below it."""
     module = _module(text + behind)
-    (defined, *below), left = _parted(module.body, behind)
+    (defined, *below), trailing = _parted(module.body, behind)
     statements = (defined.with_changes(leading_lines=module.header), *below)
     if behind:
-        _note(statements, text, left, is_member=False)
+        _note(statements, text, trailing, is_member=False)
     return _Part(
         statements=statements,
         end=module.footer,
-        left=left,
+        trailing=trailing,
         has_trailing_newline=module.has_trailing_newline,
     )
 
@@ -150,8 +150,10 @@ def _head(text: str) -> _Part:
     if len(module.body) > 1:
         raise _IndivisibleError
     definition, block = _class_of(module.body[0])
-    members, left = _parted(block.body, _NEXT)
-    return _Part(members, statements=(definition.with_changes(leading_lines=module.header),), left=left)
+    members, trailing = _parted(block.body, _NEXT)
+    return _Part(
+        members, statements=(definition.with_changes(leading_lines=module.header),), trailing=trailing
+    )
 
 
 def _member(text: str, behind: str) -> _Part:
@@ -162,16 +164,16 @@ def _member(text: str, behind: str) -> _Part:
     if behind.startswith(_INDENT):
         if below:
             raise _IndivisibleError
-        members, left = _parted(block.body, behind)
-        _note(members, text, left, is_member=True)
-        return _Part(members, left=left)
-    statements, left = _parted(below, behind)
+        members, trailing = _parted(block.body, behind)
+        _note(members, text, trailing, is_member=True)
+        return _Part(members, trailing=trailing)
+    statements, trailing = _parted(below, behind)
     return _Part(
         tuple(block.body),
         block.footer,
         statements,
         end=module.footer,
-        left=left,
+        trailing=trailing,
         has_trailing_newline=module.has_trailing_newline,
     )
 
@@ -188,7 +190,7 @@ class _Parse:
             raise _IndivisibleError
         parts = [self._part(_first, text[: cuts[0]])]
         for cut, end in zip(cuts, (*cuts[1:], len(text)), strict=True):
-            start = _before(text, cut, parts[-1].left)
+            start = _before(text, cut, parts[-1].trailing)
             parts.append(self._top(text[start:end], cut - start, _NEXT if end < len(text) else ""))
         return _EMPTY.with_changes(
             body=tuple(statement for part in parts for statement in part.statements),
@@ -211,7 +213,7 @@ class _Parse:
             return self._part(_definition, text, behind)
         parts = [self._part(_head, text[: cuts[0]])]
         for cut, end in zip(cuts, (*cuts[1:], len(text)), strict=True):
-            lines = text[_before(text, cut, parts[-1].left) : end]
+            lines = text[_before(text, cut, parts[-1].trailing) : end]
             parts.append(self._part(_member, lines, _INDENT + _NEXT if end < len(text) else behind))
         last = parts[-1]
         definition, block = _class_of(parts[0].statements[0])

@@ -164,7 +164,7 @@ class ReadTree(CheckoutTree):
         """Whether every file and list that was read is still the same."""
         stamps = ((_stamp(os.path.join(self.package, file)), known) for file, known in self._stamps.items())
         return all(now == known for now, known in stamps) and all(
-            super(ReadTree, self).files(*asked) == known for asked, known in self._lists.items()
+            super(ReadTree, self).files(*arguments) == known for arguments, known in self._lists.items()
         )
 
 
@@ -241,19 +241,19 @@ def folder_around(folder: Path) -> Path:
     A checkout contains its whole repository, any other tree only its package. Raise TreeError if there is none.
     """
     with reading(folder):
-        here = folder.resolve(strict=True)
-        for above in (here, *here.parents):
+        start = folder.resolve(strict=True)
+        for above in (start, *start.parents):
             is_top = (above / ".git").exists()
             package = _usual_package(above)
             if package is None and is_top:
                 package = _renamed_package(above, str(above))
-            if package is not None and (above == here or is_top or here.is_relative_to(package)):
-                return folder if above == here else above
+            if package is not None and (above == start or is_top or start.is_relative_to(package)):
+                return folder if above == start else above
             if is_top or _is_bare(above):
                 break
-    if _is_bare(here):
+    if _is_bare(start):
         return folder
-    raise TreeError(f"{here} is not in an sglang tree", advice="name a TREE, or change to a folder of one")
+    raise TreeError(f"{start} is not in an sglang tree", advice="name a TREE, or change to a folder of one")
 
 
 def installed_tree() -> CheckoutTree:

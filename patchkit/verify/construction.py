@@ -21,7 +21,7 @@ ENTRIES = ("__init__", "__post_init__")
 _OF_SELF = re.compile(r"\bself\.(\w+)")
 _OF_BASE = re.compile(r"\bsuper\([^)]*\)\.(\w+)\(|\b(\w+)\.(\w+)\(\s*self\b")
 _PASSED = re.compile(r"[(,=]\s*self\s*[,)]")
-_ANY = ("setattr(self", "__setattr__(self", "self.__dict__", "vars(self")
+_DYNAMIC_ASSIGNMENTS = ("setattr(self", "__setattr__(self", "self.__dict__", "vars(self")
 _DYNAMIC = frozenset({"__getattr__", "__getattribute__", "__new__"})
 # The levels of callers to follow, and the number of functions with one name up to which a name identifies them.
 _DEPTH, _NAMESAKES = 5, 3
@@ -94,7 +94,9 @@ class Construction:
         order = self._program.mro(cls)
         if has_foreign_base(self._program, cls) or any(map(_makes_attributes, order)):
             return True
-        return any(word in f.source for f in self.construction_functions(cls) for word in _ANY)
+        return any(
+            word in f.source for f in self.construction_functions(cls) for word in _DYNAMIC_ASSIGNMENTS
+        )
 
     def is_class_attribute(self, cls: Class, name: str) -> bool:
         """Return whether the class itself provides an attribute: a method, property, value or field."""

@@ -63,7 +63,7 @@ class Runtime:
         return None
 
 
-@collector.kept(64)
+@collector.cached(64)
 def _parsed(source: bytes) -> ast.Module:
     return ast.parse(source)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000  # Flags of Linux's unshare.
 _CONTACTS = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
-_LOOK_UPS = frozenset(
+_NAME_LOOKUPS = frozenset(
     {"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"}
 )
 # Libraries look these up as distributions and handle their absence.
@@ -154,7 +154,7 @@ def _disable_network() -> None:
 
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:
         # The address of a Unix socket is a path, not a tuple.
-        if event in _LOOK_UPS or (event in _CONTACTS and isinstance(arguments[1], tuple)):
+        if event in _NAME_LOOKUPS or (event in _CONTACTS and isinstance(arguments[1], tuple)):
             raise PermissionError(f"{event}: modules imported by a check have no network access")
 
     sys.addaudithook(refuse)
@@ -167,7 +167,7 @@ def _limit(lifeline: int, seconds: int) -> None:
     """
     if os.fork() == 0:
         waiting = select.poll()
-        waiting.register(lifeline, 0)  # The end of the parent is reported without being asked for.
+        waiting.register(lifeline, 0)  # poll always reports the end of the parent.
         waiting.poll(seconds * 1000)
         os.killpg(0, signal.SIGKILL)
     os.close(lifeline)

@@ -147,10 +147,10 @@ class Subject:
     @cached_property
     def files(self) -> tuple[str, ...]:
         """The files that contain edits, a patch's comment, or the vendored runtime."""
-        held = {edit.file for _, edit in self.in_place}
+        in_place = {edit.file for _, edit in self.in_place}
         inside = {file for file in self.sources if file.startswith(f"{vendor.FOLDER}/")}
         return tuple(
-            sorted(file for file in held.union(self.commented_files, inside) if file in self.sources)
+            sorted(file for file in in_place.union(self.commented_files, inside) if file in self.sources)
         )
 
     @property

@@ -187,7 +187,7 @@ class Engine:
         reply: dict[str, Any] = json.loads(line)
         return reply
 
-    def _failure(self, happened: str) -> EngineError:
+    def _failure(self, reason: str) -> EngineError:
         self.stop()
         error = first_error(self.log.read_text(errors="replace"))
-        return EngineError(f"{happened} {error}" if error else happened)
+        return EngineError(f"{reason} {error}" if error else reason)

@@ -115,9 +115,9 @@ def pair_ratios(reference: Sequence[float], other: Sequence[float]) -> list[floa
     return [mine / theirs for theirs, mine in zip(reference, other, strict=False)]
 
 
-def first_difference(expected: Sequence[Output], got: Sequence[Output]) -> Difference | None:
+def first_difference(expected: Sequence[Output], actual: Sequence[Output]) -> Difference | None:
     """Return the first difference in a token or in the reason of the end; None if the outputs are identical."""
-    pairs = list(zip(expected, got, strict=True))
+    pairs = list(zip(expected, actual, strict=True))
     differing = [
         i for i, (one, other) in enumerate(pairs) if (one.tokens, one.finish) != (other.tokens, other.finish)
     ]
@@ -136,11 +136,11 @@ def first_difference(expected: Sequence[Output], got: Sequence[Output]) -> Diffe
     )
 
 
-def largest_logprob_difference(expected: Sequence[Output], got: Sequence[Output]) -> float | None:
+def largest_logprob_difference(expected: Sequence[Output], actual: Sequence[Output]) -> float | None:
     """Return the largest difference of log probabilities at the same position; None without any."""
     differences = [
         abs(mine - theirs)
-        for one, other in zip(expected, got, strict=True)
+        for one, other in zip(expected, actual, strict=True)
         for theirs, mine in zip(one.logprobs, other.logprobs, strict=False)
     ]
     return max(differences, default=None)

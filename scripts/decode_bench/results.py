@@ -157,13 +157,13 @@ def passed(results: Sequence[Result]) -> bool:
 
     A control may crash, but not before its first request.
     """
-    noticed = {result.tree: False for result in results if result.control}
+    detected = {result.tree: False for result in results if result.control}
     for entry in results:
         if entry.control:
-            noticed[entry.tree] |= entry.started and (entry.error is not None or entry.identical is False)
+            detected[entry.tree] |= entry.started and (entry.error is not None or entry.identical is False)
         elif entry.error is not None or not entry.identical or not entry.reproducible:
             return False
-    return all(noticed.values())
+    return all(detected.values())
 
 
 def write(folder: Path, about: dict[str, Any], results: Sequence[Result]) -> None:

@@ -220,8 +220,8 @@ def _arriving(name: str, options: Mapping[str, Option], model: str | None = None
     requests = [
         Request(draw.prompt(draw.number(16, 384)), draw.number(64, 256), enters=step) for step in enters
     ]
-    room = {"cuda_graph_max_bs": 32, "max_running_requests": 32, "context_length": _CONTEXT}
-    return Scenario(name, requests, Server({**options, **room}, {}, model), arriving=True)
+    limits = {"cuda_graph_max_bs": 32, "max_running_requests": 32, "context_length": _CONTEXT}
+    return Scenario(name, requests, Server({**options, **limits}, {}, model), arriving=True)
 
 
 def _prefills() -> Scenario:
@@ -433,8 +433,12 @@ def _long(context: int, batch: int, options: Mapping[str, Option]) -> Scenario:
     name = f"{'fa3-' if options else ''}long-{context // 1024}k"
     draw = _Draw(name)
     requests = [Request(draw.prompt(context - 1024), new_tokens=512) for _ in range(batch)]
-    room = {"context_length": context, "max_total_tokens": batch * context + ROOM, "cuda_graph_max_bs": batch}
-    return Scenario(name, requests, Server({**options, **room}), batch=batch)
+    limits = {
+        "context_length": context,
+        "max_total_tokens": batch * context + ROOM,
+        "cuda_graph_max_bs": batch,
+    }
+    return Scenario(name, requests, Server({**options, **limits}), batch=batch)
 
 
 def scenarios(batches: Sequence[int]) -> list[Scenario]:

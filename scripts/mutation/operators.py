@@ -42,7 +42,7 @@ _ARITHMETIC: dict[type[cst.CSTNode], type[cst.CSTNode]] = {
     cst.MultiplyAssign: cst.FloorDivideAssign,
 }
 _CONSTANTS = {"True": "False", "False": "True", "None": "True"}
-_SAYS_NOTHING = (cst.Annotation, cst.Import, cst.ImportFrom, cst.Raise)
+_NOT_MUTATED = (cst.Annotation, cst.Import, cst.ImportFrom, cst.Raise)
 _BINDS_LOOSELY = (cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.NamedExpr)
 
 Replacement = tuple[str, cst.CSTNode]
@@ -67,30 +67,30 @@ def breaks(code: str) -> list[Break]:
 
 
 def _walk(
-    node: cst.CSTNode, names: tuple[str, ...], spared: tuple[cst.CSTNode, ...] = ()
+    node: cst.CSTNode, names: tuple[str, ...], not_deleted: tuple[cst.CSTNode, ...] = ()
 ) -> Iterator[tuple[str, cst.CSTNode, str, cst.CSTNode]]:
-    if isinstance(node, _SAYS_NOTHING) or _is_for_type_checkers(node):
+    if isinstance(node, _NOT_MUTATED) or _is_for_type_checkers(node):
         return
     for operator, new in _replacements(node):
-        if not (operator == DELETED and any(node is one for one in spared)):
+        if not (operator == DELETED and any(node is statement for statement in not_deleted)):
             yield ".".join(names), node, operator, new
     if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
         names = (*names, node.name.value)
-    stays = _stays(node)
+    unmutated = _unmutated_child(node)
     for child in node.children:
-        if child is not stays:
-            yield from _walk(child, names, (*spared, *_last_return(node)))
+        if child is not unmutated:
+            yield from _walk(child, names, (*not_deleted, *_last_return(node)))
 
 
 def _is_for_type_checkers(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.If) and isinstance(node.test, cst.Name) and node.test.value == "TYPE_CHECKING"
 
 
-def _stays(node: cst.CSTNode) -> cst.CSTNode | None:
+def _unmutated_child(node: cst.CSTNode) -> cst.CSTNode | None:
     """Return the child that is not mutated: an assertion's message, the None of ``is None``."""
     if isinstance(node, cst.Assert):
         return node.msg
-    return node.comparator if isinstance(node, cst.ComparisonTarget) and _asks_for_none(node) else None
+    return node.comparator if isinstance(node, cst.ComparisonTarget) and _is_none_test(node) else None
 
 
 def _last_return(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
@@ -106,7 +106,7 @@ def _is_none(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Name) and node.value == "None"
 
 
-def _asks_for_none(target: cst.ComparisonTarget) -> bool:
+def _is_none_test(target: cst.ComparisonTarget) -> bool:
     return _is_none(target.comparator) and isinstance(target.operator, (cst.Is, cst.IsNot))
 
 
@@ -120,7 +120,7 @@ def _of_expression(node: cst.CSTNode) -> Iterator[Replacement]:
     kind = type(node)
     if isinstance(node, cst.ComparisonTarget):
         swapped = _COMPARISONS[type(node.operator)]()
-        name = "None test swapped" if _asks_for_none(node) else "comparison swapped"
+        name = "None test swapped" if _is_none_test(node) else "comparison swapped"
         yield name, node.with_changes(operator=swapped)
     elif isinstance(node, (cst.And, cst.Or)):
         other = cst.Or if kind is cst.And else cst.And
@@ -172,14 +172,14 @@ def _in_parentheses_of(outer: cst.BaseExpression, inner: cst.BaseExpression) -> 
 
 def _of_statement(node: cst.CSTNode) -> Iterator[Replacement]:
     if isinstance(node, cst.SimpleStatementLine):
-        if _does_something(node.body[0]):
+        if _has_effect(node.body[0]):
             yield DELETED, node.with_changes(body=[cst.Pass()])
     elif isinstance(node, cst.Return) and node.value is not None and not _is_none(node.value):
         blank = cst.SimpleWhitespace(" ")
         yield "return value None", node.with_changes(value=cst.Name("None"), whitespace_after_return=blank)
 
 
-def _does_something(statement: cst.BaseSmallStatement) -> bool:
+def _has_effect(statement: cst.BaseSmallStatement) -> bool:
     if isinstance(statement, cst.Expr):
         return not isinstance(
             statement.value, (cst.SimpleString, cst.ConcatenatedString, cst.FormattedString, cst.Ellipsis)

@@ -27,12 +27,12 @@ def sample(
     groups: dict[Hashable, list[int]] = {}
     for index in shuffled:
         groups.setdefault(stratum(candidates[index]), []).append(index)
-    asked: set[int] = set()
+    considered: set[int] = set()
 
     def that_count(indices: Iterable[int]) -> Iterator[T]:
         for index in indices:
-            if index not in asked:
-                asked.add(index)
+            if index not in considered:
+                considered.add(index)
                 if counts(candidates[index]):
                     yield candidates[index]
 

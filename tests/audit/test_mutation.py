@@ -52,7 +52,7 @@ class Mutant:
     tree: Tree
 
     def reported_in(self, report: Report, known: set[tuple[str, str, str, str]]) -> bool:
-        """Tell whether a finding that the whole tree does not have is at the site, or comes by it."""
+        """Return whether a finding that the whole tree does not have is at the site, or comes by it."""
         return any(self._at_site(one) for one in report.findings if one.fingerprint not in known)
 
     def _at_site(self, finding: Finding) -> bool:

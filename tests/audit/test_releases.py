@@ -38,11 +38,11 @@ def test_lists_that_a_verify_hands_to_a_dequantising_pool_are_found(releases: Re
 def test_a_batch_that_a_test_reads_on_one_way_only_is_known_behind_it(releases: Releases) -> None:
     grammars = tuple(patch for patch in PATCHES if patch.id == "28039")
     tree = after(make_plan(releases.tree(HAVING[0]), grammars))
-    file, asked = "srt/disaggregation/decode.py", b"self.is_disable_overlap_for_batch(batch)"
+    file, condition = "srt/disaggregation/decode.py", b"self.is_disable_overlap_for_batch(batch)"
     source = tree.read(file) or b""
-    both = asked + b" and self.last_batch:"
+    both = condition + b" and self.last_batch:"
     assert source.count(both) == 1
-    swapped = OverlayTree(tree, {file: source.replace(both, b"self.last_batch and " + asked + b":")})
+    swapped = OverlayTree(tree, {file: source.replace(both, b"self.last_batch and " + condition + b":")})
     one, other = (
         {(found.file, found.function, found.rule, found.confidence) for found in audit(each).findings}
         for each in (tree, swapped)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.interpreted import interpreted
 
-from patchkit.backends.chain import room_for, verify_chains
+from patchkit.backends.chain import uninitialised_buffers, verify_chains
 from patchkit.backends.step_buffers import DraftedChains, VerifyBuffers
 
 # As many requests and tokens as a block is not a multiple of, and one alone.
@@ -50,28 +50,31 @@ def walked(given: DraftedChains) -> dict[str, list[int]]:
     return found
 
 
-def told(made: VerifyBuffers) -> dict[str, list[int]]:
+def fields_of(made: VerifyBuffers) -> dict[str, list[int]]:
     return {name: value.tolist() for name, value in made._asdict().items() if name not in ("narrow", "wide")}
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 1000))
 def test_torch_finds_what_a_walk_finds(requests: int, tokens: int, seed: int) -> None:
-    given_, made = drafted(requests, tokens, seed), room_for(requests, tokens, torch.device("cpu"))
+    given_, made = (
+        drafted(requests, tokens, seed),
+        uninitialised_buffers(requests, tokens, torch.device("cpu")),
+    )
     verify_chains(given_, made)
-    assert told(made) == walked(given_)
+    assert fields_of(made) == walked(given_)
 
 
 _INTERPRETED = """
 import torch
-from patchkit.backends.chain import room_for
+from patchkit.backends.chain import uninitialised_buffers
 from patchkit.backends.chain_kernel import verify_chains_by_kernel
-from backends.test_chain import SHAPES, drafted, told, walked
+from backends.test_chain import SHAPES, drafted, fields_of, walked
 for seed, (requests, tokens) in enumerate(SHAPES * 3):
-    given, made = drafted(requests, tokens, seed), room_for(requests, tokens, torch.device("cpu"))
+    given, made = drafted(requests, tokens, seed), uninitialised_buffers(requests, tokens, torch.device("cpu"))
     made.narrow.fill_(-77)
     made.wide.fill_(-77)
     verify_chains_by_kernel(given, made)
-    assert told(made) == walked(given), (seed, requests, tokens)
+    assert fields_of(made) == walked(given), (seed, requests, tokens)
 print("equal")
 """
 

@@ -39,28 +39,28 @@ def looked_at(given: Batch, steps: int, tokens: int) -> list[list[int]]:
     ] + [lens]
 
 
-def told(ahead: AheadSlots) -> list[list[int]]:
+def slots_of(ahead: AheadSlots) -> list[list[int]]:
     return [value.tolist() for value in ahead[1:]]
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 6), st.integers(0, 1000))
 def test_torch_finds_what_a_look_finds(requests: int, steps: int, tokens: int, seed: int) -> None:
     made = batch(requests, seed)
-    assert told(slots_ahead(*made, steps, tokens)) == looked_at(made, steps, tokens)
+    assert slots_of(slots_ahead(*made, steps, tokens)) == looked_at(made, steps, tokens)
 
 
 _INTERPRETED = """
 import torch
 from patchkit.backends.step_slots import slots_ahead
 from patchkit.backends.step_slots_kernel import look_up_by_kernel
-from backends.test_step_slots import SHAPES, batch, looked_at, told
+from backends.test_step_slots import SHAPES, batch, looked_at, slots_of
 for seed, (requests, steps, tokens) in enumerate(SHAPES * 3):
     for kind in (torch.int32, torch.int64):
         made = batch(requests, seed)
         ahead = slots_ahead(*made, steps, tokens)
         ahead.buffer.fill_(-77)
         look_up_by_kernel(made[0], made[1].to(kind), made[2], steps, tokens, ahead)
-        assert told(ahead) == looked_at(made, steps, tokens), (seed, requests, steps, tokens)
+        assert slots_of(ahead) == looked_at(made, steps, tokens), (seed, requests, steps, tokens)
 print("equal")
 """
 

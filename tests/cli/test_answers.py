@@ -29,14 +29,14 @@ def answered(command: str, *arguments: object, codes: tuple[int, ...] = (0,), na
     """
     result = CliRunner().invoke(main, [command, *map(str, arguments), "--json"])
     assert result.exit_code in codes, (result.output, result.exception)
-    said, promised = json.loads(result.stdout), schemas.ANSWERS[name or command]
-    msgspec.convert(said, promised)
+    result_json, promised = json.loads(result.stdout), schemas.ANSWERS[name or command]
+    msgspec.convert(result_json, promised)
     forms = get_args(promised) if isinstance(promised, UnionType) else (promised,)
-    (form,) = (form for form in forms if (get_origin(form) is tuple) is isinstance(said, list))
-    for answer in said if isinstance(said, list) else [said]:
-        struct = form.__args__[0] if isinstance(said, list) else form
+    (form,) = (form for form in forms if (get_origin(form) is tuple) is isinstance(result_json, list))
+    for answer in result_json if isinstance(result_json, list) else [result_json]:
+        struct = form.__args__[0] if isinstance(result_json, list) else form
         assert list(answer) == [name for name in struct.__struct_fields__ if name in answer]
-    return said
+    return result_json
 
 
 def test_every_command_has_an_answer_and_a_published_schema() -> None:

@@ -251,14 +251,14 @@ def test_what_could_not_be_read_is_not_remembered_with_the_report(tree: Path, tm
 
 def test_progress_is_reported(tree: Path) -> None:
     add(tree)
-    told: list[tuple[str, int, int]] = []
+    calls: list[tuple[str, int, int]] = []
 
     def watch(what: str, done: int, of: int) -> None:
-        told.append((what, done, of))
+        calls.append((what, done, of))
 
     api.audit(open_tree(tree), watch=watch)
-    assert "total" in {what for what, _, _ in told}
-    assert [done for _, done, _ in told] == list(range(told[0][2]))
+    assert "total" in {what for what, _, _ in calls}
+    assert [done for _, done, _ in calls] == list(range(calls[0][2]))
 
 
 def test_progress_goes_to_the_terminal_and_not_into_the_answer(

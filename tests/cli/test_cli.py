@@ -85,10 +85,10 @@ def test_show_without_a_name_takes_folders(conflicting: Path) -> None:
 
 
 def test_show_says_what_the_patch_says() -> None:
-    shown = answer("show", "t-stop")
-    assert shown["requires"] == ["t-flag"]
-    assert shown["edits"] == [{"name": "limit", "description": "toy"}]
-    assert {"id", "title", "why", "upstream", "risk", "verify", "hardens"} < set(shown)
+    patch = answer("show", "t-stop")
+    assert patch["requires"] == ["t-flag"]
+    assert patch["edits"] == [{"name": "limit", "description": "toy"}]
+    assert {"id", "title", "why", "upstream", "risk", "verify", "hardens"} < set(patch)
     assert "Requires: t-flag" in run("show", "t-stop").stdout
 
 
@@ -290,18 +290,18 @@ def test_revert_of_several_advises_to_keep_going(tree: CheckoutTree) -> None:
 def test_status_names_no_next_command_that_a_bad_ledger_refuses(tree: CheckoutTree, ledger: str) -> None:
     run("apply", tree.root)
     (tree.package / ".patchkit" / "ledger.json").write_text(ledger)
-    said = run("status", tree.root).stdout
+    output = run("status", tree.root).stdout
     why = refusal("revert", tree.root, code=4).splitlines()[0].removeprefix("error: ")
-    assert f"Note: {why}" in said
-    assert "Next" not in said
+    assert f"Note: {why}" in output
+    assert "Next" not in output
 
 
 def test_verify_does_not_call_a_conflict_applicable(tree: CheckoutTree, conflicting: Path) -> None:
-    said = run("verify", tree.root, "--patches", conflicting, code=1).stdout
-    (could,) = (line for line in said.splitlines() if line.endswith(" can be applied"))
+    output = run("verify", tree.root, "--patches", conflicting, code=1).stdout
+    (could,) = (line for line in output.splitlines() if line.endswith(" can be applied"))
     assert "x-other" in could
     assert "x-none" not in could
-    assert "x-none conflicts with this tree: patchkit diff" in said
+    assert "x-none conflicts with this tree: patchkit diff" in output
 
 
 def test_revert_needs_no_readable_code(tree: CheckoutTree) -> None:
@@ -334,11 +334,11 @@ def test_revert_of_code_without_any_comment_says_which_to_put_back_and_then_take
     edit(tree, MIRROR, b"    " + sign + b"\n", b"    %s\n" % instead if instead else b"")
     before = everything(tree.root)
     assert states("status", tree.root)["t-guard"] == "upstream"
-    said = refusal("revert", tree.root, *named, code=3)
+    output = refusal("revert", tree.root, *named, code=3)
     assert (
-        f"t-guard: its code has no comment of the patch and may be upstream's own\n  --> {MIRROR}\n" in said
+        f"t-guard: its code has no comment of the patch and may be upstream's own\n  --> {MIRROR}\n" in output
     )
-    assert f"put `{sign.decode()}` back above the code" in said
+    assert f"put `{sign.decode()}` back above the code" in output
     assert everything(tree.root) == before
     edit(tree, MIRROR, b"    guard = 1", b"    " + sign + b"\n    guard = 1")
     assert answer("revert", tree.root)["reverted"] == ["t-guard"]
@@ -387,9 +387,9 @@ def test_patch_from_a_folder_is_reverted_without_it(tree: CheckoutTree, conflict
 def test_a_patch_that_is_not_loaded_is_named(tree: CheckoutTree, conflicting: Path) -> None:
     run("apply", tree.root, "t-stop", "x-other", "--patches", conflicting)
     assert answer("status", tree.root)["unknown"] == ["x-other"]
-    shown = run("status", tree.root).stdout
-    assert "? x-other" in shown
-    assert "--patches DIR" in shown
+    output = run("status", tree.root).stdout
+    assert "? x-other" in output
+    assert "--patches DIR" in output
     assert "unknown" not in answer("status", tree.root, "--patches", conflicting)
     verified = answer("verify", tree.root)
     assert verified["unknown"] == ["x-other"]
@@ -630,16 +630,16 @@ def test_no_write_that_was_interrupted(tree: CheckoutTree, how: str) -> None:
 def test_ending_a_write_takes_nothing_that_a_new_one_takes(
     tree: CheckoutTree, others: tuple[str, ...]
 ) -> None:
-    said = refusal("apply", "--abort", tree.root, *others, code=2)
-    assert "--abort takes only a TREE" in said
-    assert others[0] in said
+    output = refusal("apply", "--abort", tree.root, *others, code=2)
+    assert "--abort takes only a TREE" in output
+    assert others[0] in output
 
 
 @pytest.mark.parametrize("how", ["--continue", "--abort"])
 def test_ending_a_write_takes_a_patchs_name_for_no_tree(how: str) -> None:
-    said = refusal("apply", how, "t-flag", code=2)
-    assert f"{how} takes only a TREE" in said
-    assert "leave out t-flag" in said
+    output = refusal("apply", how, "t-flag", code=2)
+    assert f"{how} takes only a TREE" in output
+    assert "leave out t-flag" in output
 
 
 def test_module_runs_as_the_command(tree: CheckoutTree) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from support.releases import answer as asked
+from support.releases import answer as answer_of
 from support.releases import run, states_in
 from support.toys import ABRUPT, CRLF, MIRROR, add_patch, attribute, everything, git
 
@@ -26,11 +26,11 @@ pytestmark = pytest.mark.usefixtures("patch_folder")
 
 
 def states(*arguments: object, code: int = 0) -> dict[str, str]:
-    return states_in(asked(*arguments, code=code))
+    return states_in(answer_of(*arguments, code=code))
 
 
 def left_out(*arguments: object) -> dict[str, str]:
-    patches = asked(*arguments)["patches"]
+    patches = answer_of(*arguments)["patches"]
     return {patch["id"]: patch["left_out"] for patch in patches if "left_out" in patch}
 
 
@@ -67,18 +67,20 @@ def test_patches_of_the_fork_are_loaded_in_every_command(
 ) -> None:
     before = everything(fork.root)
     assert "acme" in states("apply", fork.root, "acme")
-    assert "unknown" not in asked("status", fork.root)
+    assert "unknown" not in answer_of("status", fork.root)
     run("verify", fork.root)
-    assert [row["patch"] for row in asked("report", "--ledger", fork.root)["rows"]].count("acme") == 1
-    assert asked("revert", fork.root, "acme")["reverted"] == ["acme"]
+    assert [row["patch"] for row in answer_of("report", "--ledger", fork.root)["rows"]].count("acme") == 1
+    assert answer_of("revert", fork.root, "acme")["reverted"] == ["acme"]
     run("revert", fork.root)
     assert everything(fork.root) == before
     assert "+    acme = 1" in run("diff", fork.root, "acme").stdout
-    assert len(asked("export", fork.root, "acme", "-o", tmp_path / "series")["files"]) == 3
-    assert "acme" in [move["id"] for move in asked("rebase-check", fork.root, "--onto", "HEAD")["patches"]]
+    assert len(answer_of("export", fork.root, "acme", "-o", tmp_path / "series")["files"]) == 3
+    assert "acme" in [
+        move["id"] for move in answer_of("rebase-check", fork.root, "--onto", "HEAD")["patches"]
+    ]
     monkeypatch.chdir(fork.root)
-    assert "acme" in [patch["id"] for patch in asked("list")]
-    assert asked("show", "acme")["requires"] == ["t-flag"]
+    assert "acme" in [patch["id"] for patch in answer_of("list")]
+    assert answer_of("show", "acme")["requires"] == ["t-flag"]
     assert states("apply", "acme", "--dry-run")["acme"] == "applied"
 
 
@@ -88,12 +90,12 @@ def test_what_is_left_out_is_shown_as_such_and_a_check_passes(fork: CheckoutTree
         "t-flag": "patchkit.toml leaves it out",
         "t-stop": "it requires t-flag, which patchkit.toml leaves out",
     }
-    shown = run("status", fork.root).stdout
-    assert re.search(r"\nleft-out +2  t-flag t-stop\n", shown)
+    output = run("status", fork.root).stdout
+    assert re.search(r"\nleft-out +2  t-flag t-stop\n", output)
     assert states("apply", fork.root) == {"t-guard": "applied"}
     run("status", fork.root, "--check")
     run("verify", fork.root)
-    msgspec.convert(asked("status", fork.root), schemas.ANSWERS["status"])
+    msgspec.convert(answer_of("status", fork.root), schemas.ANSWERS["status"])
 
 
 def test_a_kernel_of_the_forks_own_is_green(fork: CheckoutTree) -> None:
@@ -109,10 +111,10 @@ def test_a_kernel_of_the_forks_own_is_green(fork: CheckoutTree) -> None:
 
 def test_what_is_named_wins_over_what_is_left_out(fork: CheckoutTree) -> None:
     configure(fork, 'left_out = ["t-flag"]\n')
-    said = refusal("apply", fork.root, "t-stop")
+    message = refusal("apply", fork.root, "t-stop")
     configured = fork.root / "patchkit.toml"
-    assert f"t-stop requires t-flag, which {configured} leaves out\nhelp: name t-flag too" in said
-    assert said == refusal("diff", fork.root, "t-stop")
+    assert f"t-stop requires t-flag, which {configured} leaves out\nhelp: name t-flag too" in message
+    assert message == refusal("diff", fork.root, "t-stop")
     assert set(states("apply", fork.root, "t-flag", "t-stop")) == {"t-flag", "t-stop", "t-guard"}
 
 
@@ -128,7 +130,7 @@ def test_what_is_chosen_is_on_and_nothing_else(fork: CheckoutTree, patch_folder:
     run("status", fork.root, "--check")
     assert set(states("apply", fork.root, "@speed")) == {"t-fast", "t-risky"}
     configure(fork, 'chosen = ["@speed"]\nleft_out = ["t-fast"]\n')
-    assert asked("diff", fork.root)["files"] == []
+    assert answer_of("diff", fork.root)["files"] == []
     configure(fork, "chosen = []\n")
     assert states("apply", fork.root) == {}
 
@@ -146,11 +148,11 @@ code = "patchkit_api.order_plan_stream(None)"
         patch_folder, "t-call", calling, imports='["from patchkit.runtime import api_1 as patchkit_api"]'
     )
     configure(fork, 'runtime = "vendored"\n')
-    shown = {file["file"] for file in asked("diff", fork.root, "t-call")["files"]}
-    assert shown == set(asked("apply", fork.root, "t-call")["changed_files"])
-    assert any(file.startswith("_patchkit/") for file in shown)
+    files = {file["file"] for file in answer_of("diff", fork.root, "t-call")["files"]}
+    assert files == set(answer_of("apply", fork.root, "t-call")["changed_files"])
+    assert any(file.startswith("_patchkit/") for file in files)
     run("revert", fork.root)
-    assert asked("apply", fork.root, "t-call", "--runtime", "import")["changed_files"] == [MIRROR]
+    assert answer_of("apply", fork.root, "t-call", "--runtime", "import")["changed_files"] == [MIRROR]
 
 
 def test_known_findings_pass_without_an_option(fork: CheckoutTree) -> None:
@@ -162,15 +164,15 @@ def test_known_findings_pass_without_an_option(fork: CheckoutTree) -> None:
     run("verify", fork.root)
     configure(fork, "{", "ci/known.json")
     for command in ("audit", "verify"):
-        said = run(command, fork.root, code=2).stderr
-        assert "not a baseline" in said
-        assert "ci/known.json" in said
+        output = run(command, fork.root, code=2).stderr
+        assert "not a baseline" in output
+        assert "ci/known.json" in output
 
 
 def test_subjects_begin_as_the_fork_says(fork: CheckoutTree, tmp_path: Path) -> None:
     configure(fork, 'subject_prefix = "backport: "\n')
     git(fork.root, "commit", "-qam", "Say so")
-    (file,) = asked("export", fork.root, "t-guard", "-o", tmp_path / "series")["files"]
+    (file,) = answer_of("export", fork.root, "t-guard", "-o", tmp_path / "series")["files"]
     assert "Subject: [PATCH] backport: Toy t-guard" in Path(file).read_text()
     run("apply", fork.root, "--commit")
     subjects = git(fork.root, "log", "--format=%s", "-3").splitlines()
@@ -183,8 +185,8 @@ def test_a_project_file_is_a_place_as_well(fork: CheckoutTree, place: str) -> No
     configure(
         fork, f"[project]\nname = 'sglang'\n[tool.patchkit]\n{own.read_text()}left_out = ['t-guard']", place
     )
-    said = refusal("status", fork.root)
-    assert f"{own} and {fork.root / place} [tool.patchkit] both configure patchkit\nhelp: keep one" in said
+    message = refusal("status", fork.root)
+    assert f"{own} and {fork.root / place} [tool.patchkit] both configure patchkit\nhelp: keep one" in message
     own.unlink()
     assert "acme" in states("status", fork.root)
     assert left_out("status", fork.root) == {"t-guard": "pyproject.toml [tool.patchkit] leaves it out"}
@@ -204,15 +206,15 @@ def test_an_option_adds_to_the_forks_patches_and_wins_over_one_of_the_same_name(
 
 
 def test_a_change_of_it_is_seen_by_what_is_remembered(fork: CheckoutTree) -> None:
-    first = asked("status", fork.root)
-    assert asked("status", fork.root) == first
+    first = answer_of("status", fork.root)
+    assert answer_of("status", fork.root) == first
     configure(fork, 'patches = ["ours"]\nleft_out = ["acme"]\n')
     assert left_out("status", fork.root) == {"acme": "patchkit.toml leaves it out"}
     add_patch(fork.root / "ours", "acme", attribute(ABRUPT, "NoWorker", "acme = 1"))
     assert states("status", fork.root)["acme"] == "conflict"
     configure(fork, 'patches = ["ours"]\n')
     add_patch(fork.root / "ours", "acme", attribute(ABRUPT, "Worker", "acme = 1"), requires='["t-flag"]')
-    assert asked("status", fork.root) == first
+    assert answer_of("status", fork.root) == first
 
 
 def test_a_clone_answers_the_same(fork: CheckoutTree, tmp_path: Path) -> None:
@@ -221,13 +223,13 @@ def test_a_clone_answers_the_same(fork: CheckoutTree, tmp_path: Path) -> None:
     git(fork.root, "add", ".")
     git(fork.root, "commit", "-qm", "Patched")
     git(tmp_path, "clone", "-q", str(fork.root), "clone")
-    here, there = (asked("status", root, "--check") for root in (fork.root, tmp_path / "clone"))
+    here, there = (answer_of("status", root, "--check") for root in (fork.root, tmp_path / "clone"))
     assert here["patches"] == there["patches"]
-    assert asked("diff", tmp_path / "clone")["files"] == []
+    assert answer_of("diff", tmp_path / "clone")["files"] == []
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             'leftout = ["t-flag"]',
@@ -260,12 +262,12 @@ def test_a_clone_answers_the_same(fork: CheckoutTree, tmp_path: Path) -> None:
         (f'patches = ["{"a/" * 60000}"]', "does not lead to a place inside the repository"),
     ],
 )
-def test_what_cannot_be_is_refused_with_file_and_key(fork: CheckoutTree, text: str, said: str) -> None:
+def test_what_cannot_be_is_refused_with_file_and_key(fork: CheckoutTree, text: str, message: str) -> None:
     path = configure(fork, text)
     for command in ("status", "apply", "revert"):
         answered = refusal(command, fork.root)
         assert f"\n  --> {path}\n" in answered
-        assert said.replace("PATH", str(path)) in answered
+        assert message.replace("PATH", str(path)) in answered
 
 
 @pytest.mark.parametrize("key", ["baseline"])
@@ -326,7 +328,7 @@ def test_a_project_file_without_a_patchkit_table_is_ignored(fork: CheckoutTree) 
 
 def test_a_tree_without_one_answers_as_ever(checkout: CheckoutTree) -> None:
     configure(checkout, "")
-    empty = asked("status", checkout.root)
+    empty = answer_of("status", checkout.root)
     (checkout.root / "patchkit.toml").unlink()
-    assert asked("status", checkout.root) == empty
+    assert answer_of("status", checkout.root) == empty
     assert Configuration() == msgspec.convert({}, Configuration)

@@ -54,7 +54,7 @@ def run(*arguments: object, code: int = 0) -> Result:
     return result
 
 
-def asked(*arguments: object, code: int = 0) -> Any:
+def answer_of(*arguments: object, code: int = 0) -> Any:
     return json.loads(run(*arguments, "--json", code=code).stdout)
 
 
@@ -101,7 +101,7 @@ def test_several_matches_are_told_apart_by_their_lines(checkout: CheckoutTree) -
 
 
 def test_json_has_the_lines(checkout: CheckoutTree) -> None:
-    answer = asked("diff", checkout.root, "t-copy", code=3)
+    answer = answer_of("diff", checkout.root, "t-copy", code=3)
     msgspec.convert(answer, schemas.ANSWERS["diff"])
     (conflict,) = answer["conflicts"]
     assert (conflict["line"], conflict["end"]) == (5, 6)
@@ -111,7 +111,7 @@ def test_json_has_the_lines(checkout: CheckoutTree) -> None:
 
 def test_a_site_that_is_not_there_has_no_line(checkout: CheckoutTree) -> None:
     (checkout.package / MIRROR).unlink()
-    (conflict,) = asked("diff", checkout.root, "t-guard", code=3)["conflicts"][-1:]
+    (conflict,) = answer_of("diff", checkout.root, "t-guard", code=3)["conflicts"][-1:]
     assert (conflict["line"], conflict["found"], conflict["wanted"]) == (0, "", "guard = 1")
     assert f"\n  --> {MIRROR}: Mirror\n" in run("diff", checkout.root, "t-guard", code=3).stderr
 
@@ -119,12 +119,12 @@ def test_a_site_that_is_not_there_has_no_line(checkout: CheckoutTree) -> None:
 def test_a_function_on_one_line_is_shown_where_it_stands(checkout: CheckoutTree) -> None:
     path = checkout.package / MIRROR
     path.write_bytes(b"class Mirror:\n    copies = 0\n\n    def host(self): ...\n")
-    (found,) = asked("diff", checkout.root, "t-copy", code=3)["conflicts"]
+    (found,) = answer_of("diff", checkout.root, "t-copy", code=3)["conflicts"]
     assert (found["line"], found["found"]) == (4, "")
 
 
 def test_nothing_conflicts_and_nothing_is_shown(checkout: CheckoutTree) -> None:
-    assert asked("diff", checkout.root, "t-flag")["conflicts"] == []
+    assert answer_of("diff", checkout.root, "t-flag")["conflicts"] == []
     assert run("diff", checkout.root, "t-flag").stderr == ""
 
 
@@ -141,11 +141,11 @@ def test_the_page_of_the_matrix_shows_it(checkout: CheckoutTree, tmp_path: Path)
 
 
 def marked(tree: CheckoutTree, *more: object) -> Any:
-    return asked("apply", tree.root, "--markers", *more, code=1)
+    return answer_of("apply", tree.root, "--markers", *more, code=1)
 
 
 def state(tree: CheckoutTree, name: str = "t-copy") -> dict[str, Any]:
-    return next(patch for patch in asked("status", tree.root)["patches"] if patch["id"] == name)
+    return next(patch for patch in answer_of("status", tree.root)["patches"] if patch["id"] == name)
 
 
 def finish(tree: CheckoutTree, text: bytes = RESOLVED, file: str = MIRROR) -> None:
@@ -181,9 +181,9 @@ def test_a_tree_with_markers_is_recognised_and_refused_until_it_is_finished(chec
     marked(checkout)
     left = state(checkout)
     assert left["state"] == "conflict"
-    told = {each["site"]: (each["state"], each["reason"]) for each in left["edits"]}
-    assert told["Mirror"] == ("applied", "")
-    assert "run patchkit resolve t-copy copy" in told["Mirror.host"][1]
+    edits = {each["site"]: (each["state"], each["reason"]) for each in left["edits"]}
+    assert edits["Mirror"] == ("applied", "")
+    assert "run patchkit resolve t-copy copy" in edits["Mirror.host"][1]
     assert state(checkout, "t-flag")["state"] == "applied"
     root = checkout.root
     assert run("status", root).stdout.endswith(
@@ -192,10 +192,10 @@ def test_a_tree_with_markers_is_recognised_and_refused_until_it_is_finished(chec
     )
     before = everything(checkout.root)
     for command in ("apply", "diff", "verify", "audit"):
-        said = run(command, checkout.root, code=4).stderr
-        assert f"conflict markers of t-copy copy\n  --> {MIRROR}:12\n" in said, command
-    said = run("resolve", checkout.root, "t-copy", "copy", code=3).stderr
-    assert "the conflict markers are still there" in said
+        output = run(command, checkout.root, code=4).stderr
+        assert f"conflict markers of t-copy copy\n  --> {MIRROR}:12\n" in output, command
+    output = run("resolve", checkout.root, "t-copy", "copy", code=3).stderr
+    assert "the conflict markers are still there" in output
     assert everything(checkout.root) == before
 
 
@@ -205,10 +205,10 @@ def test_options_that_git_has_for_conflicts_name_the_commands_that_end_them(
 ) -> None:
     marked(checkout)
     before = everything(checkout.root)
-    said = " ".join(run("apply", checkout.root, how).stdout.split())
-    assert "no write was interrupted" in said
-    assert f"patchkit resolve {checkout.root} t-copy copy records" in said
-    assert f"patchkit revert {checkout.root} reverts all patches" in said
+    output = " ".join(run("apply", checkout.root, how).stdout.split())
+    assert "no write was interrupted" in output
+    assert f"patchkit resolve {checkout.root} t-copy copy records" in output
+    assert f"patchkit revert {checkout.root} reverts all patches" in output
     assert everything(checkout.root) == before
 
 
@@ -256,13 +256,13 @@ def test_what_is_resolved_is_applied_by_hand_and_reverts(checkout: CheckoutTree)
     before = everything(checkout.root)
     marked(checkout)
     finish(checkout, b"        return self.copies.cpu() if self.sure else None  # ours\n")
-    answer = asked("resolve", checkout.root, "t-copy", "copy")
+    answer = answer_of("resolve", checkout.root, "t-copy", "copy")
     msgspec.convert(answer, schemas.ANSWERS["resolve"])
     assert (answer["recorded"], answer["remembered"]) == (True, True)
     now = state(checkout)
     assert (now["state"], now["reason"]) == ("applied", "by hand: copy")
     assert [each["reason"] for each in now["edits"]] == ["", "by hand"]
-    assert asked("apply", checkout.root)["changed_files"] == []
+    assert answer_of("apply", checkout.root)["changed_files"] == []
     run("revert", checkout.root)
     assert everything(checkout.root) == before
 
@@ -271,9 +271,9 @@ def test_resolve_refuses_what_is_not_what_the_edit_is_for(checkout: CheckoutTree
     marked(checkout)
     finish(checkout)
     before = everything(checkout.root)
-    said = run("resolve", checkout.root, "t-copy", "copy", code=3).stderr
-    assert "copy is not in place: expected `return self.copies.cpu() if self.sure else None`" in said
-    assert "the nearest line is `return self.copies if self.sure else None`" in said
+    output = run("resolve", checkout.root, "t-copy", "copy", code=3).stderr
+    assert "copy is not in place: expected `return self.copies.cpu() if self.sure else None`" in output
+    assert "the nearest line is `return self.copies if self.sure else None`" in output
     assert everything(checkout.root) == before
     assert state(checkout)["state"] == "conflict"
 
@@ -291,7 +291,7 @@ def test_resolving_twice_says_so_and_changes_nothing(checkout: CheckoutTree) -> 
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (("t-copy", "cpoy"), 2, "did you mean copy?"),
         (("t-cpoy", "copy"), 2, "t-cpoy"),
@@ -299,10 +299,10 @@ def test_resolving_twice_says_so_and_changes_nothing(checkout: CheckoutTree) -> 
     ],
 )
 def test_resolve_of_what_is_no_edit_of_a_person(
-    checkout: CheckoutTree, words: tuple[str, ...], code: int, said: str
+    checkout: CheckoutTree, words: tuple[str, ...], code: int, message: str
 ) -> None:
     marked(checkout)
-    assert said in run("resolve", checkout.root, *words, code=code).stderr
+    assert message in run("resolve", checkout.root, *words, code=code).stderr
 
 
 def test_what_a_person_wrote_beside_a_resolution_stays_theirs(checkout: CheckoutTree) -> None:
@@ -331,7 +331,7 @@ def test_an_edit_made_by_hand_without_markers_is_recorded_and_never_half_reverte
     checkout: CheckoutTree,
 ) -> None:
     edit(checkout, MIRROR, b"        return self.copies\n", DONE)
-    assert asked("resolve", checkout.root, "t-copy", "copy") | {"tree": 0} == {
+    assert answer_of("resolve", checkout.root, "t-copy", "copy") | {"tree": 0} == {
         "tree": 0,
         "patch": "t-copy",
         "edit": "copy",
@@ -416,14 +416,14 @@ def test_a_resolution_is_offered_for_the_same_code_and_used_on_request(
     edit(other, MIRROR, b"copies = 0", b"copies = 0\n    more = 0")
     git(other.root, "commit", "-qam", "Of this branch")
     before = everything(other.root)
-    said = run("apply", other.root, "t-copy", code=3).stderr
-    assert "--resolved uses your earlier resolution\n" in said
+    output = run("apply", other.root, "t-copy", code=3).stderr
+    assert "--resolved uses your earlier resolution\n" in output
     assert everything(other.root) == before
     dry = run("apply", other.root, "--dry-run").stdout
     assert "Left out because of conflicts: t-copy." in dry
     assert "--resolved uses your earlier resolution.\n" in dry
-    assert asked("apply", other.root, "--resolved", "--dry-run")["changed_files"]
-    answer = asked("apply", other.root, "t-copy", "--resolved")
+    assert answer_of("apply", other.root, "--resolved", "--dry-run")["changed_files"]
+    answer = answer_of("apply", other.root, "t-copy", "--resolved")
     assert answer["changed_files"] == [MIRROR]
     assert DONE in (other.package / MIRROR).read_bytes()
     assert state(other)["reason"] == "by hand: copy"
@@ -438,16 +438,16 @@ def test_a_resolution_of_one_of_two_conflicts_is_offered_together_with_markers(
     other = sibling(checkout, tmp_path)
     depth = f'[edit.depth]\nkind = "rewrite"\nwhy = "w"\nat = "{MIRROR}"\nfind = "depth = 2"\ncode = "depth = 3"\n'
     add_patch(patch_folder, "t-copy", attribute(MIRROR, "Mirror", "sure = True"), COPY, depth)
-    said = run("apply", other.root, "t-copy", "--resolved", code=3).stderr
-    assert "--markers with --resolved uses your earlier resolutions of 1 of the conflicts" in said
+    output = run("apply", other.root, "t-copy", "--resolved", code=3).stderr
+    assert "--markers with --resolved uses your earlier resolutions of 1 of the conflicts" in output
     run("apply", other.root, "t-copy", "--resolved", "--markers", code=1)
     text = (other.package / MIRROR).read_bytes()
     assert (DONE in text, text.count(b"<<<<<<<")) == (True, 1)
 
 
 def test_lines_that_mean_what_was_found_are_no_resolution(checkout: CheckoutTree) -> None:
-    said = ("t-copy", "copy", "rewrite", "", MIRROR, "Mirror.host", "")
-    conflict = Conflict(*said, line=5, end=6, found="        return self.copies\n")
+    key = ("t-copy", "copy", "rewrite", "", MIRROR, "Mirror.host", "")
+    conflict = Conflict(*key, line=5, end=6, found="        return self.copies\n")
     source = checkout.read(MIRROR) or b""
     assert not resolution(conflict, source, b"        # as it was\n        return (self.copies)\n")
     assert resolution(conflict, source, DONE)
@@ -475,7 +475,7 @@ def test_markers_need_no_commit(checkout: CheckoutTree) -> None:
 
 
 def test_without_a_conflict_markers_and_resolved_apply(checkout: CheckoutTree) -> None:
-    answer = asked("apply", checkout.root, "t-stop", "--markers", "--resolved")
+    answer = answer_of("apply", checkout.root, "t-stop", "--markers", "--resolved")
     assert "markers" not in answer
     assert state(checkout, "t-stop")["state"] == "applied"
 
@@ -551,10 +551,10 @@ def test_a_resolution_that_drops_what_the_fork_had_is_refused(lending: CheckoutT
     marked(lending, "t-many")
     finish(lending, WRONG)
     before = everything(lending.root)
-    said = run("resolve", lending.root, "t-many", "together", code=3).stderr
-    assert "your code lacks clamp, which was between the markers" in said
+    output = run("resolve", lending.root, "t-many", "together", code=3).stderr
+    assert "your code lacks clamp, which was between the markers" in output
     assert everything(lending.root) == before
-    answer = asked("resolve", lending.root, "t-many", "together", "--accept")
+    answer = answer_of("resolve", lending.root, "t-many", "together", "--accept")
     assert (answer["recorded"], answer["accepted"]) == (True, False), "the code has what the edit is for"
     run("revert", lending.root)
     assert (lending.package / MIRROR).read_text() == LENDING
@@ -569,7 +569,7 @@ def test_what_the_fork_had_may_go_elsewhere_in_the_file(lending: CheckoutTree) -
         b"        note(book)\n",
         b"        note(book)\n        book.days = book.days.clamp(0, 1)\n",
     )
-    assert asked("resolve", lending.root, "t-many", "together")["recorded"]
+    assert answer_of("resolve", lending.root, "t-many", "together")["recorded"]
 
 
 def test_a_correct_resolution_that_cannot_be_checked_is_accepted_on_request(
@@ -578,11 +578,11 @@ def test_a_correct_resolution_that_cannot_be_checked_is_accepted_on_request(
     before = everything(lending.root)
     marked(lending, "t-many")
     finish(lending, RIGHT)
-    said = run("resolve", lending.root, "t-many", "together", code=3).stderr
-    assert "together is not in place: expected `copy([" in said
-    assert f"the nearest line is `{RIGHT.decode().splitlines()[0].strip()}`" in said
-    assert "--accept t-many together to record it without this check" in said
-    answer = asked("resolve", lending.root, "t-many", "together", "--accept")
+    output = run("resolve", lending.root, "t-many", "together", code=3).stderr
+    assert "together is not in place: expected `copy([" in output
+    assert f"the nearest line is `{RIGHT.decode().splitlines()[0].strip()}`" in output
+    assert "--accept t-many together to record it without this check" in output
+    answer = answer_of("resolve", lending.root, "t-many", "together", "--accept")
     msgspec.convert(answer, schemas.ANSWERS["resolve"])
     assert (answer["recorded"], answer["accepted"], answer["remembered"]) == (True, True, True)
     text = (lending.package / MIRROR).read_bytes()
@@ -591,22 +591,22 @@ def test_a_correct_resolution_that_cannot_be_checked_is_accepted_on_request(
     now = state(lending, "t-many")
     assert (now["state"], now["reason"]) == ("applied", "accepted by hand: together")
     assert [each["reason"] for each in now["edits"]] == ["accepted by hand", ""]
-    assert asked("apply", lending.root, "t-many")["changed_files"] == []
-    (row,) = asked("status", lending.root, "--format", "ledger")["rows"]
+    assert answer_of("apply", lending.root, "t-many")["changed_files"] == []
+    (row,) = answer_of("status", lending.root, "--format", "ledger")["rows"]
     assert (row["by_hand"], row["accepted"]) == (["together"], ["together"])
     assert "accepted by hand: together" in run("status", lending.root, "--format", "ledger").stdout
 
     git(lending.root, "commit", "-qam", "Finished")
     git(tmp_path, "clone", "-q", str(lending.root), "clone")
     clone = open_tree(tmp_path / "clone")
-    told = state(clone, "t-many")
-    assert (told["state"], told["reason"]) == ("applied", "accepted by hand: together")
-    (again,) = asked("status", clone.root, "--format", "ledger")["rows"]
+    status = state(clone, "t-many")
+    assert (status["state"], status["reason"]) == ("applied", "accepted by hand: together")
+    (again,) = answer_of("status", clone.root, "--format", "ledger")["rows"]
     assert again["accepted"] == ["together"]
 
     other = sibling(lending, tmp_path)
     git(other.root, "reset", "-q", "--hard", "HEAD~1")
-    assert asked("apply", other.root, "t-many", "--resolved")["changed_files"] == [MIRROR]
+    assert answer_of("apply", other.root, "t-many", "--resolved")["changed_files"] == [MIRROR]
     assert (other.package / MIRROR).read_bytes() == text
     assert state(other, "t-many")["reason"] == "accepted by hand: together"
     run("revert", other.root)
@@ -625,8 +625,8 @@ def test_a_persons_word_for_code_that_was_there_before_leaves_it_there(lending: 
     )
     git(lending.root, "commit", "-qam", "The fork's own launch")
     before = everything(lending.root)
-    asked("resolve", lending.root, "t-many", "together", "--accept")
-    asked("apply", lending.root, "t-many")
+    answer_of("resolve", lending.root, "t-many", "together", "--accept")
+    answer_of("apply", lending.root, "t-many")
     assert state(lending, "t-many")["state"] == "applied"
     assert NOTE.strip() in (lending.package / MIRROR).read_bytes()
     run("revert", lending.root)
@@ -683,7 +683,7 @@ def test_an_edit_that_reaches_outside_the_markers_is_recorded_and_reverts(
     edit(checkout, MIRROR, b"        self.halt(now=True)\n", b"        self.both()\n")
     edit(checkout, MIRROR, b"        work()\n", b"        work()\n        mine()\n")
     edit(checkout, MIRROR, b"depth = 1", b"depth = 2")
-    assert not asked("resolve", checkout.root, "t-reach", "reach")["remembered"], (
+    assert not answer_of("resolve", checkout.root, "t-reach", "reach")["remembered"], (
         "these lines alone are not it"
     )
     assert state(checkout, "t-reach")["reason"] == "by hand: reach"
@@ -724,7 +724,7 @@ def test_markers_of_an_edit_of_a_header_enclose_the_header(
 
 def test_a_method_that_is_gone_is_shown_where_its_class_ends(checkout: CheckoutTree) -> None:
     edit(checkout, MIRROR, b"def host", b"def own")
-    (conflict,) = asked("diff", checkout.root, "t-copy", code=3)["conflicts"]
+    (conflict,) = answer_of("diff", checkout.root, "t-copy", code=3)["conflicts"]
     assert (conflict["line"], conflict["found"]) == (6, "")
 
 
@@ -734,7 +734,7 @@ def test_a_method_that_is_gone_is_shown_where_its_class_ends(checkout: CheckoutT
 def test_a_conflict_that_is_given_up_is_as_it_was_found(lending: CheckoutTree) -> None:
     before = (lending.package / MIRROR).read_text()
     marked(lending, "t-many")
-    answer = asked("resolve", lending.root, "t-many", "together", "--give-up")
+    answer = answer_of("resolve", lending.root, "t-many", "together", "--give-up")
     msgspec.convert(answer, schemas.ANSWERS["resolve"])
     assert answer["given_up"]
     text = (lending.package / MIRROR).read_text()
@@ -801,7 +801,7 @@ def test_revert_that_keeps_going_leaves_the_patch_that_was_edited_and_what_it_re
     before = everything(checkout.root)
     run("revert", checkout.root, code=3)
     assert everything(checkout.root) == before, "without the option all of it stays"
-    answer = asked("revert", checkout.root, "--keep-going", code=1)
+    answer = answer_of("revert", checkout.root, "--keep-going", code=1)
     msgspec.convert(answer, schemas.ANSWERS["revert"])
     assert answer["reverted"] == ["t-guard"]
     reasons = {each["patch"]: each["reason"] for each in answer["left"]}
@@ -812,10 +812,10 @@ def test_revert_that_keeps_going_leaves_the_patch_that_was_edited_and_what_it_re
         "t-guard": "pending",
     }
     assert b"limit = 9" in (checkout.package / ABRUPT).read_bytes()
-    said = run("revert", checkout.root, "--keep-going", code=1).stdout
-    assert "! t-stop: " in said
+    output = run("revert", checkout.root, "--keep-going", code=1).stdout
+    assert "! t-stop: " in output
     edit(checkout, ABRUPT, b"    limit = 9", b"    limit = 8")
-    assert "left" not in asked("revert", checkout.root, "--keep-going")
+    assert "left" not in answer_of("revert", checkout.root, "--keep-going")
     assert {file: (checkout.package / file).read_bytes() for file in SOURCES} == SOURCES
 
 
@@ -825,7 +825,7 @@ def test_patch_whose_own_code_was_copied_is_left_for_that_reason_and_not_for_tho
     run("apply", checkout.root, "t-stop", "t-guard")
     edit(checkout, ABRUPT, b"    limit = 8", b"    limit = 8\n    # patchkit t-stop: toy\n    other = 8")
     refusal = run("revert", checkout.root, code=3).stderr
-    answer = asked("revert", checkout.root, "--keep-going", code=1)
+    answer = answer_of("revert", checkout.root, "--keep-going", code=1)
     reasons = {each["patch"]: each["reason"] for each in answer["left"]}
     why = "a comment of t-stop would be left"
     assert why in reasons["t-stop"]
@@ -841,7 +841,7 @@ def test_a_patch_that_has_the_name_of_a_word_in_a_refusal_gets_its_own_reason(
     add_patch(patch_folder, "t-needs", attribute(ABRUPT, "Worker", "needs = 1"), requires='["comment"]')
     run("apply", checkout.root, "t-needs")
     edit(checkout, ABRUPT, b"    needs = 1", b"    needs = 1\n    # patchkit t-needs: toy\n    other = 8")
-    answer = asked("revert", checkout.root, "--keep-going", code=1)
+    answer = answer_of("revert", checkout.root, "--keep-going", code=1)
     reasons = {each["patch"]: each["reason"] for each in answer["left"]}
     assert "a comment of t-needs would be left" in reasons["t-needs"]
     assert "t-needs cannot stay without comment" in reasons["comment"]
@@ -850,7 +850,7 @@ def test_a_patch_that_has_the_name_of_a_word_in_a_refusal_gets_its_own_reason(
 def test_revert_with_keep_going_reverts_all_in_one_write_if_possible(checkout: CheckoutTree) -> None:
     before = everything(checkout.root)
     run("apply", checkout.root, "t-stop")
-    assert asked("revert", checkout.root, "--keep-going")["reverted"] == ["t-flag", "t-guard", "t-stop"]
+    assert answer_of("revert", checkout.root, "--keep-going")["reverted"] == ["t-flag", "t-guard", "t-stop"]
     assert everything(checkout.root) == before
 
 
@@ -873,8 +873,8 @@ def test_a_resolution_is_kept_in_the_repository_and_not_in_a_cache(
     assert not (own_cache / "resolutions").exists()
     assert git(checkout.root, "status", "--short") == " M python/sglang/srt/managers/mirror.py\n"
     git(tmp_path, "clone", "-q", str(checkout.root), "clone")
-    said = run("apply", tmp_path / "clone", "t-copy", code=3).stderr
-    assert "--resolved" not in said, "another repository is another person's"
+    output = run("apply", tmp_path / "clone", "t-copy", code=3).stderr
+    assert "--resolved" not in output, "another repository is another person's"
 
 
 def test_a_resolution_of_a_tree_without_git_is_kept_in_the_users_data_folder(
@@ -882,7 +882,7 @@ def test_a_resolution_of_a_tree_without_git_is_kept_in_the_users_data_folder(
 ) -> None:
     resolved(tree)
     other = open_tree(write_package(tmp_path / "other" / "sglang"))
-    assert asked("apply", other.root, "t-copy", "--resolved")["changed_files"] == [MIRROR]
+    assert answer_of("apply", other.root, "t-copy", "--resolved")["changed_files"] == [MIRROR]
 
 
 def test_resolutions_of_an_earlier_version_are_moved_out_of_the_cache_once(
@@ -890,17 +890,17 @@ def test_resolutions_of_an_earlier_version_are_moved_out_of_the_cache_once(
 ) -> None:
     resolved(checkout)
     (kept,) = (checkout.root / ".git" / "patchkit" / "resolutions").iterdir()
-    said = json.loads(kept.read_text())
-    del said["found"]
+    recorded = json.loads(kept.read_text())
+    del recorded["found"]
     former = own_cache / "resolutions"
     former.mkdir()
-    (former / kept.name).write_text(json.dumps(said))
+    (former / kept.name).write_text(json.dumps(recorded))
     (former / "broken.json").write_text("{")
     kept.unlink()
     other = sibling(checkout, tmp_path)
-    assert asked("apply", other.root, "t-copy", "--resolved", "--dry-run")["changed_files"] == [MIRROR]
+    assert answer_of("apply", other.root, "t-copy", "--resolved", "--dry-run")["changed_files"] == [MIRROR]
     assert not former.exists()
-    assert asked("apply", other.root, "t-copy", "--resolved")["changed_files"] == [MIRROR]
+    assert answer_of("apply", other.root, "t-copy", "--resolved")["changed_files"] == [MIRROR]
 
 
 def test_a_resolution_that_cannot_be_stored_is_recorded(
@@ -909,7 +909,7 @@ def test_a_resolution_that_cannot_be_stored_is_recorded(
     marked(checkout, "t-copy")
     finish(checkout, DONE)
     (checkout.root / ".git" / "patchkit").write_text("in the way")
-    answer = asked("resolve", checkout.root, "t-copy", "copy")
+    answer = answer_of("resolve", checkout.root, "t-copy", "copy")
     assert (answer["recorded"], answer["remembered"]) == (True, False)
 
 
@@ -927,7 +927,7 @@ def test_resolutions_are_shared_as_a_folder_that_extends_the_patches(
     finish(checkout, b"depth = 1\nheight = 1\n")
     for name in ("copy", "behind"):
         run("resolve", checkout.root, "t-copy", name)
-    answer = asked("resolve", checkout.root, "--export", shared)
+    answer = answer_of("resolve", checkout.root, "--export", shared)
     msgspec.convert(answer, schemas.ANSWERS["resolve"])
     assert answer["files"] == [str(shared / "t-copy" / "patch.toml")]
     assert "patchkit t-copy:" not in (shared / "t-copy" / "patch.toml").read_text()
@@ -940,8 +940,8 @@ def test_resolutions_are_shared_as_a_folder_that_extends_the_patches(
     (path,) = clone.rglob(MIRROR)
     assert DONE in path.read_bytes()
     assert b"depth = 1\n# patchkit t-copy: no copy where nobody asks\nheight = 1\n" in path.read_bytes()
-    said = asked("status", clone, "--patches", shared)["patches"]
-    assert {each["state"] for each in said if each["id"] == "t-copy"} == {"applied"}
+    patches = answer_of("status", clone, "--patches", shared)["patches"]
+    assert {each["state"] for each in patches if each["id"] == "t-copy"} == {"applied"}
 
 
 def test_an_accepted_edit_is_exported_in_a_form_that_can_be_checked(
@@ -953,9 +953,9 @@ def test_an_accepted_edit_is_exported_in_a_form_that_can_be_checked(
     run("resolve", lending.root, "--export", tmp_path / "shared")
     git(tmp_path, "clone", "-q", str(lending.root), "clone")
     run("apply", tmp_path / "clone", "t-many", "--patches", tmp_path / "shared")
-    said = asked("status", tmp_path / "clone", "--patches", tmp_path / "shared")["patches"]
-    (told,) = (each for each in said if each["id"] == "t-many")
-    assert (told["state"], told["reason"]) == ("applied", "")
+    patches = answer_of("status", tmp_path / "clone", "--patches", tmp_path / "shared")["patches"]
+    (status,) = (each for each in patches if each["id"] == "t-many")
+    assert (status["state"], status["reason"]) == ("applied", "")
     run("revert", tmp_path / "clone", "--patches", tmp_path / "shared")
     assert git(tmp_path / "clone", "status", "--short") == ""
 
@@ -963,9 +963,9 @@ def test_an_accepted_edit_is_exported_in_a_form_that_can_be_checked(
 def test_a_command_in_a_refusal_runs_as_it_is_printed(checkout: CheckoutTree, tmp_path: Path) -> None:
     tree = open_tree(checkout.root.rename(tmp_path / "our fork"))
     marked(tree)
-    said = run("verify", tree.root, code=4).stderr
-    leave = re.search(r"; patchkit (resolve .*) leaves the edit out", said)
-    back = re.search(r"; patchkit (revert .*) reverts all patches", said)
+    output = run("verify", tree.root, code=4).stderr
+    leave = re.search(r"; patchkit (resolve .*) leaves the edit out", output)
+    back = re.search(r"; patchkit (revert .*) reverts all patches", output)
     assert leave is not None
     assert back is not None
     run(*shlex.split(leave[1]))
@@ -1025,7 +1025,7 @@ def test_a_resolution_of_a_file_in_another_encoding_is_written_in_the_encoding_o
     path = in_latin(checkout)
     marked(checkout, "t-copy")
     finish(checkout, DONE.replace(b"\n", b"  # caf\xe9\n"))
-    assert asked("resolve", checkout.root, "t-copy", "copy")["remembered"]
+    assert answer_of("resolve", checkout.root, "t-copy", "copy")["remembered"]
     run("revert", checkout.root)
     run("apply", checkout.root, "t-copy", "--resolved")
     assert b"# caf\xe9\n" in path.read_bytes()
@@ -1079,5 +1079,5 @@ def test_a_link_in_the_repository_leads_no_resolution_out_of_it(
     (checkout.root / ".git" / "patchkit").symlink_to(outside)
     marked(checkout, "t-copy")
     finish(checkout, DONE)
-    assert not asked("resolve", checkout.root, "t-copy", "copy")["remembered"]
+    assert not answer_of("resolve", checkout.root, "t-copy", "copy")["remembered"]
     assert not list(outside.iterdir())

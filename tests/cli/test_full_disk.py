@@ -75,10 +75,10 @@ def test_what_needs_no_temporary_folder_works_without(fork: CheckoutTree, words:
 def test_what_needs_a_temporary_folder_says_so_without(
     fork: CheckoutTree, tmp_path: Path, words: list[str]
 ) -> None:
-    told = {"TREE": str(fork.root), "OUT": str(tmp_path / "out")}
+    places = {"TREE": str(fork.root), "OUT": str(tmp_path / "out")}
     _diverge(fork)
     before = whole(fork)
-    ran = CliRunner().invoke(main, [told.get(word, word) for word in words])
+    ran = CliRunner().invoke(main, [places.get(word, word) for word in words])
     assert ran.exit_code == 4, ran.output
     assert ran.stderr.startswith("error: ")
     assert "TMPDIR" in ran.stderr

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from support.releases import answer as asked
+from support.releases import answer as answer_of
 from support.releases import run, states_in
 from support.toys import ABRUPT, CRLF, MIRROR, add_patch, attribute, everything, git
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def states(*arguments: object, code: int = 0) -> dict[str, str]:
-    return states_in(asked(*arguments, code=code))
+    return states_in(answer_of(*arguments, code=code))
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,7 @@ def test_show_lists_a_group(tree: CheckoutTree) -> None:
     lines = run("show", "@speed").stdout.splitlines()
     assert lines[0].split() == ["t-fast", "Toy", "t-fast"]
     assert "(opt-in)" in lines[1]
-    answer = asked("show", "@speed")
+    answer = answer_of("show", "@speed")
     msgspec.convert(answer, schemas.ANSWERS["show"])
     assert [(patch["id"], patch["group"]) for patch in answer] == [("t-fast", "speed"), ("t-risky", "speed")]
 
@@ -44,19 +44,19 @@ def test_show_lists_a_group(tree: CheckoutTree) -> None:
 def test_a_group_is_applied_and_taken_back(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     assert states("apply", tree.root, "@speed") == {"t-fast": "applied"}
-    assert asked("diff", tree.root, "@speed")["files"] == []
+    assert answer_of("diff", tree.root, "@speed")["files"] == []
     run("apply", tree.root)
-    assert asked("revert", tree.root, "@speed")["reverted"] == ["t-fast"]
-    assert asked("revert", tree.root, "@speed")["reverted"] == []
+    assert answer_of("revert", tree.root, "@speed")["reverted"] == ["t-fast"]
+    assert answer_of("revert", tree.root, "@speed")["reverted"] == []
     assert states("status", tree.root)["t-flag"] == "applied"
     run("revert", tree.root)
     assert everything(tree.root) == before
 
 
 def test_a_group_names_the_opt_in_patches_that_it_does_not_include(tree: CheckoutTree) -> None:
-    told = "not applied because only their group was named:\n  t-risky  Toy t-risky\n"
-    assert told in run("apply", tree.root, "@speed", "--dry-run").stdout
-    assert told in run("apply", tree.root, "@speed").stdout
+    notice = "not applied because only their group was named:\n  t-risky  Toy t-risky\n"
+    assert notice in run("apply", tree.root, "@speed", "--dry-run").stdout
+    assert notice in run("apply", tree.root, "@speed").stdout
     assert states("status", tree.root)["t-risky"] == "pending"
     assert "Opt-in" not in run("apply", tree.root, "@speed", "t-risky").stdout
     assert "Opt-in" not in run("apply", tree.root, "@speed").stdout, "it is applied"
@@ -68,10 +68,10 @@ def test_a_conflict_of_a_patch_that_is_not_applied_by_default_is_marked(
 ) -> None:
     add_patch(toys, "t-lost", attribute(ABRUPT, "Nobody", "lost = 1"), default="false")
     add_patch(toys, "t-wanted", attribute(ABRUPT, "Somebody", "wanted = 1"))
-    said = run("status", tree.root).stdout
-    assert "2  t-lost (opt-in) t-wanted\n" in said
-    assert "\nt-lost (opt-in)  lost: Toy t-lost\n" in said
-    assert "\nt-wanted  wanted: Toy t-wanted\n" in said
+    output = run("status", tree.root).stdout
+    assert "2  t-lost (opt-in) t-wanted\n" in output
+    assert "\nt-lost (opt-in)  lost: Toy t-lost\n" in output
+    assert "\nt-wanted  wanted: Toy t-wanted\n" in output
     assert "    t-lost (opt-in)  Toy t-lost\n" in run("status", "-v", tree.root).stdout
     with (tree.package / ABRUPT).open("a") as file:
         file.write("\n\n\nclass Nobody:\n    lost = 1\n")
@@ -93,8 +93,8 @@ def test_a_named_patch_that_is_not_applicable_is_given_its_reason(tree: Checkout
 
 
 def test_a_dry_run_names_the_command_that_does_the_same(tree: CheckoutTree) -> None:
-    said = run("apply", tree.root, "t-flag", "--only", "--runtime", "vendored", "--dry-run").stdout
-    assert f"Next: patchkit apply {tree.root} t-flag --only --runtime vendored applies" in said
+    output = run("apply", tree.root, "t-flag", "--only", "--runtime", "vendored", "--dry-run").stdout
+    assert f"Next: patchkit apply {tree.root} t-flag --only --runtime vendored applies" in output
 
 
 def test_a_group_is_taken_back_beside_upstreams_own(tree: CheckoutTree, toys: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_group_is_taken_back_beside_upstreams_own(tree: CheckoutTree, toys: Pa
     path.write_bytes(path.read_bytes().replace(b"    stride = 1", b"    other = 1\r\n    stride = 1"))
     found = states("apply", tree.root, "@speed")
     assert found == {"t-fast": "applied", "t-other": "upstream"}
-    assert asked("revert", tree.root, "@speed")["reverted"] == ["t-fast"]
+    assert answer_of("revert", tree.root, "@speed")["reverted"] == ["t-fast"]
 
 
 def test_a_group_brings_what_it_requires(tree: CheckoutTree, toys: Path) -> None:
@@ -112,9 +112,9 @@ def test_a_group_brings_what_it_requires(tree: CheckoutTree, toys: Path) -> None
 
 
 def test_an_unknown_group_is_refused_as_such(tree: CheckoutTree) -> None:
-    said = run("apply", tree.root, "@sped", code=2).stderr
-    assert "no group is called '@sped'" in said
-    assert "did you mean @speed?" in said
+    output = run("apply", tree.root, "@sped", code=2).stderr
+    assert "no group is called '@sped'" in output
+    assert "did you mean @speed?" in output
     assert "no group is called" in run("show", "@sped", code=2).stderr
 
 
@@ -161,14 +161,14 @@ def test_a_conflict_keeps_nobody_else_out(tree: CheckoutTree) -> None:
 
 @pytest.mark.usefixtures("conflicting")
 def test_a_second_apply_prints_the_same_and_changes_nothing(tree: CheckoutTree) -> None:
-    first = asked("apply", tree.root)
+    first = answer_of("apply", tree.root)
     msgspec.convert(first, schemas.ANSWERS["apply"])
     assert [(each["patch"], each["reason"]) for each in first["left"]] == [
         ("x-none", first["patches"][-2]["reason"]),
         ("x-after", "requires x-none, which is in conflict"),
     ]
     before = everything(tree.root)
-    second = asked("apply", tree.root)
+    second = answer_of("apply", tree.root)
     assert second == first | {"changed_files": []}
     assert everything(tree.root) == before
 
@@ -192,32 +192,32 @@ def test_a_named_group_counts_as_requested(tree: CheckoutTree, toys: Path) -> No
 @pytest.mark.usefixtures("unhardened")
 def test_without_its_hardening_a_patch_stays_out_with_what_requires_it(tree: CheckoutTree) -> None:
     before = everything(tree.root)
-    applied = asked("apply", tree.root)
+    applied = answer_of("apply", tree.root)
     reasons = {each["patch"]: each["reason"] for each in applied["left"]}
     assert set(reasons) == {"t-flag", "t-guard", "t-stop"}
     only = "(patchkit apply t-flag --only leaves the hardening out)"
     assert reasons["t-flag"] == f"t-guard, which hardens it, does not fit {only}"
     assert reasons["t-stop"] == "it requires t-flag, which does not fit"
-    said = {patch["id"]: (patch["state"], patch["reason"]) for patch in applied["patches"]}
-    assert said["t-flag"] == ("pending", f"left out: {reasons['t-flag']}")
-    assert said["t-fast"] == ("applied", "")
+    states_and_reasons = {patch["id"]: (patch["state"], patch["reason"]) for patch in applied["patches"]}
+    assert states_and_reasons["t-flag"] == ("pending", f"left out: {reasons['t-flag']}")
+    assert states_and_reasons["t-fast"] == ("applied", "")
     assert applied["changed_files"] == [ABRUPT]
-    assert asked("apply", tree.root) == applied | {"changed_files": []}
-    shown = {patch["id"]: patch for patch in asked("status", tree.root)["patches"]}
-    assert [shown[patch["id"]] for patch in applied["patches"]] == applied["patches"]
+    assert answer_of("apply", tree.root) == applied | {"changed_files": []}
+    patches = {patch["id"]: patch for patch in answer_of("status", tree.root)["patches"]}
+    assert [patches[patch["id"]] for patch in applied["patches"]] == applied["patches"]
     run("revert", tree.root)
     assert everything(tree.root) == before
 
 
 @pytest.mark.usefixtures("unhardened")
 def test_a_patch_whose_hardening_conflicts_is_refused_and_only_applies_it(tree: CheckoutTree) -> None:
-    said = run("apply", tree.root, "t-stop", code=3).stderr
+    output = run("apply", tree.root, "t-stop", code=3).stderr
     assert (
         "t-guard conflicts with this tree, so nothing was written\nhelp: --only leaves the hardening out"
-        in said
+        in output
     )
     assert states("apply", tree.root, "t-stop", "--only") == {"t-flag": "applied", "t-stop": "applied"}
-    applied = asked("apply", tree.root)
+    applied = answer_of("apply", tree.root)
     assert [each["patch"] for each in applied["left"]] == ["t-guard"], "what is there stays, and goes on"
     assert applied["changed_files"] == [ABRUPT]
 
@@ -234,22 +234,22 @@ find = "needs_host: $_ = False"
 code = "top = 1"
 """
     add_patch(toys, "t-top", on_top)
-    applied = asked("apply", tree.root)
+    applied = answer_of("apply", tree.root)
     assert "t-top" in [each["patch"] for each in applied["left"]]
     assert applied["changed_files"] == [ABRUPT]
 
 
 @pytest.mark.usefixtures("unhardened", "conflicting")
 def test_diff_and_dry_run_are_what_apply_does(checkout: CheckoutTree) -> None:
-    would = asked("apply", checkout.root, "--dry-run")
-    shown = asked("diff", checkout.root)
-    msgspec.convert(shown, schemas.ANSWERS["diff"])
+    would = answer_of("apply", checkout.root, "--dry-run")
+    difference = answer_of("diff", checkout.root)
+    msgspec.convert(difference, schemas.ANSWERS["diff"])
     answered = run("diff", checkout.root)
     assert "Left out because of conflicts: t-flag, " in answered.stderr
-    applied = asked("apply", checkout.root)
+    applied = answer_of("apply", checkout.root)
     assert would == applied
-    assert [file["file"] for file in shown["files"]] == applied["changed_files"]
-    assert [each["patch"] for each in shown["left"]] == [each["patch"] for each in applied["left"]]
+    assert [file["file"] for file in difference["files"]] == applied["changed_files"]
+    assert [each["patch"] for each in difference["left"]] == [each["patch"] for each in applied["left"]]
     run("diff", checkout.root, "t-stop", code=3)
 
 
@@ -258,10 +258,10 @@ def test_commits_are_made_of_what_fits(checkout: CheckoutTree) -> None:
     git(checkout.root, "config", "user.name", "A Maintainer")
     git(checkout.root, "config", "user.email", "maintainer@example.com")
     run("apply", checkout.root, "t-stop", "--commit", code=3)
-    made = asked("apply", checkout.root, "--commit")
+    made = answer_of("apply", checkout.root, "--commit")
     assert [commit["patch"] for commit in made["commits"]] == ["t-fast"]
     assert {each["patch"] for each in made["left"]} == {"t-flag", "t-guard", "t-stop", "x-none", "x-after"}
-    assert asked("apply", checkout.root, "--commit")["changed_files"] == []
+    assert answer_of("apply", checkout.root, "--commit")["changed_files"] == []
     run("verify", checkout.root)
 
 
@@ -269,7 +269,7 @@ def test_commits_are_made_of_what_fits(checkout: CheckoutTree) -> None:
 def test_a_series_is_of_what_fits(checkout: CheckoutTree, tmp_path: Path) -> None:
     git(checkout.root, "config", "user.name", "A Maintainer")
     git(checkout.root, "config", "user.email", "maintainer@example.com")
-    made = asked("export", checkout.root, "-o", tmp_path / "series")
+    made = answer_of("export", checkout.root, "-o", tmp_path / "series")
     msgspec.convert(made, schemas.ANSWERS["export"])
     assert [each["patch"] for each in made["left"]] == ["x-none", "x-after"]
     assert len(made["files"]) == 4
@@ -296,6 +296,6 @@ def test_keep_going_exits_with_1_if_something_was_left_out(tree: CheckoutTree) -
 @pytest.mark.usefixtures("unhardened")
 def test_markers_leave_nothing_out(tree: CheckoutTree, toys: Path) -> None:
     add_patch(toys, "t-flag", attribute(MIRROR, "Mirror", "needs_host = False"))
-    answer = asked("apply", tree.root, "--markers", code=1)
+    answer = answer_of("apply", tree.root, "--markers", code=1)
     assert "left" not in answer
     assert {patch["id"]: patch["state"] for patch in answer["patches"]}["t-stop"] == "applied"

@@ -25,9 +25,9 @@ def test_every_command_is_in_one_group_and_its_line_is_whole() -> None:
     assert "Options:" in groups[0]
     lines = [line.split(maxsplit=1) for group in groups[1:] for line in group.splitlines()[1:]]
     assert sorted(name for name, _ in lines) == sorted(SHOWN)
-    for name, said in lines:
-        assert said.endswith("."), (name, said)
-        assert "..." not in said
+    for name, summary in lines:
+        assert summary.endswith("."), (name, summary)
+        assert "..." not in summary
 
 
 @pytest.mark.parametrize("name", SHOWN)

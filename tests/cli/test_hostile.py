@@ -44,19 +44,19 @@ def folder_with(path: Path, patch: dict[str, str] | None = None, edit: dict[str,
 
 @pytest.mark.parametrize("command", [("show",), ("show", "hostile")])
 def test_escape_sequences_are_written_out(tmp_path: Path, command: tuple[str, ...]) -> None:
-    shown = run(*command, "--patches", folder_with(tmp_path)).stdout
-    assert "\x1b" not in shown
-    assert "\x07" not in shown
-    assert "\\x1b]0;owned\\x07" in shown
+    output = run(*command, "--patches", folder_with(tmp_path)).stdout
+    assert "\x1b" not in output
+    assert "\x07" not in output
+    assert "\\x1b]0;owned\\x07" in output
 
 
 def test_escape_sequences_of_a_tree_are_written_out(tmp_path: Path) -> None:
     path = tmp_path / "a\x1b[2Jb"
     (path / "sglang" / "srt").mkdir(parents=True)
     (path / "sglang" / "__init__.py").touch()
-    shown = run("status", path).stdout
-    assert "\x1b" not in shown
-    assert "\\x1b[2Jb" in shown
+    output = run("status", path).stdout
+    assert "\x1b" not in output
+    assert "\\x1b[2Jb" in output
     assert "\x1b" not in run("status", tmp_path / "no\x1b[2J", code=4).stderr
 
 
@@ -72,9 +72,9 @@ def test_escape_sequences_in_a_patched_file_reach_no_terminal(
         "\x1b]0;owned" in run(*command).stdout
     )  # For git apply, a diff in a file or a pipe is byte for byte.
     monkeypatch.setenv("FORCE_COLOR", "1")
-    shown = run(*command).stdout
-    assert "\\x1b]0;owned\\x07" in shown
-    assert "\x1b]" not in shown
+    output = run(*command).stdout
+    assert "\\x1b]0;owned\\x07" in output
+    assert "\x1b]" not in output
 
 
 NAME = "srt/managers/m\x1b]0;owned\x07\n::error::x\u202e.py"
@@ -310,7 +310,7 @@ def test_code_of_a_patch_that_nests_too_deep_is_refused_in_a_sentence(
 
 
 @pytest.mark.parametrize(
-    ("patch", "edit", "said"),
+    ("patch", "edit", "message"),
     [
         ({}, {"why": '"one\\rtwo"'}, "key `why`"),
         ({}, {"why": '"one\\ntwo"'}, "key `why`"),
@@ -323,9 +323,9 @@ def test_code_of_a_patch_that_nests_too_deep_is_refused_in_a_sentence(
     ],
 )
 def test_malformed_patch_is_refused_in_a_sentence(
-    tmp_path: Path, patch: dict[str, str], edit: dict[str, str], said: str
+    tmp_path: Path, patch: dict[str, str], edit: dict[str, str], message: str
 ) -> None:
     folder = folder_with(tmp_path, patch, edit)
     refused = run("show", "--patches", folder, code=2)
-    assert said in refused.stderr
+    assert message in refused.stderr
     assert "Traceback" not in refused.output

@@ -35,12 +35,12 @@ def test_matrix_refuses_hostile_refs_in_their_own_cells_and_writes_nothing_outsi
     before = everything(outside, outside / "remembered")
     for more in ((), ("--verify",)):
         rows = answer("matrix", checkout.root, "--refs", "refs/heads/release/*", *more, code=1)["rows"]
-        said = {row["ref"].rpartition("/")[2]: row for row in rows}
-        honest = said.pop("honest")
+        by_ref = {row["ref"].rpartition("/")[2]: row for row in rows}
+        honest = by_ref.pop("honest")
         assert not honest["error"]
         assert honest["patches"]
-        assert sorted(said) == sorted(REFUSED)
-        assert all("run git fsck there" in row["error"] and not row["patches"] for row in said.values())
+        assert sorted(by_ref) == sorted(REFUSED)
+        assert all("run git fsck there" in row["error"] and not row["patches"] for row in by_ref.values())
     assert everything(outside, outside / "remembered") == before
 
 

@@ -139,8 +139,8 @@ def test_error_in_a_shallow_clone_names_the_command_that_helps(
     commit(checkout, "Patched")
     fresh = clone(checkout, tmp_path, "--depth", "1")
     before = everything(fresh.root)
-    said = run("revert", fresh.root, code=3)
-    assert "git fetch --unshallow" in said
+    message = run("revert", fresh.root, code=3)
+    assert "git fetch --unshallow" in message
     assert everything(fresh.root) == before
     git(fresh.root, "fetch", "-q", "--unshallow")
     run("revert", fresh.root)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 USER = "srt/managers/user.py"
 USES = "from {name}.srt.managers.mirror import depth\n\nwidth = depth\n"
-SAID = "from sglang.srt.managers.mirror import Mirror"
+IMPORT = "from sglang.srt.managers.mirror import Mirror"
 LAYOUTS = {
     "as upstream": "python/sglang",
     "renamed": "python/acme_sglang",
@@ -36,7 +36,7 @@ layouts = pytest.mark.parametrize("place", LAYOUTS.values(), ids=LAYOUTS.keys())
 @pytest.fixture(autouse=True)
 def _patches(patch_folder: Path) -> None:
     """The toys, one that imports by upstream's name, one that imports the runtime, and one that conflicts."""
-    outer = f'{rewriting("outer", USER, "width = $x", "width = Mirror.copies")}\nimports = ["{SAID}"]'
+    outer = f'{rewriting("outer", USER, "width = $x", "width = Mirror.copies")}\nimports = ["{IMPORT}"]'
     runtime = f"{rewriting('runtime', MIRROR, 'depth = 1', 'depth = patchkit_api.out_graph_draft_steps')}\n"
     runtime += 'imports = ["from patchkit.runtime import api_1 as patchkit_api"]'
     add_patch(patch_folder, "t-named", outer, runtime)
@@ -105,9 +105,9 @@ def test_a_shallow_clone_gives_the_same_answer_or_names_what_is_missing(
     package = tmp_path / "shallow" / place
     for words in (("status",), ("diff",), ("audit",)):
         here, there = (answer(*words, folder) for folder in (fork.package, package))
-        for said in (here, there):
-            said.pop("tree", None)
-            said.pop("seconds", None)
+        for reply in (here, there):
+            reply.pop("tree", None)
+            reply.pop("seconds", None)
         assert here == there
     assert "git fetch --unshallow" in run("revert", package, code=3).stderr
     # What a patch adds needs nothing of what was there before.
@@ -166,14 +166,14 @@ def test_a_drafted_patch_has_upstreams_package_name(fork: CheckoutTree, tmp_path
     edit(fork, USER, b"width = depth", b"width = Worker.steps")
     diff = tmp_path / "change.diff"
     diff.write_text(git(top(fork), "diff"))
-    told: tuple[object, ...] = ("--from-diff", diff)
+    source: tuple[object, ...] = ("--from-diff", diff)
     if way == "commit":
         git(top(fork), "commit", "-qam", "A fork's own")
-        told = ("--from-commit", "HEAD")
+        source = ("--from-commit", "HEAD")
     else:
         git(top(fork), "checkout", "-q", ".")
     folder = tmp_path / "own" / "x-own"
-    assert answer("new", "x-own", *told, "--on", fork.package, "-o", folder)["exact"]
+    assert answer("new", "x-own", *source, "--on", fork.package, "-o", folder)["exact"]
     text = (folder / "patch.toml").read_text()
     assert "from sglang.srt.speculative.abrupt import Worker" in text
     assert "acme" not in text
@@ -185,7 +185,7 @@ def test_a_patch_is_tested_on_a_copy(fork: CheckoutTree, tmp_path: Path) -> None
     add_patch(
         folder,
         "x-own",
-        f'{rewriting("outer", USER, "width = $x", "width = Mirror.copies")}\nimports = ["{SAID}"]',
+        f'{rewriting("outer", USER, "width = $x", "width = Mirror.copies")}\nimports = ["{IMPORT}"]',
     )
     (trial,) = answer("test", folder / "x-own", "--on", fork.package)
     assert (trial["state"], trial["problems"]) == ("pending", [])

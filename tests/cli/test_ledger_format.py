@@ -27,8 +27,8 @@ def run(*arguments: object, code: int = 0) -> str:
 
 
 def rows(tree: CheckoutTree) -> dict[str, dict[str, Any]]:
-    said = json.loads(run("status", tree.root, "--format", "ledger", "--json"))
-    return {row["patch"]: row for row in said["rows"]}
+    ledger = json.loads(run("status", tree.root, "--format", "ledger", "--json"))
+    return {row["patch"]: row for row in ledger["rows"]}
 
 
 @pytest.fixture(autouse=True)
@@ -69,10 +69,10 @@ def test_what_upstream_has_and_what_a_person_made_are_told_apart(checkout: Check
     edit(checkout, MIRROR, b"    copies = 0", b"    copies = 0\n    guard = 1")
     git(checkout.root, "commit", "-qam", "As it came")
     run("resolve", checkout.root, "t-guard", "guard")
-    told = rows(checkout)
-    assert told["t-port"]["how"] == "upstream"
-    assert "nothing to remove" in told["t-port"]["removal"]
-    assert (told["t-guard"]["how"], told["t-guard"]["by_hand"]) == ("by hand", ["guard"])
+    ledger = rows(checkout)
+    assert ledger["t-port"]["how"] == "upstream"
+    assert "nothing to remove" in ledger["t-port"]["removal"]
+    assert (ledger["t-guard"]["how"], ledger["t-guard"]["by_hand"]) == ("by hand", ["guard"])
 
 
 def test_a_failed_check_is_named(checkout: CheckoutTree) -> None:

@@ -35,8 +35,8 @@ def checked(*arguments: object) -> Result:
 
 
 def example(folder: Path, **keys: str) -> Path:
-    told = {"shows": "It checks.", "file": MIRROR, "before": f"from a import check\n{BEFORE}", **keys}
-    lines = [f"{key} = {json.dumps(value)}" for key, value in told.items()]
+    fields = {"shows": "It checks.", "file": MIRROR, "before": f"from a import check\n{BEFORE}", **keys}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in fields.items()]
     (folder / "examples.toml").write_text("\n".join(["[[example]]", *lines, ""]))
     return folder
 

@@ -15,7 +15,7 @@ from support.releases import run
 from support.toys import MIRROR, add_patch, attribute, git
 
 from patchkit.cli import main
-from patchkit.tree.git import git as asked
+from patchkit.tree.git import git as patchkit_git
 from patchkit.tree.objects import GitRepository
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def test_commands_run_nothing_that_a_repository_names(
     chosen = git(checkout.root, "rev-parse", commit).strip()
     for words in READING:
         shutil.rmtree(checkout.package)
-        assert asked(checkout.root, "reset", "--hard", chosen).returncode == 0
+        assert patchkit_git(checkout.root, "reset", "--hard", chosen).returncode == 0
         os.utime(checkout.package / MIRROR, (0, 0))
         done(words, checkout, tmp_path / words[0])
         assert left(planted) == set(), words
@@ -133,7 +133,7 @@ def test_an_object_that_is_not_there_is_fetched_from_nowhere(checkout: CheckoutT
 def test_git_is_run_so_that_it_starts_no_configured_program(
     checkout: CheckoutTree, planted: Path, words: tuple[str, ...]
 ) -> None:
-    asked(checkout.root, *words)
+    patchkit_git(checkout.root, *words)
     assert left(planted) == set()
 
 

@@ -59,7 +59,7 @@ def run(*arguments: object, code: int = 0) -> Result:
     return result
 
 
-def asked(*arguments: object, code: int = 0) -> Any:
+def answer_of(*arguments: object, code: int = 0) -> Any:
     """Return a command's answer, which is as its schema says."""
     answer = json.loads(run(*arguments, "--json", code=code).stdout)
     msgspec.convert(answer, schemas.ANSWERS["port"])
@@ -122,7 +122,7 @@ def test_a_commit_lands_on_a_drifted_tree_and_revert_gives_every_byte_back(
     commit = changed(main_line, LENT)
     drifted(fork, (b"        due = self.today", b"        note(book)\n        due = self.today"))
     before = everything(fork)
-    answer = asked("port", commit, "--repo", main_line, "--onto", fork)
+    answer = answer_of("port", commit, "--repo", main_line, "--onto", fork)
     assert edits(answer) == [(DESK, "Desk.lend", "landed")]
     assert answer["written"]
     assert LENT[1] in (fork / "sglang" / DESK).read_bytes()
@@ -134,7 +134,7 @@ def test_once_more_it_is_there_already_and_nothing_is_written(main_line: Path, f
     commit = changed(main_line, LENT)
     run("port", commit, "--repo", main_line, "--onto", fork)
     once = everything(fork)
-    answer = asked("port", commit, "--repo", main_line, "--onto", fork)
+    answer = answer_of("port", commit, "--repo", main_line, "--onto", fork)
     assert {outcome for _, _, outcome in edits(answer)} == {"already"}
     assert (answer["written"], everything(fork)) == (False, once)
 
@@ -169,11 +169,11 @@ def test_markers_show_what_was_found_expected_and_wanted_and_are_reverted(
     before = everything(fork)
     run("port", commit, "--repo", main_line, "--onto", fork, "--markers", code=1)
     text = (fork / "sglang" / DESK).read_text()
-    shown = text[text.index("<<<<<<<") : text.index(">>>>>>>")]
-    assert shown.count("        due = ") == 3
+    marked = text[text.index("<<<<<<<") : text.index(">>>>>>>")]
+    assert marked.count("        due = ") == 3
     assert (
         "        due = self.later()\n||||||| expected\n        due = self.today + self.days\n=======\n"
-        in shown
+        in marked
     )
     run("revert", fork)
     assert everything(fork) == before
@@ -182,7 +182,9 @@ def test_markers_show_what_was_found_expected_and_wanted_and_are_reverted(
 def test_a_function_that_is_not_there_is_the_reason(main_line: Path, fork: Path) -> None:
     commit = changed(main_line, (b"        book.out = False\n", b"        book.out = None\n"))
     drifted(fork, (b"    def take(self, book):\n        book.out = False\n        return place(book)\n", b""))
-    answer = asked("port", commit, "--repo", main_line, "--onto", fork, "--dry-run", "--keep-going", code=1)
+    answer = answer_of(
+        "port", commit, "--repo", main_line, "--onto", fork, "--dry-run", "--keep-going", code=1
+    )
     assert edits(answer) == [(DESK, "Desk.take", "no-site")]
     assert "the tree has no Desk.take" in json.dumps(answer)
 
@@ -190,9 +192,9 @@ def test_a_function_that_is_not_there_is_the_reason(main_line: Path, fork: Path)
 def test_a_file_that_is_not_there_is_named_as_the_reason(main_line: Path, fork: Path) -> None:
     commit = changed(main_line, (b"\n\nclass Desk:", b"\nLIMIT = 3\n\n\nclass Desk:"))
     (fork / "sglang" / DESK).unlink()
-    said = run("port", commit, "--repo", main_line, "--onto", fork, code=3).output
-    assert f"not found: the tree has no {DESK}\n" in said
-    assert "no such file" not in said
+    output = run("port", commit, "--repo", main_line, "--onto", fork, code=3).output
+    assert f"not found: the tree has no {DESK}\n" in output
+    assert "no such file" not in output
 
 
 def test_a_moved_file_and_a_moved_method_are_followed_and_reported(main_line: Path, fork: Path) -> None:
@@ -203,7 +205,7 @@ def test_a_moved_file_and_a_moved_method_are_followed_and_reported(main_line: Pa
     take = b"    def take(self, book):\n        book.out = False\n        return place(book)\n"
     drifted(fork, (take, b"    pass\n"), file="srt/counter/desk.py")
     (package / SHELF).write_bytes(SOURCES[SHELF] + b"\n\nclass Shelf:\n" + take)
-    answer = asked("port", commit, "--repo", main_line, "--onto", fork)
+    answer = answer_of("port", commit, "--repo", main_line, "--onto", fork)
     (file,) = answer["trees"][0]["changes"][0]["files"]
     assert file["notes"] == [
         "srt/desk.py is srt/counter/desk.py in this tree",
@@ -217,7 +219,7 @@ def test_a_renamed_parameter_is_followed_and_said(main_line: Path, fork: Path) -
     commit = changed(main_line, LENT)
     path = fork / "sglang" / DESK
     path.write_bytes(SOURCES[DESK].replace(b"reader", b"member"))
-    answer = asked("port", commit, "--repo", main_line, "--onto", fork)
+    answer = answer_of("port", commit, "--repo", main_line, "--onto", fork)
     assert (
         "reader is named member in Desk.lend of this tree"
         in answer["trees"][0]["changes"][0]["files"][0]["notes"]
@@ -232,7 +234,7 @@ def test_an_edit_that_needs_what_is_not_there_is_not_made(main_line: Path, fork:
         main_line, (b"        return place(book)\n", b"        seal(book)\n        return place(book)\n")
     )
     before = everything(fork)
-    answer = asked("port", commit, "--repo", main_line, "--onto", fork, code=3)
+    answer = answer_of("port", commit, "--repo", main_line, "--onto", fork, code=3)
     assert edits(answer) == [(DESK, "Desk.take", "unmet")]
     assert "seal is not defined in this tree" in json.dumps(answer)
     assert everything(fork) == before
@@ -252,7 +254,7 @@ def test_a_call_that_is_not_accepted_there_is_a_finding(main_line: Path, fork: P
     drifted(
         fork, (b"def place(book, row=0):\n    return row\n", b"def place(book):\n    return 0\n"), file=SHELF
     )
-    answer = asked("port", commit, "--repo", main_line, "--onto", fork, code=1)
+    answer = answer_of("port", commit, "--repo", main_line, "--onto", fork, code=1)
     (finding,) = answer["trees"][0]["changes"][0]["findings"]
     assert (finding["file"], finding["function"]) == (DESK, "Desk.take")
     assert "takes no `row`" in finding["message"]
@@ -266,7 +268,7 @@ def test_a_call_of_a_helper_whose_own_edit_was_not_made_is_a_finding(main_line: 
     )
     commit = changed(main_line, (b"        book.out = False\n", b"        book.shelf.place(book, side=2)\n"))
     drifted(fork, (placing, b"place = print\n"), file=SHELF)
-    answer = asked("port", commit, "--repo", main_line, "--onto", fork, "--keep-going", code=1)
+    answer = answer_of("port", commit, "--repo", main_line, "--onto", fork, "--keep-going", code=1)
     outcomes = {(file, outcome) for file, _, outcome in edits(answer)}
     assert {(SHELF, "no-site"), (DESK, "landed")} <= outcomes
     (finding,) = answer["trees"][0]["changes"][0]["findings"]
@@ -282,7 +284,7 @@ def test_a_commit_keeps_author_date_and_message_and_names_its_origin(main_line: 
     git(fork, "add", ".")
     git(fork, "commit", "-qm", "A fork")
     committing(open_tree(fork))
-    answer = asked("port", commit, "--repo", main_line, "--onto", fork, "--commit")
+    answer = answer_of("port", commit, "--repo", main_line, "--onto", fork, "--commit")
     assert git(fork, "log", "-1", "--format=%an <%ae>|%ad|%cn", "--date=iso") == (
         "Some Body <some@example.org>|2026-05-04 03:02:01 +0300|A Maintainer\n"
     )
@@ -300,7 +302,7 @@ def test_each_commit_of_a_range_is_one(main_line: Path, fork: Path) -> None:
     git(fork, "add", ".")
     git(fork, "commit", "-qm", "A fork")
     committing(open_tree(fork))
-    answer = asked("port", f"{first}^..main", "--repo", main_line, "--onto", fork, "--commit")
+    answer = answer_of("port", f"{first}^..main", "--repo", main_line, "--onto", fork, "--commit")
     made = [change["made"] for change in answer["trees"][0]["changes"]]
     assert made == git(fork, "rev-list", "--reverse", "--max-count=2", "HEAD").split()
     assert git(fork, "log", "--format=%s", "-2").split("\n")[:2] == [
@@ -327,7 +329,7 @@ def test_refs_are_a_matrix_and_nothing_is_written(main_line: Path) -> None:
     git(main_line, "checkout", "-q", "main")
     commit = changed(main_line, LENT)
     before = whole(open_tree(main_line))
-    answer = asked(
+    answer = answer_of(
         "port", commit, "--repo", main_line, "--onto", "old", "--onto", "other", "--onto", "nowhere", code=1
     )
     assert [tree["onto"] for tree in answer["trees"]] == ["old", "other", "nowhere"]
@@ -368,16 +370,16 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("text", "said"), BAD.values(), ids=BAD)
+@pytest.mark.parametrize(("text", "message"), BAD.values(), ids=BAD)
 def test_a_diff_that_is_none_is_refused_in_a_sentence_and_nothing_is_written(
-    fork: Path, tmp_path: Path, text: str, said: str
+    fork: Path, tmp_path: Path, text: str, message: str
 ) -> None:
     own = write_package(tmp_path / "own" / "sglang", SOURCES).parent
     diff = tmp_path / "it.diff"
     diff.write_text(text)
     before = everything(fork)
     result = run("port", diff, "--from", own, "--onto", fork, code=2)
-    assert said in result.output
+    assert message in result.output
     assert "--from-diff" not in result.output
     assert "--on " not in result.output
     assert everything(fork) == before
@@ -393,9 +395,9 @@ def test_a_diff_of_another_tree_is_named_with_the_option_that_names_the_right_on
     diff = tmp_path / "it.diff"
     name = f"python/sglang/{file}"
     diff.write_text(f"--- a/{name}\n+++ b/{name}\n@@ -1,2 +1,2 @@\n nothing\n-like this\n+there\n")
-    said = " ".join(run("port", diff, "--from", own, "--onto", fork, code=2).output.split())
-    assert f"{diff}: {file}" in said
-    assert "pass the tree that the diff was made on with --from" in said
+    output = " ".join(run("port", diff, "--from", own, "--onto", fork, code=2).output.split())
+    assert f"{diff}: {file}" in output
+    assert "pass the tree that the diff was made on with --from" in output
 
 
 def test_a_diff_that_its_tree_already_has_is_refused_with_the_commit_before_it_as_advice(
@@ -404,9 +406,9 @@ def test_a_diff_that_its_tree_already_has_is_refused_with_the_commit_before_it_a
     changed(main_line, LENT)
     diff = tmp_path / "it.diff"
     diff.write_text(git(main_line, "diff", "HEAD^", "HEAD"))
-    said = " ".join(run("port", diff, "--from", main_line, "--onto", fork, code=2).output.split())
-    assert f"{diff}: {DESK}: the tree already has the change of @@ " in said
-    assert "pass the tree from before the change with --from TREE, or with --from HEAD^ --repo REPO" in said
+    output = " ".join(run("port", diff, "--from", main_line, "--onto", fork, code=2).output.split())
+    assert f"{diff}: {DESK}: the tree already has the change of @@ " in output
+    assert "pass the tree from before the change with --from TREE, or with --from HEAD^ --repo REPO" in output
     run("port", diff, "--from", "HEAD^", "--repo", main_line, "--onto", fork)
     assert LENT[1] in (fork / "sglang" / DESK).read_bytes()
 
@@ -469,9 +471,9 @@ def test_a_folder_that_cannot_be_written_leaves_the_tree_as_it_was(
     (tmp_path / "file").write_text("")
     before = whole(tree)
     words = ("port", commit, "--repo", main_line, "--onto", fork, *options, "-o")
-    said = run(*words, tmp_path / "file" / "kept", code=4).stderr
-    assert said.startswith("error: ")
-    assert "Not a directory, and nothing was written" in said
+    output = run(*words, tmp_path / "file" / "kept", code=4).stderr
+    assert output.startswith("error: ")
+    assert "Not a directory, and nothing was written" in output
     assert whole(tree) == before
 
 
@@ -524,16 +526,16 @@ def test_the_mode_of_an_executable_file_is_not_kept_and_that_is_said(
     diff = tmp_path / "change.diff"
     diff.write_text(git(main_line, "show", "HEAD"))
     words = ("HEAD", "--repo", main_line) if given == "commit" else (diff, "--from", fork)
-    said = " ".join(run("port", *words, "--onto", fork).stdout.split())
-    assert "srt/tool.py: it is executable" in said
-    assert ("created without that mode" in said) == (what == "new")
+    output = " ".join(run("port", *words, "--onto", fork).stdout.split())
+    assert "srt/tool.py: it is executable" in output
+    assert ("created without that mode" in output) == (what == "new")
 
 
 def test_a_mode_that_changes_is_left_out_and_reported(main_line: Path, fork: Path) -> None:
     path = main_line / "python" / "sglang" / DESK
     path.chmod(0o755)
     commit = changed(main_line, LENT)
-    answer = asked("port", commit, "--repo", main_line, "--onto", fork)
+    answer = answer_of("port", commit, "--repo", main_line, "--onto", fork)
     (left,) = answer["trees"][0]["changes"][0]["left"]
     assert "its mode changes" in left
 
@@ -566,7 +568,7 @@ def test_what_cannot_be_meant_is_refused(main_line: Path, arguments: tuple[str, 
 def test_what_a_drifted_statement_says_already_is_there_already(main_line: Path, fork: Path) -> None:
     commit = changed(main_line, (b"self.today + self.days", b"today() + self.days"))
     drifted(fork, (b"self.today + self.days", b"today() + self.week"))
-    answer = asked("port", commit, "--repo", main_line, "--onto", fork)
+    answer = answer_of("port", commit, "--repo", main_line, "--onto", fork)
     assert [outcome for _, _, outcome in edits(answer)] == ["already"]
     assert b"self.week" in (fork / "sglang" / DESK).read_bytes()
 
@@ -580,8 +582,8 @@ def left(main_line: Path, fork: Path) -> bytes:
     commit = changed(main_line, LENT, (b"self.today + self.days", b"self.today + self.days * 2"))
     drifted(fork, (b"self.today + self.days", b"self.later()"))
     before = (fork / "sglang" / DESK).read_bytes()
-    said = run("port", commit, "--repo", main_line, "--onto", fork, "--markers", code=1).output
-    assert f"patchkit resolve {fork} 77 edit-1" in " ".join(said.split())
+    output = run("port", commit, "--repo", main_line, "--onto", fork, "--markers", code=1).output
+    assert f"patchkit resolve {fork} 77 edit-1" in " ".join(output.split())
     return before
 
 
@@ -615,9 +617,9 @@ def test_a_conflict_of_a_port_that_a_person_finished_is_recorded_and_reverted_wi
     fork: Path, left: bytes
 ) -> None:
     finished(fork)
-    said = run("resolve", fork, "77", "edit-1").output
-    assert "77 edit-1 is recorded as made by hand" in said
-    assert f"Next: patchkit status {fork} shows what is left to resolve" in " ".join(said.split())
+    output = run("resolve", fork, "77", "edit-1").output
+    assert "77 edit-1 is recorded as made by hand" in output
+    assert f"Next: patchkit status {fork} shows what is left to resolve" in " ".join(output.split())
     assert "is already recorded" in run("resolve", fork, "77", "edit-1").output
     assert OWN in (fork / "sglang" / DESK).read_bytes()
     assert run("revert", fork, "77").output.startswith("Reverted: 77.\n")
@@ -626,9 +628,9 @@ def test_a_conflict_of_a_port_that_a_person_finished_is_recorded_and_reverted_wi
 
 @pytest.mark.usefixtures("left")
 def test_a_conflict_that_a_port_did_not_leave_is_refused_with_what_to_type(fork: Path) -> None:
-    said = " ".join(run("resolve", fork, "77", "edit-9", code=2).output.split())
-    assert "77 left no conflict 'edit-9'" in said
-    assert f"patchkit status {fork} lists the conflicts" in said
+    output = " ".join(run("resolve", fork, "77", "edit-9", code=2).output.split())
+    assert "77 left no conflict 'edit-9'" in output
+    assert f"patchkit status {fork} lists the conflicts" in output
 
 
 def test_a_conflict_of_a_port_is_given_up_and_the_rest_is_reverted_by_its_name(
@@ -674,10 +676,10 @@ def test_the_last_conflict_of_a_port_is_given_up_with_no_advice_to_revert_what_i
     drifted(fork, (b"self.today + self.days", b"self.later()"))
     before = everything(fork)
     run("port", commit, "--repo", main_line, "--onto", fork, "--markers", code=1)
-    said = " ".join(run("resolve", fork, "77", "edit-1", "--give-up").output.split())
+    output = " ".join(run("resolve", fork, "77", "edit-1", "--give-up").output.split())
     assert everything(fork) == before
-    assert f"Next: patchkit status {fork}" in said
-    assert "patchkit revert" not in said
+    assert f"Next: patchkit status {fork}" in output
+    assert "patchkit revert" not in output
     run("status", fork)
 
 
@@ -736,8 +738,8 @@ def test_of_two_ports_each_is_reverted_alone_and_both_give_every_byte_back(
     )
     stands = path.read_bytes()
     # What is committed is known by its name while git's history has it.
-    code, said = (0, "Nothing to revert") if "--commit" in how else (2, "no patch is called")
-    assert said in run("revert", fork, order[0], code=code).output
+    code, message = (0, "Nothing to revert") if "--commit" in how else (2, "no patch is called")
+    assert message in run("revert", fork, order[0], code=code).output
     assert path.read_bytes() == stands
     assert run("revert", fork, order[1]).output.startswith(f"Reverted: {order[1]}.\n")
     assert path.read_bytes() == before
@@ -755,9 +757,9 @@ def test_a_port_that_a_later_one_changed_is_not_reverted_alone(
     before = everything(fork)
     two_ports(main_line, fork, OVER, *how)
     both = everything(fork)
-    said = " ".join(run("revert", fork, "77", code=3).output.split())
-    assert "78 changed the same code as 77, or depends on it" in said
-    assert f"help: revert them together: patchkit revert {fork} 77 78" in said
+    output = " ".join(run("revert", fork, "77", code=3).output.split())
+    assert "78 changed the same code as 77, or depends on it" in output
+    assert f"help: revert them together: patchkit revert {fork} 77 78" in output
     assert everything(fork) == both
     run("revert", fork, "77", "78")
     assert (fork / "sglang" / DESK).read_bytes() == SOURCES[DESK]
@@ -857,9 +859,9 @@ def test_behind_a_conflict_that_is_marked_nothing_of_a_range_is_ported(main_line
     first = changed(main_line, (b"self.today + self.days", b"self.today + self.days * 2"))
     then = changed(main_line, FAR, why="Tell them (#78)")
     words = ("port", f"{first}^..{then}", "--repo", main_line, "--onto", fork, "--markers")
-    assert asked(*words, "--dry-run", code=1)["trees"][0]["not_ported"] == ["78"]
-    said = run(*words, code=1).output
-    assert "78  Tell them: not ported; resolve the conflicts first" in said
+    assert answer_of(*words, "--dry-run", code=1)["trees"][0]["not_ported"] == ["78"]
+    output = run(*words, code=1).output
+    assert "78  Tell them: not ported; resolve the conflicts first" in output
     assert FAR[1] not in (fork / "sglang" / DESK).read_bytes()
     run("revert", fork, "77")
     assert (fork / "sglang" / DESK).read_bytes() == before
@@ -870,11 +872,11 @@ def test_an_edit_that_gets_no_markers_says_what_to_do(main_line: Path, fork: Pat
     (main_line / "python" / "sglang" / fresh).write_bytes(b"x = 1\n")
     commit = changed(main_line, LENT)
     (fork / "sglang" / fresh).write_bytes(b"y = 2\n")
-    said = " ".join(
+    output = " ".join(
         run("port", commit, "--repo", main_line, "--onto", fork, "--markers", code=1).output.split()
     )
-    assert f"! {fresh}: conflict" in said
-    assert "it has no conflict markers: make this edit by hand" in said
+    assert f"! {fresh}: conflict" in output
+    assert "it has no conflict markers: make this edit by hand" in output
     assert (fork / "sglang" / fresh).read_bytes() == b"y = 2\n"
     assert LENT[1] in (fork / "sglang" / DESK).read_bytes()
 

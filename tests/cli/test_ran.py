@@ -46,24 +46,24 @@ def ran(patch_folder: Path) -> Path:
     return file
 
 
-def said(*arguments: object, code: int = 0) -> str:
+def output_of(*arguments: object, code: int = 0) -> str:
     result = CliRunner().invoke(main, [str(argument) for argument in arguments])
     assert result.exit_code == code, (result.output, result.exception)
     return result.stdout
 
 
 def answer(*arguments: object) -> Any:
-    return json.loads(said(*arguments, "--json"))
+    return json.loads(output_of(*arguments, "--json"))
 
 
-def told(*arguments: object) -> dict[str, bool | None]:
+def ran_on(*arguments: object) -> dict[str, bool | None]:
     """Return whether each patch ran, as a command's answer has it."""
     return {patch["id"]: patch["ran"] for patch in answer(*arguments)["patches"]}
 
 
 @pytest.mark.usefixtures("ran")
 def test_status_ends_with_the_patches_that_never_ran_on_the_release(tree: CheckoutTree) -> None:
-    *_, line, empty, following = said("status", tree.root).splitlines()
+    *_, line, empty, following = output_of("status", tree.root).splitlines()
     assert line == f"{NEVER}t-guard, t-stop{HINT}"
     assert (empty, following[:5]) == ("", "Next:")
 
@@ -71,7 +71,7 @@ def test_status_ends_with_the_patches_that_never_ran_on_the_release(tree: Checko
 @pytest.mark.usefixtures("ran")
 def test_status_does_not_name_what_patchkit_neither_wrote_nor_would_write(tree: CheckoutTree) -> None:
     edit(tree, MIRROR, b"    copies = 0\n", b"    copies = 0\n    guard = 1\n")
-    assert f"{NEVER}t-stop{HINT}\n" in said("status", tree.root)
+    assert f"{NEVER}t-stop{HINT}\n" in output_of("status", tree.root)
 
 
 @pytest.mark.usefixtures("ran")
@@ -81,54 +81,54 @@ def test_status_does_not_name_a_patch_that_apply_would_not_apply(
     add_patch(patch_folder, "t-risky", attribute(ABRUPT, "Worker", "risky = 1"), default="false")
     known = msgspec.json.decode(ran.read_bytes(), type=runs.KnownRuns)
     ran.write_bytes(msgspec.json.encode(msgspec.structs.replace(known, patches=(*known.patches, "t-risky"))))
-    assert f"{NEVER}t-guard, t-stop{HINT}\n" in said("status", tree.root)
-    assert f"{NEVER}t-risky{HINT}\n" in said("apply", tree.root, "t-risky")
+    assert f"{NEVER}t-guard, t-stop{HINT}\n" in output_of("status", tree.root)
+    assert f"{NEVER}t-risky{HINT}\n" in output_of("apply", tree.root, "t-risky")
 
 
 @pytest.mark.usefixtures("ran")
 def test_apply_says_the_same_of_what_it_wrote(tree: CheckoutTree) -> None:
-    assert NEVER not in said("apply", tree.root, "t-flag", "--only")
-    assert f"{NEVER}t-guard, t-stop{HINT}\n" in said("apply", tree.root)
-    assert f"{NEVER}t-guard, t-stop{HINT}\n" in said("status", tree.root)
+    assert NEVER not in output_of("apply", tree.root, "t-flag", "--only")
+    assert f"{NEVER}t-guard, t-stop{HINT}\n" in output_of("apply", tree.root)
+    assert f"{NEVER}t-guard, t-stop{HINT}\n" in output_of("status", tree.root)
 
 
 @pytest.mark.usefixtures("ran")
 def test_a_dry_run_reports_it_before_anything_is_written(tree: CheckoutTree) -> None:
-    assert f"{NEVER}t-guard, t-stop{HINT}\n" in said("apply", tree.root, "--dry-run")
+    assert f"{NEVER}t-guard, t-stop{HINT}\n" in output_of("apply", tree.root, "--dry-run")
 
 
 @pytest.mark.usefixtures("ran")
 def test_answers_tell_of_each_patch_whether_it_ran(tree: CheckoutTree) -> None:
     expected = {"t-flag": True, "t-guard": False, "t-stop": False}
-    assert told("status", tree.root) == expected
-    assert told("status", tree.root) == expected  # The tree's states are remembered, and what ran is not.
-    assert told("apply", tree.root) == expected
+    assert ran_on("status", tree.root) == expected
+    assert ran_on("status", tree.root) == expected  # The tree's states are remembered, and what ran is not.
+    assert ran_on("apply", tree.root) == expected
 
 
 @pytest.mark.usefixtures("ran")
 def test_of_a_tree_without_a_version_it_is_unknown(tree: CheckoutTree) -> None:
     edit(tree, "version.py", b"0.5.12", b"unknown")
-    assert set(told("status", tree.root).values()) == {None}
-    assert "Never run" not in said("status", tree.root)
+    assert set(ran_on("status", tree.root).values()) == {None}
+    assert "Never run" not in output_of("status", tree.root)
 
 
 def test_without_the_file_it_is_unknown(tree: CheckoutTree, ran: Path) -> None:
     ran.write_text("{")
-    assert set(told("apply", tree.root).values()) == {None}
-    assert "Never run" not in said("status", tree.root)
+    assert set(ran_on("apply", tree.root).values()) == {None}
+    assert "Never run" not in output_of("status", tree.root)
     assert answer("show", "t-flag")["runs"] is None
-    assert "GPU" not in said("show", "t-flag")
+    assert "GPU" not in output_of("show", "t-flag")
 
 
 def test_a_newer_file_counts_immediately(tree: CheckoutTree, ran: Path) -> None:
-    assert told("status", tree.root)["t-flag"] is True
+    assert ran_on("status", tree.root)["t-flag"] is True
     ran.write_bytes(msgspec.json.encode(runs.KnownRuns(1, ("t-flag", "t-stop", "t-guard"), ())))
-    assert told("status", tree.root)["t-flag"] is False
+    assert ran_on("status", tree.root)["t-flag"] is False
 
 
 @pytest.mark.usefixtures("ran")
 def test_show_has_a_line_for_each_release_that_the_patch_ran_on() -> None:
-    *_, heading, first, second, third = said("show", "t-flag").splitlines()
+    *_, heading, first, second, third = output_of("show", "t-flag").splitlines()
     assert heading == "Ran on a GPU:"
     assert first == "  0.5.12: Llama on triton, fa3; DeepSeek MLA on triton; NVIDIA H200, 2026-11-23"
     assert second == "  0.5.13: Llama on flashinfer (tokens differ); NVIDIA H200, 2026-11-23"
@@ -144,7 +144,7 @@ def test_show_has_a_line_for_each_release_that_the_patch_ran_on() -> None:
 
 @pytest.mark.usefixtures("ran")
 def test_show_reports_that_a_patch_never_ran() -> None:
-    assert said("show", "t-guard").endswith("\n\nNever run on a GPU.\n")
+    assert output_of("show", "t-guard").endswith("\n\nNever run on a GPU.\n")
     assert answer("show", "t-guard")["runs"] == []
 
 
@@ -152,6 +152,6 @@ def test_show_reports_that_a_patch_never_ran() -> None:
 def test_a_patch_of_ones_own_is_not_reported_as_never_run(tree: CheckoutTree, tmp_path: Path) -> None:
     add_patch(tmp_path / "mine", "x-mine", attribute(MIRROR, "Mirror", "mine = 1"))
     more = ("--patches", tmp_path / "mine")
-    assert told("status", tree.root, *more)["x-mine"] is None
-    assert "x-mine," not in said("status", tree.root, *more).partition(NEVER)[2]
-    assert "GPU" not in said("show", "x-mine", *more)
+    assert ran_on("status", tree.root, *more)["x-mine"] is None
+    assert "x-mine," not in output_of("status", tree.root, *more).partition(NEVER)[2]
+    assert "GPU" not in output_of("show", "x-mine", *more)

@@ -97,9 +97,9 @@ def test_a_package_that_lies_beside_the_current_folder_is_not_taken(
     other.mkdir(parents=True)
     before = everything(tree.root)
     monkeypatch.chdir(other)
-    said = run("apply", code=4).stderr
-    assert f"{other} is not in an sglang tree" in said
-    assert "name a TREE" in said
+    output = run("apply", code=4).stderr
+    assert f"{other} is not in an sglang tree" in output
+    assert "name a TREE" in output
     assert everything(tree.root) == before
 
 

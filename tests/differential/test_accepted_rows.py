@@ -24,16 +24,16 @@ def case(**named: Any) -> dict[str, Any]:
     return {"draft_tokens": TOKENS, "captured": CAPTURED, **named}
 
 
-def assert_handed_on(told: list[dict[str, Any]], was: list[dict[str, Any]]) -> None:
+def assert_handed_on(results: list[dict[str, Any]], was: list[dict[str, Any]]) -> None:
     """Compare the tokens that are drafted next, and their scores and states, which a product of other rows rounds."""
-    assert [each["tokens"] for each in told] == [each["tokens"] for each in was]
+    assert [each["tokens"] for each in results] == [each["tokens"] for each in was]
     for name in ("scores", "states"):
         expected = [[pytest.approx(row) for row in each[name]] for each in was]
-        assert [each[name] for each in told] == expected
+        assert [each[name] for each in results] == expected
 
 
-def heads(told: list[dict[str, Any]]) -> list[list[int]]:
-    return [each["heads"] for each in told]
+def heads(results: list[dict[str, Any]]) -> list[list[int]]:
+    return [each["heads"] for each in results]
 
 
 def padded(count: int) -> int:
@@ -46,11 +46,11 @@ def test_an_eager_draft_extend_has_one_row_a_request_in_the_lm_head(
     before_and_after: Both, layers: int, full: bool
 ) -> None:
     before, after = before_and_after
-    asked = case(graph=False, layers=layers, full=full)
-    was, told = (tree.ask("accepted_rows.extended", asked, BATCHES) for tree in (before, after))
-    assert_handed_on(told, was)
+    options = case(graph=False, layers=layers, full=full)
+    was, result = (tree.ask("accepted_rows.extended", options, BATCHES) for tree in (before, after))
+    assert_handed_on(result, was)
     assert heads(was) == [[len(accepted) * TOKENS] for accepted in BATCHES]
-    assert heads(told) == [[len(accepted)] for accepted in BATCHES]
+    assert heads(result) == [[len(accepted)] for accepted in BATCHES]
 
 
 @pytest.mark.parametrize("layers", [0, 2])
@@ -58,19 +58,19 @@ def test_a_graph_has_one_lm_head_row_per_request_and_keeps_its_other_outputs(
     before_and_after: Both, layers: int
 ) -> None:
     before, after = before_and_after
-    asked = case(graph=True, layers=layers)
-    was, told = (tree.ask("accepted_rows.extended", asked, BATCHES) for tree in (before, after))
-    assert_handed_on(told, was)
+    options = case(graph=True, layers=layers)
+    was, result = (tree.ask("accepted_rows.extended", options, BATCHES) for tree in (before, after))
+    assert_handed_on(result, was)
     assert heads(was) == [[padded(len(accepted)) * TOKENS] for accepted in BATCHES]
-    assert heads(told) == [[padded(len(accepted))] for accepted in BATCHES]
+    assert heads(result) == [[padded(len(accepted))] for accepted in BATCHES]
 
 
 def test_a_graph_of_more_requests_than_the_batch_has_tokens_is_unpadded(before_and_after: Both) -> None:
     before, after = before_and_after
-    asked = case(graph=True) | {"captured": [8]}
-    was, told = (tree.ask("accepted_rows.extended", asked, [[3], [2, 1]]) for tree in (before, after))
-    assert_handed_on(told, was)
-    assert heads(told) == [[8], [8]]
+    options = case(graph=True) | {"captured": [8]}
+    was, result = (tree.ask("accepted_rows.extended", options, [[3], [2, 1]]) for tree in (before, after))
+    assert_handed_on(result, was)
+    assert heads(result) == [[8], [8]]
 
 
 @pytest.mark.parametrize("graph", [True, False])
@@ -83,15 +83,15 @@ def test_all_rows_are_computed_as_before(
     before_and_after: Both, graph: bool, switched: str, more: dict[str, Any]
 ) -> None:
     before, after = before_and_after
-    asked = case(graph=graph, **more)
-    was = before.ask("accepted_rows.extended", asked, BATCHES)
-    told = after.ask("accepted_rows.extended", asked, BATCHES, switched)
-    assert told == was
+    options = case(graph=graph, **more)
+    was = before.ask("accepted_rows.extended", options, BATCHES)
+    result = after.ask("accepted_rows.extended", options, BATCHES, switched)
+    assert result == was
 
 
 @pytest.mark.parametrize("graph", [True, False])
 def test_a_draft_of_one_token_a_request_has_the_rows_that_it_had(before_and_after: Both, graph: bool) -> None:
     before, after = before_and_after
-    asked = case(graph=graph) | {"draft_tokens": 1}
-    was, told = (tree.ask("accepted_rows.extended", asked, [[1, 1, 1], [1]]) for tree in (before, after))
-    assert told == was
+    options = case(graph=graph) | {"draft_tokens": 1}
+    was, result = (tree.ask("accepted_rows.extended", options, [[1, 1, 1], [1]]) for tree in (before, after))
+    assert result == was

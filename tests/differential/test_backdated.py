@@ -277,9 +277,9 @@ def test_the_future_map_gets_the_same_flag_as_upstreams(
 ) -> None:
     kinds = [SLOTS, *([*SLOTS[:at], "reads", *SLOTS[at + 1 :]] for at in range(len(SLOTS)))]
     requests = [(kind, slots, FREE) for slots in kinds]
-    told, expected = (tree.ask_many("decisions.start", requests) for tree in (patched, upstream))
-    assert [each["map"] for each in told] == [each["map"] for each in expected]
-    assert {each["map"] for each in told} == {True, False}
+    results, expected = (tree.ask_many("decisions.start", requests) for tree in (patched, upstream))
+    assert [each["map"] for each in results] == [each["map"] for each in expected]
+    assert {each["map"] for each in results} == {True, False}
 
 
 def test_a_decision_that_reads_every_slot_is_changed_to_upstreams(
@@ -353,8 +353,8 @@ def test_an_eager_draft_extend_that_adds_what_it_writes_does_without_the_mirror(
     before, after = adding_written
     for server in SERVERS:
         expected = before.ask("flash_attention.eager", server, "extend v2", EAGER_BATCH, 2)
-        told = after.ask("flash_attention.eager", server, "extend v2", EAGER_BATCH, 2, mirror=False)
-        assert {name: told[name] for name in LENGTHS} == {name: expected[name] for name in LENGTHS}
-        assert told["host_reads"] == 0
-        narrow, wide = expected["page_table"][1], told["page_table"][1]
+        result = after.ask("flash_attention.eager", server, "extend v2", EAGER_BATCH, 2, mirror=False)
+        assert {name: result[name] for name in LENGTHS} == {name: expected[name] for name in LENGTHS}
+        assert result["host_reads"] == 0
+        narrow, wide = expected["page_table"][1], result["page_table"][1]
         assert [row[: len(narrow[0])] for row in wide] == narrow

@@ -29,9 +29,9 @@ def test_pages_of_later_steps_stay_out_of_the_table(
     before_and_after: tuple[DrivenTree, DrivenTree], step: int
 ) -> None:
     _, after = before_and_after
-    told = after.ask("branch_pages.replayed", BRANCHES, step=step, page=PAGE)
-    assert told["lengths"] == [step + 1] * len(BRANCHES)
-    for row, slots in zip(told["pages"], BRANCHES, strict=True):
+    result = after.ask("branch_pages.replayed", BRANCHES, step=step, page=PAGE)
+    assert result["lengths"] == [step + 1] * len(BRANCHES)
+    for row, slots in zip(result["pages"], BRANCHES, strict=True):
         known = sorted({slot // PAGE for slot in slots[: step + 1]})
         assert row == known + [0] * (step + 2 - len(known))
 

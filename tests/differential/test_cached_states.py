@@ -25,21 +25,21 @@ def test_a_request_that_was_turned_down_copies_no_state_that_a_former_match_foun
     before_and_after: tuple[DrivenTree, DrivenTree],
 ) -> None:
     before, after = before_and_after
-    told = before.ask("cached_states.matched_and_turned_down", room=False)
-    assert told["from"] == [9]
-    assert told["cleared"] == []
-    told = after.ask("cached_states.matched_and_turned_down", room=False)
-    assert told["from"] == []
-    assert told["cleared"] == told["own"]
+    result = before.ask("cached_states.matched_and_turned_down", room=False)
+    assert result["from"] == [9]
+    assert result["cleared"] == []
+    result = after.ask("cached_states.matched_and_turned_down", room=False)
+    assert result["from"] == []
+    assert result["cleared"] == result["own"]
 
 
 def test_a_request_that_found_room_copies_the_state_that_it_matched(
     before_and_after: tuple[DrivenTree, DrivenTree],
 ) -> None:
     before, after = before_and_after
-    told = after.ask("cached_states.matched_and_turned_down", room=True)
-    assert told == before.ask("cached_states.matched_and_turned_down", room=True)
-    assert (told["from"], told["to"]) == ([9], told["own"])
+    result = after.ask("cached_states.matched_and_turned_down", room=True)
+    assert result == before.ask("cached_states.matched_and_turned_down", room=True)
+    assert (result["from"], result["to"]) == ([9], result["own"])
 
 
 def test_a_prefill_that_is_not_tracked_continues_its_cached_state(

@@ -32,9 +32,9 @@ def upstreams(releases: Releases) -> DrivenTree:
 
 def read(tree: DrivenTree, *requests: dict[str, Any]) -> list[int]:
     sampled = [900 + row for row in range(len(requests))]
-    told = tree.ask("prefills.draft_input", [*requests], sampled, vocabulary=VOCABULARY)
-    assert told["sampled"] == sampled
-    tokens: list[int] = told["read"]
+    result = tree.ask("prefills.draft_input", [*requests], sampled, vocabulary=VOCABULARY)
+    assert result["sampled"] == sampled
+    tokens: list[int] = result["read"]
     return tokens
 
 
@@ -53,6 +53,6 @@ def test_what_ends_otherwise_ends_with_the_token_that_the_target_sampled(
     before_and_after: tuple[DrivenTree, DrivenTree], upstreams: DrivenTree, request_: dict[str, Any]
 ) -> None:
     before, after = before_and_after
-    told = read(after, request_)
-    assert told == read(before, request_) == read(upstreams, request_)
-    assert told[-1] == 900
+    result = read(after, request_)
+    assert result == read(before, request_) == read(upstreams, request_)
+    assert result[-1] == 900

@@ -61,7 +61,7 @@ def test_each_setting_of_the_server_is_decided_as_by_the_successor(
 def test_piecewise_graphs_no_longer_count_and_n_gram_and_breakable_graphs_do(
     patched: DrivenTree, hardened: DrivenTree, slots: Slots
 ) -> None:
-    told: list[dict[str, object]] = [
+    launches: list[dict[str, object]] = [
         {**flags, **more}
         for flags in FLAGS
         for more in (
@@ -78,9 +78,9 @@ def test_piecewise_graphs_no_longer_count_and_n_gram_and_breakable_graphs_do(
         or bool(settings["enable_two_batch_overlap"])
         or settings.get("speculative_algorithm") == "ngram"
         or "enable_breakable_cuda_graph" in settings
-        for settings in told
+        for settings in launches
     ]
-    requests = [(settings, slots) for settings in told]
+    requests = [(settings, slots) for settings in launches]
     assert patched.ask("decisions.decide", requests) == expected
     # The one whose decision is upstream's own.
     assert hardened.ask("decisions.decide", requests) == expected
@@ -105,11 +105,11 @@ def test_the_decision_and_its_backends_are_logged_once(patched: DrivenTree) -> N
         (line,) = patched.ask("decisions.start", "eagle", slots, flags, disable=disable)["logged"]
         return str(line)
 
-    said = logged(SLOTS, FREE)
-    assert "is not kept; patches in the tree: " in said
-    assert ", 26128, " in said
-    assert "turns off" not in said
-    assert "is kept for TritonAttnBackend" not in said
+    message = logged(SLOTS, FREE)
+    assert "is not kept; patches in the tree: " in message
+    assert ", 26128, " in message
+    assert "turns off" not in message
+    assert "is kept for TritonAttnBackend" not in message
     assert "is kept for two-batch overlap" in logged(SLOTS, FREE | {"enable_two_batch_overlap": True})
     piecewise = FREE | {"disable_piecewise_cuda_graph": False}
     assert "is not kept" in logged(SLOTS, piecewise)
@@ -158,8 +158,8 @@ def test_a_backend_of_eager_draft_extends_that_reads_the_mirror_keeps_it(
     patched: DrivenTree, hardened: DrivenTree, eager: str
 ) -> None:
     for tree in (patched, hardened):
-        told = tree.ask("decisions.start", "eagle", SLOTS, FREE, eager=eager)
-        assert told["map"] is (eager != "triton")
+        result = tree.ask("decisions.start", "eagle", SLOTS, FREE, eager=eager)
+        assert result["map"] is (eager != "triton")
 
 
 def test_a_worker_that_names_no_draft_backends_has_an_unknown_one(
@@ -179,11 +179,11 @@ def test_the_future_map_and_batches_get_the_flag_of_the_successor(
     slots: Slots = ["triton", "triton draft", "triton", "triton"]
     if reader is not None:
         slots[reader] = "reads"
-    told = patched.ask("decisions.start", kind, slots, flags, disable=LATER)
+    result = patched.ask("decisions.start", kind, slots, flags, disable=LATER)
     expected = upstream.ask("decisions.start", kind, slots, flags)
-    assert told["map"] == expected["map"]
-    assert told["batches"] == told["map"]
-    assert told["records"] == expected["records"] == 0
+    assert result["map"] == expected["map"]
+    assert result["batches"] == result["map"]
+    assert result["records"] == expected["records"] == 0
 
 
 SLOTS: Slots = ["triton", "triton draft", "triton", None]
@@ -195,8 +195,8 @@ def test_a_worker_without_the_flag_keeps_the_mirror(
 ) -> None:
     # The successor takes the target's word for such a worker.
     assert upstream.ask("decisions.start", kind, SLOTS, FREE)["map"] is False
-    told = patched.ask("decisions.start", kind, SLOTS, FREE)
-    assert (told["map"], told["batches"]) == (True, True)
+    result = patched.ask("decisions.start", kind, SLOTS, FREE)
+    assert (result["map"], result["batches"]) == (True, True)
 
 
 @pytest.mark.parametrize("kind", ["eagle", "multi-layer"])
@@ -205,17 +205,17 @@ def test_a_server_that_overlaps_the_plan_stream_keeps_the_mirror(
 ) -> None:
     # The successor orders that stream by events; here the host's wait is what orders it.
     assert upstream.ask("decisions.start", kind, SLOTS, FREE, plan_stream=True)["map"] is False
-    told = patched.ask("decisions.start", kind, SLOTS, FREE, plan_stream=True)
-    assert (told["map"], told["batches"]) == (True, True)
+    result = patched.ask("decisions.start", kind, SLOTS, FREE, plan_stream=True)
+    assert (result["map"], result["batches"]) == (True, True)
 
 
 @pytest.mark.parametrize("target", ["triton", "reads", None])
 def test_plain_decoding_keeps_the_mirror_whatever_flag_its_map_has(
     patched: DrivenTree, upstream: DrivenTree, target: str | None
 ) -> None:
-    told, expected = (tree.ask("decisions.start", None, [target], FREE) for tree in (patched, upstream))
-    assert told["map"] == expected["map"] == (target == "reads")
-    assert told["batches"] is True
+    result, expected = (tree.ask("decisions.start", None, [target], FREE) for tree in (patched, upstream))
+    assert result["map"] == expected["map"] == (target == "reads")
+    assert result["batches"] is True
 
 
 def test_without_overlap_there_is_no_map_and_batches_keep_the_mirror(

@@ -19,10 +19,10 @@ def test_a_step_of_structured_output_is_processed_before_the_next_one_is_launche
     before_and_after: tuple[DrivenTree, DrivenTree],
 ) -> None:
     before, after = before_and_after
-    asked = ("decode_server.order", [True, True, True])
-    assert before.ask(*asked, speculates=True) == OVERLAPPED
+    arguments = ("decode_server.order", [True, True, True])
+    assert before.ask(*arguments, speculates=True) == OVERLAPPED
     in_order = ["launch 0", "process 0", "launch 1", "process 1", "launch 2", "process 2"]
-    assert after.ask(*asked, speculates=True) == in_order
+    assert after.ask(*arguments, speculates=True) == in_order
 
 
 def test_steps_before_and_behind_structured_output_overlap(

@@ -38,10 +38,10 @@ def test_a_draft_that_starts_after_its_target_leaves_the_target_its_backend(
     before_and_after: tuple[DrivenTree, DrivenTree],
 ) -> None:
     before, after = before_and_after
-    told = before.ask("backend_names.of_each_part", "trtllm_mla", "triton", settings_of_its_own=True)
-    assert told["target prefill"] == ["trtllm_mla", "triton", "MHA"]
-    told = after.ask("backend_names.of_each_part", "trtllm_mla", "triton", settings_of_its_own=True)
-    assert {part: told[part] for part in TARGETS} == TARGETS
+    result = before.ask("backend_names.of_each_part", "trtllm_mla", "triton", settings_of_its_own=True)
+    assert result["target prefill"] == ["trtllm_mla", "triton", "MHA"]
+    result = after.ask("backend_names.of_each_part", "trtllm_mla", "triton", settings_of_its_own=True)
+    assert {part: result[part] for part in TARGETS} == TARGETS
 
 
 @pytest.mark.parametrize("name", ["trtllm_mla", "triton"])
@@ -49,6 +49,6 @@ def test_a_draft_without_a_backend_of_its_own_follows_the_targets_as_it_did(
     before_and_after: tuple[DrivenTree, DrivenTree], name: str
 ) -> None:
     before, after = before_and_after
-    told = after.ask("backend_names.of_each_part", name, None)
-    assert told == before.ask("backend_names.of_each_part", name, None)
-    assert {kind for kind, followed, _ in told.values()} == {followed for _, followed, _ in told.values()}
+    result = after.ask("backend_names.of_each_part", name, None)
+    assert result == before.ask("backend_names.of_each_part", name, None)
+    assert {kind for kind, followed, _ in result.values()} == {followed for _, followed, _ in result.values()}

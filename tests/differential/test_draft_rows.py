@@ -32,11 +32,11 @@ def test_long_requests_of_several_branches_stay_in_the_graphs_buffer(
 ) -> None:
     before, after = before_and_after
     lens = [CONTEXT - STEPS, CONTEXT - STEPS]
-    told = before.ask("draft_rows.drafted", kind, lens, topk=4, steps=STEPS, context=CONTEXT)
-    assert told["behind"] > 0
-    told = after.ask("draft_rows.drafted", kind, lens, topk=4, steps=STEPS, context=CONTEXT)
-    assert told["behind"] == 0
-    for step, read in enumerate(told["read"]):
+    result = before.ask("draft_rows.drafted", kind, lens, topk=4, steps=STEPS, context=CONTEXT)
+    assert result["behind"] > 0
+    result = after.ask("draft_rows.drafted", kind, lens, topk=4, steps=STEPS, context=CONTEXT)
+    assert result["behind"] == 0
+    for step, read in enumerate(result["read"]):
         rows = [len(prefix) + step + 1 for prefix in prefixes(lens, 4)]
         starts = [sum(rows[:row]) for row in range(len(rows))]
         assert len(read) == sum(rows)
@@ -49,6 +49,6 @@ def test_a_single_chain_has_the_buffer_that_it_had(
 ) -> None:
     before, after = before_and_after
     case = {"topk": 1, "steps": STEPS, "context": CONTEXT}
-    told = after.ask("draft_rows.drafted", kind, [CONTEXT - STEPS, 5], **case)
-    assert told == before.ask("draft_rows.drafted", kind, [CONTEXT - STEPS, 5], **case)
-    assert told["behind"] == 0
+    result = after.ask("draft_rows.drafted", kind, [CONTEXT - STEPS, 5], **case)
+    assert result == before.ask("draft_rows.drafted", kind, [CONTEXT - STEPS, 5], **case)
+    assert result["behind"] == 0

@@ -24,12 +24,12 @@ several_mha = st.lists(sessions(["draft decode"], (16, 64), swa=st.booleans(), *
 
 
 def driven(tree: DrivenTree, drawn: Sessions, mirror: bool = True, kind: str = "mla") -> list[dict[str, Any]]:
-    told = tree.ask_many("draft_steps.replays", [(kind, session, mirror) for session in drawn])
-    return [replay for session in told for replay in session["replayed"]]
+    results = tree.ask_many("draft_steps.replays", [(kind, session, mirror) for session in drawn])
+    return [replay for session in results for replay in session["replayed"]]
 
 
-def steps(told: list[dict[str, Any]]) -> list[Any]:
-    return [each["steps"] for each in told]
+def steps(results: list[dict[str, Any]]) -> list[Any]:
+    return [each["steps"] for each in results]
 
 
 @EXAMPLES
@@ -50,9 +50,9 @@ def test_a_replay_without_the_mirror_is_planned_as_one_with_it_and_reads_nothing
 ) -> None:
     expected = steps(driven(patched, drawn))
     for tree in (patched, upstream):
-        told = driven(tree, drawn, mirror=False)
-        assert steps(told) == expected
-        assert {(each["launches"], each["host_reads"]) for each in told} == {(0, 0)}
+        result = driven(tree, drawn, mirror=False)
+        assert steps(result) == expected
+        assert {(each["launches"], each["host_reads"]) for each in result} == {(0, 0)}
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
@@ -66,8 +66,8 @@ def test_each_step_of_an_eager_draft_is_planned_as_the_common_template_did(
     assert before["indices"] is not None
     for tree in (patched, upstream):
         for mirror in (True, False):
-            told = tree.ask("draft_steps.eager", "mla", server, BATCH, mirror)
-            assert told == {"steps": before["steps"], "launches": 0, "indices": None}
+            result = tree.ask("draft_steps.eager", "mla", server, BATCH, mirror)
+            assert result == {"steps": before["steps"], "launches": 0, "indices": None}
 
 
 def test_the_common_template_needed_the_sum(unpatched: DrivenTree) -> None:
@@ -86,9 +86,9 @@ def test_an_opted_out_mha_draft_replays_the_same_lengths_with_the_mirror_and_wit
 ) -> None:
     expected = driven(patched, drawn, kind="mha")
     for mirror in (True, False):
-        told = driven(opted_out, drawn, mirror, kind="mha")
-        assert {(each["launches"], each["host_reads"]) for each in told} == {(0, 0)}
-        for actual, wanted in zip(steps(told), steps(expected), strict=True):
+        result = driven(opted_out, drawn, mirror, kind="mha")
+        assert {(each["launches"], each["host_reads"]) for each in result} == {(0, 0)}
+        for actual, wanted in zip(steps(result), steps(expected), strict=True):
             assert len(actual) == len(wanted)
             for ours, theirs in zip(actual, wanted, strict=True):
                 for name in ("cache_seqlens_int32", "cu_seqlens_q", "cu_seqlens_k", "max_seq_len_q"):

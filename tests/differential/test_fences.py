@@ -57,9 +57,9 @@ def test_a_forward_that_records_its_last_read_is_not_awaited_to_its_end(loops: B
 @LOOPS
 def test_nothing_waits_on_another_device_than_cudas(loops: Both, kind: str) -> None:
     before, after = loops
-    was, told = (tree.ask("fences.loop", kind, [False] * 3, cuda=False) for tree in (before, after))
-    assert told == was
-    assert not any(act[0].startswith("wait") for act in told)
+    was, result = (tree.ask("fences.loop", kind, [False] * 3, cuda=False) for tree in (before, after))
+    assert result == was
+    assert not any(act[0].startswith("wait") for act in result)
 
 
 def test_a_decode_has_read_when_its_metadata_is_there(before_and_after: Both) -> None:

@@ -31,11 +31,11 @@ def several(*modes: str) -> st.SearchStrategy[Sessions]:
 
 def driven(tree: DrivenTree, drawn: Sessions, mirror: str = "true", disable: str = "") -> Sessions:
     """Return what each session's captures and replays left; a replay writes what its graph was captured with."""
-    asked = [(session, mirror, disable) for session in drawn]
-    told: Sessions = tree.ask_many("flash_attention.replays", asked)
-    for session in told:
+    requests = [(session, mirror, disable) for session in drawn]
+    results: Sessions = tree.ask_many("flash_attention.replays", requests)
+    for session in results:
         assert all(replay["in_place"] for replay in session["replayed"])
-    return told
+    return results
 
 
 def assert_filled(session: dict[str, Any], ours: dict[str, Any], theirs: dict[str, Any]) -> None:
@@ -90,8 +90,8 @@ def test_a_plain_decode_is_planned_as_before(
 
 def test_only_what_is_known_does_without_the_mirror(unpatched: DrivenTree, patched: DrivenTree) -> None:
     drafts = {"draft of 3 steps, top-k 1": False, "draft of 3 steps, top-k 4": True}
-    said = patched.ask("flash_attention.keeps_mirror", ["plain", *UNLIKE])
-    assert said == {
+    result = patched.ask("flash_attention.keeps_mirror", ["plain", *UNLIKE])
+    assert result == {
         "plain": False,
         **dict.fromkeys(UNLIKE, True),
         **drafts,
@@ -101,8 +101,8 @@ def test_only_what_is_known_does_without_the_mirror(unpatched: DrivenTree, patch
 
 
 def test_the_switch_has_everyone_keep_the_mirror(patched: DrivenTree) -> None:
-    said = patched.ask("flash_attention.keeps_mirror", ["plain"], disable="31364")
-    assert said["plain"] is said["draft of 3 steps, top-k 1"] is True
+    result = patched.ask("flash_attention.keeps_mirror", ["plain"], disable="31364")
+    assert result["plain"] is result["draft of 3 steps, top-k 1"] is True
 
 
 @pytest.mark.parametrize("mode", EAGER_MODES)
@@ -142,14 +142,14 @@ def test_the_v2_draft_extend_has_a_graph_on_cuda(unpatched: DrivenTree, patched:
 
 
 def test_a_draft_over_a_part_of_the_vocabulary_has_no_further_graph(patched: DrivenTree) -> None:
-    said = patched.ask(
+    result = patched.ask(
         "flash_attention.captures_draft_extend",
         ["triton", "plain"],
         cuda=True,
         environment={},
         token_map="tokens.pt",
     )
-    assert said == {"triton": True, "plain": False}
+    assert result == {"triton": True, "plain": False}
 
 
 @pytest.mark.parametrize(
@@ -163,10 +163,10 @@ def test_a_draft_over_a_part_of_the_vocabulary_has_no_further_graph(patched: Dri
 def test_a_switch_keeps_the_graph_out(
     patched: DrivenTree, environment: dict[str, str], captured: list[str]
 ) -> None:
-    said = patched.ask(
+    result = patched.ask(
         "flash_attention.captures_draft_extend", ["triton", "plain"], cuda=True, environment=environment
     )
-    assert [kind for kind, does in said.items() if does] == captured
+    assert [kind for kind, does in result.items() if does] == captured
 
 
 def assert_steps_planned(drawn: Sessions, ours: list[Any], theirs: list[Any], fills: int) -> None:
@@ -201,8 +201,8 @@ def test_all_steps_of_a_draft_are_planned_by_one_launch(
 def test_all_steps_are_planned_by_one_launch_in_the_successor_where_only_that_is_patched(
     upstream: DrivenTree, hardened: DrivenTree, drawn: Sessions
 ) -> None:
-    asked = [(session, 4, "true") for session in drawn]
-    theirs, ours = (tree.ask_many("flash_attention.steps", asked) for tree in (upstream, hardened))
+    requests = [(session, 4, "true") for session in drawn]
+    theirs, ours = (tree.ask_many("flash_attention.steps", requests) for tree in (upstream, hardened))
     assert_steps_planned(drawn, ours, theirs, fills=1)
 
 
@@ -211,9 +211,9 @@ def test_all_steps_are_planned_by_one_launch_in_the_successor_where_only_that_is
 def test_steps_with_the_mirror_are_planned_as_before(
     unpatched: DrivenTree, patched: DrivenTree, drawn: Sessions
 ) -> None:
-    asked = [(session, 4, "true") for session in drawn]
-    theirs = unpatched.ask_many("flash_attention.steps", asked)
-    off = patched.ask_many("flash_attention.steps", [(*one, "31364") for one in asked])
+    requests = [(session, 4, "true") for session in drawn]
+    theirs = unpatched.ask_many("flash_attention.steps", requests)
+    off = patched.ask_many("flash_attention.steps", [(*one, "31364") for one in requests])
     assert off == theirs
 
 
@@ -227,36 +227,38 @@ def test_a_draft_of_a_single_forward_shares_nothing(unpatched: DrivenTree, patch
     assert_steps_planned([session], [ours], [theirs], fills=1)
 
 
-def attended(tree: DrivenTree, *asked: Any, **more: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    told = tree.ask("flash_attention.layers", *asked, **more)
-    assert all(call["same"] for call in told["calls"])
-    return told["calls"], told["asked"]
+def attended(
+    tree: DrivenTree, *arguments: Any, **more: Any
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    result = tree.ask("flash_attention.layers", *arguments, **more)
+    assert all(call["same"] for call in result["calls"])
+    return result["calls"], result["planned"]
 
 
 def test_the_layers_of_a_verify_share_one_plan_made_from_what_the_kernel_is_given(
     unpatched: DrivenTree, patched: DrivenTree
 ) -> None:
-    before, asked = attended(unpatched, "plain", "verify", [3])
+    before, planned = attended(unpatched, "plain", "verify", [3])
     assert [call["plan"] for call in before] == [None] * 3
-    assert not asked
-    calls, asked = attended(patched, "plain", "verify", [3])
+    assert not planned
+    calls, planned = attended(patched, "plain", "verify", [3])
     assert [call["plan"] for call in calls] == [1, 1, 1]
-    assert asked == [calls[0]["asks"]]
+    assert planned == [calls[0]["asks"]]
     assert [call["asks"] for call in calls] == [call["asks"] for call in before]
 
 
 def test_each_forward_plans_anew_on_the_metadata_of_the_one_before(patched: DrivenTree) -> None:
     # A capture runs a forward twice before it records one, all on the same metadata; a draft may have one layer.
-    calls, asked = attended(patched, "plain", "verify", [3, 3, 1, 1, 2])
+    calls, planned = attended(patched, "plain", "verify", [3, 3, 1, 1, 2])
     assert [call["plan"] for call in calls] == [1, 1, 1, 2, 2, 2, 3, 4, 5, 5]
-    assert len(asked) == 5
+    assert len(planned) == 5
 
 
 @pytest.mark.parametrize("mode", ["extend", "extend v2", "decode"])
 def test_nothing_but_a_verify_gets_that_plan(patched: DrivenTree, mode: str) -> None:
-    calls, asked = attended(patched, "plain", mode, [2])
+    calls, planned = attended(patched, "plain", mode, [2])
     assert [call["plan"] for call in calls] == [None, None]
-    assert not asked
+    assert not planned
 
 
 @pytest.mark.parametrize(
@@ -273,18 +275,18 @@ def test_nothing_but_a_verify_gets_that_plan(patched: DrivenTree, mode: str) -> 
 def test_a_verify_unknown_to_the_planner_is_planned_in_each_layer(
     patched: DrivenTree, more: dict[str, Any]
 ) -> None:
-    calls, asked = attended(patched, "plain", "verify", [2], **more)
+    calls, planned = attended(patched, "plain", "verify", [2], **more)
     assert [call["plan"] for call in calls] == [None, None]
-    assert not asked
+    assert not planned
 
 
 @pytest.mark.parametrize("kind", ["window", "version 4", "fork"])
 def test_a_backend_that_is_not_known_gets_packed_queries_and_a_plan_in_each_layer(
     unpatched: DrivenTree, patched: DrivenTree, kind: str
 ) -> None:
-    calls, asked = attended(patched, kind, "verify", [2])
+    calls, planned = attended(patched, kind, "verify", [2])
     assert [(call["plan"], call["copied"]) for call in calls] == [(None, True)] * 2
-    assert not asked
+    assert not planned
     assert calls == attended(unpatched, kind, "verify", [2])[0]
 
 

@@ -88,9 +88,9 @@ def at_the_ends(mode: str) -> Sessions:
 
 def replayed(tree: DrivenTree, drawn: Sessions, mirror: str = "true", disable: str = "") -> list[Any]:
     """Return what each session's replays planned, each where its graph was captured."""
-    told = tree.ask_many("flash_attention.replays", [(session, mirror, disable) for session in drawn])
-    assert all(each["in_place"] for session in told for each in session["replayed"])
-    return [session["replayed"] for session in told]
+    results = tree.ask_many("flash_attention.replays", [(session, mirror, disable) for session in drawn])
+    assert all(each["in_place"] for session in results for each in session["replayed"])
+    return [session["replayed"] for session in results]
 
 
 def own(table: Any, lens: list[int], page_size: int) -> list[list[int]]:
@@ -186,7 +186,7 @@ def test_all_steps_of_a_draft_are_planned_by_one_launch(
 def eager(tree: DrivenTree, kind: dict[str, Any], mode: str, *, mirror: bool) -> list[dict[str, Any]]:
     """Return what is planned without a graph, with each page size: a batch, and one request at the context's end."""
     end = CONTEXT - 4
-    asked = [
+    requests = [
         (
             {"context": CONTEXT, "page_size": size, "draft_tokens": 4} | kind,
             mode,
@@ -197,8 +197,8 @@ def eager(tree: DrivenTree, kind: dict[str, Any], mode: str, *, mirror: bool) ->
         for size in PAGE_SIZES
         for lens in ([40, 65, 17], [end], [end, 1 if mode != "extend v2" else 4, 64])
     ]
-    told: list[dict[str, Any]] = tree.ask_many("flash_attention.eager", asked)
-    return [{**each, "server": one[0]} for each, one in zip(told, asked, strict=True)]
+    results: list[dict[str, Any]] = tree.ask_many("flash_attention.eager", requests)
+    return [{**each, "server": one[0]} for each, one in zip(results, requests, strict=True)]
 
 
 @pytest.mark.parametrize("mode", ["decode", "draft decode", "verify", "extend", "extend v2"])
@@ -279,10 +279,10 @@ def planned(
     tree: DrivenTree, drawn: Sessions, mirror: str, *, small: bool = False, disable: str = ""
 ) -> list[Any]:
     """Return what each session's replays planned, each where its graph was captured."""
-    asked = [(session, mirror, small, disable) for session in drawn]
-    told = tree.ask_many("flash_attention.branches", asked)
-    assert all(each["in_place"] for session in told for each in session)
-    return told
+    requests = [(session, mirror, small, disable) for session in drawn]
+    results = tree.ask_many("flash_attention.branches", requests)
+    assert all(each["in_place"] for session in results for each in session)
+    return results
 
 
 def assert_branches_same(drawn: Sessions, ours: list[Any], theirs: list[Any]) -> None:

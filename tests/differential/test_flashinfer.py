@@ -52,13 +52,13 @@ def driven(
     tree: DrivenTree, drawn: Sessions, mirror: str = "true", *, off: str = "", **how: Any
 ) -> tuple[Sessions, list[list[int]]]:
     """Return what each session's captures and replays left for the kernels, and the copies of each replay."""
-    asked = [((session, mirror, {"PATCHKIT_DISABLE": off}), how) for session in drawn]
-    told = tree._worker.ask("flashinfer.replays", asked)
-    waits = [[replay.pop("waits") for replay in session["replayed"]] for session in told]
-    for session in told:
+    requests = [((session, mirror, {"PATCHKIT_DISABLE": off}), how) for session in drawn]
+    results = tree._worker.ask("flashinfer.replays", requests)
+    waits = [[replay.pop("waits") for replay in session["replayed"]] for session in results]
+    for session in results:
         for capture in session["captured"]:
             capture.pop("waits")
-    return told, waits
+    return results, waits
 
 
 @EXAMPLES
@@ -94,9 +94,9 @@ def test_a_capture_that_the_tree_has_planned_by_its_replay_is_planned_as_any(
 @given(drawn=SESSIONS)
 def test_the_host_waits_for_the_first_plan_of_each_graph_alone(patched: DrivenTree, drawn: Sessions) -> None:
     _, waits = driven(patched, drawn)
-    for session, told in zip(drawn, waits, strict=True):
+    for session, counts in zip(drawn, waits, strict=True):
         sizes = [batch["graph"] for batch in session["batches"]]
-        assert told == [0 if size in sizes[:number] else COPIES for number, size in enumerate(sizes)]
+        assert counts == [0 if size in sizes[:number] else COPIES for number, size in enumerate(sizes)]
 
 
 @EXAMPLES
@@ -104,8 +104,8 @@ def test_the_host_waits_for_the_first_plan_of_each_graph_alone(patched: DrivenTr
 def test_lengths_unknown_to_the_host_are_planned_from_the_device(
     patched: DrivenTree, drawn: Sessions, mirror: str
 ) -> None:
-    told, waits = driven(patched, drawn, mirror)
-    assert told == driven(patched, drawn)[0]
+    results, waits = driven(patched, drawn, mirror)
+    assert results == driven(patched, drawn)[0]
     assert {wait for session in waits for wait in session} == {COPIES}
 
 
@@ -114,8 +114,8 @@ def test_lengths_unknown_to_the_host_are_planned_from_the_device(
 def test_a_flashinfer_that_plans_otherwise_from_the_host_plans_as_ever(
     patched: DrivenTree, drawn: Sessions, behaviour: str
 ) -> None:
-    told, waits = driven(patched, drawn, behaviour=behaviour)
-    assert told == driven(patched, drawn)[0]
+    results, waits = driven(patched, drawn, behaviour=behaviour)
+    assert results == driven(patched, drawn)[0]
     for session, waited in zip(drawn, waits, strict=True):
         sizes = [batch["graph"] for batch in session["batches"]]
         # The first of each is planned, compared, and planned again.
@@ -125,8 +125,8 @@ def test_a_flashinfer_that_plans_otherwise_from_the_host_plans_as_ever(
 @EXAMPLES
 @given(drawn=SESSIONS)
 def test_the_switch_has_every_replay_planned_from_the_device(patched: DrivenTree, drawn: Sessions) -> None:
-    told, waits = driven(patched, drawn, off="28854")
-    assert told == driven(patched, drawn)[0]
+    results, waits = driven(patched, drawn, off="28854")
+    assert results == driven(patched, drawn)[0]
     assert {wait for session in waits for wait in session} == {COPIES}
 
 
@@ -159,8 +159,8 @@ def test_the_v2_draft_extend_has_a_graph_on_cuda(unpatched: DrivenTree, patched:
 def test_a_switch_or_a_part_of_the_vocabulary_keeps_the_graph_out(
     patched: DrivenTree, environment: dict[str, str], server_args: dict[str, Any], captured: bool
 ) -> None:
-    said = patched.ask("flashinfer.captures", ["plain"], environment, **server_args)
-    assert said == {"plain": captured}
+    result = patched.ask("flashinfer.captures", ["plain"], environment, **server_args)
+    assert result == {"plain": captured}
 
 
 def test_a_graph_is_as_wide_as_what_a_request_extends_by(patched: DrivenTree, hardened: DrivenTree) -> None:
@@ -174,9 +174,9 @@ def verified(
     tree: DrivenTree, drawn: Sessions, mirror: str = "true", *, off: str = "", behaviour: str = ""
 ) -> tuple[list[Any], list[list[int]]]:
     """Return what replays of each session's verify left for the kernels, and the copies of each replay."""
-    asked = [(session, mirror, {"PATCHKIT_DISABLE": off}, behaviour) for session in drawn]
-    told = tree.ask_many("flashinfer.latent_verifies", asked)
-    return told, [[replay.pop("waits") for replay in session] for session in told]
+    requests = [(session, mirror, {"PATCHKIT_DISABLE": off}, behaviour) for session in drawn]
+    results = tree.ask_many("flashinfer.latent_verifies", requests)
+    return results, [[replay.pop("waits") for replay in session] for session in results]
 
 
 def plans(drawn: Sessions, of_first: int, of_next: int) -> list[list[int]]:
@@ -214,10 +214,10 @@ def having_opted_out(releases: Releases) -> DrivenTree:
 def test_a_multi_latent_verify_of_a_worker_whose_mirror_is_a_bound_is_planned_as_before(
     having: DrivenTree, having_opted_out: DrivenTree, drawn: Sessions
 ) -> None:
-    asked: list[tuple[Any, ...]] = [(session, "bound", {}, "", "dflash") for session in drawn]
-    expected = having.ask_many("flashinfer.latent_verifies", asked)
+    requests: list[tuple[Any, ...]] = [(session, "bound", {}, "", "dflash") for session in drawn]
+    expected = having.ask_many("flashinfer.latent_verifies", requests)
     # The bound of a graph's first batch is what it bounds, so that the two plans of that batch are the same.
-    assert having_opted_out.ask_many("flashinfer.latent_verifies", asked) == expected
+    assert having_opted_out.ask_many("flashinfer.latent_verifies", requests) == expected
     # A worker that has the lengths themselves is planned from them.
     assert verified(having_opted_out, drawn) == (verified(having, drawn)[0], plans(drawn, 0, 0))
 
@@ -244,7 +244,7 @@ def test_a_multi_latent_draft_extend_is_planned_as_before_and_waited_for_once(
         ("27689", "", [COPIES] * 4),
         ("", "refuses", [2 * COPIES, *[COPIES] * 3]),
     ):
-        asked = ({"PATCHKIT_DISABLE": off}, behaviour)
-        told = opted_out.ask("flashinfer.latent_extends", server, modes, batch, *asked)
-        assert [each.pop("waits") for each in told] == waits
-        assert told == expected
+        options = ({"PATCHKIT_DISABLE": off}, behaviour)
+        results = opted_out.ask("flashinfer.latent_extends", server, modes, batch, *options)
+        assert [each.pop("waits") for each in results] == waits
+        assert results == expected

@@ -34,10 +34,10 @@ def test_an_eager_plan_is_the_one_with_the_mirror(before_and_after: Both, mode: 
     before, after = before_and_after
     was = before.ask("flashmla.eager", SERVER, mode, BATCH, True)
     assert after.ask("flashmla.eager", SERVER, mode, BATCH, True) == was
-    told = after.ask("flashmla.eager", SERVER, mode, BATCH, False)
-    assert told["plan"] == was["plan"]
+    result = after.ask("flashmla.eager", SERVER, mode, BATCH, False)
+    assert result["plan"] == was["plan"]
     # A verify asks what stands for the mirror on the host.
-    assert told["reads"] == {"decode": 0, "verify": was["reads"]}[mode]
+    assert result["reads"] == {"decode": 0, "verify": was["reads"]}[mode]
 
 
 @MODES
@@ -58,15 +58,15 @@ def test_a_replays_plan_is_the_one_with_the_mirror(before_and_after: Both, mode:
     batch = BATCH | {"graph": 4}
     was = before.ask("flashmla.replayed", SERVER, mode, batch, True)
     assert after.ask("flashmla.replayed", SERVER, mode, batch, True) == was
-    told = after.ask("flashmla.replayed", SERVER, mode, batch, False)
-    assert told["plan"] == was["plan"]
+    result = after.ask("flashmla.replayed", SERVER, mode, batch, False)
+    assert result["plan"] == was["plan"]
     if before.ask("flashmla.extends_by_flashinfer"):
         # Unpatched, a replay without the mirror fetches the longest length from the device.
         assert before.ask("flashmla.replayed", SERVER, mode, batch, False)["reads"] > 0
-        assert told["reads"] == 0
+        assert result["reads"] == 0
     else:
         # The tree asks the mirror, or what stands for it on the host.
-        assert told["reads"] == was["reads"]
+        assert result["reads"] == was["reads"]
 
 
 @pytest.mark.parametrize("mirror", [True, False])
@@ -75,15 +75,15 @@ def test_a_draft_extend_is_the_verify_of_the_tokens_before_it(before_and_after: 
     before_it = {**BATCH, "lens": [66, 1, 125]}
     lens = [length + TOKENS for length in before_it["lens"]]
     extend = {**BATCH, "lens": lens, "accepted": [TOKENS] * 3}
-    told = after.ask("flashmla.draft_extend", SERVER, extend, mirror=mirror)
+    result = after.ask("flashmla.draft_extend", SERVER, extend, mirror=mirror)
     verify = after.ask("flashmla.eager", SERVER, "verify", before_it, False)
-    assert told["plan"] == verify["plan"]
-    assert told["reads"] == verify["reads"]
-    assert told["lens"] == told["lens behind"] == lens
-    assert told["queries"][:2] == [3, TOKENS]
-    assert told["table"] == told["plan"]["pages"]
-    assert told["written"] == [list(range(3 * TOKENS))]
-    assert told["mode"] == "DRAFT_EXTEND_V2"
+    assert result["plan"] == verify["plan"]
+    assert result["reads"] == verify["reads"]
+    assert result["lens"] == result["lens behind"] == lens
+    assert result["queries"][:2] == [3, TOKENS]
+    assert result["table"] == result["plan"]["pages"]
+    assert result["written"] == [list(range(3 * TOKENS))]
+    assert result["mode"] == "DRAFT_EXTEND_V2"
 
 
 @pytest.mark.parametrize("padded", [4, 6])
@@ -94,10 +94,10 @@ def test_a_draft_extend_that_the_tree_pads_is_planned_for_all_its_requests(
     lens = [length + TOKENS for length in (66, 1, 125)]
     extend = {**BATCH, "lens": lens, "accepted": [TOKENS] * 3}
     alone = after.ask("flashmla.draft_extend", SERVER, extend)
-    told = after.ask("flashmla.draft_extend", SERVER, extend, padded=padded)
-    assert told["queries"][:2] == [padded, TOKENS]
-    assert told["lens"] == lens + [TOKENS] * (padded - 3)
-    assert told["table"][:3] == alone["table"]
+    result = after.ask("flashmla.draft_extend", SERVER, extend, padded=padded)
+    assert result["queries"][:2] == [padded, TOKENS]
+    assert result["lens"] == lens + [TOKENS] * (padded - 3)
+    assert result["table"][:3] == alone["table"]
 
 
 def test_a_draft_extend_that_is_switched_off_is_what_it_was(before_and_after: Both) -> None:

@@ -220,8 +220,8 @@ def test_a_verify_of_a_request_that_has_no_slot_for_its_state_tracks_nothing_of_
     case: Case = {"lens": [5, 6, 7], "mode": "DECODE", "mirror": mirror, "sum": mirror}
 
     def tracked(tree: DrivenTree, slots: list[int | None]) -> object:
-        asked = case | {"slots": slots}
-        return tree.ask("forward_batches.prepare_verify", asked, 2, graph=True)["tracked"]
+        request = case | {"slots": slots}
+        return tree.ask("forward_batches.prepare_verify", request, 2, graph=True)["tracked"]
 
     for before, after in ((unpatched, patched), (upstream, hardened)):
         assert tracked(after, [1, None, 0]) == [2, -1, 21]

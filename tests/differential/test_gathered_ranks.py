@@ -26,13 +26,13 @@ ROWS = [[4, 4, 1, 0, 1, 2, 1], [0, 0, 1, 0, 1, 4, 1]]
 def test_the_numbers_are_copied_from_the_device_once(before_and_after: Both, attn_tp: int) -> None:
     before, after = before_and_after
     rows = [row for row in ROWS for _ in range(attn_tp)]
-    was, told = (
+    was, result = (
         tree.ask("gathered_ranks.gathered", rows, "cuda", attn_tp=attn_tp) for tree in (before, after)
     )
-    assert (told["known"], told["split"]) == (was["known"], was["split"])
-    assert told["known"]["global_num_tokens"] == [4, 0]
+    assert (result["known"], result["split"]) == (was["known"], was["split"])
+    assert result["known"]["global_num_tokens"] == [4, 0]
     assert len(was["reads"]) >= 4
-    assert told["reads"] == ["cpu"]
+    assert result["reads"] == ["cpu"]
 
 
 def test_on_the_host_nothing_changes(before_and_after: Both) -> None:
@@ -56,5 +56,5 @@ def test_every_rank_has_the_same_data_of_the_others(
     before_and_after: Both, drawn: list[tuple[list[Row], str, int | None]]
 ) -> None:
     before, after = (tree.ask_many("gathered_ranks.gathered", drawn) for tree in before_and_after)
-    for was, told in zip(before, after, strict=True):
-        assert (told["known"], told["split"]) == (was["known"], was["split"])
+    for was, result in zip(before, after, strict=True):
+        assert (result["known"], result["split"]) == (was["known"], was["split"])

@@ -110,9 +110,9 @@ def test_a_replay_is_the_successors_but_for_a_mirror_that_an_earlier_one_left(
         # The successor's sums there without asking whether it is known.
         case["sum"] = True
     answer, expected = (replay(tree, runner, case, tokens) for tree in (patched, upstream))
-    for told in (answer, expected):
+    for result in (answer, expected):
         # The successor clears the rows that it pads.
-        told.get("buffers", {}).pop("req_pool_indices", None)
+        result.get("buffers", {}).pop("req_pool_indices", None)
     if not case["mirror"]:
         # The successor hands on what its buffer held before.
         assert set(expected.pop("seq_lens_cpu")) == {STALE}
@@ -160,8 +160,8 @@ def test_a_drafts_copies_leave_every_buffer_as_the_trees_own_did(
 ) -> None:
     for before, after in ((unpatched, patched), (upstream, hardened)):
         expected, answers = (tree.ask_many("graphs.draft", drawn) for tree in (before, after))
-        for told in (*expected, *answers):
-            del told["copies"]
+        for result in (*expected, *answers):
+            del result["copies"]
         assert answers == expected
     assert all(answer["reads"] == [] for answer in answers)
 

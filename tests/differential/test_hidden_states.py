@@ -32,8 +32,8 @@ def test_a_decode_of_one_token_keeps_the_states_that_it_kept(
     before_and_after: tuple[DrivenTree, DrivenTree],
 ) -> None:
     before, after = before_and_after
-    told = after.ask("hidden_states.kept", None, 3)
-    assert told == before.ask("hidden_states.kept", None, 3) == [[["prefill"], [row]] for row in range(3)]
+    result = after.ask("hidden_states.kept", None, 3)
+    assert result == before.ask("hidden_states.kept", None, 3) == [[["prefill"], [row]] for row in range(3)]
 
 
 def test_states_of_tokens_behind_the_end_are_not_returned(

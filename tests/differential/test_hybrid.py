@@ -69,8 +69,8 @@ def test_a_hybrid_delegates_to_the_backend_that_verifies(
         assert masked == {"mask": size, "own": True, "context": CONTEXT}
         assert unmasked == {"mask": None, "own": True, "context": CONTEXT}
     for tree in (unpatched, upstream):
-        for told in tree.ask_many("hybrid.verify_side", requests):
-            assert (told["mask"], told["context"]) == (None, None)
+        for result in tree.ask_many("hybrid.verify_side", requests):
+            assert (result["mask"], result["context"]) == (None, None)
 
 
 several = st.lists(sessions(["decode", "verify"], (16, 64), most=2), min_size=2, max_size=4)
@@ -82,11 +82,11 @@ def test_an_opted_out_hybrid_passes_a_replay_on_with_the_mirror_and_without_it(
     patched: DrivenTree, opted_out: DrivenTree, drawn: list[dict[str, Any]]
 ) -> None:
     expected = patched.ask_many("hybrid.replays", [(session, True) for session in drawn])
-    told = [
+    results = [
         opted_out.ask_many("hybrid.replays", [(session, mirror) for session in drawn])
         for mirror in (True, False)
     ]
-    for ours, theirs in zip(itertools.chain(*told), [*expected, *expected], strict=True):
+    for ours, theirs in zip(itertools.chain(*results), [*expected, *expected], strict=True):
         assert ours["idle_side"]
         for actual, wanted in zip(ours["replayed"], theirs["replayed"], strict=True):
             assert (actual["host_reads"], actual["max_seq_len_k"]) == (0, CONTEXT)

@@ -48,8 +48,8 @@ def test_context_parallelism_gathers_the_same_for_a_batch_without_its_lists(
     assert expected["dcp_extend_prefix_lens_sum"] == sum(prefixes)
     assert expected["reads"] == []
     assert guarded.ask("later_batches.context_parallel", prefixes, new, True) == expected
-    told = guarded.ask("later_batches.context_parallel", prefixes, new, False)
-    assert told == expected | {"reads": ["__int__", "tolist"]}
+    result = guarded.ask("later_batches.context_parallel", prefixes, new, False)
+    assert result == expected | {"reads": ["__int__", "tolist"]}
     with pytest.raises(ProbeError, match="TypeError"):
         later.ask("later_batches.context_parallel", prefixes, new, False)
 
@@ -62,7 +62,7 @@ def test_a_shared_pool_is_translated_for_a_batch_with_the_sum_and_without_the_le
     assert expected["reads"] == []
     assert guarded.ask("later_batches.shared_pool", lens, 4, True, True) == expected
     for has_sum in (True, False):
-        told = guarded.ask("later_batches.shared_pool", lens, 4, has_sum, False)
-        assert told == expected | {"reads": ["item", "item"]}
+        result = guarded.ask("later_batches.shared_pool", lens, 4, has_sum, False)
+        assert result == expected | {"reads": ["item", "item"]}
     with pytest.raises(ProbeError, match="TypeError"):
         later.ask("later_batches.shared_pool", lens, 4, True, False)

@@ -45,28 +45,28 @@ def driven(
     tree: DrivenTree, drawn: Sessions, kind: str, *, mirror: bool = True, disable: str = ""
 ) -> list[Sessions]:
     """Return what each session's replays planned, each where its graph was captured."""
-    told: list[Sessions] = tree.ask_many(
+    results: list[Sessions] = tree.ask_many(
         "linear_attention.replays", [(session, kind, mirror, disable) for session in drawn]
     )
-    for session, replayed in zip(drawn, told, strict=True):
+    for session, replayed in zip(drawn, results, strict=True):
         for batch, replay in zip(session["batches"], replayed, strict=True):
             assert replay.pop("in_place")
             assert replay["ran"] == [len(batch["lens"]), batch["graph"]]
-    return told
+    return results
 
 
-def plans(told: list[Sessions]) -> list[Sessions]:
+def plans(results: list[Sessions]) -> list[Sessions]:
     """Return what was planned, without how the host came by it."""
     aside = ("handed_mirror", "host_reads")
     return [
         [{name: value for name, value in replay.items() if name not in aside} for replay in replayed]
-        for replayed in told
+        for replayed in results
     ]
 
 
-def assert_padded(drawn: Sessions, told: list[Sessions]) -> None:
+def assert_padded(drawn: Sessions, results: list[Sessions]) -> None:
     """Assert that a graph's rows beyond its batch have no state, no tokens and no request."""
-    for session, replayed in zip(drawn, told, strict=True):
+    for session, replayed in zip(drawn, results, strict=True):
         tokens = session["server"]["draft_tokens"] if session["mode"] == "verify" else 1
         for batch, replay in zip(session["batches"], replayed, strict=True):
             count, bs = len(batch["lens"]), batch["graph"]
@@ -85,9 +85,9 @@ def test_a_replay_with_the_mirror_is_planned_as_before(
 ) -> None:
     unpatched, patched, upstream = every_tree
     for before, after in ((unpatched, patched), (upstream, hardened)):
-        told = driven(after, drawn, kind)
-        assert plans(told) == plans(driven(before, drawn, kind))
-        assert_padded(drawn, told)
+        result = driven(after, drawn, kind)
+        assert plans(result) == plans(driven(before, drawn, kind))
+        assert_padded(drawn, result)
 
 
 @pytest.mark.parametrize("kind", OPTED_OUT)
@@ -97,10 +97,10 @@ def test_a_replay_without_the_mirror_is_planned_as_with_it_and_the_host_reads_no
     patched: DrivenTree, hardened: DrivenTree, kind: str, drawn: Sessions
 ) -> None:
     for tree in (patched, hardened):
-        told = driven(tree, drawn, kind, mirror=False)
-        assert plans(told) == plans(driven(tree, drawn, kind))
-        assert_padded(drawn, told)
-        for replay in itertools.chain(*told):
+        result = driven(tree, drawn, kind, mirror=False)
+        assert plans(result) == plans(driven(tree, drawn, kind))
+        assert_padded(drawn, result)
+        for replay in itertools.chain(*result):
             assert (replay["handed_mirror"], replay["host_reads"]) == (False, 0)
 
 
@@ -128,9 +128,9 @@ def test_a_request_of_one_token_is_no_padding(
 ) -> None:
     # There the mirror has a fill value in it, and the state of the last request goes unread and unwritten.
     for tree in (unpatched, upstream):
-        (told,) = driven(tree, [ONE_TOKEN], "gdn")
-        assert told[0]["query_start_loc"][1] == [0, 3, 6, 9, 9]
-        assert told[0]["mamba_cache_indices"][1][3] == -1
+        (result,) = driven(tree, [ONE_TOKEN], "gdn")
+        assert result[0]["query_start_loc"][1] == [0, 3, 6, 9, 9]
+        assert result[0]["mamba_cache_indices"][1][3] == -1
     expected = plans(driven(successor, [ONE_TOKEN], "gdn"))
     assert_padded([ONE_TOKEN], expected)
     for mirror in (True, False):
@@ -157,8 +157,8 @@ def test_the_halves_of_a_graph_count_their_own_padding(
 ) -> None:
     sizes, fills = [list(each) for each in zip(*halves, strict=True)]
     for tree in (patched, hardened):
-        told = tree.ask("linear_attention.halves", sizes, fills)
-        assert told == [[min(row, size - padded) for row in range(size + 1)] for size, padded in halves]
+        result = tree.ask("linear_attention.halves", sizes, fills)
+        assert result == [[min(row, size - padded) for row in range(size + 1)] for size, padded in halves]
 
 
 def test_a_replay_without_its_padding_counts_it_and_without_the_mirror_is_an_error(
@@ -209,8 +209,8 @@ def test_an_eager_draft_extend_needs_no_mirror(
     for mirror in (True, False):
         assert patched.ask("linear_attention.eager", "gdn", "extend v2", EAGER, mirror) == expected
         # Only layers with full attention run there, and nothing is planned for others any more.
-        told = hardened.ask("linear_attention.eager", "gdn", "extend v2", EAGER, mirror)
-        assert told == dict.fromkeys(expected) | {"host_reads": 0}
+        result = hardened.ask("linear_attention.eager", "gdn", "extend v2", EAGER, mirror)
+        assert result == dict.fromkeys(expected) | {"host_reads": 0}
 
 
 @pytest.mark.parametrize("topk", [1, 4])
@@ -218,9 +218,9 @@ def test_the_plan_streams_hook_copies_a_trees_links_anew(
     unpatched: DrivenTree, patched: DrivenTree, hardened: DrivenTree, topk: int
 ) -> None:
     for tree in (patched, hardened):
-        told = tree.ask("linear_attention.linked_after_the_draft", topk)
-        assert told["kept"] == told["made"]
-        assert told["without_a_graph"] is (topk > 1)
+        result = tree.ask("linear_attention.linked_after_the_draft", topk)
+        assert result["kept"] == result["made"]
+        assert result["without_a_graph"] is (topk > 1)
     with pytest.raises(ProbeError, match="NotImplementedError"):
         unpatched.ask("linear_attention.linked_after_the_draft", topk)
 
@@ -234,8 +234,8 @@ def test_a_server_keeps_the_mirror_for_whichever_of_the_two_reads_it(
         for tree in (patched, hardened, successor):
             assert tree.ask("linear_attention.keeps_mirror", kind, full)["says"] is reads, (kind, full)
         for tree in (patched, hardened):
-            told = tree.ask("linear_attention.keeps_mirror", kind, full)
-            assert told == {"says": reads, "kept": reads, "context": 200, "row": 216}, (kind, full)
+            result = tree.ask("linear_attention.keeps_mirror", kind, full)
+            assert result == {"says": reads, "kept": reads, "context": 200, "row": 216}, (kind, full)
             both = tree.ask("linear_attention.keeps_mirror", kind, full, outer="hybrid")
             assert both["kept"] is reads, (kind, full)
         assert upstream.ask("linear_attention.keeps_mirror", kind, full)["kept"], (kind, full)
@@ -246,8 +246,8 @@ def test_a_server_with_the_patch_switched_off_keeps_the_mirror(
     patched: DrivenTree, hardened: DrivenTree, outer: str
 ) -> None:
     for tree in (patched, hardened):
-        told = tree.ask("linear_attention.keeps_mirror", "gdn", False, disable="28579", outer=outer)
-        assert told["kept"] is True
+        result = tree.ask("linear_attention.keeps_mirror", "gdn", False, disable="28579", outer=outer)
+        assert result["kept"] is True
 
 
 def test_a_backend_of_full_attention_without_the_flag_counts_as_a_reader(patched: DrivenTree) -> None:

@@ -90,9 +90,9 @@ def test_a_subclass_and_a_server_with_the_switch_go_the_way_that_they_went(
 def test_a_replay_is_planned_as_before(
     before_and_after: tuple[DrivenTree, DrivenTree], drawn: list[dict[str, Any]]
 ) -> None:
-    asked = [(session, "gdn", True, "") for session in drawn]
-    before, after = (tree.ask_many("linear_attention.replays", asked) for tree in before_and_after)
-    for replay in (replay for told in (before, after) for replayed in told for replay in replayed):
+    requests = [(session, "gdn", True, "") for session in drawn]
+    before, after = (tree.ask_many("linear_attention.replays", requests) for tree in before_and_after)
+    for replay in (replay for result in (before, after) for replayed in result for replay in replayed):
         # Unpatched the host counts padding.
         del replay["host_reads"]
     assert after == before

@@ -46,8 +46,8 @@ def verified(
     return tree.ask_many("tree_mask.verified", [(kind, SERVER, lens, GRAPH, *more) for lens in batches])
 
 
-def assert_inside(told: list[dict[str, Any]], batches: list[list[int]] = BATCHES) -> None:
-    for each, lens in zip(told, batches, strict=True):
+def assert_inside(results: list[dict[str, Any]], batches: list[list[int]] = BATCHES) -> None:
+    for each, lens in zip(results, batches, strict=True):
         assert (each["written_past"], each["read_past"]) == (0, 0), lens
         assert each["sees"], lens
 
@@ -68,16 +68,16 @@ def test_a_mask_is_written_and_read_inside_its_memory(tree: DrivenTree, kind: st
 def test_a_batch_that_has_a_graph_fills_the_graphs_own_mask(
     tree: DrivenTree, kind: str, disable: str
 ) -> None:
-    for told, lens in zip(verified(tree, kind, BATCHES, False, disable), BATCHES, strict=True):
-        assert told["in_the_graphs_own"] is (len(lens) <= GRAPH), lens
+    for result, lens in zip(verified(tree, kind, BATCHES, False, disable), BATCHES, strict=True):
+        assert result["in_the_graphs_own"] is (len(lens) <= GRAPH), lens
         if len(lens) <= GRAPH:
-            assert told["host_reads"] == 0
+            assert result["host_reads"] == 0
 
 
 def test_a_mask_that_a_forks_graphs_have_no_room_for_is_written_inside_its_memory(tree: DrivenTree) -> None:
-    (told,) = verified(tree, "fork", [[WIDTH - TOKENS] * GRAPH])
-    assert told["written_past"] == 0
-    assert told["host_reads"] == 0
+    (result,) = verified(tree, "fork", [[WIDTH - TOKENS] * GRAPH])
+    assert result["written_past"] == 0
+    assert result["host_reads"] == 0
 
 
 @pytest.mark.parametrize("kind", ["triton", "triton+mha"])
@@ -85,15 +85,15 @@ def test_before_the_patch_a_batch_above_the_largest_graph_was_written_past_it(
     unpatched: DrivenTree, kind: str
 ) -> None:
     # A hybrid handed out no buffer then, and its mask was as large as its batch.
-    told = verified(unpatched, kind, [[WIDTH - TOKENS] * (GRAPH + 1)], True)
-    assert (told[0]["written_past"] > 0) is (kind == "triton")
+    result = verified(unpatched, kind, [[WIDTH - TOKENS] * (GRAPH + 1)], True)
+    assert (result[0]["written_past"] > 0) is (kind == "triton")
 
 
 def test_before_the_patch_a_full_batch_at_its_rows_end_was_written_past_the_graphs_mask(
     unpatched: DrivenTree,
 ) -> None:
-    (told,) = verified(unpatched, "triton", [[WIDTH - TOKENS] * GRAPH], True)
-    assert told["written_past"] > 0
+    (result,) = verified(unpatched, "triton", [[WIDTH - TOKENS] * GRAPH], True)
+    assert result["written_past"] > 0
 
 
 @pytest.mark.parametrize("kind", ["own", "handing triton"])
@@ -101,6 +101,6 @@ def test_a_mask_whose_owner_has_no_context_length_is_the_verifys_as_in_the_relea
     tree: DrivenTree, upstream: DrivenTree, kind: str
 ) -> None:
     requests = [(kind, SERVER, lens, GRAPH) for lens in BATCHES if len(lens) <= GRAPH]
-    told = tree.ask_many("tree_mask.handed_out", requests)
-    assert told == upstream.ask_many("tree_mask.handed_out", requests)
-    assert {(each["handed_out"], each["host_reads"]) for each in told} == {(True, 0)}
+    results = tree.ask_many("tree_mask.handed_out", requests)
+    assert results == upstream.ask_many("tree_mask.handed_out", requests)
+    assert {(each["handed_out"], each["host_reads"]) for each in results} == {(True, 0)}

@@ -20,12 +20,12 @@ def test_a_draft_extend_without_the_mirror_embeds_images_where_they_are(
     before_and_after: tuple[DrivenTree, DrivenTree], prefixes: list[int], images: list[bool]
 ) -> None:
     before, after = before_and_after
-    asked = ("multimodal.embedded", prefixes, TOKENS, images)
-    expected = before.ask(*asked, True)
+    request = ("multimodal.embedded", prefixes, TOKENS, images)
+    expected = before.ask(*request, True)
     assert expected["reads"] == []
-    assert after.ask(*asked, True) == expected
-    assert after.ask(*asked, False) == expected | {"reads": ["tolist"] * any(images)}
+    assert after.ask(*request, True) == expected
+    assert after.ask(*request, False) == expected | {"reads": ["tolist"] * any(images)}
     if any(images):
         assert expected["starts"] == [at for at, image in zip(prefixes, images, strict=True) if image]
         with pytest.raises(ProbeError, match="TypeError"):
-            before.ask(*asked, False)
+            before.ask(*request, False)

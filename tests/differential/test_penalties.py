@@ -72,20 +72,20 @@ PLAIN: Case = ([{}], [[3]])
 def test_parameters_and_penalties_have_the_values_that_they_had(
     before_and_after: tuple[DrivenTree, DrivenTree], successor: DrivenTree, case: Case
 ) -> None:
-    was, told, expected = (
+    was, result, expected = (
         tree.ask("penalties.session", *case, VOCABULARY) for tree in (*before_and_after, successor)
     )
-    assert told["made"] == was["made"] == expected["made"]
+    assert result["made"] == was["made"] == expected["made"]
     for name in ("added", "scaled"):
-        found, unpatched, later = ([step[name] for step in each["steps"]] for each in (told, was, expected))
+        found, unpatched, later = ([step[name] for step in each["steps"]] for each in (result, was, expected))
         assert found == unpatched == later
 
 
 @pytest.mark.parametrize("case", [WAITING_FOR_TOKENS, COUNTED], ids=["min_new_tokens", "frequency_penalty"])
 def test_no_step_with_a_penalty_waits(before_and_after: tuple[DrivenTree, DrivenTree], case: Case) -> None:
-    was, told = (tree.ask("penalties.session", *case, VOCABULARY)["steps"] for tree in before_and_after)
+    was, result = (tree.ask("penalties.session", *case, VOCABULARY)["steps"] for tree in before_and_after)
     selections = ["selection"] * 3 * ("min_new_tokens" in case[0][0])
-    for before, after in zip(was, told, strict=True):
+    for before, after in zip(was, result, strict=True):
         # Those of the allocation are 26128's.
         assert before["waits in the preparation"] == ["copy", *after["waits in the preparation"]]
         assert before["waits of the sums"] == selections
@@ -102,17 +102,17 @@ def test_with_the_mirror_freed_nothing_in_the_preparation_waits(releases: Releas
 def test_a_batch_is_made_without_waiting_for_its_parameters(
     before_and_after: tuple[DrivenTree, DrivenTree], seed: int | None, copies: int
 ) -> None:
-    was, told = (
+    was, result = (
         tree.ask("penalties.session", [{"sampling_seed": seed}, {}], [], VOCABULARY)
         for tree in before_and_after
     )
     assert was["waits"] == ["copy"] * copies
-    assert not told["waits"]
+    assert not result["waits"]
 
 
 def test_a_prefill_writes_its_rows_without_waiting_for_the_prefixes_addresses(
     before_and_after: tuple[DrivenTree, DrivenTree],
 ) -> None:
-    was, told = (tree.ask("penalties.written", [3, 1]) for tree in before_and_after)
+    was, result = (tree.ask("penalties.written", [3, 1]) for tree in before_and_after)
     assert was == {"same": True, "waits": ["copy"]}
-    assert told == {"same": True, "waits": []}
+    assert result == {"same": True, "waits": []}

@@ -27,5 +27,5 @@ def test_a_rank_of_a_rocm_server_accepts_what_the_first_one_does(
 
 def test_ranks_on_other_devices_send_nothing_more(before_and_after: tuple[DrivenTree, DrivenTree]) -> None:
     before, after = before_and_after
-    told = after.ask("ranks.verified", own=2, first=1, rocm=False)
-    assert told == before.ask("ranks.verified", own=2, first=1, rocm=False) == OWN
+    result = after.ask("ranks.verified", own=2, first=1, rocm=False)
+    assert result == before.ask("ranks.verified", own=2, first=1, rocm=False) == OWN

@@ -51,8 +51,8 @@ def test_a_step_finds_what_the_last_one_left(
 ) -> None:
     before, after = before_and_after
     expected = before.ask_many("relays.steps", [(acts,) for acts in drawn])
-    told = after.ask_many("relays.steps", [(acts,) for acts in drawn])
-    assert [each["found"] for each in told] == [each["found"] for each in expected]
+    results = after.ask_many("relays.steps", [(acts,) for acts in drawn])
+    assert [each["found"] for each in results] == [each["found"] for each in expected]
 
 
 @pytest.mark.parametrize("gone", [[0, 1, 2], [0, 2], [1]])

@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
 
 Both = tuple["DrivenTree", "DrivenTree"]
-Asked = dict[str, Any]
+Sampling = dict[str, Any]
 
 before_and_after = without_and_with_each("31294", ["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14", "0.5.15"])
 
 SCORES = [3.0, 1.0, 0.5, 2.5, -1.0]
-WARM: Asked = {"temperature": 0.8}
-GREEDY: Asked = {"temperature": 0.0}
-LIKELIEST: Asked = {"temperature": 0.8, "top_k": 2}
-MASS: Asked = {"temperature": 0.8, "top_p": 0.6}
+WARM: Sampling = {"temperature": 0.8}
+GREEDY: Sampling = {"temperature": 0.0}
+LIKELIEST: Sampling = {"temperature": 0.8, "top_k": 2}
+MASS: Sampling = {"temperature": 0.8, "top_p": 0.6}
 
 
 @pytest.mark.parametrize(
-    ("asked", "ran"),
+    ("requests", "ran"),
     [
         ([WARM, WARM], []),
         ([WARM, LIKELIEST], ["top-k"]),
@@ -35,24 +35,28 @@ MASS: Asked = {"temperature": 0.8, "top_p": 0.6}
         ([WARM, GREEDY], ["top-k"]),
     ],
 )
-def test_only_what_a_request_needs_runs(before_and_after: Both, asked: list[Asked], ran: list[str]) -> None:
+def test_only_what_a_request_needs_runs(
+    before_and_after: Both, requests: list[Sampling], ran: list[str]
+) -> None:
     before, after = before_and_after
     for path in after.ask("sampled_verify.paths"):
-        was, told = (tree.ask("sampled_verify.verified", path, asked, SCORES) for tree in (before, after))
-        assert told["ran"] == ran
+        was, result = (
+            tree.ask("sampled_verify.verified", path, requests, SCORES) for tree in (before, after)
+        )
+        assert result["ran"] == ran
         assert set(was["ran"]) >= {"top-k"}
-        assert told["probs"] == [pytest.approx(row) for row in was["probs"]]
+        assert result["probs"] == [pytest.approx(row) for row in was["probs"]]
 
 
 def test_what_a_joining_request_needs_runs(before_and_after: Both) -> None:
     _, after = before_and_after
     for path in after.ask("sampled_verify.paths"):
-        told = after.ask("sampled_verify.verified", path, [WARM, MASS, LIKELIEST], SCORES, joined=2)
-        assert told["ran"] == ["top-k", "top-p"]
+        result = after.ask("sampled_verify.verified", path, [WARM, MASS, LIKELIEST], SCORES, joined=2)
+        assert result["ran"] == ["top-k", "top-p"]
 
 
 @st.composite
-def batches(draw: st.DrawFn) -> list[Asked]:
+def batches(draw: st.DrawFn) -> list[Sampling]:
     request = st.fixed_dictionaries(
         {"temperature": st.sampled_from([0.0, 0.5, 1.0, 1.5])},
         optional={
@@ -66,12 +70,12 @@ def batches(draw: st.DrawFn) -> list[Asked]:
 @settings(max_examples=10)
 @given(st.lists(batches(), min_size=1, max_size=8))
 def test_drafts_are_accepted_by_the_same_probabilities(
-    before_and_after: Both, drawn: list[list[Asked]]
+    before_and_after: Both, drawn: list[list[Sampling]]
 ) -> None:
     for path in before_and_after[1].ask("sampled_verify.paths"):
         before, after = (
-            tree.ask_many("sampled_verify.verified", [(path, asked, SCORES) for asked in drawn])
+            tree.ask_many("sampled_verify.verified", [(path, requests, SCORES) for requests in drawn])
             for tree in before_and_after
         )
-        for was, told in zip(before, after, strict=True):
-            assert told["probs"] == [pytest.approx(row) for row in was["probs"]]
+        for was, result in zip(before, after, strict=True):
+            assert result["probs"] == [pytest.approx(row) for row in was["probs"]]

@@ -136,8 +136,8 @@ def test_a_request_at_its_limit_has_a_row_in_the_table(
     longest = WIDTH - (TOKENS if mode == "verify" else 0)
     batch = BATCH | {"lens": [longest, 65, 17]}
     session = {"server": SERVER, "mode": mode, "graphs": [4], "batches": [batch]}
-    (told,) = after.ask("sparse_attention.replays", session, "none")
-    assert len(told["tokens"][0]) == WIDTH
+    (result,) = after.ask("sparse_attention.replays", session, "none")
+    assert len(result["tokens"][0]) == WIDTH
     # The table of the tree as it is ends with the context and a draft.
     with pytest.raises(ProbeError, match="size"):
         before.ask("sparse_attention.replays", session, "true")
@@ -180,7 +180,7 @@ def test_the_backend_and_its_steps_declare_that_they_need_no_mirror(
 
 
 @pytest.mark.parametrize(
-    ("asked", "captured"),
+    ("options", "captured"),
     [
         ({}, ["plain"]),
         ({"topk": 4}, []),
@@ -192,13 +192,13 @@ def test_the_backend_and_its_steps_declare_that_they_need_no_mirror(
     ids=["plain", "top-k 4", "no CUDA", "no graph", "off", "FlashAttention off"],
 )
 def test_its_v2_draft_extend_has_a_graph_on_cuda(
-    trees: tuple[DrivenTree, DrivenTree], asked: dict[str, Any], captured: list[str]
+    trees: tuple[DrivenTree, DrivenTree], options: dict[str, Any], captured: list[str]
 ) -> None:
     before, after = trees
-    asked = {"environment": {}} | asked
-    said = after.ask("sparse_attention.captures", **asked)
-    assert [kind for kind, does in said.items() if does] == captured
-    assert not any(before.ask("sparse_attention.captures", **asked).values())
+    options = {"environment": {}} | options
+    result = after.ask("sparse_attention.captures", **options)
+    assert [kind for kind, does in result.items() if does] == captured
+    assert not any(before.ask("sparse_attention.captures", **options).values())
 
 
 def test_it_looks_at_no_tree_mask_and_has_a_small_one(trees: tuple[DrivenTree, DrivenTree]) -> None:

@@ -38,8 +38,10 @@ def test_draft_and_verify_write_where_they_wrote(
     before_and_after: tuple[DrivenTree, DrivenTree], drawn: list[Case]
 ) -> None:
     before, after = before_and_after
-    asked = [(case,) for case in drawn]
-    assert after.ask_many("step_inputs.prepared", asked) == before.ask_many("step_inputs.prepared", asked)
+    requests = [(case,) for case in drawn]
+    assert after.ask_many("step_inputs.prepared", requests) == before.ask_many(
+        "step_inputs.prepared", requests
+    )
 
 
 def test_a_verify_that_the_plan_stream_prepares_does_not_need_what_the_drafts_stream_computes(
@@ -69,9 +71,9 @@ def test_a_draft_extend_of_later_trees_is_planned_as_before(
     later: tuple[DrivenTree, DrivenTree], drawn: list[dict[str, Any]]
 ) -> None:
     before, after = later
-    asked = [(session, True, "") for session in drawn]
-    assert after.ask_many("triton_attention.replays", asked) == before.ask_many(
-        "triton_attention.replays", asked
+    requests = [(session, True, "") for session in drawn]
+    assert after.ask_many("triton_attention.replays", requests) == before.ask_many(
+        "triton_attention.replays", requests
     )
 
 

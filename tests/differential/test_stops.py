@@ -29,8 +29,8 @@ def test_tokens_that_a_step_accepted_behind_a_stop_are_no_part_of_the_answer(
     before, after = before_and_after
     steps = [[10], [11, 12, 13, 14]]
     assert before.ask("stops.finish", PIECES, steps, **stop)["tokens"] == [10, 11, 12, 13, 14]
-    told = after.ask("stops.finish", PIECES, steps, **stop)
-    assert (told["tokens"], told["reason"]["type"]) == ([10, 11, 12, 13], "stop")
+    result = after.ask("stops.finish", PIECES, steps, **stop)
+    assert (result["tokens"], result["reason"]["type"]) == ([10, 11, 12, 13], "stop")
 
 
 @pytest.mark.parametrize("stop", [STOP, REGEX], ids=["string", "regex"])
@@ -40,8 +40,8 @@ def test_a_stop_far_ahead_of_a_steps_last_token_ends_the_request_in_that_step(
     before, after = before_and_after
     steps = [[10, 12, 13, *[15] * 12], [16], [17]]
     assert before.ask("stops.finish", PIECES, steps, **stop)["reason"] is None
-    told = after.ask("stops.finish", PIECES, steps, **stop)
-    assert (told["tokens"], told["steps"]) == ([10, 12, 13], 1)
+    result = after.ask("stops.finish", PIECES, steps, **stop)
+    assert (result["tokens"], result["steps"]) == ([10, 12, 13], 1)
 
 
 @pytest.mark.parametrize("stop", [STOP, REGEX], ids=["string", "regex"])
@@ -60,9 +60,9 @@ def test_a_stop_token_without_a_stop_string_ends_the_answer_where_it_did(
 ) -> None:
     before, after = before_and_after
     steps = [[10], [11, EOS, 12, 13]]
-    told = after.ask("stops.finish", PIECES, steps, **stop)
-    assert told == before.ask("stops.finish", PIECES, steps, **stop)
-    assert (told["tokens"], told["reason"]["matched"]) == ([10, 11, EOS], EOS)
+    result = after.ask("stops.finish", PIECES, steps, **stop)
+    assert result == before.ask("stops.finish", PIECES, steps, **stop)
+    assert (result["tokens"], result["reason"]["matched"]) == ([10, 11, EOS], EOS)
 
 
 def test_a_regex_that_matches_only_at_an_earlier_token_of_the_step_ends_the_request_there(
@@ -80,9 +80,9 @@ def test_a_server_that_takes_one_token_at_a_time_ends_its_answers_where_it_did(
 ) -> None:
     before, after = before_and_after
     steps = [[token] for token in (10, 12, 14, 12, 13, 15)]
-    told = after.ask("stops.finish", PIECES, steps, **stop)
-    assert told == before.ask("stops.finish", PIECES, steps, **stop)
-    assert told["tokens"] == [10, 12, 14, 12, 13]
+    result = after.ask("stops.finish", PIECES, steps, **stop)
+    assert result == before.ask("stops.finish", PIECES, steps, **stop)
+    assert result["tokens"] == [10, 12, 14, 12, 13]
 
 
 def test_the_text_of_an_answer_that_keeps_its_stop_ends_with_it(
@@ -125,10 +125,10 @@ def test_a_stop_token_ahead_of_the_token_that_ends_the_grammar_ends_the_answer(
 ) -> None:
     before, after = ended_by_grammar
     steps = [[10], [11, 12, 13, EOS]]
-    told = before.ask("stops.finish", PIECES, steps, **GRAMMAR_AT_END)
-    assert (told["tokens"], told["reason"]["matched"]) == ([10, 11, 12, 13, EOS], EOS)
-    told = after.ask("stops.finish", PIECES, steps, **GRAMMAR_AT_END)
-    assert (told["tokens"], told["reason"]["matched"]) == ([10, 11, 12], 12)
+    result = before.ask("stops.finish", PIECES, steps, **GRAMMAR_AT_END)
+    assert (result["tokens"], result["reason"]["matched"]) == ([10, 11, 12, 13, EOS], EOS)
+    result = after.ask("stops.finish", PIECES, steps, **GRAMMAR_AT_END)
+    assert (result["tokens"], result["reason"]["matched"]) == ([10, 11, 12], 12)
 
 
 @pytest.mark.parametrize(
@@ -140,19 +140,19 @@ def test_a_grammar_whose_end_no_stop_comes_before_ends_the_answer_as_it_did(
     ended_by_grammar: tuple[DrivenTree, DrivenTree], step: list[int], grammar: int | None
 ) -> None:
     before, after = ended_by_grammar
-    asked = {"grammar": grammar, "stop_token_ids": [12]}
-    told = after.ask("stops.finish", PIECES, [[10], step], **asked)
-    assert told == before.ask("stops.finish", PIECES, [[10], step], **asked)
+    options = {"grammar": grammar, "stop_token_ids": [12]}
+    result = after.ask("stops.finish", PIECES, [[10], step], **options)
+    assert result == before.ask("stops.finish", PIECES, [[10], step], **options)
 
 
 def test_a_constrained_answer_at_its_limit_ends_by_length_as_it_did(
     ended_by_grammar: tuple[DrivenTree, DrivenTree],
 ) -> None:
     before, after = ended_by_grammar
-    asked = GRAMMAR_AT_END | {"max_new_tokens": 2}
-    told = after.ask("stops.finish", PIECES, [[10], [11, 13, EOS]], **asked)
-    assert told == before.ask("stops.finish", PIECES, [[10], [11, 13, EOS]], **asked)
-    assert (told["tokens"], told["reason"]["type"]) == ([10, 11], "length")
+    options = GRAMMAR_AT_END | {"max_new_tokens": 2}
+    result = after.ask("stops.finish", PIECES, [[10], [11, 13, EOS]], **options)
+    assert result == before.ask("stops.finish", PIECES, [[10], [11, 13, EOS]], **options)
+    assert (result["tokens"], result["reason"]["type"]) == ([10, 11], "length")
 
 
 # ---- a limit that is reached in the same step -------------------------------------------------------------------
@@ -185,15 +185,15 @@ def test_a_stop_within_the_limit_ends_the_answer_in_a_step_that_goes_beyond_it(
     limited: tuple[DrivenTree, DrivenTree], stop: dict[str, Any], step: list[int], expected: list[int]
 ) -> None:
     before, after = limited
-    asked = stop | {"max_new_tokens": 4}
-    told = before.ask("stops.finish", PIECES, [[10], step], **asked)
-    assert (len(told["tokens"]), told["reason"]["type"]) == (4, "length")
-    told = after.ask("stops.finish", PIECES, [[10], step], **asked)
-    assert (told["tokens"], told["reason"]["type"]) == (expected, "stop")
+    options = stop | {"max_new_tokens": 4}
+    result = before.ask("stops.finish", PIECES, [[10], step], **options)
+    assert (len(result["tokens"]), result["reason"]["type"]) == (4, "length")
+    result = after.ask("stops.finish", PIECES, [[10], step], **options)
+    assert (result["tokens"], result["reason"]["type"]) == (expected, "stop")
 
 
 @pytest.mark.parametrize(
-    ("asked", "step"),
+    ("options", "step"),
     [
         (STOP, [10, 11, 14, 12, 13]),
         (STOP, [10, 11, 14, 15, EOS]),
@@ -205,10 +205,10 @@ def test_a_stop_within_the_limit_ends_the_answer_in_a_step_that_goes_beyond_it(
     ids=["string-beyond", "token-beyond", "outside-vocabulary", "no-vocabulary", "grammar", "none"],
 )
 def test_a_limit_that_no_stop_comes_before_ends_the_answer_as_it_did(
-    limited: tuple[DrivenTree, DrivenTree], asked: dict[str, Any], step: list[int]
+    limited: tuple[DrivenTree, DrivenTree], options: dict[str, Any], step: list[int]
 ) -> None:
     before, after = limited
     question = ("stops.finish", PIECES, [step])
-    told = after.ask(*question, **asked, max_new_tokens=3)
-    assert told == before.ask(*question, **asked, max_new_tokens=3)
-    assert told["reason"]["type"] == "length"
+    result = after.ask(*question, **options, max_new_tokens=3)
+    assert result == before.ask(*question, **options, max_new_tokens=3)
+    assert result["reason"]["type"] == "length"

@@ -19,23 +19,23 @@ def test_a_prefill_behind_a_tracked_step_does_not_have_the_other_slot_cached(
     later_before_and_after: tuple[DrivenTree, DrivenTree],
 ) -> None:
     before, after = later_before_and_after
-    asked = ("track_boundaries.finish", "ddp")
+    request = ("track_boundaries.finish", "ddp")
     # Both results find the length of the second step, and the slot is changed twice.
-    told = before.ask(*asked, prompt=2)
-    assert (told["labelled"], told["of"]) == (4, None)
-    told = after.ask(*asked, prompt=2)
-    assert (told["labelled"], told["of"]) == (4, 4)
+    result = before.ask(*request, prompt=2)
+    assert (result["labelled"], result["of"]) == (4, None)
+    result = after.ask(*request, prompt=2)
+    assert (result["labelled"], result["of"]) == (4, 4)
 
 
 def test_a_tracked_step_behind_a_prefill_is_not_missed_where_slots_are_taken_lazily(
     later_before_and_after: tuple[DrivenTree, DrivenTree],
 ) -> None:
     before, after = later_before_and_after
-    asked = ("track_boundaries.finish", "dpdpdd")
-    told = before.ask(*asked, prompt=1, lazy=True)
-    assert (told["labelled"], told["of"]) == (2, 4)
-    told = after.ask(*asked, prompt=1, lazy=True)
-    assert (told["labelled"], told["of"]) == (4, 4)
+    request = ("track_boundaries.finish", "dpdpdd")
+    result = before.ask(*request, prompt=1, lazy=True)
+    assert (result["labelled"], result["of"]) == (2, 4)
+    result = after.ask(*request, prompt=1, lazy=True)
+    assert (result["labelled"], result["of"]) == (4, 4)
 
 
 @pytest.mark.parametrize("lazy", [False, True])

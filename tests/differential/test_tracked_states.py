@@ -18,9 +18,9 @@ def test_a_verify_of_requests_that_have_their_slots_tracks_as_before(
     before_and_after: tuple[DrivenTree, DrivenTree], kind: str
 ) -> None:
     before, after = before_and_after
-    told = after.ask("tracked_states.crossing_verify", kind, freed=False)
-    assert told == before.ask("tracked_states.crossing_verify", kind, freed=False)
-    assert told["tracked"] == [told["first"], told["second"]]
+    result = after.ask("tracked_states.crossing_verify", kind, freed=False)
+    assert result == before.ask("tracked_states.crossing_verify", kind, freed=False)
+    assert result["tracked"] == [result["first"], result["second"]]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -30,9 +30,9 @@ def test_a_verify_of_a_request_whose_slots_were_freed_leaves_the_one_that_the_ra
     before, after = before_and_after
     with pytest.raises(ProbeError, match="TypeError"):
         before.ask("tracked_states.crossing_verify", kind, freed=True)
-    told = after.ask("tracked_states.crossing_verify", kind, freed=True)
-    assert told["tracked"] == [-1, told["second"]]
-    for wrote in told["wrote"].values():
-        assert wrote in ([], [told["second"]])
+    result = after.ask("tracked_states.crossing_verify", kind, freed=True)
+    assert result["tracked"] == [-1, result["second"]]
+    for wrote in result["wrote"].values():
+        assert wrote in ([], [result["second"]])
     if kind == "cuda":
-        assert told["wrote"] == {name: [told["second"]] for name in ("temporal", "conv")}
+        assert result["wrote"] == {name: [result["second"]] for name in ("temporal", "conv")}

@@ -21,9 +21,9 @@ def test_each_prefill_server_is_notified_of_a_request_that_the_decode_server_abo
     before_and_after: tuple[DrivenTree, DrivenTree], how: str
 ) -> None:
     before, after = before_and_after
-    assert before.ask("transfers.given_up", ROOM, how) == {"failed": True, "told": []}
-    told = [("first", MESSAGE), ("second", MESSAGE)]
-    assert after.ask("transfers.given_up", ROOM, how) == {"failed": True, "told": told}
+    assert before.ask("transfers.given_up", ROOM, how) == {"failed": True, "sent": []}
+    sent = [("first", MESSAGE), ("second", MESSAGE)]
+    assert after.ask("transfers.given_up", ROOM, how) == {"failed": True, "sent": sent}
 
 
 def test_chunks_of_a_request_that_was_given_up_are_not_written(

@@ -18,10 +18,10 @@ PREALLOCATING = ("mla", "triton")
 KINDS = ("mha", *PREALLOCATING)
 
 
-def asked(
+def drafted(
     tree: DrivenTree, worker: str, kind: str, batches: list[list[int]] = LENS, **more: Any
 ) -> list[dict[str, Any]]:
-    """Return what the drafts of all batches led to; ``known`` says whether they know their total.
+    """Return what the drafts of all batches led to; ``known`` is whether they know their total.
 
     The mask is the full one: 32886, which spares it where nobody reads it, is off.
     """
@@ -43,27 +43,27 @@ def full_mask(count: int, total: int) -> int:
 def test_a_mask_of_a_known_total_is_as_before(
     unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree, kind: str, mode: str
 ) -> None:
-    told = asked(unpatched, "eagle", kind, known=True, mode=mode)
+    result = drafted(unpatched, "eagle", kind, known=True, mode=mode)
     for tree in (unpatched, patched, upstream):
         for worker in ("eagle", "multi-layer"):
-            assert asked(tree, worker, kind, known=True, mode=mode) == told
-    assert [each["total"] for each in told] == [sum(lens) for lens in LENS]
+            assert drafted(tree, worker, kind, known=True, mode=mode) == result
+    assert [each["total"] for each in result] == [sum(lens) for lens in LENS]
     if mode == "FULL_MASK":
-        assert [each["mask"][1] for each in told] == [full_mask(len(lens), sum(lens)) for lens in LENS]
+        assert [each["mask"][1] for each in result] == [full_mask(len(lens), sum(lens)) for lens in LENS]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_mask_of_an_unknown_total_is_bounded_by_the_pools_rows(
     patched: DrivenTree, upstream: DrivenTree, hardened: DrivenTree, kind: str
 ) -> None:
-    told = asked(patched, "eagle", kind, known=False)
-    assert told == asked(hardened, "eagle", kind, known=False)
+    result = drafted(patched, "eagle", kind, known=False)
+    assert result == drafted(hardened, "eagle", kind, known=False)
     # The successor's multi-layer worker knows no unknown total.
-    assert asked(patched, "multi-layer", kind, known=False) == told
+    assert drafted(patched, "multi-layer", kind, known=False) == result
     # Its bound is the context, which a request at its limit exceeds.
-    theirs = asked(upstream, "eagle", kind, known=False)
+    theirs = drafted(upstream, "eagle", kind, known=False)
     assert [each["total"] for each in theirs] == [len(lens) * CONTEXT for lens in LENS]
-    for each, lens in zip(told, LENS, strict=True):
+    for each, lens in zip(result, LENS, strict=True):
         size = full_mask(len(lens), len(lens) * WIDTH)
         assert each["total"] == len(lens) * WIDTH
         assert each["mask"] == ("torch.bool", size, size)
@@ -78,7 +78,7 @@ def test_a_mask_over_the_draft_alone_does_not_depend_on_the_total(
     patched: DrivenTree, worker: str, mode: str
 ) -> None:
     masks = [
-        [each["mask"] for each in asked(patched, worker, "mha", known=known, mode=mode)]
+        [each["mask"] for each in drafted(patched, worker, "mha", known=known, mode=mode)]
         for known in (True, False)
     ]
     assert masks[0] == masks[1]
@@ -89,16 +89,16 @@ def test_a_mask_over_the_draft_alone_does_not_depend_on_the_total(
 def test_a_preallocated_mask_is_filled_in_place_whatever_the_total(
     patched: DrivenTree, hardened: DrivenTree, kind: str
 ) -> None:
-    told = asked(patched, "eagle", kind, known=False, graph=5)
-    assert told == asked(hardened, "eagle", kind, known=False, graph=5)
-    assert asked(patched, "multi-layer", kind, known=False, graph=5) == told
-    for each, lens in zip(told, LENS, strict=True):
+    result = drafted(patched, "eagle", kind, known=False, graph=5)
+    assert result == drafted(hardened, "eagle", kind, known=False, graph=5)
+    assert drafted(patched, "multi-layer", kind, known=False, graph=5) == result
+    for each, lens in zip(result, LENS, strict=True):
         assert (each["preallocated"], each["kernel_fills_it"], each["total"]) == (True, True, None)
         # Large enough, also for the longest.
         assert each["mask"][1] >= full_mask(len(lens), len(lens) * (CONTEXT - TOKENS))
         assert each["host_reads"] == 0
-    known = asked(patched, "eagle", kind, known=True, graph=5)
-    assert [each["mask"] for each in known] == [each["mask"] for each in told]
+    known = drafted(patched, "eagle", kind, known=True, graph=5)
+    assert [each["mask"] for each in known] == [each["mask"] for each in result]
     assert [each["total"] for each in known] == [sum(lens) for lens in LENS]
 
 
@@ -109,16 +109,16 @@ def test_a_batch_above_the_largest_graph_has_a_mask_of_its_own(
 ) -> None:
     batches = [[CONTEXT] * count for count in (1, 2, 3, 5)]
     for tree in (patched, hardened):
-        told = asked(tree, worker, "mla", batches, known=known, graph=2)
-        for each, lens in zip(told, batches, strict=True):
+        result = drafted(tree, worker, "mla", batches, known=known, graph=2)
+        for each, lens in zip(result, batches, strict=True):
             assert each["preallocated"] is (len(lens) <= 2)
             assert each["kernel_fills_it"]
             assert each["mask"][1] >= full_mask(len(lens), sum(lens))
     # The successor writes into the graphs' what they have no room for.
-    told = asked(upstream, "eagle", "mla", batches, known=known, graph=2)
-    assert {each["preallocated"] for each in told} == {True}
+    result = drafted(upstream, "eagle", "mla", batches, known=known, graph=2)
+    assert {each["preallocated"] for each in result} == {True}
     assert any(
-        each["mask"][1] < full_mask(len(lens), sum(lens)) for each, lens in zip(told, batches, strict=True)
+        each["mask"][1] < full_mask(len(lens), sum(lens)) for each, lens in zip(result, batches, strict=True)
     )
 
 
@@ -129,17 +129,17 @@ def test_a_mask_has_room_for_requests_at_their_limit(
 ) -> None:
     lens = [WIDTH] * 3
     for tree in (patched, hardened):
-        told = tree.ask(
+        result = tree.ask(
             "tree_mask.drafted", "eagle", kind, SERVER, lens, total=None, graph=graph, disable="32886"
         )
-        assert told["mask"][1] >= full_mask(3, sum(lens))
+        assert result["mask"][1] >= full_mask(3, sum(lens))
 
 
 def test_before_the_patch_trtllm_mla_had_no_preallocated_mask(
     unpatched: DrivenTree, patched: DrivenTree
 ) -> None:
     answers = [
-        {each["preallocated"] for each in asked(tree, "eagle", "mla", known=True, graph=5)}
+        {each["preallocated"] for each in drafted(tree, "eagle", "mla", known=True, graph=5)}
         for tree in (unpatched, patched)
     ]
     assert answers == [{False}, {True}]
@@ -148,7 +148,7 @@ def test_before_the_patch_trtllm_mla_had_no_preallocated_mask(
 @pytest.mark.parametrize("worker", ["eagle", "multi-layer"])
 def test_before_the_patch_a_mask_needed_the_total(unpatched: DrivenTree, worker: str) -> None:
     with pytest.raises(ProbeError, match="NoneType"):
-        asked(unpatched, worker, "mha", known=False)
+        drafted(unpatched, worker, "mha", known=False)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -158,9 +158,9 @@ def test_the_successors_multi_layer_mask_needs_the_total_until_it_is_hardened(
 ) -> None:
     if graph is None or kind not in PREALLOCATING:
         with pytest.raises(ProbeError, match="NoneType"):
-            asked(upstream, "multi-layer", kind, known=False, graph=graph)
-    told = asked(hardened, "multi-layer", kind, known=False, graph=graph)
-    assert told == asked(hardened, "eagle", kind, known=False, graph=graph)
+            drafted(upstream, "multi-layer", kind, known=False, graph=graph)
+    result = drafted(hardened, "multi-layer", kind, known=False, graph=graph)
+    assert result == drafted(hardened, "eagle", kind, known=False, graph=graph)
 
 
 @pytest.mark.parametrize("worker", ["eagle", "multi-layer"])
@@ -168,17 +168,17 @@ def test_the_successors_multi_layer_mask_needs_the_total_until_it_is_hardened(
 def test_an_opted_out_hybrids_mask_is_its_verify_sides(
     opted_out: DrivenTree, worker: str, kind: str, bounded: bool
 ) -> None:
-    told = asked(opted_out, worker, kind, known=False, graph=5)
+    result = drafted(opted_out, worker, kind, known=False, graph=5)
     side = kind.rpartition("/")[2]
-    assert told == asked(opted_out, worker, side, known=False, graph=5)
+    assert result == drafted(opted_out, worker, side, known=False, graph=5)
     # MLA's is preallocated, or over the draft alone: it is not sized by the total.
     if bounded:
-        assert [each["total"] for each in told] == [WIDTH * len(lens) for lens in LENS]
+        assert [each["total"] for each in result] == [WIDTH * len(lens) for lens in LENS]
 
 
 def test_the_mask_of_a_hybrid_that_keeps_the_mirror_is_bounded_too(patched: DrivenTree) -> None:
-    told = asked(patched, "eagle", "mha/mha", known=False)
-    assert [each["total"] for each in told] == [len(lens) * WIDTH for lens in LENS]
+    result = drafted(patched, "eagle", "mha/mha", known=False)
+    assert [each["total"] for each in result] == [len(lens) * WIDTH for lens in LENS]
 
 
 @pytest.fixture(scope="module", params=["0.5.11", "0.5.13", "0.5.14"])

@@ -27,8 +27,8 @@ def requests(mode: str, *more: bool) -> list[tuple[Any, ...]]:
     return [(server, mode, batch, *more) for server in SERVERS for batch in BATCHES]
 
 
-def results(told: list[dict[str, Any]], *left_out: str) -> list[dict[str, Any]]:
-    return [{name: value for name, value in each.items() if name not in left_out} for each in told]
+def results(answers: list[dict[str, Any]], *left_out: str) -> list[dict[str, Any]]:
+    return [{name: value for name, value in each.items() if name not in left_out} for each in answers]
 
 
 @pytest.mark.parametrize("mode", WITH_A_MIRROR)
@@ -61,9 +61,9 @@ def test_an_eager_batch_without_the_mirror_has_the_live_indices_of_one_with_it(
     theirs = upstream.ask_many("triton_attention.eager", requests(mode, False))
     assert results(ours, "size") == results(theirs, "size")
     # Upstream's are as many as the context has, which a request at its limit exceeds.
-    for told, width in ((ours, WIDTH), (theirs, CONTEXT)):
+    for result, width in ((ours, WIDTH), (theirs, CONTEXT)):
         bounds = [len(batch["lens"]) * width for _ in SERVERS for batch in BATCHES]
-        assert [each["size"] for each in told] == bounds
+        assert [each["size"] for each in result] == bounds
 
 
 @pytest.mark.parametrize("mode", WITHOUT_A_MIRROR)
@@ -87,8 +87,8 @@ def test_without_the_mirror_nothing_but_a_window_is_read_to_the_host(
         tree.ask_many("triton_attention.eager", requests(mode, False, True)) for tree in (patched, upstream)
     )
     assert results(ours, "size") == results(theirs, "size")
-    for (server, *_), told in zip(requests(mode), ours, strict=True):
-        assert (told["host_reads"] == 0) == ("window" not in server)
+    for (server, *_), result in zip(requests(mode), ours, strict=True):
+        assert (result["host_reads"] == 0) == ("window" not in server)
 
 
 def test_an_extend_without_any_list_looks_up_its_longest_request_once(patched: DrivenTree) -> None:
@@ -104,8 +104,10 @@ def test_a_verify_with_the_mirror_still_waits_for_the_size(
     unpatched: DrivenTree, patched: DrivenTree
 ) -> None:
     for tree in (unpatched, patched):
-        told = tree.ask_many("triton_attention.eager", [(SERVER, "verify", batch, True) for batch in BATCHES])
-        assert [(each["size"], each["host_reads"]) for each in told] == [
+        answers = tree.ask_many(
+            "triton_attention.eager", [(SERVER, "verify", batch, True) for batch in BATCHES]
+        )
+        assert [(each["size"], each["host_reads"]) for each in answers] == [
             (sum(batch["lens"]), 1) for batch in BATCHES
         ]
 
@@ -146,10 +148,12 @@ def test_graphs_are_replayed_as_before_with_the_mirror_and_without(
         )
     # Upstream's later v2 draft-extend attends to the prefix alone.
     known = [session for session in drawn if session["mode"] != "extend v2"]
-    expected = [told for told, session in zip(before, drawn, strict=True) if session["mode"] != "extend v2"]
+    expected = [
+        result for result, session in zip(before, drawn, strict=True) if session["mode"] != "extend v2"
+    ]
     planned = upstream.ask_many("triton_attention.replays", [(session, False) for session in known])
-    assert [results(told, "host_reads") for told in planned] == [
-        results(told, "host_reads") for told in expected
+    assert [results(result, "host_reads") for result in planned] == [
+        results(result, "host_reads") for result in expected
     ]
 
 
@@ -192,9 +196,9 @@ def test_a_drafts_graph_without_the_mirror_has_the_indices_of_one_with_it(
     before = unpatched.ask_many("triton_attention.draft_replay", [(*draft, True) for draft in DRAFTS])
     assert patched.ask_many("triton_attention.draft_replay", [(*draft, True) for draft in DRAFTS]) == before
     for tree in (patched, upstream):
-        told = tree.ask_many("triton_attention.draft_replay", [(*draft, False) for draft in DRAFTS])
-        assert results(told, "sizes") == results(before, "sizes")
-        assert {each["host_reads"] for each in told} == {0}
+        answers = tree.ask_many("triton_attention.draft_replay", [(*draft, False) for draft in DRAFTS])
+        assert results(answers, "sizes") == results(before, "sizes")
+        assert {each["host_reads"] for each in answers} == {0}
 
 
 def test_target_and_draft_declare_that_they_read_no_mirror(

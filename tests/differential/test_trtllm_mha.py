@@ -31,14 +31,14 @@ def several(*modes: str, named: bool | None = None) -> st.SearchStrategy[Session
 
 def driven(tree: DrivenTree, drawn: Sessions, route: str = "tree") -> Sessions:
     """Return what each session's captures and replays left; a replay writes what its graph was captured with."""
-    told: Sessions = tree.ask_many("trtllm_mha.replays", [(session, route) for session in drawn])
-    for session in told:
+    results: Sessions = tree.ask_many("trtllm_mha.replays", [(session, route) for session in drawn])
+    for session in results:
         assert all(replay["in_place"] for replay in session["replayed"])
-    return told
+    return results
 
 
-def replays(told: Sessions) -> list[list[dict[str, Any]]]:
-    return [[without_reads(replay) for replay in session["replayed"]] for session in told]
+def replays(results: Sessions) -> list[list[dict[str, Any]]]:
+    return [[without_reads(replay) for replay in session["replayed"]] for session in results]
 
 
 def without_reads(fields: dict[str, Any]) -> dict[str, Any]:
@@ -79,8 +79,8 @@ def test_a_v2_draft_extend_is_captured_like_a_v1(
     unpatched: DrivenTree, patched: DrivenTree, drawn: Sessions
 ) -> None:
     as_v1 = [session | {"mode": "extend v1"} for session in drawn]
-    expected = [told["captured"] for told in driven(unpatched, as_v1)]
-    assert [told["captured"] for told in driven(patched, drawn)] == expected
+    expected = [result["captured"] for result in driven(unpatched, as_v1)]
+    assert [result["captured"] for result in driven(patched, drawn)] == expected
 
 
 @pytest.mark.parametrize("swa", [False, True])
@@ -91,10 +91,10 @@ def test_a_v2_draft_extend_looks_up_only_a_stride_that_nobody_names(
     one = {"server": SERVER | {"swa": swa}, "graphs": [4], "step": 0}
     named, unset = (BATCH | {"graph": 4, "stride": stride} for stride in (4, -1))
     ((v1,),) = [
-        told["replayed"] for told in driven(unpatched, [one | {"mode": "extend v1", "batches": [named]}])
+        result["replayed"] for result in driven(unpatched, [one | {"mode": "extend v1", "batches": [named]}])
     ]
-    (told,) = driven(patched, [one | {"mode": "extend v2", "batches": [named, unset]}])
-    assert [replay["host_reads"] - v1["host_reads"] for replay in told["replayed"]] == [0, 1]
+    (result,) = driven(patched, [one | {"mode": "extend v2", "batches": [named, unset]}])
+    assert [replay["host_reads"] - v1["host_reads"] for replay in result["replayed"]] == [0, 1]
 
 
 @pytest.mark.parametrize("mode", EAGER_MODES)
@@ -105,7 +105,7 @@ def test_an_eager_batch_is_planned_alike_in_every_tree(
     expected = unpatched.ask_many("trtllm_mha.eager", requests)
     assert patched.ask_many("trtllm_mha.eager", requests) == expected
     planned = upstream.ask_many("trtllm_mha.eager", requests)
-    assert [without_reads(told) for told in planned] == [without_reads(told) for told in expected]
+    assert [without_reads(result) for result in planned] == [without_reads(result) for result in expected]
 
 
 def test_the_plan_streams_hook_changes_nothing_where_it_is(
@@ -179,10 +179,10 @@ def test_a_server_that_opted_out_replays_the_same_with_the_mirror_without_it_and
 def test_a_verify_without_the_mirror_plans_every_page_through_the_runners_own_view(
     upstream: DrivenTree, hardened: DrivenTree, hardened_opted_out: DrivenTree, lens: list[int]
 ) -> None:
-    told = hardened_opted_out.ask("trtllm_mha.viewed", SERVER, lens)
-    assert told["planned"] == told["pages"]
-    assert told["lens"] == [length + SERVER["draft_tokens"] for length in lens]
-    assert not told["mirror"]
+    result = hardened_opted_out.ask("trtllm_mha.viewed", SERVER, lens)
+    assert result["planned"] == result["pages"]
+    assert result["lens"] == [length + SERVER["draft_tokens"] for length in lens]
+    assert not result["mirror"]
     # What the successor's view hands on passes for a mirror, and cuts the pages at the length that it holds.
     stale = upstream.ask("trtllm_mha.viewed", SERVER, lens)
     assert stale["mirror"]

@@ -22,16 +22,16 @@ Sessions = list[dict[str, Any]]
 
 def driven(tree: DrivenTree, drawn: Sessions, mirror: bool = True) -> Sessions:
     """Return what each session's captures and replays left; a replay writes what its graph was captured with."""
-    told: Sessions = tree.ask_many("trtllm_mla.replays", [(session, mirror) for session in drawn])
-    for session in told:
+    results: Sessions = tree.ask_many("trtllm_mla.replays", [(session, mirror) for session in drawn])
+    for session in results:
         for replay in session["replayed"]:
             assert replay.pop("in_place")
             assert replay.pop("host_reads") == 0
-    return told
+    return results
 
 
-def replays(told: Sessions) -> list[list[dict[str, Any]]]:
-    return [session["replayed"] for session in told]
+def replays(results: Sessions) -> list[list[dict[str, Any]]]:
+    return [session["replayed"] for session in results]
 
 
 several = st.lists(sessions(MODES, PAGE_SIZES, most=3), min_size=2, max_size=4)
@@ -87,9 +87,9 @@ def test_the_tree_mask_is_upstreams_but_as_wide_as_the_pools_rows(
         assert answers == theirs == [none] * len(requests)
         return
     # Upstream's is as wide as the context, which a request at its limit exceeds.
-    for told, width in ((answers, WIDTH), (theirs, CONTEXT)):
+    for result, width in ((answers, WIDTH), (theirs, CONTEXT)):
         sizes = [max_bs * draft_tokens * (width + draft_tokens) for max_bs in (1, 3, 8)]
-        assert told == [([None, None], [("torch.bool", (size,), 0), None]) for size in sizes]
+        assert result == [([None, None], [("torch.bool", (size,), 0), None]) for size in sizes]
 
 
 def test_a_full_tree_mask_that_nobody_reads_is_not_allocated(

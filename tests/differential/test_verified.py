@@ -55,11 +55,11 @@ OTHERS = {
 
 
 def test_a_chain_is_copied_to_the_host_once(before_and_after: tuple[DrivenTree, DrivenTree]) -> None:
-    told = [tree.ask("verified.step", CHAINS) for tree in before_and_after]
-    tokens = told[1]["found"]["tokens"]
-    assert tokens == told[0]["found"]["tokens"] == ["torch.int32", [1, 2, 2, 0, 1, 1, 1, 2]]
-    assert told[1]["found"]["accepted"] == ["torch.int32", [3, 4]]
-    assert told[1]["operators"].count("zeros") < told[0]["operators"].count("zeros")
+    results = [tree.ask("verified.step", CHAINS) for tree in before_and_after]
+    tokens = results[1]["found"]["tokens"]
+    assert tokens == results[0]["found"]["tokens"] == ["torch.int32", [1, 2, 2, 0, 1, 1, 1, 2]]
+    assert results[1]["found"]["accepted"] == ["torch.int32", [3, 4]]
+    assert results[1]["operators"].count("zeros") < results[0]["operators"].count("zeros")
 
 
 @pytest.mark.parametrize("other", OTHERS)

@@ -57,25 +57,27 @@ def as_before(tree: DrivenTree, kind: str, **more: Any) -> list[dict[str, Any]]:
 def test_a_mask_that_nobody_reads_is_over_the_draft_tokens(
     tree: DrivenTree, kind: str, graph: int | None
 ) -> None:
-    for told, lens in zip(masks(tree, kind, graph=graph), LENS, strict=True):
+    for result, lens in zip(masks(tree, kind, graph=graph), LENS, strict=True):
         size = len(lens) * TOKENS * TOKENS
-        assert told["mask"] == ("torch.bool", size, size)
-        assert told["kernel_fills_it"]
-        assert not told["preallocated"]
-        assert told["host_reads"] == 0
+        assert result["mask"] == ("torch.bool", size, size)
+        assert result["kernel_fills_it"]
+        assert not result["preallocated"]
+        assert result["host_reads"] == 0
 
 
 @pytest.mark.parametrize("kind", UNREAD)
 def test_switched_off_it_is_the_full_one_again(tree: DrivenTree, kind: str) -> None:
-    for told, lens in zip(as_before(tree, kind, graph=5), LENS, strict=True):
-        assert told["mask"][1] >= len(lens) * CONTEXT * TOKENS
+    for result, lens in zip(as_before(tree, kind, graph=5), LENS, strict=True):
+        assert result["mask"][1] >= len(lens) * CONTEXT * TOKENS
 
 
 @pytest.mark.parametrize("kind", READ)
 def test_a_mask_that_is_read_stays(tree: DrivenTree, kind: str) -> None:
-    told = masks(tree, kind, graph=5)
-    assert told == as_before(tree, kind, graph=5)
-    assert all(each["mask"][1] >= len(lens) * CONTEXT * TOKENS for each, lens in zip(told, LENS, strict=True))
+    result = masks(tree, kind, graph=5)
+    assert result == as_before(tree, kind, graph=5)
+    assert all(
+        each["mask"][1] >= len(lens) * CONTEXT * TOKENS for each, lens in zip(result, LENS, strict=True)
+    )
 
 
 @pytest.mark.parametrize("mode", ["QLEN_ONLY", "QLEN_ONLY_BITPACKING"])

@@ -118,43 +118,43 @@ def test_doctor_reports_for_each_server_what_the_trees_own_decision_returns(
         driven = with_patches(releases, "patched", patches, version)
     program = Program(read_sources(tree))
     arguments = Arguments(tree)
-    asked = list(servers(tree, seed=len(version) + patched))
-    executed = driven.ask("servers.decisions", asked, ALONE)
+    launches = list(servers(tree, seed=len(version) + patched))
+    executed = driven.ask("servers.decisions", launches, ALONE)
     memory = Memory()
     wrong: list[str] = []
     why: collections.Counter[str] = collections.Counter()
     decided = refused = 0
     verdicts = set()
-    for (given, environment), kept in zip(asked, executed, strict=True):
+    for (given, environment), kept in zip(launches, executed, strict=True):
         found = outcomes(program, Launch(given, arguments.defaults, environment), memory)
-        said_of = set()
+        decisions = set()
         for model, expected in zip(ALONE, kept, strict=True):
             if isinstance(expected, str):
                 why[expected] += 1
                 continue
             # What doctor did not ask about a model makes no difference to it.
-            said = [
+            matching = [
                 outcome
                 for answers, outcome in found
                 if all(answers[fact] is (fact in model) for fact in answers)
             ]
             overlap, decision = expected
             decided += decision is not None
-            said_of.add(decision is not False or not overlap)
+            decisions.add(decision is not False or not overlap)
             # Settings are only settled in part here: what refuses them is executed in test_refusals.
-            if not said or any(_by_settings(outcome) for outcome in said):
+            if not matching or any(_by_settings(outcome) for outcome in matching):
                 refused += 1
-            elif any(outcome.refused for outcome in said):
-                wrong.append(f"{given} {environment} {model}: starts, and doctor says {said}")
-            elif [(outcome.overlap, outcome.answer) for outcome in said] != [expected]:
-                wrong.append(f"{given} {environment} {model}: {said} but {expected}")
-        verdicts.add(frozenset(said_of))
+            elif any(outcome.refused for outcome in matching):
+                wrong.append(f"{given} {environment} {model}: starts, and doctor says {matching}")
+            elif [(outcome.overlap, outcome.answer) for outcome in matching] != [expected]:
+                wrong.append(f"{given} {environment} {model}: {matching} but {expected}")
+        verdicts.add(frozenset(decisions))
     assert not wrong, f"{len(wrong)} of {decided}:\n" + "\n".join(wrong[:8])
     if not patched and version == "0.5.12.post1":
         assert decided == 0, "a tree without the decision is asked for none"
         return
     started = sum(isinstance(each, tuple) for row in executed for each in row)
-    assert started > len(asked) * len(ALONE) / 2, why.most_common(5)
+    assert started > len(launches) * len(ALONE) / 2, why.most_common(5)
     assert decided - refused > 60
     assert {frozenset({True}), frozenset({False})} <= verdicts
     if patched and version == "0.5.12.post1":

@@ -282,8 +282,8 @@ EAGLE = ("--speculative-algorithm", "EAGLE3", "--disable-piecewise-cuda-graph")
 
 def test_nobody_keeps_the_mirror_of_a_server_whose_backends_opted_out(fork: Path) -> None:
     assert keepers(fork, "--attention-backend", "free", *EAGLE) == {}
-    said = run(fork, "--attention-backend", "free", *EAGLE).stdout
-    assert said.startswith("The CPU mirror of sequence lengths is freed: decode steps do not wait")
+    output = run(fork, "--attention-backend", "free", *EAGLE).stdout
+    assert output.startswith("The CPU mirror of sequence lengths is freed: decode steps do not wait")
 
 
 def test_piecewise_graphs_keep_it_by_default(fork: Path) -> None:
@@ -391,7 +391,7 @@ class HybridLinearAttnBackend(AttentionBackend):
 
 
 @pytest.mark.parametrize(
-    ("flag", "wrapped", "said"),
+    ("flag", "wrapped", "message"),
     [
         (
             b"pass",
@@ -406,7 +406,7 @@ class HybridLinearAttnBackend(AttentionBackend):
     ],
 )
 def test_the_result_for_a_model_with_linear_attention_is_shown_beside_the_answer(
-    fork: Path, flag: bytes, wrapped: bytes, said: str
+    fork: Path, flag: bytes, wrapped: bytes, message: str
 ) -> None:
     def notes(*words: object) -> list[str]:
         answer: Any = json.loads(run(fork, "--attention-backend", "free", *words, "--json").stdout)
@@ -416,7 +416,7 @@ def test_the_result_for_a_model_with_linear_attention_is_shown_beside_the_answer
     file = fork / "srt" / "layers" / "attention" / "hybrid_linear_attn_backend.py"
     file.write_bytes(LINEAR.replace(b"FLAG", flag).replace(b"WRAPPED", wrapped))
     (note,) = notes(*EAGLE)
-    assert note.endswith(said)
+    assert note.endswith(message)
     assert notes() == [], "without speculation there is nothing to free"
 
 
@@ -702,15 +702,17 @@ def test_a_gain_of_another_release_is_reported_with_that_release(fork: Path) -> 
     with pytest.MonkeyPatch.context() as patch:
         case = Worth("0.5.12.post1", "straight", 8, 1, "GPU", 0.5, 0.4, 0.6)
         patch.setattr(diagnosis, "worth", lambda *_: (case,))
-        said = " ".join(run(fork, *words, "--disable-piecewise-cuda-graph").stdout.split())
-        assert "Measured" not in said, "upstream frees it there"
+        output = " ".join(run(fork, *words, "--disable-piecewise-cuda-graph").stdout.split())
+        assert "Measured" not in output, "upstream frees it there"
         patch.setattr(diagnosis, "_freeing", lambda *_: {"26128": State.APPLIED})
-        said = " ".join(run(fork, *words, "--disable-piecewise-cuda-graph").stdout.split())
-        assert "The gain was not measured on this tree with these backends. Measured on 0.5.12.post1:" in said
+        output = " ".join(run(fork, *words, "--disable-piecewise-cuda-graph").stdout.split())
+        assert (
+            "The gain was not measured on this tree with these backends. Measured on 0.5.12.post1:" in output
+        )
         (fork / "version.py").write_text('__version__ = "0.5.12.post1"\n')
-        said = " ".join(run(fork, *words, "--disable-piecewise-cuda-graph").stdout.split())
-    assert "not measured" not in said
-    assert "straight, 8 layers, batch 1: 0.500 (0.400 to 0.600), GPU" in said
+        output = " ".join(run(fork, *words, "--disable-piecewise-cuda-graph").stdout.split())
+    assert "not measured" not in output
+    assert "straight, 8 layers, batch 1: 0.500 (0.400 to 0.600), GPU" in output
 
 
 @pytest.mark.parametrize(
@@ -829,9 +831,9 @@ def test_a_container_that_starts_no_server_is_a_sentence(fork: Path) -> None:
 def test_a_word_that_is_neither_a_tree_nor_the_servers_is_refused(
     fork: Path, words: tuple[str, ...], named: str
 ) -> None:
-    said = run(fork, *words, code=2).stderr
-    assert f"error: {named}: neither a" in said
-    assert "TREE" in said
+    output = run(fork, *words, code=2).stderr
+    assert f"error: {named}: neither a" in output
+    assert "TREE" in output
 
 
 def test_a_tree_that_does_not_exist_is_the_error_outside_of_every_tree(
@@ -878,11 +880,11 @@ def _reading_local_attention(fork: Path) -> None:
 
 def test_a_backend_that_depends_on_the_model_is_reported_as_such(fork: Path) -> None:
     _reading_local_attention(fork)
-    said = " ".join(run(fork, "--attention-backend", "free", *EAGLE).stdout.split())
-    assert "depends on the model" in said
-    assert "Where the mirror is kept, it is kept by: For models or drafts with local attention:" in said
-    assert "Reading the mirror for models or drafts with local attention: prefill" in said
-    assert said.count("local attention") == 3, (
+    output = " ".join(run(fork, "--attention-backend", "free", *EAGLE).stdout.split())
+    assert "depends on the model" in output
+    assert "Where the mirror is kept, it is kept by: For models or drafts with local attention:" in output
+    assert "Reading the mirror for models or drafts with local attention: prefill" in output
+    assert output.count("local attention") == 3, (
         "once in the verdict, once of the keepers, once of the backends"
     )
 
@@ -909,9 +911,9 @@ def test_a_backend_that_keeps_the_mirror_of_some_models_is_not_reported_for_all(
     _reading_local_attention(fork)
     words = ("--attention-backend", "free", *EAGLE)
     stream = "SGLANG_ENABLE_OVERLAP_PLAN_STREAM"
-    said = " ".join(run(fork, f"{stream}=1", *words).stdout.split())
+    output = " ".join(run(fork, f"{stream}=1", *words).stdout.split())
     where = "for models or drafts with local attention"
-    assert f"is kept by {stream}, and {where} by FreeBackend." in said
+    assert f"is kept by {stream}, and {where} by FreeBackend." in output
 
 
 def test_a_backend_that_frees_the_mirror_of_some_models_is_offered_without_the_others(fork: Path) -> None:
@@ -1420,9 +1422,9 @@ def test_a_patch_that_opts_a_backend_out_is_named_only_if_the_tree_then_frees_it
     _opting_out(tmp_path / "own", "x-free", "needs_cpu_seq_lens = False")
     folders = ("--patches", tmp_path / "own")
     assert keepers(fork, *HELD, *folders) == {"HeldBackend": ["patch x-free"]}
-    said = run(fork, *HELD, *folders).stdout
-    assert "freed by: `patchkit apply" in said
-    assert "x-free`" in said
+    output = run(fork, *HELD, *folders).stdout
+    assert "freed by: `patchkit apply" in output
+    assert "x-free`" in output
     _held(fork, b"    def __init__(self, runner=None):\n        self.needs_cpu_seq_lens = True\n\n")
     assert keepers(fork, *HELD, *folders) == {"HeldBackend": []}
 

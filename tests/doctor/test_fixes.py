@@ -103,11 +103,11 @@ def test_a_fix_is_printed_with_the_command_that_applies_it_and_not_named_once_it
     affects = '{ symptom = "It stops", concerns = "long prompts", fixed_in = "0.5.14" }'
     add_patch(tmp_path / "own", "x-fix", EDIT, affects=affects)
     folders = ["--patches", str(tmp_path / "own")]
-    said = " ".join(CliRunner().invoke(main, ["doctor", str(fork), *folders]).stdout.split())
-    assert "with the requests or models that need them: ! x-fix: It stops (long prompts)" in said
+    output = " ".join(CliRunner().invoke(main, ["doctor", str(fork), *folders]).stdout.split())
+    assert "with the requests or models that need them: ! x-fix: It stops (long prompts)" in output
     # Built-in fixes conflict with a toy.
-    assert "All of them" not in said
-    assert "x-fix`; fixed upstream in 0.5.14" in said
+    assert "All of them" not in output
+    assert "x-fix`; fixed upstream in 0.5.14" in output
     shelf = fork / "srt" / "layers" / "shelf.py"
     shelf.write_bytes(b"class Shelf:\n    wide = 1\n")
     assert answer(fork, tmp_path / "own")["fixes"] == []
@@ -121,8 +121,8 @@ def test_fixes_are_applied_by_one_command(fork: Path, tmp_path: Path) -> None:
         edit = EDIT.replace("wide", attribute)
         add_patch(tmp_path / "own", name, edit, affects='{ symptom = "It stops" }')
     given = ["doctor", str(fork), "--patches", str(tmp_path / "own")]
-    said = CliRunner().invoke(main, given).stdout
-    assert f"All of them: `patchkit apply {fork} --patches {tmp_path / 'own'} x-one x-two`" in said
+    output = CliRunner().invoke(main, given).stdout
+    assert f"All of them: `patchkit apply {fork} --patches {tmp_path / 'own'} x-one x-two`" in output
 
 
 @pytest.mark.parametrize("place", [".", "srt/layers"], ids=["the current folder", "a folder above it"])
@@ -133,9 +133,9 @@ def test_in_a_tree_the_printed_commands_name_none(
         edit = EDIT.replace("wide", attribute)
         add_patch(tmp_path / "own", name, edit, affects='{ symptom = "It stops" }')
     monkeypatch.chdir(fork / place)
-    said = CliRunner().invoke(main, ["doctor", "--patches", str(tmp_path / "own")]).stdout
-    assert f"All of them: `patchkit apply --patches {tmp_path / 'own'} x-one x-two`" in said
-    assert f"`patchkit apply --patches {tmp_path / 'own'} x-one`" in said
+    output = CliRunner().invoke(main, ["doctor", "--patches", str(tmp_path / "own")]).stdout
+    assert f"All of them: `patchkit apply --patches {tmp_path / 'own'} x-one x-two`" in output
+    assert f"`patchkit apply --patches {tmp_path / 'own'} x-one`" in output
 
 
 def test_a_fix_that_only_some_models_need_names_them() -> None:

@@ -74,12 +74,12 @@ def test_doctor_refuses_what_the_tree_refuses_as_it_starts(
         driven = with_patches(releases, "patched", DEFAULT, version)
     program = Program(read_sources(tree))
     defaults = Arguments(tree).defaults
-    asked = list(servers(tree, seed=len(version) + patched))
-    executed = driven.ask("servers.refusals", asked)
+    launches = list(servers(tree, seed=len(version) + patched))
+    executed = driven.ask("servers.refusals", launches)
     memory = Memory()
     wrong: list[str] = []
-    told: set[str] = set()
-    for (given, environment), places in zip(asked, executed, strict=True):
+    compared: set[str] = set()
+    for (given, environment), places in zip(launches, executed, strict=True):
         found = outcomes(program, Launch(given, defaults, environment), memory)
         # The model that is executed is none of those that make a difference; its backends are not made.
         refused = {
@@ -87,19 +87,19 @@ def test_doctor_refuses_what_the_tree_refuses_as_it_starts(
             for facts, answered in found
             if not any(facts.values()) and answered.refused
         }
-        said = {place for place in refused if not place.startswith(BACKENDS)}
-        if said and not (all(places) and said <= set(places)):
-            wrong.append(f"{given} {environment}: starts or ends at {places}, and doctor says {said}")
+        refused_at = {place for place in refused if not place.startswith(BACKENDS)}
+        if refused_at and not (all(places) and refused_at <= set(places)):
+            wrong.append(f"{given} {environment}: starts or ends at {places}, and doctor says {refused_at}")
         (first, *others) = places
         # Without a backend, sglang takes one by the GPU.
         if given.get("attention_backend") and first.startswith("srt/") and {*others} == {first}:
-            told.add(first)
-            if said != {first}:
-                wrong.append(f"{given} {environment}: is refused at {first}, and doctor says {said}")
-    assert not wrong, f"{len(wrong)} of {len(asked)}:\n" + "\n".join(wrong[:8])
+            compared.add(first)
+            if refused_at != {first}:
+                wrong.append(f"{given} {environment}: is refused at {first}, and doctor says {refused_at}")
+    assert not wrong, f"{len(wrong)} of {len(launches)}:\n" + "\n".join(wrong[:8])
     started = sum("" in places for places in executed)
     assert started, executed
-    assert len(told) > 2, "one refusal is no comparison"
+    assert len(compared) > 2, "one refusal is no comparison"
 
 
 @pytest.mark.parametrize("version", ["0.5.12.post1", "0.5.20"])
@@ -108,18 +108,18 @@ def test_doctor_refuses_the_values_that_the_trees_parser_refuses_in_its_words(
 ) -> None:
     executed = as_released(releases, version).ask("servers.wrong_values", "bogus!")
     arguments = Arguments(releases.tree(version))
-    wrong, told = [], 0
+    wrong, compared = [], 0
     for option, message in executed.items():
         refused = arguments.launch([option, "bogus!"]).refused if option != "--config" else None
-        said = refused.why if refused is not None else ""
-        told += bool(said)
-        if said and _words(said) != _words(message):
-            wrong.append(f"{message!r}, and doctor: {said!r}")
+        reason = refused.why if refused is not None else ""
+        compared += bool(reason)
+        if reason and _words(reason) != _words(message):
+            wrong.append(f"{message!r}, and doctor: {reason!r}")
         # A function of the tree converts the others, or a call computes their choices.
-        if not said and re.search("invalid (int|float) value|'(triton|fa3|lru)',", message):
+        if not reason and re.search("invalid (int|float) value|'(triton|fa3|lru)',", message):
             wrong.append(f"{message!r}, and doctor accepts it")
     assert not wrong, "\n".join(wrong)
-    assert told > 100
+    assert compared > 100
 
 
 def _words(message: str) -> list[str]:

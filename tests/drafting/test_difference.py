@@ -198,7 +198,7 @@ def test_what_no_edit_says_is_left_out_and_named(tree: CheckoutTree, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             diff(BEFORE.replace("log(book)", "tell(book)"), BEFORE.replace("log(book)", "say(book)")),
@@ -224,11 +224,11 @@ def test_what_no_edit_says_is_left_out_and_named(tree: CheckoutTree, tmp_path: P
     ids=["other-tree", "changed-tree", "empty", "cut-off", "no-file", "file-there", "no-hunk", "outside"],
 )
 def test_a_diff_that_cannot_be_is_refused_and_nothing_is_written(
-    tree: CheckoutTree, tmp_path: Path, text: str, said: str
+    tree: CheckoutTree, tmp_path: Path, text: str, message: str
 ) -> None:
     put(tree, BEFORE)
     before = everything(tmp_path)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         draft(tree, tmp_path, text)
     assert everything(tmp_path) == before
 
@@ -281,6 +281,6 @@ def test_progress_names_the_drafted_file(tree: CheckoutTree, tmp_path: Path) -> 
     for file in (FILE, "srt/cellar.py"):
         put(tree, BEFORE, file)
         texts.append(diff(BEFORE, BEFORE.replace("book.days", "14"), file))
-    told: list[tuple[str, int, int]] = []
-    draft(tree, tmp_path, *texts, watch=lambda *said: told.append(said))
-    assert told == [(f"drafting {FILE}", 0, 2), ("drafting srt/cellar.py", 1, 2)]
+    calls: list[tuple[str, int, int]] = []
+    draft(tree, tmp_path, *texts, watch=lambda *progress: calls.append(progress))
+    assert calls == [(f"drafting {FILE}", 0, 2), ("drafting srt/cellar.py", 1, 2)]

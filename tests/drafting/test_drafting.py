@@ -521,7 +521,7 @@ def test_what_is_suggested_for_a_commit_tests_the_draft_on_the_tree_before_it(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "it changes no file of the package"),
         ("nothing", "it changes no file of the package"),
@@ -529,8 +529,10 @@ def test_what_is_suggested_for_a_commit_tests_the_draft_on_the_tree_before_it(
     ],
     ids=["empty", "no-diff", "outside"],
 )
-def test_a_diff_of_nothing_here_is_refused(tree: CheckoutTree, tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_a_diff_of_nothing_here_is_refused(
+    tree: CheckoutTree, tmp_path: Path, text: str, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
         api.new(tree, "own", tmp_path / "own", diff=text)
     assert not (tmp_path / "own").exists()
 
@@ -554,10 +556,10 @@ def test_a_patch_is_tried_on_copies(tree: CheckoutTree, checkout: CheckoutTree, 
     ran = CliRunner().invoke(
         main, ["test", str(folder), "--on", str(tree.root), str(checkout.root), "--json"]
     )
-    told: Any = json.loads(ran.stdout)
-    assert [trial["state"] for trial in told] == ["pending", "pending"]
-    assert [trial["files"] for trial in told] == [[MIRROR], [MIRROR]]
-    assert all("revert" not in problem for trial in told for problem in trial["problems"])
+    trials: Any = json.loads(ran.stdout)
+    assert [trial["state"] for trial in trials] == ["pending", "pending"]
+    assert [trial["files"] for trial in trials] == [[MIRROR], [MIRROR]]
+    assert all("revert" not in problem for trial in trials for problem in trial["problems"])
     assert (everything(tree.root), everything(checkout.root)) == before
 
 

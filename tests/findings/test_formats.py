@@ -110,17 +110,17 @@ def test_github_commands_name_the_file_and_escape_what_would_end_them() -> None:
 
 def test_text_shows_the_source_line_and_explains_on_request() -> None:
     report = found()
-    shown = []
+    output = []
     for explain in (False, True):
         page = io.StringIO()
         console = Console(file=page, width=200, soft_wrap=True)
         text.show(report, console, lambda _file: ["def longest(values):", "    return values.max()"], explain)
-        shown.append(page.getvalue())
-    assert "return values.max()" in shown[0]
-    assert "1 finding (1 certain)" in shown[0]
-    assert "1 suppressed" in shown[0]
-    assert "passed to longest() as values" not in shown[0]
-    assert "passed to longest() as values" in shown[1]
+        output.append(page.getvalue())
+    assert "return values.max()" in output[0]
+    assert "1 finding (1 certain)" in output[0]
+    assert "1 suppressed" in output[0]
+    assert "passed to longest() as values" not in output[0]
+    assert "passed to longest() as values" in output[1]
 
 
 def test_the_json_contract_has_its_keys_and_reads_back() -> None:
@@ -151,15 +151,15 @@ def test_names_that_hold_control_characters_break_no_document() -> None:
 
 
 def test_a_name_with_a_newline_starts_no_workflow_command() -> None:
-    said = github.document(hostile())
-    assert len(said.splitlines()) == 1
+    document = github.document(hostile())
+    assert len(document.splitlines()) == 1
     written = io.StringIO()
     text.show(
         hostile().sections[0].report, Console(file=written, width=200, soft_wrap=True), lambda _file: []
     )
-    shown = written.getvalue()
-    assert not any(line.lstrip().startswith("::error") for line in shown.splitlines())
-    assert "\x1b[31m" not in shown
+    output = written.getvalue()
+    assert not any(line.lstrip().startswith("::error") for line in output.splitlines())
+    assert "\x1b[31m" not in output
 
 
 def test_a_failing_finding_of_any_confidence_is_an_error_in_github_annotations() -> None:

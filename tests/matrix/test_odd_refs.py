@@ -196,8 +196,8 @@ def test_workers_end_with_the_process_that_started_them(
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["terminated", "killed"])
 def test_a_worker_that_is_ended_costs_only_the_ref_that_it_worked_on(end: signal.Signals) -> None:
-    def work(commit: str, news: Sequence[Any]) -> str:
-        assert not news
+    def work(commit: str, new_results: Sequence[Any]) -> str:
+        assert not new_results
         if commit == "odd":
             os.kill(os.getpid(), end)
         return commit
@@ -215,8 +215,8 @@ class Ending:
 
 
 def test_a_worker_that_is_ended_while_it_sends_a_result_costs_only_that_ref() -> None:
-    def work(commit: str, news: Sequence[Any]) -> object:
-        assert not news
+    def work(commit: str, new_results: Sequence[Any]) -> object:
+        assert not new_results
         return Ending() if commit == "odd" else commit
 
     results = dict(spread(work, [(name, name) for name in ("first", "odd", "last")], jobs=1))
@@ -239,7 +239,7 @@ def test_what_names_a_state_depends_on_no_hash_seed(checkout: CheckoutTree, patc
     add_patch(patch_folder, "t-many", *many, upstream_when=json.dumps([f"{MIRROR}::Mirror"]))
     states = set()
     for seed in ("1", "2", "3", "4"):
-        told = subprocess.run(
+        done = subprocess.run(
             [
                 sys.executable,
                 "-m",
@@ -256,6 +256,6 @@ def test_what_names_a_state_depends_on_no_hash_seed(checkout: CheckoutTree, patc
             capture_output=True,
             check=True,
         )
-        (row,) = json.loads(told.stdout)["rows"]
+        (row,) = json.loads(done.stdout)["rows"]
         states.add(row["state"])
     assert len(states) == 1

@@ -112,8 +112,8 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> CheckoutTree:
     return open_tree(root)
 
 
-def told(tree: Tree, patches: Sequence[Patch], recollection: Recollection | None) -> object:
-    """What is told of a tree, or why nothing is."""
+def inspected(tree: Tree, patches: Sequence[Patch], recollection: Recollection | None) -> object:
+    """Return the statuses of patches on a tree, or the error."""
     modules = Modules(tree, interest_of(patches))
     try:
         return [
@@ -133,20 +133,20 @@ def test_a_tree_is_told_the_same_whatever_is_known_of_others(
     other = Recollection()
     for state in states:
         tree = OverlayTree(package, dict(zip((MIRROR, USER, BASE, MOVED), state, strict=True)))
-        expected = told(tree, PATCHES, None)
-        assert told(tree, PATCHES, recollection) == expected
+        expected = inspected(tree, PATCHES, None)
+        assert inspected(tree, PATCHES, recollection) == expected
         for each in recollection.fresh():
             other.load(each)
-        assert told(tree, PATCHES, other) == expected, "as another process would tell it"
+        assert inspected(tree, PATCHES, other) == expected, "as in another process"
         assert not recollection.fresh()
 
 
 def test_what_is_known_saves_looking(package: CheckoutTree) -> None:
     recollection = Recollection()
-    told(package, PATCHES, recollection)
+    inspected(package, PATCHES, recollection)
     assert recollection.fresh()
     other = OverlayTree(package, {"srt/managers/nothing.py": b"x = 1\n"})
-    told(other, PATCHES, recollection)
+    inspected(other, PATCHES, recollection)
     assert not recollection.fresh()
 
 
@@ -163,7 +163,7 @@ def test_a_release_and_a_fork_of_it_are_told_the_same_whatever_is_known(releases
     fork = OverlayTree(release, {file: (release.read(file) or b"") + own for file in files})
     recollection = Recollection()
     for tree in (release, fork):
-        assert told(tree, patches, recollection) == told(tree, patches, None)
+        assert inspected(tree, patches, recollection) == inspected(tree, patches, None)
         assert recollection.fresh()
-    told(release, patches, recollection)
+    inspected(release, patches, recollection)
     assert not recollection.fresh()

@@ -67,8 +67,8 @@ def test_each_cell_is_what_status_says_of_a_checkout(fork: CheckoutTree) -> None
     matrix = surveyed(fork)
     for row in matrix.rows:
         git(fork.root, "checkout", "-q", row.ref)
-        said = {s.patch.id: (s.state.value, s.reason) for s in api.status(fork, load.patches())}
-        assert {cell.patch: (cell.state, cell.reason) for cell in row.patches} == said
+        statuses = {s.patch.id: (s.state.value, s.reason) for s in api.status(fork, load.patches())}
+        assert {cell.patch: (cell.state, cell.reason) for cell in row.patches} == statuses
     assert len({tuple(found) for found in states(matrix).values()}) == 4
 
 

@@ -439,19 +439,19 @@ def test_malformed_edit_is_refused_by_key(built_in: Path, tmp_path: Path, edit: 
         "[edit.n]\nwhy = 'toy'\nat = 'srt/a.py'",
     ],
 )
-@pytest.mark.parametrize("asked", ["a-lamp", "d-rug"])
+@pytest.mark.parametrize("name", ["a-lamp", "d-rug"])
 def test_malformed_edit_of_a_built_in_patch_is_refused_as_one_of_a_folder(
-    built_in: Path, tmp_path: Path, edit: str, asked: str
+    built_in: Path, tmp_path: Path, edit: str, name: str
 ) -> None:
     text = patch_text("d-rug", edit)
-    said = malformed(tmp_path, patch_text("x-one", edit))
+    message = malformed(tmp_path, patch_text("x-one", edit))
     path = built_in / "d-rug" / "patch.toml"
     path.write_text(text)
     patches = load.patches()
     for key in ("kind", "imports"):
         with pytest.raises(UsageError) as caught:
-            getattr(patches.get(asked).edits[0], key)
-        assert str(caught.value) == said.replace(str(tmp_path / "own" / "patch.toml"), str(path))
+            getattr(patches.get(name).edits[0], key)
+        assert str(caught.value) == message.replace(str(tmp_path / "own" / "patch.toml"), str(path))
 
 
 @pytest.mark.parametrize(
@@ -474,11 +474,11 @@ def test_malformed_edit_of_a_built_in_patch_is_refused_as_one_of_a_folder(
 def test_common_keys_are_refused_alike_in_a_built_in_patch_and_in_a_folder(
     built_in: Path, tmp_path: Path, keys: dict[str, str], edit: str
 ) -> None:
-    said = malformed(tmp_path, patch_text("x-one", edit, **keys))
+    message = malformed(tmp_path, patch_text("x-one", edit, **keys))
     path = built_in / "x-one" / "patch.toml"
     path.parent.mkdir()
     path.write_text(patch_text("x-one", edit, **keys))
-    assert refusal() == said.replace(str(tmp_path / "own" / "patch.toml"), str(path))
+    assert refusal() == message.replace(str(tmp_path / "own" / "patch.toml"), str(path))
 
 
 def test_changes_of_built_in_edits_are_those_of_the_same_file_in_a_folder(tmp_path: Path) -> None:
@@ -539,8 +539,8 @@ def test_places_of_one_name_are_files_of_one_address(built_in: Path, tmp_path: P
 def test_each_site_is_an_edit_and_takes_what_it_leaves_out_from_the_table(
     built_in: Path, tmp_path: Path
 ) -> None:
-    told = 'at = ["srt/b.py", "srt/c.py"], optional = "none here", why = "another reason", shape = "low"'
-    sites = f'["srt/a.py::f", {{ {told} }}]'
+    keys = 'at = ["srt/b.py", "srt/c.py"], optional = "none here", why = "another reason", shape = "low"'
+    sites = f'["srt/a.py::f", {{ {keys} }}]'
     table = edit_of("rewrite", find=FIND, code=CODE, sites=sites).replace("\nat =", "\n# at =")
     first, second = edits_of(tmp_path, table, shapes="{ low = ['srt/a.py'] }").values()
     assert (first.name, first.files, first.why, first.optional, first.shapes) == (
@@ -604,9 +604,9 @@ def test_invalid_names_and_names_of_no_placeholder_are_refused(
 def test_import_of_a_patch_comes_with_the_edits_that_use_it(
     built_in: Path, tmp_path: Path, imports: str, code: str, is_brought: bool
 ) -> None:
-    told = json.dumps([imports])
+    listed = json.dumps([imports])
     (edit,) = edits_of(
-        tmp_path, edit_of("rewrite", find="'$x.break_()'", code=f"'{code}'"), imports=told
+        tmp_path, edit_of("rewrite", find="'$x.break_()'", code=f"'{code}'"), imports=listed
     ).values()
     assert edit.imports == ((imports,) if is_brought else ())
 

@@ -83,10 +83,10 @@ def edit(kind: str, at: Any, name: str = "", **keys: Any) -> dict[str, Any]:
 
 
 def patch(*edits: dict[str, Any], name: str = "toy", **keys: Any) -> Patch:
-    told = {"schema": 1, "id": name, "title": name, "why": "To see.", "risk": "None.", "verify": "Look."}
+    header = {"schema": 1, "id": name, "title": name, "why": "To see.", "risk": "None.", "verify": "Look."}
     tables = {each["name"]: {key: each[key] for key in each if key != "name"} for each in edits}
     assert len(tables) == len(edits)
-    return load.read({**told, **keys, "edit": tables}, Path("patch.toml"))
+    return load.read({**header, **keys, "edit": tables}, Path("patch.toml"))
 
 
 FLAG = edit("class-attribute", f"{SHELF}::Shelf", code="lends = True")
@@ -293,7 +293,7 @@ def test_optional_site_that_is_there_twice_is_a_conflict_all_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fact", "told"),
+    ("fact", "need"),
     [
         ({"at": "srt/hall.py"}, "srt/hall.py"),
         ({"at": ["srt/hall.py", "srt/room.py"]}, "srt/hall.py or srt/room.py"),
@@ -302,9 +302,9 @@ def test_optional_site_that_is_there_twice_is_a_conflict_all_the_same() -> None:
         ({"at": SHELF, "lacks": "rows = 5"}, f"no `rows = 5` in {SHELF}"),
     ],
 )
-def test_patch_whose_needs_are_unmet_is_not_applicable(fact: dict[str, Any], told: str) -> None:
+def test_patch_whose_needs_are_unmet_is_not_applicable(fact: dict[str, Any], need: str) -> None:
     found = status(library(), patch(FLAG, applies_when=[{"at": SHELF}, fact]))
-    assert (found.state, found.reason) == (State.NOT_APPLICABLE, f"needs a tree with {told}")
+    assert (found.state, found.reason) == (State.NOT_APPLICABLE, f"needs a tree with {need}")
     assert make_plan(library(), [patch(FLAG, applies_when=[fact])]).changes == ()
 
 
@@ -503,9 +503,9 @@ def test_patches_that_require_one_that_cannot_apply_are_left_out(blocker: Patch,
     third = patch(CLOSE, name="third", requires=["second"])
     plan = make_plan(library(), [blocker, second, third])
     assert [found.state for found in plan.patches] == [state] * 3
-    said = {State.CONFLICT: "in conflict", State.NOT_APPLICABLE: "not applicable"}[state]
-    assert plan.patches[1].reason == f"requires first, which is {said}"
-    assert plan.patches[2].reason == f"requires second, which is {said}"
+    reason = {State.CONFLICT: "in conflict", State.NOT_APPLICABLE: "not applicable"}[state]
+    assert plan.patches[1].reason == f"requires first, which is {reason}"
+    assert plan.patches[2].reason == f"requires second, which is {reason}"
     assert plan.changes == ()
 
 
@@ -679,8 +679,8 @@ def test_import_of_a_class_that_has_moved_is_from_where_it_is() -> None:
 
 def test_import_of_what_an_earlier_edit_brings_is_from_there() -> None:
     brought = edit("module-code", SHELF, code="class Till:\n    coins = 0\n")
-    asked = {**TILL, "imports": ["from sglang.srt.shelf import Till"]}
-    text = after(make_plan(library(), [patch(brought, asked)]), DESK)
+    keys = {**TILL, "imports": ["from sglang.srt.shelf import Till"]}
+    text = after(make_plan(library(), [patch(brought, keys)]), DESK)
     assert "from sglang.srt.shelf import Shelf, Till\n" in text
 
 

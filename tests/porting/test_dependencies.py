@@ -76,7 +76,7 @@ LEND = b"        book.out = True\n        return book\n"
 
 
 @pytest.mark.parametrize(
-    ("code", "helpers", "said"),
+    ("code", "helpers", "text"),
     [
         (b"        shelf.seal(book)\n", WAX + SEALED, "`seal`"),
         (
@@ -89,15 +89,15 @@ LEND = b"        book.out = True\n        return book\n"
     ],
     ids=["name-of-a-module", "import-under-a-condition", "method", "method-of-anything"],
 )
-def test_a_call_of_a_helper_that_did_not_land_is_a_finding(code: bytes, helpers: bytes, said: str) -> None:
+def test_a_call_of_a_helper_that_did_not_land_is_a_finding(code: bytes, helpers: bytes, text: str) -> None:
     ((file, message),) = found((LEND, code + LEND), helpers, base=WAX + HELPERS)
     assert file == DESK
-    assert said in message
+    assert text in message
     assert SHELF in message
 
 
 @pytest.mark.parametrize(
-    ("code", "old", "new", "said"),
+    ("code", "old", "new", "text"),
     [
         (
             b"        self.shelf.row += 1\n",
@@ -127,11 +127,11 @@ def test_a_call_of_a_helper_that_did_not_land_is_a_finding(code: bytes, helpers:
     ids=["attribute", "parameter", "parameter-by-position", "parameter-of-a-constructor"],
 )
 def test_a_use_of_what_a_class_that_is_not_there_would_have_got_is_a_finding(
-    code: bytes, old: bytes, new: bytes, said: str
+    code: bytes, old: bytes, new: bytes, text: str
 ) -> None:
     ((file, message),) = found((LEND, code + LEND), HELPERS.replace(old, new), {SHELF: OTHERS})
     assert file == DESK
-    assert said in message
+    assert text in message
 
 
 def test_where_all_of_a_change_landed_there_is_no_finding() -> None:

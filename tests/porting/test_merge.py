@@ -41,12 +41,12 @@ def fee(days):
 """
 
 
-def told(text: str) -> str:
+def dedented(text: str) -> str:
     return textwrap.dedent(text).lstrip("\n")
 
 
 def program(text: str = LIBRARY, *changes: tuple[str, str]) -> str:
-    source = told(text)
+    source = dedented(text)
     for old, new in changes:
         assert source.count(old) == 1, old
         source = source.replace(old, new)

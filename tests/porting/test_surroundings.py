@@ -20,7 +20,7 @@ def ported(ours: str) -> list[Edit]:
     return [reported(edit, base) for edit in merge.log.edits]
 
 
-SAID = {
+NOTES = {
     "an early return": (
         ("    note(book)\n", "    if book.lost:\n        return None\n    note(book)\n"),
         "leave the function before it, at `if book.lost`",
@@ -36,11 +36,11 @@ QUIET = {
 }
 
 
-@pytest.mark.parametrize(("change", "said"), SAID.values(), ids=SAID)
-def test_what_may_change_the_meaning_is_reported(change: tuple[str, str], said: str) -> None:
+@pytest.mark.parametrize(("change", "note"), NOTES.values(), ids=NOTES)
+def test_what_may_change_the_meaning_is_reported(change: tuple[str, str], note: str) -> None:
     (edit,) = ported(BASE.replace(*change))
     assert edit.outcome is Outcome.CHANGED
-    assert said in edit.reason
+    assert note in edit.reason
     assert edit.ours_text
 
 

@@ -463,8 +463,8 @@ def test_a_site_that_is_there_twice_is_a_conflict(fork: Fork, name: str) -> None
         words = (file, site, "places match")
         # One that edits what a required patch writes finds nothing there, if that one conflicts at the site.
         required = [of[other].reason for other in status.patch.requires if other in of]
-        said = any(all(word in reason for word in words) for reason in (status.reason, *required))
-        if status.state is not State.CONFLICT or touched or not said:
+        names_both = any(all(word in reason for word in words) for reason in (status.reason, *required))
+        if status.state is not State.CONFLICT or touched or not names_both:
             faults.append((name, file, site, status.state, status.reason))
     assert faults == []
 
@@ -484,16 +484,16 @@ def test_a_site_that_is_gone_is_a_conflict_that_says_what_was_expected(fork: For
             if (edit.file, edit.site, edit.state) == (file, site, State.CONFLICT) and edit.reason not in stuck
         ]
         # What tells the shape of a tree may be what is gone.
-        said = stuck or [status.reason] * status.reason.startswith(
+        reasons = stuck or [status.reason] * status.reason.startswith(
             ("needs a tree with", "expected a known form")
         )
         optional = [edit for edit in here if edit.state is State.NOT_APPLICABLE]
         is_clear = all(
             ("expected" in reason and "line is" in reason) or (site in reason and file in reason)
-            for reason in said
+            for reason in reasons
         )
-        written = said and any(name in change.patches for change in plan.changes)
-        if not (said or optional) or not is_clear or written:
+        written = reasons and any(name in change.patches for change in plan.changes)
+        if not (reasons or optional) or not is_clear or written:
             faults.append((name, file, site, status.state, status.reason))
     assert faults == []
 

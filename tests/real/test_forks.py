@@ -404,10 +404,10 @@ def test_another_list_of_backends_with_a_graph_gets_one_more(release: Tree, whit
     fork = rewritten(release, Edit(at=at, find=CUDA, code=WHITELISTS[whitelist]))
     if "GRAPH_BACKENDS" in WHITELISTS[whitelist]:
         head, inside = "class EagleDraftWorker(BaseDraftWorker):\n", "self." in WHITELISTS[whitelist]
-        told = f"{head}    {HELD}\n" if inside else f"{HELD}\n\n{head}"
+        own_list = f"{head}    {HELD}\n" if inside else f"{HELD}\n\n{head}"
         source = fork.read(file) or b""
         assert head.encode() in source
-        fork = OverlayTree(fork, {file: source.replace(head.encode(), told.encode())})
+        fork = OverlayTree(fork, {file: source.replace(head.encode(), own_list.encode())})
     plan = make_plan(fork, GRAPHS)
     status = status_of(plan, "25002")
     assert status.state is State.PENDING, status.reason
@@ -436,10 +436,10 @@ def test_an_unreadable_list_is_a_conflict_that_shows_where_the_backend_is_used(
     assert status.state is State.CONFLICT
     (edit,) = (edit for edit in status.edits if edit.state is State.CONFLICT)
     assert edit.name == "whitelist"
-    shown = edit.reason.partition("the nearest line is `")[2].partition("`")[0]
+    quoted = edit.reason.partition("the nearest line is `")[2].partition("`")[0]
     lines = [line.strip() for line in (fork.read(edit.file) or b"").decode().splitlines()]
-    assert shown in lines
-    assert "draft_extend_attn_backend" in shown or shown.startswith("supports_cuda_draft_extend_graph = ")
+    assert quoted in lines
+    assert "draft_extend_attn_backend" in quoted or quoted.startswith("supports_cuda_draft_extend_graph = ")
     (conflict,) = (each for each in conflicts(fork, [status]) if each.edit == "whitelist")
     assert "draft_extend" in conflict.found
     if "($x)" in own:

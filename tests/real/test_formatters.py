@@ -44,10 +44,10 @@ def passing(files: Mapping[str, bytes], command: tuple[str, ...], width: int, fo
     checked = subprocess.run(
         (find_ruff_bin(), *command, *options, "."), cwd=folder, capture_output=True, check=False
     )
-    said = checked.stdout.decode()
-    named = re.findall(r"^(?:Would reformat: | *--> )?(\d+)\.py\b", said, re.MULTILINE)
+    output = checked.stdout.decode()
+    named = re.findall(r"^(?:Would reformat: | *--> )?(\d+)\.py\b", output, re.MULTILINE)
     failing = {int(number) for number in named}
-    assert checked.returncode == bool(failing), said + checked.stderr.decode()
+    assert checked.returncode == bool(failing), output + checked.stderr.decode()
     return {file for number, file in enumerate(files) if number not in failing}
 
 

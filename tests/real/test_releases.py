@@ -203,9 +203,9 @@ def test_a_patch_that_is_off_lands_only_when_it_is_named(releases: Releases, tmp
     unnamed = states_in(answer("status", tree.root, "--check"))
     off = {patch.id for patch in PATCHES if not patch.default}
     assert {name for name, state in unnamed.items() if state == "pending"} == off
-    said = run("status", tree.root).stdout
-    assert re.search(rf"\nopt-in +{len(off)}  ", said)
-    assert "Next: patchkit revert" in said
+    output = run("status", tree.root).stdout
+    assert re.search(rf"\nopt-in +{len(off)}  ", output)
+    assert "Next: patchkit revert" in output
     run("apply", tree.root, *sorted(off))
     assert set(states_in(answer("status", tree.root, "--check")).values()) == {"applied"}
 
@@ -220,9 +220,9 @@ def test_no_comment_claims_that_code_which_reads_the_mirror_does_not(
         for node in ast.walk(ast.parse(code)):
             if isinstance(node, ast.ClassDef) and "seq_lens_cpu" in ast.unparse(node):
                 body = lines[node.lineno : node.end_lineno]
-                said = [line for line in body if "# patchkit " in line]
+                comments = [line for line in body if "# patchkit " in line]
                 assert not [
-                    line for line in said if "never read" in line or "nobody reads the mirror" in line
+                    line for line in comments if "never read" in line or "nobody reads the mirror" in line
                 ]
 
 
@@ -733,13 +733,13 @@ def test_a_release_before_the_first_supported_one_is_too_old_and_nothing_else_is
     tree = releases.tree(version)
     for reply in (answer("status", tree.root), answer("apply", tree.root, "--all", "--dry-run")):
         assert {patch["id"] for patch in reply["patches"]} >= {patch.id for patch in PATCHES if patch.default}
-        said = {(patch["state"], patch["reason"]) for patch in reply["patches"]}
-        assert said == {("not-applicable", too_old(version))}
+        states = {(patch["state"], patch["reason"]) for patch in reply["patches"]}
+        assert states == {("not-applicable", too_old(version))}
         assert not any(patch["edits"] for patch in reply["patches"])
-    told = run("status", tree.root).stdout
-    assert too_old(version) in told
-    assert "expected `" not in told
-    assert "Next:" not in told
+    output = run("status", tree.root).stdout
+    assert too_old(version) in output
+    assert "expected `" not in output
+    assert "Next:" not in output
 
 
 def test_a_fork_of_an_old_release_is_too_old_although_its_sites_are_there(
@@ -772,8 +772,8 @@ def test_a_fork_of_an_old_release_that_no_version_tells_is_too_old_by_its_files(
         shutil.rmtree(metadata)
     assert open_tree(tree.root).version is None
     reply = answer("apply", tree.root)
-    said = {patch["reason"] for patch in reply["patches"]}
-    assert said == {"sglang is too old, judging by its files: patches fit 0.5.11 and later"}
+    reasons = {patch["reason"] for patch in reply["patches"]}
+    assert reasons == {"sglang is too old, judging by its files: patches fit 0.5.11 and later"}
     assert reply["changed_files"] == []
 
 

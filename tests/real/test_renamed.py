@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 NAME = "acme_sglang"
 USER = "srt/managers/user.py"
-SAID = "from sglang.srt.managers.mirror import Mirror"
+IMPORT = "from sglang.srt.managers.mirror import Mirror"
 
 
 def renamed(
@@ -32,9 +32,9 @@ def renamed(
 def patches(tmp_path: Path) -> Path:
     """Patches that import by upstream's name, above the code and inside."""
     folder = tmp_path / "patches"
-    outer = f'{rewriting("outer", USER, "width = $x", "width = Mirror.copies")}\nimports = ["{SAID}"]'
+    outer = f'{rewriting("outer", USER, "width = $x", "width = Mirror.copies")}\nimports = ["{IMPORT}"]'
     inner = statement(
-        "insert-before", "inner", f"{MIRROR}::Mirror.host", "return $value", f"{SAID} as Own\nassert Own"
+        "insert-before", "inner", f"{MIRROR}::Mirror.host", "return $value", f"{IMPORT} as Own\nassert Own"
     )
     runtime = f"{rewriting('runtime', MIRROR, 'depth = 1', 'depth = patchkit_api.out_graph_draft_steps')}\n"
     runtime += 'imports = ["from patchkit.runtime import api_1 as patchkit_api"]'
@@ -69,13 +69,13 @@ def test_a_runtime_inside_is_imported_by_the_name_of_the_package(tmp_path: Path,
 def test_a_copy_in_a_folder_of_another_name_keeps_upstream_s(tmp_path: Path, patches: Path) -> None:
     package = renamed(tmp_path, b"from sglang.srt.managers.mirror import depth\n\nwidth = depth\n")
     run("apply", package, "t-named", "--patches", patches)
-    assert SAID in (package / USER).read_text()
+    assert IMPORT in (package / USER).read_text()
 
 
 def test_a_name_in_a_docstring_is_none_of_the_package(tmp_path: Path) -> None:
-    shown = b'"""Use it so:\n\nfrom sglang.srt.managers.mirror import depth\n"""\n'
+    example = b'"""Use it so:\n\nfrom sglang.srt.managers.mirror import depth\n"""\n'
     code = b"from acme_sglang.srt.managers import x\n"
-    assert open_tree(renamed(tmp_path, shown + code)).name == NAME
+    assert open_tree(renamed(tmp_path, example + code)).name == NAME
 
 
 def test_a_package_of_two_names_is_refused(tmp_path: Path, patches: Path) -> None:

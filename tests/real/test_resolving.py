@@ -64,8 +64,8 @@ def test_a_conflict_is_finished_on_one_branch_and_taken_on_the_next(
     assert lines[first + 1].strip() == FORK
     indent = lines[first + 1].removesuffix(lines[first + 1].lstrip())
     path.write_text("".join([*lines[:first], f"{indent}{DONE}\n", *lines[last + 1 :]]))
-    said = run("resolve", one, "26128", "decode-copy", code=3).stderr
-    assert "your code lacks lengths_of, which was between the markers" in said
+    output = run("resolve", one, "26128", "decode-copy", code=3).stderr
+    assert "your code lacks lengths_of, which was between the markers" in output
     assert answer("resolve", one, "26128", "decode-copy", "--accept")["remembered"]
     assert states_in(answer("status", one))["26128"] == "applied"
 
@@ -134,8 +134,8 @@ def test_the_copies_of_a_fork_that_clamps_one_are_enclosed_and_its_own_launch_is
     usual, own = f"copy_({TOPK})", f"copy_({TOPK}.clamp(0, 1))"
     path.write_text(path.read_text().replace(usual, own))
     before = fingerprints(root)
-    told = run("apply", root, "28465", "--markers", code=1).stdout
-    assert f"(line 7 of 11); the nearest line is `buffers.topk_p[:raw_bs].{own}`" in told
+    output = run("apply", root, "28465", "--markers", code=1).stdout
+    assert f"(line 7 of 11); the nearest line is `buffers.topk_p[:raw_bs].{own}`" in output
     head, _, rest = path.read_text().partition("<<<<<<<")
     found, _, tail = rest.partition("\n")[2].partition("|||||||")
     tail = tail.partition(">>>>>>>")[2].partition("\n")[2]

@@ -83,7 +83,7 @@ def test_a_wrapper_starts_where_what_it_wraps_has_the_hook_and_else_says_who_lac
 ) -> None:
     _, tree = started
     for name in ("backend", "dense"):
-        said, raises = tree.ask("overlap.wrapped", name, "fa")
-        assert said.startswith("FlashAttentionBackend cannot verify")
+        message, raises = tree.ask("overlap.wrapped", name, "fa")
+        assert message.startswith("FlashAttentionBackend cannot verify")
         assert raises
         assert tree.ask("overlap.wrapped", name, "triton") == (None, False)

@@ -96,18 +96,18 @@ def test_each_command_of_the_week_does_what_it_says(
     fork = fork_of(releases, tmp_path, monkeypatch)
     week = commands()
     assert len(week) == 10
-    said: dict[str, str] = {}
+    outputs: dict[str, str] = {}
     for command in week:
         if "--from-commit" in command:
             own_fix(fork)
-        said[" ".join(command.split()[1:4])] = typed(command, fork)
+        outputs[" ".join(command.split()[1:4])] = typed(command, fork)
         if "apply --commit" in command:
             assert git(fork, "rev-parse", "HEAD^{tree}") == git(
                 tmp_path / "other", "rev-parse", "HEAD^{tree}"
             )
-    assert "release/0.5.13-patched" in said["matrix . --refs"]
+    assert "release/0.5.13-patched" in outputs["matrix . --refs"]
     assert "26128" in (fork / "BACKPORTS.md").read_text()
-    assert "applied" in said["rebase --onto upstream/v0.5.13"]
-    assert "Merged release/0.5.13-patched" in said["rebase --onto release/0.5.13-patched"]
+    assert "applied" in outputs["rebase --onto upstream/v0.5.13"]
+    assert "Merged release/0.5.13-patched" in outputs["rebase --onto release/0.5.13-patched"]
     assert (fork / "my-patches" / "my-fix" / "patch.toml").is_file()
-    assert said["test my-patches/my-fix --on"].count("pending") == 2
+    assert outputs["test my-patches/my-fix --on"].count("pending") == 2

@@ -45,11 +45,11 @@ def test_a_tree_patched_for_this_runtime_imports_it(tmp_path: Path) -> None:
 def test_a_tree_patched_for_a_newer_runtime_fails_with_one_sentence(name: str, tmp_path: Path) -> None:
     done = python(f"from patchkit.runtime import {name} as patchkit_api", tmp_path)
     assert done.returncode == 1
-    said = done.stderr.splitlines()[-1]
-    assert said.startswith("ImportError: ")
-    assert name in said
-    assert "api_1:" in said
-    assert "pip install --upgrade" in said
+    message = done.stderr.splitlines()[-1]
+    assert message.startswith("ImportError: ")
+    assert name in message
+    assert "api_1:" in message
+    assert "pip install --upgrade" in message
 
 
 @pytest.mark.parametrize("name", ["api", "api_", "api_x", "apis", "decide"])
@@ -124,8 +124,8 @@ def test_a_patch_uses_only_names_that_its_runtime_has(file: Path) -> None:
 def test_the_patches_use_every_name_of_the_runtime() -> None:
     from patchkit.runtime import api_1
 
-    said = "".join(file.read_text(encoding="utf-8") for file in BUILT_IN.glob("*/patch.toml"))
-    assert [name for name in api_1.__all__ if f"patchkit_api.{name}" not in said] == []
+    text = "".join(file.read_text(encoding="utf-8") for file in BUILT_IN.glob("*/patch.toml"))
+    assert [name for name in api_1.__all__ if f"patchkit_api.{name}" not in text] == []
 
 
 def test_every_name_of_the_runtime_exists_and_has_a_docstring() -> None:

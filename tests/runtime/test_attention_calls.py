@@ -14,7 +14,7 @@ from patchkit.runtime.attention_calls import in_place, planned_once, queries
 
 
 class TritonAttnBackend:
-    """Stands for the tree's own class, by whose name the runtime goes."""
+    """A stand-in for the tree's own class, by whose name the runtime goes."""
 
 
 class FlashAttentionBackend:
@@ -89,7 +89,7 @@ def planned(**changed: Any) -> dict[str, Any]:
     )
     backend: Any = FlashAttentionBackend()
     backend.forward_metadata = metadata
-    backend._get_scheduler_metadata = lambda **asked: torch.tensor([7])
+    backend._get_scheduler_metadata = lambda **arguments: torch.tensor([7])
     batch: Any = SimpleNamespace(forward_mode=SimpleNamespace(is_target_verify=lambda: True))
     cache = torch.zeros(4, 1, 1, 8)
     usual = {

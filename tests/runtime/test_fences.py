@@ -39,12 +39,12 @@ def published(monkeypatch: pytest.MonkeyPatch, **named: Any) -> Callable[[], str
     publish_shared_reads(runner, SimpleNamespace(forward_mode=mode, seq_lens=torch.ones(1)))
 
     def waits() -> str:
-        said: list[str] = []
+        calls: list[str] = []
         stream = SimpleNamespace(
-            wait_event=lambda _: said.append("reads"), wait_stream=lambda _: said.append("forward")
+            wait_event=lambda _: calls.append("reads"), wait_stream=lambda _: calls.append("forward")
         )
         fence_shared_reads(SimpleNamespace(schedule_stream=stream, forward_stream=None))
-        (one,) = said
+        (one,) = calls
         return one
 
     return waits
@@ -86,8 +86,8 @@ def test_the_wait_devices_that_a_tree_names_are_used(
     monkeypatch: pytest.MonkeyPatch, named: dict[str, Any], expected: list[str], cuda: str | None
 ) -> None:
     monkeypatch.setattr(torch.version, "cuda", cuda)
-    said: list[str] = []
-    stream = SimpleNamespace(wait_stream=lambda _: said.append("forward"))
+    calls: list[str] = []
+    stream = SimpleNamespace(wait_stream=lambda _: calls.append("forward"))
     scheduler: Any = SimpleNamespace(schedule_stream=stream, forward_stream=None, **named)
     fence_shared_reads(scheduler)
-    assert said == (expected if named or cuda is None else ["forward"])
+    assert calls == (expected if named or cuda is None else ["forward"])

@@ -198,13 +198,13 @@ def test_an_event_is_behind_what_is_queued_on_a_stream_and_where_there_is_none_n
 
 
 def test_a_fork_that_plans_by_keywords_plans_as_ever() -> None:
-    told: list[dict[str, Any]] = []
-    wrapper = SimpleNamespace(plan=lambda **named: told.append(named))
+    calls: list[dict[str, Any]] = []
+    wrapper = SimpleNamespace(plan=lambda **named: calls.append(named))
     each = torch.ones(SIZE, dtype=torch.int32)
     layout = host_plans.Layout(host_plans.ends(each), host_plans.ends(each), each)
     for _ in range(2):
         host_plans.HostPlanner(wrapper, layout).plan(qo_indptr="device", page_size=1)
-    assert told == [{"qo_indptr": "device", "page_size": 1}] * 2
+    assert calls == [{"qo_indptr": "device", "page_size": 1}] * 2
 
 
 @pytest.mark.parametrize("wrong", [[9, 5], [9, 5, 8]])

@@ -30,5 +30,5 @@ def test_totals_agree_with_and_without_the_mirror(lens: list[int]) -> None:
 
 @given(LENS)
 def test_each_requests_length_agrees_with_and_without_the_mirror(lens: list[int]) -> None:
-    mirrored, asked = decode_seq_lens(with_mirror(lens)), decode_seq_lens(without_mirror(lens))
-    assert [int(length) for length in mirrored] == [int(length) for length in asked] == lens
+    mirrored, unmirrored = decode_seq_lens(with_mirror(lens)), decode_seq_lens(without_mirror(lens))
+    assert [int(length) for length in mirrored] == [int(length) for length in unmirrored] == lens

@@ -16,7 +16,7 @@ from patchkit.runtime.overlap import (
 
 
 class AttentionBackend:
-    """Stands for the abstract base, whose hook raises."""
+    """A stand-in for the abstract base, whose hook raises."""
 
     def update_verify_buffers_to_fill_after_draft(self, spec_info: object, cuda_graph_bs: int | None) -> None:
         raise NotImplementedError
@@ -84,14 +84,14 @@ def test_a_server_without_the_plan_stream_starts_with_any_backend(backend: type)
 def test_a_server_without_the_hook_does_not_start_with_the_plan_stream(backend: type) -> None:
     with pytest.raises(RuntimeError) as raised:
         require_overlap_hook(object(), backend())
-    said = str(raised.value)
-    assert said.startswith(f"{backend.__name__} ")
-    assert HOOK in said
-    assert "SGLANG_ENABLE_OVERLAP_PLAN_STREAM" in said
+    message = str(raised.value)
+    assert message.startswith(f"{backend.__name__} ")
+    assert HOOK in message
+    assert "SGLANG_ENABLE_OVERLAP_PLAN_STREAM" in message
 
 
 class HybridAttnBackend(WithHook):
-    """Stands for a backend of two sides, of which the server's mode says which verifies."""
+    """A stand-in for a backend of two sides, of which the server's mode says which verifies."""
 
     def __init__(self, prefill: object, decode: object, mode: str) -> None:
         self.prefill_backend, self.decode_backend = prefill, decode
@@ -144,7 +144,7 @@ def test_a_wrapper_around_a_backend_without_the_hook_does_not_start_and_that_one
 
 
 class Remaking(WithHook):
-    """Stands for a wrapper that makes what it wraps anew each time it is asked for it."""
+    """A stand-in for a wrapper that makes what it wraps anew each time it is asked for it."""
 
     @property
     def backend(self) -> Remaking:
@@ -175,7 +175,7 @@ class Kind(Enum):
 
 
 class AnswersAll:
-    """Stands for a proxy or a mock, which has whatever is asked for."""
+    """A stand-in for a proxy or a mock, which has whatever is asked for."""
 
     def __getattr__(self, name: str) -> object:
         return self

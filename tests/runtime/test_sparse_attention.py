@@ -92,8 +92,8 @@ def test_a_batch_that_came_without_the_mirror_gets_it_and_another_keeps_its_own(
 @pytest.mark.parametrize("lens", [[], [1], [0, 0]])
 def test_a_batch_is_empty_if_it_has_no_requests(lens: list[int], mirror: bool) -> None:
     tensor = torch.tensor(lens)
-    asked = batch(seq_lens=tensor, seq_lens_cpu=tensor if mirror else None)
-    assert has_no_requests(asked) is (lens == [])
+    empty = batch(seq_lens=tensor, seq_lens_cpu=tensor if mirror else None)
+    assert has_no_requests(empty) is (lens == [])
 
 
 def test_the_mirror_decides_where_the_device_has_padding() -> None:

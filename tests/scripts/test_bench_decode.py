@@ -533,17 +533,17 @@ def test_requests_that_were_sent_together_are_taken_apart() -> None:
 
 def test_a_scheduler_that_gets_a_share_of_a_run_waits_for_the_others_to_have_theirs() -> None:
     gate, (_, mine) = bench_probe.Gate(shares=2), tickets(0, 0)
-    asked: list[bool] = []
+    calls: list[bool] = []
 
     def agreed(ready: bool) -> bool:
-        asked.append(ready)
-        return len(asked) > 2
+        calls.append(ready)
+        return len(calls) > 2
 
     assert gate.admit([], str, agreed) == []
     assert gate.admit([message(mine)], str, agreed) == []
     (passed,) = gate.admit([], str, agreed)
     assert passed.rid == str(mine)
-    assert asked == [True, True, True]
+    assert calls == [True, True, True]
 
 
 def test_a_batch_of_someone_elses_requests_passes_whole() -> None:
@@ -854,13 +854,13 @@ def test_the_lines_of_a_marked_statement_are_its_patchs() -> None:
         """)
     found = bench_reach.marked_lines(source)
     lines = source.splitlines()
-    said = {lines[number - 1].strip(): ids for number, ids in found.items()}
-    assert said["x = 1"] == {"a"}
-    assert said["one = 1"] == said["return one"] == {"c", "d"}
-    assert said['"""Nothing."""'] == {"e"}
-    assert said["if ("] == said["self.f"] == {"f"}
-    assert said["z = ("] == {"g"}
-    assert not {"flag = False", "y = 1", "return z", "def f(self):"} & said.keys()
+    by_line = {lines[number - 1].strip(): ids for number, ids in found.items()}
+    assert by_line["x = 1"] == {"a"}
+    assert by_line["one = 1"] == by_line["return one"] == {"c", "d"}
+    assert by_line['"""Nothing."""'] == {"e"}
+    assert by_line["if ("] == by_line["self.f"] == {"f"}
+    assert by_line["z = ("] == {"g"}
+    assert not {"flag = False", "y = 1", "return z", "def f(self):"} & by_line.keys()
 
 
 def test_a_file_without_marks_claims_no_line() -> None:
@@ -941,7 +941,7 @@ def test_a_grammar_allows_even_tokens_and_ends_after_as_many_as_it_has(
 
 
 def test_a_penalty_of_end_tokens_finds_them_in_requests_without_a_tokenizer() -> None:
-    asked: list[tuple[int, set[int]]] = []
+    calls: list[tuple[int, set[int]]] = []
 
     class Penalty:
         def __init__(self, requests: list[Any]) -> None:
@@ -950,7 +950,7 @@ def test_a_penalty_of_end_tokens_finds_them_in_requests_without_a_tokenizer() ->
         def _prepare(self) -> None:
             for request in self.orchestrator.reqs():
                 tokenizer = request.tokenizer
-                asked.append((tokenizer.eos_token_id, tokenizer.additional_stop_token_ids))
+                calls.append((tokenizer.eos_token_id, tokenizer.additional_stop_token_ids))
 
     module = ModuleType("min_new_tokens")
     module.BatchedMinNewTokensPenalizer = Penalty  # type: ignore[attr-defined]
@@ -962,7 +962,7 @@ def test_a_penalty_of_end_tokens_finds_them_in_requests_without_a_tokenizer() ->
         SimpleNamespace(tokenizer=own, eos_token_ids={7}),
     ]
     Penalty(requests)._prepare()
-    assert asked == [(2, {2, 7}), (0, set()), (9, {4})]
+    assert calls == [(2, {2, 7}), (0, set()), (9, {4})]
     assert [request.tokenizer for request in requests] == [None, None, own]
 
 

@@ -393,7 +393,7 @@ def loading(tree: Path, program: str, function: str = "initialize_dummy_weights"
 
 
 def test_the_loader_takes_the_benchmarks_function_and_nothing_else_is_imported(tmp_path: Path) -> None:
-    said = loading(
+    output = loading(
         tmp_path,
         """
         import sys, bench_weights
@@ -403,22 +403,22 @@ def test_the_loader_takes_the_benchmarks_function_and_nothing_else_is_imported(t
         print(loader.initialize_dummy_weights is bench_weights.fill)
         """,
     )
-    assert said == "True\n"
+    assert output == "True\n"
 
 
 def test_a_loader_that_is_imported_already_is_named(tmp_path: Path) -> None:
-    said = loading(
+    output = loading(
         tmp_path,
         """
         import sglang.srt.model_loader.loader, bench_weights
         bench_weights.install()
         """,
     )
-    assert "RuntimeError: sglang.srt.model_loader.loader is imported already" in said
+    assert "RuntimeError: sglang.srt.model_loader.loader is imported already" in output
 
 
 def test_a_tree_that_fills_weights_by_another_name_is_no_silent_success(tmp_path: Path) -> None:
-    said = loading(
+    output = loading(
         tmp_path,
         """
         import bench_weights
@@ -427,7 +427,7 @@ def test_a_tree_that_fills_weights_by_another_name_is_no_silent_success(tmp_path
         """,
         function="fill_randomly",
     )
-    assert "sglang.srt.model_loader.weight_utils has no initialize_dummy_weights" in said
+    assert "sglang.srt.model_loader.weight_utils has no initialize_dummy_weights" in output
 
 
 @pytest.mark.parametrize("version", ["0.5.12.post1", "0.5.14"])
@@ -442,9 +442,10 @@ def test_a_release_serves_the_architectures_and_fills_weights_before_it_derives_
         for name in re.findall(r"\w+", entries)
     }
     # Olmo3 is served by its predecessor's class, which the tree's configuration names.
-    asked = {model.target["architectures"][0] for model in models.MODELS.values()} - {"Olmo3ForCausalLM"}  # type: ignore[index]
+    architectures = {model.target["architectures"][0] for model in models.MODELS.values()}  # type: ignore[index]
+    architectures -= {"Olmo3ForCausalLM"}
     drafts = {model.draft["architectures"][0] for model in models.MODELS.values() if model.draft}  # type: ignore[index]
-    assert asked | drafts | {"Olmo2ForCausalLM"} <= served
+    assert architectures | drafts | {"Olmo2ForCausalLM"} <= served
     loader = (srt / "model_loader" / "loader.py").read_text()
     assert f"    {bench_weights.FUNCTION},\n" in loader
     assert re.search(rf"{bench_weights.FUNCTION}\(model\)\n\n? *_post_load_weights\(model\)", loader)

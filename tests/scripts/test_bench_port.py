@@ -93,7 +93,7 @@ def test_a_file_that_landed_is_wrong_where_it_breaks_or_is_not_what_git_makes_of
 
 
 @pytest.mark.parametrize(
-    ("made", "wanted", "said"),
+    ("made", "wanted", "verdict"),
     [
         (changed(FEE), changed(FEE), "equal"),
         (BEFORE, changed(FEE), "missing"),
@@ -103,9 +103,9 @@ def test_a_file_that_landed_is_wrong_where_it_breaks_or_is_not_what_git_makes_of
         (b"no Python", changed(FEE), "different"),
     ],
 )
-def test_an_edit_is_compared_with_the_one_that_people_made(made: bytes, wanted: bytes, said: str) -> None:
+def test_an_edit_is_compared_with_the_one_that_people_made(made: bytes, wanted: bytes, verdict: str) -> None:
     change = FileDiff("fees.py", BEFORE, changed(FEE))
-    assert list(bench_port.compared(change, BEFORE, made, wanted)) == [("fee", said)]
+    assert list(bench_port.compared(change, BEFORE, made, wanted)) == [("fee", verdict)]
 
 
 def test_an_import_is_the_same_in_any_order_of_its_names() -> None:

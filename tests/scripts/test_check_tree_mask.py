@@ -67,7 +67,7 @@ def test_the_table_has_a_line_for_each_size_of_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--tree", "a=nowhere"], "nowhere"),
         (["--tree", "a"], "NAME=PATH"),
@@ -76,13 +76,13 @@ def test_the_table_has_a_line_for_each_size_of_batch() -> None:
         (["--tree", "a=x", "--graph", "0"], "--graph"),
     ],
 )
-def test_bad_input_gets_a_sentence(arguments: list[str], said: str, tmp_path: Path) -> None:
+def test_bad_input_gets_a_sentence(arguments: list[str], message: str, tmp_path: Path) -> None:
     done = CliRunner().invoke(check.main, [*arguments, "--out", str(tmp_path / "out")])
     assert done.exit_code != 0
     if isinstance(done.exception, PatchkitError):
-        assert said in str(done.exception)
+        assert message in str(done.exception)
     else:
-        assert said in done.output
+        assert message in done.output
 
 
 def test_a_releases_draft_writes_past_its_mask_and_a_patched_ones_does_not(

@@ -41,8 +41,8 @@ def case(text: bytes, planned: bytes) -> compare.Case:
 
 
 def counts(folder: Path, *cases: compare.Case) -> dict[str, tuple[int, int, int]]:
-    said = compare.measured(cases, {"desk.py": BASE}, {"desk.py": CHANGED}, folder)
-    tools = said["tools"]
+    measured = compare.measured(cases, {"desk.py": BASE}, {"desk.py": CHANGED}, folder)
+    tools = measured["tools"]
     assert isinstance(tools, list)
     found = {tool["tool"]: (tool["correct"], tool["wrong"], tool["left"]) for tool in tools}
     # It merges words, and a machine may lack it.

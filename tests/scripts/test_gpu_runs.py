@@ -293,8 +293,8 @@ def test_every_release_and_every_patch_is_on_the_page_without_any_run(
 
 def test_what_a_start_on_a_cpu_makes_of_every_release_is_on_the_page(benchmarks: Path) -> None:
     assert list(benchmarks.iterdir()) == []
-    said = generate_docs.ran_by_release()
-    assert said == f"Constructed on a CPU and never run: {', '.join(gpu_runs.RELEASES)}."
+    page = generate_docs.ran_by_release()
+    assert page == f"Constructed on a CPU and never run: {', '.join(gpu_runs.RELEASES)}."
     (row,) = (
         row for row in generate_docs.ran_by_patch().splitlines() if row.startswith("| pk-overlap-hook ")
     )

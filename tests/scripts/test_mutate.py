@@ -86,9 +86,9 @@ def test_an_operator_leaves_alone_what_it_is_not_for(operator: str) -> None:
     ],
 )
 def test_what_does_nothing_is_not_broken(code: str) -> None:
-    said = {one.operator for one in breaks(code)}
+    operators = {one.operator for one in breaks(code)}
     # An exception that is no longer raised is a change, other than one of what it says.
-    assert said == ({"statement deleted"} if code.startswith("raise") else set())
+    assert operators == ({"statement deleted"} if code.startswith("raise") else set())
 
 
 def test_what_an_assertion_says_is_not_broken() -> None:
@@ -391,17 +391,17 @@ def test_another_seed_takes_others() -> None:
 
 
 def test_a_candidate_is_examined_once_and_only_in_its_turn() -> None:
-    asked: list[tuple[str, int]] = []
+    examined: list[tuple[str, int]] = []
 
     def counts(candidate: tuple[str, int]) -> bool:
-        asked.append(candidate)
+        examined.append(candidate)
         return candidate[1] > 0
 
     taken = list(islice(sample(CANDIDATES, group_of, counts, 30, 0), 3))
     assert len(taken) == 3
-    assert len(asked) < len(CANDIDATES)
+    assert len(examined) < len(CANDIDATES)
     list(sample(CANDIDATES, group_of, counts, 30, 1))
-    assert len(asked) == len(set(asked[: -len(CANDIDATES)])) + len(CANDIDATES)
+    assert len(examined) == len(set(examined[: -len(CANDIDATES)])) + len(CANDIDATES)
 
 
 # ---- toy projects ------------------------------------------------------------------------------------------------
@@ -514,9 +514,9 @@ def test_tests_that_fail_without_a_mutant_stop_it_with_a_sentence(project: Proje
     project.put("tests/runtime/test_steps.py", "def test_gone():\n    assert 1 == 2")
     done = project.mutate()
     assert (done.returncode, done.stdout) == (1, "")
-    said = done.stderr.splitlines()[-1]
-    assert said.startswith("mutate: tests/runtime/test_steps.py::test_gone fails without a mutant (")
-    assert said.endswith("; fix that first.")
+    message = done.stderr.splitlines()[-1]
+    assert message.startswith("mutate: tests/runtime/test_steps.py::test_gone fails without a mutant (")
+    assert message.endswith("; fix that first.")
 
 
 def test_a_name_that_no_mutant_has_stops_it_with_a_sentence(project: Project) -> None:

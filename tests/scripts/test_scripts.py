@@ -57,8 +57,8 @@ def test_an_old_python_is_refused_in_one_sentence(script: str, checkout: Path, t
     program(tmp_path / "old-python", "exit 1")
     refused = bash(script, checkout, PYTHON=str(tmp_path / "old-python"))
     assert refused.returncode == 1
-    said = refused.stderr.splitlines()[-1]
-    assert said.startswith(f"{Path(script).name}: {tmp_path / 'old-python'} is not Python 3.10 or newer: ")
+    message = refused.stderr.splitlines()[-1]
+    assert message.startswith(f"{Path(script).name}: {tmp_path / 'old-python'} is not Python 3.10 or newer: ")
     assert not (checkout / ".cache").exists()
 
 

@@ -262,8 +262,8 @@ def test_author_and_message_are_kept_whatever_encoding_git_is_configured_to(
     run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root, "--commit")
     for tree in (theirs, fork):
         git(tree.root, "config", key, "UTF-8")
-    said = git(fork.root, "log", "-1", "--encoding=UTF-8", "--format=%an: %s")
-    assert said == f"{who}: Von {who} (#77)\n"
+    log = git(fork.root, "log", "-1", "--encoding=UTF-8", "--format=%an: %s")
+    assert log == f"{who}: Von {who} (#77)\n"
 
 
 def test_a_date_of_long_ago_is_kept(theirs: CheckoutTree, fork: CheckoutTree) -> None:

@@ -53,15 +53,15 @@ def test_only_a_patch_that_is_applied_can_be_dropped(fork: CheckoutTree) -> None
     (fork.package / MIRROR).write_text(text.replace("copies = 0", "copies = 0\n    guard = 1"))
     git(fork.root, "commit", "-qam", "Upstream has one")
     git(fork.root, "checkout", "-q", "vendor")
-    (said,) = [
+    (outcome,) = [
         each.said for each in api.rebase_check(fork, load.patches(), "newer") if each.patch == "t-guard"
     ]
-    assert said == "upstream has it there"
+    assert outcome == "upstream has it there"
     patched(fork, "vendor")
-    (said,) = [
+    (outcome,) = [
         each.said for each in api.rebase_check(fork, load.patches(), "newer") if each.patch == "t-guard"
     ]
-    assert said == "upstream has it there: drop yours"
+    assert outcome == "upstream has it there: drop yours"
 
 
 def test_the_state_of_each_patch_after_the_move_is_shown(fork: CheckoutTree) -> None:
@@ -82,7 +82,7 @@ def test_the_command_exits_1_where_a_patch_conflicts(fork: CheckoutTree) -> None
     git(fork.root, "checkout", "-q", "vendor")
     ran = CliRunner().invoke(main, ["rebase", str(fork.root), "--onto", "plain", "--json"])
     assert ran.exit_code == 0
-    assert {told["then"] for told in json.loads(ran.stdout)["patches"]} == {"pending"}
+    assert {patch["then"] for patch in json.loads(ran.stdout)["patches"]} == {"pending"}
     ran = CliRunner().invoke(main, ["rebase", str(fork.root), "--onto", "nowhere"])
     assert (ran.exit_code, ran.stderr.count("error: ")) == (4, 1)
 

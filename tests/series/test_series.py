@@ -324,9 +324,9 @@ def test_a_line_of_a_message_that_git_am_would_end_it_with_stays_in_it(
     file, *_ = exported(fork, tmp_path / "series", "t-flag")
     git(tmp_path, "clone", "-q", str(fork.root), "clone")
     git(tmp_path / "clone", "am", "-q", "--keep-cr", str(file))
-    said = git(tmp_path / "clone", "log", "-1", "--format=%an%n%B")
-    assert said.startswith(f"A Maintainer\nToy t-flag\n\n {line}\n\n")
-    assert said.rstrip().endswith("\nPatchkit-Patch: t-flag")
+    log = git(tmp_path / "clone", "log", "-1", "--format=%an%n%B")
+    assert log.startswith(f"A Maintainer\nToy t-flag\n\n {line}\n\n")
+    assert log.rstrip().endswith("\nPatchkit-Patch: t-flag")
 
 
 def test_export_says_that_git_am_has_to_keep_crlf(
@@ -334,8 +334,8 @@ def test_export_says_that_git_am_has_to_keep_crlf(
 ) -> None:
     add_patch(patch_folder, "t-lf", attribute(MIRROR, "Mirror", "lines = 1"))
     for name in ("t-lf", "t-flag"):
-        said = run("export", fork.root, name, "-o", tmp_path / name).stdout
-        assert ("git am --keep-cr" in said) == (name == "t-flag")
+        output = run("export", fork.root, name, "-o", tmp_path / name).stdout
+        assert ("git am --keep-cr" in output) == (name == "t-flag")
 
 
 def test_export_writes_nothing_to_the_repository(fork: CheckoutTree, tmp_path: Path) -> None:

@@ -192,10 +192,10 @@ def plant(root: Path, programs: Path) -> Path:
         path.chmod(0o755)
         return str(path)
 
-    told = {name: program(name) for name in SETTINGS} | {
+    settings = {name: program(name) for name in SETTINGS} | {
         f"alias.{name}": f"!{program(f'alias.{name}')}" for name in ALIASES
     }
-    told |= {
+    settings |= {
         "extensions.partialClone": "origin",
         "filter.planted.required": "true",
         "gc.auto": "1",
@@ -212,7 +212,7 @@ def plant(root: Path, programs: Path) -> Path:
         "*.py diff=planted filter=planted merge=planted\n__init__.py filter=served\n"
     )
     git(root, "config", "core.repositoryFormatVersion", "1")
-    for name, value in told.items():
+    for name, value in settings.items():
         git(root, "config", name, value)
     (root / ".git" / "hooks").mkdir(exist_ok=True)
     for name in HOOKS:

@@ -1,4 +1,4 @@
-"""Tell which processes are still running."""
+"""Return which processes are still running."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def require_list() -> None:
 
 
 def running(group: int) -> bool:
-    """Tell whether any process of a group is there that has not ended."""
+    """Return whether any process of a group is there that has not ended."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             words = stat.read_text().rpartition(")")[2].split()
@@ -27,7 +27,7 @@ def running(group: int) -> bool:
 
 
 def ends(group: int) -> bool:
-    """Tell whether all processes of a group end within half a minute."""
+    """Return whether all processes of a group end within half a minute."""
     for _ in range(600):
         if not running(group):
             return True

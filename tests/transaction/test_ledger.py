@@ -357,8 +357,8 @@ def test_nothing_is_dropped_where_the_ledger_is_damaged(store: Store) -> None:
 
 def test_git_status_does_not_show_the_ledger(checkout: CheckoutTree) -> None:
     apply(checkout, COPIES)
-    shown = git(checkout.root, "status", "--porcelain", "--untracked-files=all")
-    assert ".patchkit" not in shown
+    status = git(checkout.root, "status", "--porcelain", "--untracked-files=all")
+    assert ".patchkit" not in status
 
 
 def test_a_folder_that_another_process_takes_away_while_it_is_opened_is_none(

@@ -224,7 +224,7 @@ def test_revert_of_what_another_patchkit_applies_and_reverts_meanwhile_finds_not
     assert everything(tree.root) == before
 
 
-TOLD = ("another patchkit", "is running or was interrupted", "while patchkit was running")
+REFUSALS = ("another patchkit", "is running or was interrupted", "while patchkit was running")
 
 
 def by_turns(root: Path) -> None:
@@ -234,7 +234,7 @@ def by_turns(root: Path) -> None:
         try:
             act(tree)
         except TreeError as error:
-            if not any(each in str(error) for each in TOLD):
+            if not any(each in str(error) for each in REFUSALS):
                 raise
 
 

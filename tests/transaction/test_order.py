@@ -351,9 +351,9 @@ def test_patch_comes_later_where_the_first_is_not_at_hand(tree: CheckoutTree) ->
 
 def test_diff_shows_what_apply_then_writes(tree: CheckoutTree) -> None:
     api.apply(tree, PATCHES, ("g-method",), only=True)
-    shown = {change.file: change.after for change in api.diff(tree, PATCHES, ("z-last",)).changes}
+    planned = {change.file: change.after for change in api.diff(tree, PATCHES, ("z-last",)).changes}
     api.apply(tree, PATCHES, ("z-last",))
-    assert {file: tree.read(file) for file in shown} == shown
+    assert {file: tree.read(file) for file in planned} == planned
 
 
 def test_a_patch_that_another_had_made_whole_is_recorded_and_changes_no_file(tree: CheckoutTree) -> None:

@@ -59,15 +59,15 @@ imports = ["from toolbox import numbers"]
 """
 CLASSES = {"s-flag": (b"Mirror", b"Backend"), "s-total": (b"Mirror",), "s-limit": (b"Mirror",)}
 SIGNS = {"s-flag": ("s_flag", "s_other"), "s-total": ("def total",), "s-limit": ("s_limit",)}
-TOLD = Counter[str]()
+TALLY = Counter[str]()
 LATER = 2_000_000_000
 KEPT = re.compile(rb"\bmine_\d+\b")
 files, ids, places = st.integers(0, 1000), st.sets(st.sampled_from(IDS)), st.integers(0, 1000)
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What commands answer of a tree: what only reads, what a revert came to, and the files after it."""
+class Answers:
+    """The answers of commands that only read, the result of a revert, and the files after it."""
 
     read: tuple[object, ...]
     planned: list[tuple[str, bytes | None, bytes | None]]
@@ -77,7 +77,7 @@ class Asked:
     left: dict[str, bytes]
 
     @staticmethod
-    def of(tree: CheckoutTree, patches: PatchSet, names: tuple[str, ...]) -> Asked:
+    def of(tree: CheckoutTree, patches: PatchSet, names: tuple[str, ...]) -> Answers:
         found = api.tree_status(tree, patches)
         planned = [(c.file, c.before, c.after) for c in api.diff(tree, patches, IDS).changes]
         verdict = api.verify(tree, patches, Criteria(Confidence.LIKELY))
@@ -91,9 +91,9 @@ class Asked:
         except PatchkitError as error:
             refusal = str(error).replace(str(tree.root), "TREE")
         texts = {file: (tree.package / file).read_bytes() for file in tree.files("")}
-        said = [(s.patch.id, s.state, s.edits, s.reason) for s in found.patches if s.patch.id in IDS]
-        read = (said, found.unknown, rows, findings)
-        return Asked(read, planned, checks, refusal, reverted, texts)
+        statuses = [(s.patch.id, s.state, s.edits, s.reason) for s in found.patches if s.patch.id in IDS]
+        read = (statuses, found.unknown, rows, findings)
+        return Answers(read, planned, checks, refusal, reverted, texts)
 
 
 class Story(RuleBasedStateMachine):
@@ -116,8 +116,8 @@ class Story(RuleBasedStateMachine):
         self.branches = 0
         self.moves = 0
         self.clock = LATER // 2
-        self.asked: set[object] = set()
-        self.answers: dict[object, Asked] = {}
+        self.seen: set[object] = set()
+        self.answers: dict[object, Answers] = {}
 
     @initialize()
     def start(self) -> None:
@@ -133,9 +133,9 @@ class Story(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         shutil.rmtree(self.folder)
-        TOLD.update(stories=1, steps=self.clock - LATER // 2, states=len(self.asked))
+        TALLY.update(stories=1, steps=self.clock - LATER // 2, states=len(self.seen))
         if "STORIES" in os.environ:
-            print(*(f"{number} {what}" for what, number in TOLD.items()), sep=", ", flush=True)
+            print(*(f"{number} {what}" for what, number in TALLY.items()), sep=", ", flush=True)
 
     def _file(self, number: int) -> str:
         """Return one of the files that have something to edit, wherever they have been moved."""
@@ -370,9 +370,9 @@ class Story(RuleBasedStateMachine):
     def _ask(self, names: tuple[str, ...]) -> None:
         """Commit all in a copy with its ledger, and ask that and clones of it: the same, or what is missing is said."""
         state = names, head(self.tree.root), frozenset(self._stored().items())
-        if state in self.asked:
+        if state in self.seen:
             return
-        self.asked.add(state)
+        self.seen.add(state)
         self._commit_at(LATER)
         with self._aside("here") as here:
             shutil.copytree(self.tree.root, here, symlinks=True)
@@ -381,20 +381,20 @@ class Story(RuleBasedStateMachine):
             fresh = self._clone(str(here), head(here), names)
             known_by = git(here, "rev-parse", "HEAD^{tree}")
             shallow = self._clone(here.as_uri(), known_by, names, "--depth", "1")
-            assert Asked.of(open_tree(here), self.patches, names) == fresh
+            assert Answers.of(open_tree(here), self.patches, names) == fresh
         assert shallow.read == fresh.read
         # Where history ends, a patch beside others is laid out as it comes, not as it would have come with them.
         assert [file for file, *_ in shallow.planned] == [file for file, *_ in fresh.planned]
         assert shallow.verified == fresh.verified or "--unshallow" in str(shallow.verified)
         assert shallow.left == fresh.left or "--unshallow" in shallow.refusal
 
-    def _clone(self, source: str, known_by: object, names: tuple[str, ...], *options: str) -> Asked:
+    def _clone(self, source: str, known_by: object, names: tuple[str, ...], *options: str) -> Answers:
         """Ask a new clone, unless one of what it is ``known_by`` was asked before."""
         key = known_by, names, options
         if key not in self.answers:
             with self._aside("clone") as clone:
                 git(self.folder, "clone", "-q", "--no-tags", *options, source, str(clone))
-                self.answers[key] = Asked.of(open_tree(clone), self.patches, names)
+                self.answers[key] = Answers.of(open_tree(clone), self.patches, names)
         return self.answers[key]
 
     @contextmanager
@@ -444,9 +444,9 @@ os.environ.setdefault("GIT_CONFIG_NOSYSTEM", "1")
 
 @pytest.mark.usefixtures("cached_git")
 def test_cached_answers_of_git_are_not_used_after_a_commit(checkout: CheckoutTree) -> None:
-    asked = Checkout(checkout.package)
-    before = asked.at("HEAD", MIRROR)
+    git_checkout = Checkout(checkout.package)
+    before = git_checkout.at("HEAD", MIRROR)
     edit(checkout, MIRROR, b"copies = 0", b"copies = 1")
-    assert asked.at("HEAD", MIRROR) == before
+    assert git_checkout.at("HEAD", MIRROR) == before
     git(checkout.root, "commit", "-qam", "Step")
-    assert asked.at("HEAD", MIRROR) == checkout.read(MIRROR) != before
+    assert git_checkout.at("HEAD", MIRROR) == checkout.read(MIRROR) != before

@@ -121,9 +121,9 @@ def test_what_is_left_is_valid_and_defines_the_same(code: str) -> None:
 
 
 def patch(edits: dict[str, dict[str, object]], **keys: object) -> Patch:
-    told = {"schema": 1, "id": "t", "title": "T", "why": "W", "risk": "R", "verify": "V"}
+    header = {"schema": 1, "id": "t", "title": "T", "why": "W", "risk": "R", "verify": "V"}
     tables = {name: {"why": "w", **edit} for name, edit in edits.items()}
-    return load.read({**told, **keys, "edit": tables}, Path("patch.toml"))
+    return load.read({**header, **keys, "edit": tables}, Path("patch.toml"))
 
 
 def test_interest_is_in_scopes_that_are_looked_into_and_in_what_edits_define() -> None:

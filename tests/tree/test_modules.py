@@ -138,4 +138,4 @@ def test_what_is_parsed_again_for_others_leaves_a_plan_in_progress_as_it_is(tree
     module = modules.get("srt/desk.py")
     assert module is not None
     parsed(tree, b"# meanwhile\n", "put")
-    assert modules.whole("srt/desk.py", module.bytes) == SHELVES + b"# meanwhile\n"
+    assert modules.restored("srt/desk.py", module.bytes) == SHELVES + b"# meanwhile\n"

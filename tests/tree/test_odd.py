@@ -97,8 +97,8 @@ def wrong_with(words: tuple[str, ...], places: dict[str, str]) -> str:
         return f"exit code {ran.exit_code}"
     if "Traceback" in ran.output:
         return ran.output
-    said = [line for line in ran.stderr.splitlines() if line.strip()]
-    errors = [line for line in said if line.startswith("error: ")]
+    lines = [line for line in ran.stderr.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("error: ")]
     if ran.exit_code in (2, 4) and (len(errors) != 1 or errors[0].endswith(".")):
         return f"exit code {ran.exit_code}: {ran.stderr!r}"
     return f"{len(ran.stderr)} characters" if len(ran.stderr) > 20_000 else ""
@@ -125,9 +125,9 @@ def limited(places: dict[str, str]) -> dict[str, str]:
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as pipe:
-        told = pipe.read()
+        output = pipe.read()
     _, status = os.waitpid(child, 0)
-    return dict(json.loads(told)) if status == 0 else {"all": f"ended by {status}"}
+    return dict(json.loads(output)) if status == 0 else {"all": f"ended by {status}"}
 
 
 def around(place: Path, tree: Path) -> dict[str, tuple[int, int, int]]:

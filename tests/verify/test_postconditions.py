@@ -36,8 +36,8 @@ def test_the_rest_of_a_change_that_upstream_made_in_part_is_missing_if_the_patch
     tmp_path: Path, default: str, missing: bool
 ) -> None:
     found = checked(write_package(tmp_path / "sglang", UPSTREAMS), default)
-    said = [finding.message for finding in found.findings if finding.message.startswith("halved: ")]
-    assert ["halved: flag is not in place" in each for each in said] == [True] * missing
+    messages = [finding.message for finding in found.findings if finding.message.startswith("halved: ")]
+    assert ["halved: flag is not in place" in each for each in messages] == [True] * missing
 
 
 def test_what_is_left_of_an_opt_in_patch_that_was_applied_is_missing(tmp_path: Path) -> None:

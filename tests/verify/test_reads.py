@@ -455,10 +455,10 @@ CHAINS = {
 
 @pytest.mark.parametrize("name", CHAINS)
 def test_the_order_in_which_objects_are_made_decides(name: str) -> None:
-    said, expected = CHAINS[name]
+    names, expected = CHAINS[name]
     others = TARGET
     for word in ("MAKE", "BEFORE"):
-        others = others.replace(word, said.get(word, "pass"))
+        others = others.replace(word, names.get(word, "pass"))
     assert expressions(WORKER, others) == expected
 
 

@@ -279,16 +279,18 @@ def test_applying_names_the_subclasses_that_inherit_an_opt_out(releases: Release
     path.write_text(REPLAY.replace("        GUARD\n", ""))
     (heir,) = answer("apply", tree.root, "26128", "--dry-run")["inherited_opt_outs"]
     assert (heir["backend"], heir["base"], heir["line"]) == ("OwnBackend", "TritonAttnBackend", 4)
-    said = run("apply", tree.root, "26128").stdout
-    assert "OwnBackend (srt/layers/attention/own_backend.py:4) inherits the opt-out" in " ".join(said.split())
+    output = run("apply", tree.root, "26128").stdout
+    assert "OwnBackend (srt/layers/attention/own_backend.py:4) inherits the opt-out" in " ".join(
+        output.split()
+    )
     assert "inherited_opt_outs" not in answer("apply", tree.root, "26128")
 
 
 def test_an_override_that_takes_less_than_its_caller_passes_is_named(patched: Damaged) -> None:
     patched.replace(MHA, f"def {HOOK}(self, spec_info, cuda_graph_bs):", f"def {HOOK}(self, spec_info):")
-    said = patched.messages("signatures")
-    assert f"TRTLLMHAAttnBackend.{HOOK}" in said
-    assert "takes 1 positional arguments and is passed 2" in said
+    messages = patched.messages("signatures")
+    assert f"TRTLLMHAAttnBackend.{HOOK}" in messages
+    assert "takes 1 positional arguments and is passed 2" in messages
 
 
 def test_what_the_tree_had_before_any_patch_is_a_note(patched: Damaged, own_backend: Path) -> None:
@@ -330,18 +332,20 @@ def test_a_backend_slot_that_is_gone_is_named(patched: Damaged) -> None:
     path = patched.tree.package / WORKER
     text = path.read_text(encoding="utf-8").replace("self.draft_extend_attn_backend", "self.own_backend")
     patched.write(path, text.encode())
-    said = patched.messages("slots")
-    assert "`draft_extend_attn_backend`, which is not an attribute of EagleDraftWorker" in said
+    messages = patched.messages("slots")
+    assert "`draft_extend_attn_backend`, which is not an attribute of EagleDraftWorker" in messages
 
 
 def test_a_missing_runtime_is_one_sentence(patched: Damaged, tmp_path: Path) -> None:
     shutil.move(patched.tree.root / "patchkit", tmp_path / "aside")
     try:
-        said = patched.messages("imports")
+        messages = patched.messages("imports")
     finally:
         shutil.move(tmp_path / "aside", patched.tree.root / "patchkit")
-    assert said.splitlines() == [said]
-    assert f"patchkit.runtime, which patched files import, is not installed in {patched.tree.root}" in said
+    assert messages.splitlines() == [messages]
+    assert (
+        f"patchkit.runtime, which patched files import, is not installed in {patched.tree.root}" in messages
+    )
 
 
 def test_an_older_runtime_is_one_sentence(patched: Damaged, tmp_path: Path) -> None:
@@ -349,9 +353,9 @@ def test_an_older_runtime_is_one_sentence(patched: Damaged, tmp_path: Path) -> N
         text = file.read_bytes()
         if b"import api_1 as patchkit_api" in text:
             patched.write(file, text.replace(b"import api_1 as", b"import api_2 as"))
-    said = patched.messages("imports")
-    assert said.splitlines() == [said]
-    assert f"the runtime in {patched.tree.root} has no api_2" in said
+    messages = patched.messages("imports")
+    assert messages.splitlines() == [messages]
+    assert f"the runtime in {patched.tree.root} has no api_2" in messages
 
 
 def test_a_name_that_the_runtime_lacks_is_named_where_it_is_used(patched: Damaged) -> None:
@@ -569,8 +573,8 @@ def test_every_format_tells_the_same_failure(patched: Damaged, monkeypatch: pyte
         style: run("verify", patched.tree.root, "--format", style, code=1).stdout
         for style in ("text", "sarif", "junit", "github", "html")
     }
-    said = f"TRTLLMHAAttnBackend defines no {HOOK}"
-    assert all(said in reply for reply in replies.values())
+    message = f"TRTLLMHAAttnBackend defines no {HOOK}"
+    assert all(message in reply for reply in replies.values())
     Sarif.model_validate(json.loads(replies["sarif"]))
     suites = ElementTree.fromstring(replies["junit"])
     assert [suite.get("name") for suite in suites] == [f"patchkit verify {check}" for check in CHECKS]

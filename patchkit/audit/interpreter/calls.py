@@ -176,11 +176,11 @@ class Calls:
             attribute = keyword or (names[index] if index < len(names) else None)
             if attribute is None:
                 continue
-            kept = value.via(self._frame.step(argument, f"{name}({attribute}=...) stores it"))
-            given[attribute] = kept
-            env.cells[("field", obj, attribute)] = kept
+            stored = value.via(self._frame.step(argument, f"{name}({attribute}=...) stores it"))
+            given[attribute] = stored
+            env.cells[("field", obj, attribute)] = stored
             if name not in mirror.BATCH_CLASSES:
-                self._frame.questions.store_field(name, attribute, kept)
+                self._frame.questions.store_field(name, attribute, stored)
         if self._frame.questions.is_record(name):
             for attribute in mirror.TRACKED:
                 if given.get(attribute, ABSENT).nulls == NONE:
@@ -261,13 +261,13 @@ class Calls:
         method = self._frame.questions.program.method(own or owner, name, after=owner)
         if method is None:
             return Value(ANY)
-        me = (
+        receiver = (
             env.cells.get(local(self._frame.context.function.parameters[0].arg))
             if self._frame.parameters
             else None
         )
-        mine = self._frame.context.self_class or owner.name
-        return self._call([(method, mine, me)], node, arguments, env)
+        class_name = self._frame.context.self_class or owner.name
+        return self._call([(method, class_name, receiver)], node, arguments, env)
 
     def _call(
         self,
@@ -348,8 +348,8 @@ class Calls:
             if target is None or target.obj is None:
                 continue
             cell = ("field", target.obj, attribute)
-            kept = fresh(value).via(self._frame.step(node, f"{method.qualname}() sets {attribute}"))
-            env.cells[cell] = kept
+            stored = fresh(value).via(self._frame.step(node, f"{method.qualname}() sets {attribute}"))
+            env.cells[cell] = stored
             self._frame.written.add(cell)
 
     def _result(self, summary: Summary, method: Function, node: ast.Call, env: Environment) -> Value:

@@ -33,14 +33,16 @@ class Conditions:
             holds, fails = self.condition(node.operand, env)
             return fails, holds
         if isinstance(node, ast.BoolOp):
-            return self._junction(node, env)
+            return self._boolean_operation(node, env)
         if isinstance(node, ast.Compare):
             return self._comparison(node, env)
         if isinstance(node, ast.Call):
             return self._call_condition(node, env)
         return self._truthiness(self._value(node, env), env)
 
-    def _junction(self, node: ast.BoolOp, env: Environment) -> tuple[Environment | None, Environment | None]:
+    def _boolean_operation(
+        self, node: ast.BoolOp, env: Environment
+    ) -> tuple[Environment | None, Environment | None]:
         wanted = isinstance(node.op, ast.Or)
         current: Environment | None = env
         decided: Environment | None = None
@@ -83,9 +85,9 @@ class Conditions:
     def _split(self, value: Value, env: Environment) -> tuple[Environment | None, Environment | None]:
         """Return the states in which a value is present and None."""
         present, absent = env.copy(), env.copy()
-        there = present.narrow(value, SOME)
-        gone = absent.narrow(value, NONE)
-        return (present if there else None), (absent if gone else None)
+        with_value = present.narrow(value, SOME)
+        without_value = absent.narrow(value, NONE)
+        return (present if with_value else None), (absent if without_value else None)
 
     def _by_mode(
         self, value: Value, decided: dict[str, bool | None], env: Environment
@@ -219,10 +221,10 @@ def _narrowings(before: Environment, after: Environment | None) -> dict[int, int
     if after is None:
         return None
     found: dict[int, int] = {}
-    for cell, held in before.cells.items():
+    for cell, value in before.cells.items():
         now = after.cells.get(cell)
-        if now is not None and now.identity == held.identity and now.nulls != held.nulls:
-            found[held.identity] = now.nulls
+        if now is not None and now.identity == value.identity and now.nulls != value.nulls:
+            found[value.identity] = now.nulls
     return found
 
 

@@ -154,9 +154,11 @@ class Expressions:
             holds, fails = self.condition(operand, current)
             stop, current = (holds, fails) if wanted else (fails, holds)
             if stop is not None:
-                kept = replace(value, nulls=value.nulls & SOME or SOME, tainted=False) if wanted else value
-                kept = replace(kept, truth=wanted, refinement=None)
-                result = kept if result is None else join(result, kept)
+                narrowed = (
+                    replace(value, nulls=value.nulls & SOME or SOME, tainted=False) if wanted else value
+                )
+                narrowed = replace(narrowed, truth=wanted, refinement=None)
+                result = narrowed if result is None else join(result, narrowed)
                 left_off = self._frame.merge(left_off, stop)
         if left_off is not None:
             env.cells = left_off.cells
@@ -302,21 +304,21 @@ class Expressions:
         if value.modes is not None:
             env.mode_checked = True
             if not value.modes.intersection(self._frame.questions.modes.mirrorless):
-                self._made_a_prefill(base, target, env)
+                self._assume_mirror(base, target, env)
         cell = ("field", base.obj, name)
         env.cells[cell] = value
         self._frame.written.add(cell)
         if base.cls is not None and base.cls not in mirror.BATCH_CLASSES:
             self._frame.questions.store_field(base.cls, name, value)
 
-    def _made_a_prefill(self, batch: Value, target: ast.Attribute, env: Environment) -> None:
+    def _assume_mirror(self, batch: Value, target: ast.Attribute, env: Environment) -> None:
         """Assume that a batch whose mode is changed to another step may have its mirror."""
         if not self._frame.questions.is_record(batch.cls):
             return
         for name in mirror.MIRROR:
-            held = self._frame.read_field(batch, name, env, target)
-            if held.missing and batch.obj is not None:
-                env.cells[("field", batch.obj, name)] = replace(fresh(held), nulls=ANY)
+            value = self._frame.read_field(batch, name, env, target)
+            if value.missing and batch.obj is not None:
+                env.cells[("field", batch.obj, name)] = replace(fresh(value), nulls=ANY)
 
 
 _HANDLERS: dict[type[ast.expr], Callable[[Expressions, Any, Environment], Value]] = {

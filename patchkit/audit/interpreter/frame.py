@@ -40,7 +40,7 @@ def local(name: str) -> Cell:
     return ("local", name, "")
 
 
-def _as(value: Value, obj: str, cls: str | None) -> Value:
+def _with_identity(value: Value, obj: str, cls: str | None) -> Value:
     named = value.copy()
     named.obj, named.cls = obj, cls
     return named
@@ -103,8 +103,8 @@ class Frame:
         cls = value.cls or self.questions.class_of_name(last_name(node), None)
         obj, identity = f"path:{path}", value.identity
         for cell in [cell for cell, held in env.cells.items() if held.identity == identity]:
-            env.cells[cell] = _as(env.cells[cell], obj, cls)
-        return _as(value, obj, cls)
+            env.cells[cell] = _with_identity(env.cells[cell], obj, cls)
+        return _with_identity(value, obj, cls)
 
     def read_field(self, base: Value, name: str, env: Environment, node: ast.expr | None = None) -> Value:
         """Return the value of an attribute, from an earlier write or from its class."""
@@ -179,8 +179,10 @@ class Frame:
             return None
         # Two names with one value are aliases, which no test can distinguish.
         values = [ast.dump(value) for value in cls.fields.values() if value is not None]
-        apart = all(value == _AUTO or values.count(value) == 1 for value in values)
-        return f"{ENUM}{cls.name}.{node.attr}" if apart and self.questions.program.is_enum(cls) else None
+        is_distinct = all(value == _AUTO or values.count(value) == 1 for value in values)
+        return (
+            f"{ENUM}{cls.name}.{node.attr}" if is_distinct and self.questions.program.is_enum(cls) else None
+        )
 
     def is_local(self, name: str) -> bool:
         """Return whether the function binds a name, so that it is not the module's."""
@@ -212,10 +214,10 @@ class Frame:
         cells = {**right.cells, **left.cells}
         merged = Environment(cells, left.mode_checked and right.mode_checked)
         other, written = right.cells, self.written
-        apart = [
-            (cell, held) for cell, held in cells.items() if other.get(cell) is not held or cell in written
+        differing = [
+            (cell, value) for cell, value in cells.items() if other.get(cell) is not value or cell in written
         ]
-        for cell, held in apart:
+        for cell, value in differing:
             mine, theirs = left.cells.get(cell), other.get(cell)
             if mine is theirs:
                 continue
@@ -223,7 +225,7 @@ class Frame:
                 cells[cell] = self.either((mine, left), (theirs, right), ".".join(cell), merged)
             elif cell[0] == "field" and cell in self.written and not cell[1].startswith("new:"):
                 owner = Value(SOME, obj=cell[1], cls=self.classes.get(cell[1]))
-                cells[cell] = join(held, self.default_field(owner, cell[2]))
+                cells[cell] = join(value, self.default_field(owner, cell[2]))
         return merged
 
     def either(
@@ -231,8 +233,8 @@ class Frame:
     ) -> Value:
         """Join two values from two states; for two batches, their attributes are joined under ``name``, too."""
         value = join(left[0], right[0])
-        apart = value.obj is None and left[0].obj is not None and right[0].obj is not None
-        if not apart or value.cls not in mirror.BATCH_CLASSES:
+        are_two_objects = value.obj is None and left[0].obj is not None and right[0].obj is not None
+        if not are_two_objects or value.cls not in mirror.BATCH_CLASSES:
             return value
         obj = f"new:either:{name}"
         for attribute in (*mirror.TRACKED, "forward_mode"):

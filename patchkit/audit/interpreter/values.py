@@ -157,10 +157,10 @@ class Environment:
 
     def narrow(self, value: Value, nulls: int) -> bool:
         """Restrict a value in all cells that hold it; return False if that makes the point unreachable."""
-        kept = value.nulls & nulls
-        if not kept:
+        remaining = value.nulls & nulls
+        if not remaining:
             return False
-        if kept != value.nulls:
+        if remaining != value.nulls:
             for cell in [cell for cell, held in self.cells.items() if held.identity == value.identity]:
                 self.cells[cell] = self.cells[cell].narrowed(nulls)
         return True
@@ -176,10 +176,10 @@ class Environment:
         """Restrict values as a stored condition implies; return False if that makes the point unreachable."""
         if refinement is None:
             return False
-        for cell, held in self.cells.items():
-            nulls = refinement.get(held.identity)
+        for cell, value in self.cells.items():
+            nulls = refinement.get(value.identity)
             if nulls is not None:
-                narrowed = held.narrowed(nulls)
+                narrowed = value.narrowed(nulls)
                 if not narrowed.nulls:
                     return False
                 self.cells[cell] = narrowed

@@ -109,7 +109,7 @@ class Change(Answer, frozen=True, kw_only=True):
 
 
 class PortedOnto(Answer, frozen=True, kw_only=True):
-    """The outcome of changes on a tree; ``error`` says why there is no tree.
+    """The outcome of changes on a tree; ``error`` is the reason why there is no tree.
 
     ``not_ported`` are the ids of changes behind one whose conflicts are marked.
     """

@@ -13,7 +13,7 @@ from patchkit.codemods.language.comment import annotate
 from patchkit.codemods.language.definitions import assigned, beside
 from patchkit.codemods.language.names import bound_otherwise
 from patchkit.codemods.language.scope import base_names, members
-from patchkit.codemods.language.template import render, render_apart
+from patchkit.codemods.language.template import render, render_below_blank_lines
 
 if TYPE_CHECKING:
     from patchkit.codemods.examination import Codemod, Examination
@@ -61,21 +61,21 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
                     return examination.present()
                 if found[1] is not None and syntax.same(found[1], value):
                     return examination.present()
-                there = syntax.code_of(existing.with_changes(leading_lines=())).strip()
+                existing_code = syntax.code_of(existing.with_changes(leading_lines=())).strip()
                 if found[1] is None:
                     return examination.ambiguous(
-                        f"{scope.name} has `{there}`, expected `{self.code.strip()}`"
+                        f"{scope.name} has `{existing_code}`, expected `{self.code.strip()}`"
                     )
-                return examination.present(f"{scope.name} has its own `{there}`, which is kept")
+                return examination.present(f"{scope.name} has its own `{existing_code}`, which is kept")
         if bound_otherwise(scope, [name]):
             return examination.ambiguous(f"{scope.name} binds {name} in more than one way")
         place = beside(scope, self.behind, self.before)
         if value is None and place is None:
             return examination.absent(f"expected {self.behind or self.before} in {scope.name}")
         if place is not None:
-            apart = annotate(render_apart(self.code)[0], note)
+            added = annotate(render_below_blank_lines(self.code)[0], note)
             body = scope.body
-            return examination.ready(lambda: scope.with_body((*body[:place], apart, *body[place:])))
+            return examination.ready(lambda: scope.with_body((*body[:place], added, *body[place:])))
         top = 1 if node.get_docstring() is not None else 0
         at = _place(node, scope.body, statement) or top
 

@@ -190,20 +190,24 @@ def _without(module: cst.Module, place: Match, note: str) -> cst.Module:
     body = tuple(syntax.statements_of(block) or ())
     removed, rest = body[place.start : place.end], body[place.end :]
     lead = [line for line in removed[0].leading_lines if line.comment is None]  # type: ignore[attr-defined]
-    kept = comments_in(removed)
+    removed_comments = comments_in(removed)
     above = body[: place.start]
     footer = list(getattr(block, "footer", ()))
     if rest:
         first = rest[0]
         own = from_first_comment(first.leading_lines)  # type: ignore[attr-defined]
         blank = len(first.leading_lines) - len(own)  # type: ignore[attr-defined]
-        lines = [*lead[: max(1, blank)], *(cst.EmptyLine(comment=cst.Comment(each)) for each in kept), *own]
+        lines = [
+            *lead[: max(1, blank)],
+            *(cst.EmptyLine(comment=cst.Comment(each)) for each in removed_comments),
+            *own,
+        ]
         rest = (annotate(first.with_changes(leading_lines=lines), note), *rest[1:])
     elif not above and not isinstance(block, cst.Module):
         empty = cst.SimpleStatementLine([cst.Pass()])
-        rest = (annotate(put_above(empty, kept), note),)
+        rest = (annotate(put_above(empty, removed_comments), note),)
     else:
-        comments = [*kept, *([f"# {note}"] if note else [])]
+        comments = [*removed_comments, *([f"# {note}"] if note else [])]
         footer = [*(cst.EmptyLine(comment=cst.Comment(each)) for each in comments), *footer]
     if isinstance(block, cst.SimpleStatementSuite):
         block = cst.IndentedBlock(())

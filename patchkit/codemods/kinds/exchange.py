@@ -112,7 +112,7 @@ class Exchange(Kind, frozen=True, kw_only=True, tag="exchange", forbid_unknown_f
             lines = [*lost, *([f"# {note}"] if note else [])]
             footer = [*(cst.EmptyLine(comment=cst.Comment(line)) for line in lines), *footer]
         if rest and self.apart >= 0:
-            rest = (_apart(rest[0], self.apart), *rest[1:])
+            rest = (_with_blank_lines(rest[0], self.apart), *rest[1:])
         if isinstance(block, cst.SimpleStatementSuite):
             block = cst.IndentedBlock(())
         changed = block.with_changes(body=(*above, *fresh, *rest), footer=footer)
@@ -305,7 +305,7 @@ def _without_indents(statement: cst.BaseStatement) -> cst.BaseStatement:
     return syntax.as_statement(statement.visit(_Blank()))
 
 
-def _apart(statement: cst.BaseStatement, count: int) -> cst.BaseStatement:
+def _with_blank_lines(statement: cst.BaseStatement, count: int) -> cst.BaseStatement:
     lines = list(statement.leading_lines)  # type: ignore[attr-defined]
     while lines and lines[0].comment is None:
         lines.pop(0)

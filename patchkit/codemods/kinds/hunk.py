@@ -228,7 +228,7 @@ def _style(module: cst.Module) -> tuple[str, str]:
     return module.default_indent, module.default_newline
 
 
-@collector.kept(1 << 15)
+@collector.cached(1 << 15)
 def _code(node: cst.CSTNode, indent: str, newline: str) -> str:
     """Return the source of a node without indentation; cached, since successive edits read the same statements."""
     return cst.Module((), default_indent=indent, default_newline=newline).code_for_node(node)
@@ -301,11 +301,11 @@ def _made_inside(scope: Scope, before: Sequence[str], lines: Sequence[str]) -> c
     if not statements:
         return None
     old = [syntax.as_statement(each) for each in block.body]
-    grown = _grafted(module, old[first : last + 1], statements)
+    grafted = _grafted(module, old[first : last + 1], statements)
     if not scope.path and made.header:
-        own = (*made.header, *grown[0].leading_lines)  # type: ignore[attr-defined]
-        grown[0] = grown[0].with_changes(leading_lines=own)
-    body = (*old[:first], *grown, *old[last + 1 :])
+        own = (*made.header, *grafted[0].leading_lines)  # type: ignore[attr-defined]
+        grafted[0] = grafted[0].with_changes(leading_lines=own)
+    body = (*old[:first], *grafted, *old[last + 1 :])
     return scope.replace(scope.block, block.with_changes(body=body))
 
 
@@ -325,8 +325,11 @@ def _ends(module: cst.Module, block: cst.IndentedBlock | cst.Module, count: int)
 
 def _lead(old: Sequence[cst.EmptyLine], new: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
     """Return the lines above a definition; old ones keep their white space."""
-    was = {syntax.code_of(line): line for line in old}
-    return [was.get(syntax.code_of(line), line.with_changes(indent=line.comment is not None)) for line in new]
+    old_by_code = {syntax.code_of(line): line for line in old}
+    return [
+        old_by_code.get(syntax.code_of(line), line.with_changes(indent=line.comment is not None))
+        for line in new
+    ]
 
 
 def _block(module: cst.Module, old: cst.BaseSuite, new: cst.BaseSuite) -> cst.BaseSuite:
@@ -340,25 +343,25 @@ def _grafted(
 ) -> list[cst.BaseStatement]:
     """Return the new statements; unchanged ones are the old nodes."""
     style = _style(module)
-    was: dict[str, list[cst.BaseStatement]] = {}
+    old_by_code: dict[str, list[cst.BaseStatement]] = {}
     for statement in old:
-        was.setdefault(_code(statement, *style), []).append(statement)
-    found = [_taken(was, _code(statement, *style)) for statement in new]
-    kept = {id(statement) for statement in found}
-    left = [statement for statement in old if id(statement) not in kept]
-    grown = []
+        old_by_code.setdefault(_code(statement, *style), []).append(statement)
+    found = [_taken(old_by_code, _code(statement, *style)) for statement in new]
+    kept_ids = {id(statement) for statement in found}
+    unmatched = [statement for statement in old if id(statement) not in kept_ids]
+    body = []
     for statement, same in zip(new, found, strict=True):
         if same is not None:
-            grown.append(same)
+            body.append(same)
             continue
-        like = next((each for each in left if _is_alike(each, statement)), None)
-        grown.append(statement if like is None else _inside(module, like, statement))
-    return grown
+        counterpart = next((each for each in unmatched if _is_alike(each, statement)), None)
+        body.append(statement if counterpart is None else _inside(module, counterpart, statement))
+    return body
 
 
-def _taken(was: dict[str, list[cst.BaseStatement]], code: str) -> cst.BaseStatement | None:
-    there = was.get(code)
-    return there.pop(0) if there else None
+def _taken(by_code: dict[str, list[cst.BaseStatement]], code: str) -> cst.BaseStatement | None:
+    statements = by_code.get(code)
+    return statements.pop(0) if statements else None
 
 
 def _is_alike(old: cst.BaseStatement, new: cst.BaseStatement) -> bool:

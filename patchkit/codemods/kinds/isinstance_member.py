@@ -318,21 +318,21 @@ class _Subject:
             return not self._is_another(path)
         names = names_of(self.scope.module)
         values = names.values(path, syntax.typed(node, cst.Name).value)
-        holding = [each for each in values if each is not None and syntax.same(each.node, self.subject)]
-        holding = [each for each in holding if not self._is_another(each.path)]
-        if not holding:
+        assigned = [each for each in values if each is not None and syntax.same(each.node, self.subject)]
+        assigned = [each for each in assigned if not self._is_another(each.path)]
+        if not assigned:
             return False
-        roots = (names.values(holding[0].path, root) for root in self._roots)
-        return True if len(holding) == len(values) and all(len(each) <= 1 for each in roots) else None
+        roots = (names.values(assigned[0].path, root) for root in self._roots)
+        return True if len(assigned) == len(values) and all(len(each) <= 1 for each in roots) else None
 
     def _is_another(self, path: Path) -> bool:
         """Return whether a name of the subject is a different variable at a place than in the scope itself."""
-        way = (
+        enclosing = (
             syntax.node_at(self.scope.module, path[:cut])
             for cut in range(len(self.scope.path) + 1, len(path))
         )
         if not any(
-            isinstance(each, cst.ClassDef | cst.FunctionDef | cst.Lambda | cst.BaseComp) for each in way
+            isinstance(each, cst.ClassDef | cst.FunctionDef | cst.Lambda | cst.BaseComp) for each in enclosing
         ):
             return False
         names = names_of(self.scope.module)
@@ -370,14 +370,14 @@ def _type_in(node: cst.CSTNode) -> tuple[cst.BaseExpression, list[cst.BaseExpres
     """Return subject and members of ``type(subject) in members``."""
     if not (isinstance(node, cst.Comparison) and len(node.comparisons) == 1):
         return None
-    compared, (among,) = node.left, node.comparisons
+    compared, (comparison,) = node.left, node.comparisons
     if not (
-        isinstance(compared, cst.Call) and len(compared.args) == 1 and isinstance(among.operator, cst.In)
+        isinstance(compared, cst.Call) and len(compared.args) == 1 and isinstance(comparison.operator, cst.In)
     ):
         return None
     if not (isinstance(compared.func, cst.Name) and compared.func.value == "type"):
         return None
-    return compared.args[0].value, [among.comparator]
+    return compared.args[0].value, [comparison.comparator]
 
 
 @dataclass(frozen=True)
@@ -429,8 +429,8 @@ class _Constants:
 
 def _with_type(test: cst.Comparison, member: cst.BaseExpression) -> cst.Comparison:
     """Return ``type(x) in ...`` with one more member."""
-    (among,) = test.comparisons
-    listed = among.comparator
+    (comparison,) = test.comparisons
+    listed = comparison.comparator
     if isinstance(listed, cst.Tuple) and listed.lpar:
         changed: cst.BaseExpression = _with_member(listed, member)
     elif isinstance(listed, cst.List | cst.Set):
@@ -438,7 +438,7 @@ def _with_type(test: cst.Comparison, member: cst.BaseExpression) -> cst.Comparis
         changed = listed.with_changes(elements=[*elements, cst.Element(as_argument(member))])
     else:
         changed = cst.Tuple([cst.StarredElement(as_argument(listed)), cst.Element(as_argument(member))])
-    return test.with_changes(comparisons=[among.with_changes(comparator=changed)])
+    return test.with_changes(comparisons=[comparison.with_changes(comparator=changed)])
 
 
 def _union_members(node: cst.BaseExpression) -> list[cst.BaseExpression]:

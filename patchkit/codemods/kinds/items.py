@@ -114,9 +114,9 @@ class Items(Kind, frozen=True, kw_only=True, tag="items", forbid_unknown_fields=
         lists = [each for each in _lists(scope, self.list) if self._is_of(scope, each)]
 
         def score(owner: _List, start: int, end: int) -> int:
-            over = owner.items[start - 1] if start else None
-            under = owner.items[end] if end < len(owner.items) else None
-            return _same(above, over) + _same(below, under)
+            item_above = owner.items[start - 1] if start else None
+            item_below = owner.items[end] if end < len(owner.items) else None
+            return _same(above, item_above) + _same(below, item_below)
 
         def runs(wanted: Sequence[cst.CSTNode]) -> list[_Place]:
             return [
@@ -127,10 +127,12 @@ class Items(Kind, frozen=True, kw_only=True, tag="items", forbid_unknown_fields=
             ]
 
         def is_bare(owner: _List, at: int) -> bool:
-            over = _same(above, owner.items[at - 1]) if above is not None and at else above is None and not at
+            matches_above = (
+                _same(above, owner.items[at - 1]) if above is not None and at else above is None and not at
+            )
             end = at == len(owner.items)
-            under = below is None if end else _same(below, owner.items[at])
-            return over and under
+            matches_below = below is None if end else _same(below, owner.items[at])
+            return matches_above and matches_below
 
         def gaps(*, is_whole: bool) -> list[_Place]:
             return [
@@ -361,7 +363,7 @@ def _rewritten(scope: Scope, place: _Place, new_items: Sequence[cst.CSTNode], no
     if isinstance(owner.node, cst.BooleanOperation):
         new: cst.CSTNode = _rebuilt(owner.node, place, new_items)
     else:
-        new = _relisted(place, new_items)
+        new = _with_new_items(place, new_items)
     changed = syntax.replaced(module, owner.path, new)
     return sites.noted(changed, owner.path, lost([owner.node], [new]), note)
 
@@ -375,19 +377,19 @@ def _rebuilt(
         as_operand(each) if isinstance(each, _LOOSE) else each
         for each in map(syntax.as_expression, new_items)
     ]
-    left = [*operands[: place.start], *fresh, *operands[place.end :]]
+    operands_after = [*operands[: place.start], *fresh, *operands[place.end :]]
     shared = min(len(fresh), place.end - place.start)
     cut = max(place.start + shared - 1, 0)
     surplus = place.end - place.start - shared
     added = [type(node.operator)()] * (len(fresh) - shared)
-    kept = [*operators[:cut], *added, *operators[cut + surplus :]]
-    made = left[0]
-    for operator, operand in zip(kept, left[1:], strict=True):
+    operators_after = [*operators[:cut], *added, *operators[cut + surplus :]]
+    made = operands_after[0]
+    for operator, operand in zip(operators_after, operands_after[1:], strict=True):
         made = cst.BooleanOperation(made, operator, operand)
     return made.with_changes(lpar=[*node.lpar, *made.lpar], rpar=[*made.rpar, *node.rpar])
 
 
-def _relisted(place: _Place, new_items: Sequence[cst.CSTNode]) -> cst.CSTNode:
+def _with_new_items(place: _Place, new_items: Sequence[cst.CSTNode]) -> cst.CSTNode:
     """Return the node with its items replaced; each new item gets the comma and white space of the old one."""
     node, field, items = place.owner.node, place.owner.field, [*place.owner.items]
     shared = min(len(new_items), place.end - place.start)
@@ -419,24 +421,26 @@ def _appended(node: cst.CSTNode, field: str, items: Sequence[cst.CSTNode], fresh
     """Return the node with one more item at the end."""
     if isinstance(node, cst.Call):
         return with_argument(node, syntax.typed(fresh, cst.Arg))
-    nothing = cst.SimpleWhitespace("")
+    empty = cst.SimpleWhitespace("")
     if isinstance(node, cst.Parameters):
-        kept: list[Any] = [*items]
-        closing = kept[-1].whitespace_after_param if kept else nothing
-        if kept:
-            kept[-1] = kept[-1].with_changes(whitespace_after_param=nothing)
-        grown, end = append(kept, fresh, nothing, closing)
-        return node.with_changes(**{field: [*grown[:-1], grown[-1].with_changes(whitespace_after_param=end)]})
+        existing: list[Any] = [*items]
+        closing = existing[-1].whitespace_after_param if existing else empty
+        if existing:
+            existing[-1] = existing[-1].with_changes(whitespace_after_param=empty)
+        extended, end = append(existing, fresh, empty, closing)
+        return node.with_changes(
+            **{field: [*extended[:-1], extended[-1].with_changes(whitespace_after_param=end)]}
+        )
     brackets = next(((one, other) for one, other in _BRACKETS if getattr(node, one, None)), None)
     if brackets is None:
-        return node.with_changes(**{field: append([*items], fresh, nothing, nothing)[0]})  # type: ignore[type-var]
+        return node.with_changes(**{field: append([*items], fresh, empty, empty)[0]})  # type: ignore[type-var]
     left, right = (getattr(node, name) for name in brackets)
     first = left[0] if isinstance(left, (list, tuple)) else left
     last = right[-1] if isinstance(right, (list, tuple)) else right
-    grown, end = append([*items], fresh, first.whitespace_after, last.whitespace_before)  # type: ignore[type-var]
+    extended, end = append([*items], fresh, first.whitespace_after, last.whitespace_before)  # type: ignore[type-var]
     last = last.with_changes(whitespace_before=end)
     closed = [*right[:-1], last] if isinstance(right, (list, tuple)) else last
-    return node.with_changes(**{field: grown, brackets[1]: closed})
+    return node.with_changes(**{field: extended, brackets[1]: closed})
 
 
 _BRACKETS = (("lbracket", "rbracket"), ("lbrace", "rbrace"), ("lpar", "rpar"))

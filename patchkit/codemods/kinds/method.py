@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from patchkit.codemods.language.scope import Scope
 
 
-def _apart(node: cst.BaseStatement) -> cst.BaseStatement:
+def _below_blank_line(node: cst.BaseStatement) -> cst.BaseStatement:
     """Return a method with its comments, below a blank line."""
     lines = from_first_comment(node.leading_lines)  # type: ignore[attr-defined]
     return node.with_changes(leading_lines=(cst.EmptyLine(indent=False), *lines))
@@ -47,14 +47,14 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
         """Look for the methods in the class body."""
         if not isinstance(scope.node, cst.ClassDef):
             return examination.absent(f"{scope.name or 'the module'} is not a class")
-        there = bound_names(scope)
-        missing = [node for node in render(self.code, {}) if bound_name(node) not in there]
+        bound = bound_names(scope)
+        missing = [node for node in render(self.code, {}) if bound_name(node) not in bound]
         if not missing:
             return examination.present()
         taken = bound_otherwise(scope, filter(None, map(bound_name, missing)))
         if taken:
             return examination.ambiguous(f"{scope.name} has a {taken[0]} that is not a method")
-        spaced = [annotate(_apart(node), note) for node in missing]
+        spaced = [annotate(_below_blank_line(node), note) for node in missing]
         at = beside(scope, self.behind, self.before)
         body = scope.body
         return examination.ready(

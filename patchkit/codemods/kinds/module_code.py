@@ -14,7 +14,7 @@ from patchkit.codemods.language.comment import annotate
 from patchkit.codemods.language.definitions import beside, bound_name, bound_names
 from patchkit.codemods.language.imports import after_imports
 from patchkit.codemods.language.names import bound_otherwise, imported_names
-from patchkit.codemods.language.template import render, render_apart
+from patchkit.codemods.language.template import render, render_below_blank_lines
 
 if TYPE_CHECKING:
     from patchkit.codemods.examination import Codemod, Examination
@@ -41,8 +41,8 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look for the names that the code binds."""
-        there = bound_names(scope) | imported_names(scope.module)
-        missing = [statement for statement in render(self.code, {}) if bound_name(statement) not in there]
+        bound = bound_names(scope) | imported_names(scope.module)
+        missing = [statement for statement in render(self.code, {}) if bound_name(statement) not in bound]
         if not missing:
             return examination.present()
         taken = bound_otherwise(scope, filter(None, map(bound_name, missing)))
@@ -53,14 +53,18 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
 
         def rewrite() -> cst.Module:
             if place is not None:
-                first, *others = [each for each in render_apart(self.code) if bound_name(each) not in there]
+                first, *others = [
+                    each for each in render_below_blank_lines(self.code) if bound_name(each) not in bound
+                ]
                 below = scope.body[place:]
                 return scope.with_body((*scope.body[:place], annotate(first, note), *others, *below))
             at = after_imports(scope.module)
             above, below = scope.body[:at], scope.body[at:]
             blank = cst.EmptyLine(indent=False)
-            first = annotate(_apart(missing[0].with_changes(leading_lines=(blank,)), missing[0]), note)
-            spaced = [_apart(each, last, each) for last, each in pairwise([*missing, *below[:1]])]
+            first = annotate(
+                _with_blank_lines(missing[0].with_changes(leading_lines=(blank,)), missing[0]), note
+            )
+            spaced = [_with_blank_lines(each, last, each) for last, each in pairwise([*missing, *below[:1]])]
             return scope.with_body((*above, first, *spaced, *below[1:]))
 
         return examination.ready(rewrite)
@@ -112,7 +116,7 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
     )
 
 
-def _apart(statement: cst.BaseStatement, *beside: cst.BaseStatement) -> cst.BaseStatement:
+def _with_blank_lines(statement: cst.BaseStatement, *beside: cst.BaseStatement) -> cst.BaseStatement:
     """Return a statement of a module, below two blank lines if it or a neighbour is a definition."""
     lead = statement.leading_lines  # type: ignore[attr-defined]
     blank = next((index for index, line in enumerate(lead) if line.comment is not None), len(lead))

@@ -47,20 +47,20 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
         if not isinstance(node, cst.FunctionDef):
             return examination.absent(f"{scope.name or 'the module'} is not a function")
         wanted = self._parameters().params[0]
-        there = node.params
-        every = (*there.posonly_params, *there.params, *there.kwonly_params)
+        parameters = node.params
+        every = (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params)
         if any(parameter.name.value == wanted.name.value for parameter in every):
             return examination.present()
         if bound_by(scope, [wanted.name.value]):
             return examination.ambiguous(f"{scope.name} has a local variable {wanted.name.value}")
         for field in ("posonly_params", "params", "kwonly_params"):
-            own = getattr(there, field)
+            own = getattr(parameters, field)
             at = next((at for at, each in enumerate(own) if each.name.value == self.behind), None)
             if at is not None and at + 1 < len(own):
                 gap = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
                 comma = own[at].comma if not comments_in([own[at].comma]) else gap
                 put = (*own[: at + 1], wanted.with_changes(comma=comma), *own[at + 1 :])
-                more = there.with_changes(**{field: put})
+                more = parameters.with_changes(**{field: put})
                 return examination.ready(
                     lambda: scope.with_node(annotate(node.with_changes(params=more), note))  # noqa: B023
                 )
@@ -69,21 +69,23 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
         else:
             if wanted.default is None:
                 return examination.absent(f"expected the parameter {self.behind} in {scope.name}")
-        keyword_only = bool(there.kwonly_params) or isinstance(there.star_arg, (cst.Param, cst.ParamStar))
+        keyword_only = bool(parameters.kwonly_params) or isinstance(
+            parameters.star_arg, (cst.Param, cst.ParamStar)
+        )
         field = "kwonly_params" if keyword_only else "params"
-        before = getattr(there, field)
+        before = getattr(parameters, field)
         if before:
             bare = before[-1].with_changes(whitespace_after_param=cst.SimpleWhitespace(""))
-            grown, closing = append(
+            extended, closing = append(
                 (*before[:-1], bare),
                 wanted,
                 node.whitespace_before_params,
                 before[-1].whitespace_after_param,
             )
-            after = (*grown[:-1], grown[-1].with_changes(whitespace_after_param=closing))
+            after = (*extended[:-1], extended[-1].with_changes(whitespace_after_param=closing))
         else:
             after = (wanted,)
-        params = there.with_changes(**{field: after})
+        params = parameters.with_changes(**{field: after})
         return examination.ready(lambda: scope.with_node(annotate(node.with_changes(params=params), note)))
 
     VALID: ClassVar[tuple[Example, ...]] = (

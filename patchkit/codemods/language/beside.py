@@ -60,8 +60,8 @@ def _imported(statement: cst.CSTNode) -> str:
 
 def starts_with(wanted: Sequence[cst.BaseStatement], body: Sequence[cst.BaseStatement], at: int) -> bool:
     """Return whether these statements occur in sequence from ``at``, in any layout."""
-    there = body[at : at + len(wanted)]
-    return len(there) == len(wanted) and all(map(syntax.same, wanted, there))
+    start = body[at : at + len(wanted)]
+    return len(start) == len(wanted) and all(map(syntax.same, wanted, start))
 
 
 class Block(NamedTuple):

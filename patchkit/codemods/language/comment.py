@@ -55,6 +55,6 @@ def annotate(statement: Statement, note: str) -> Statement:
     An existing equal comment is not repeated; an empty note is not written.
     """
     line = f"# {note}"
-    there = [existing.comment for existing in statement.leading_lines]  # type: ignore[attr-defined]
-    is_there = any(comment is not None and comment.value == line for comment in there)
+    comments = [existing.comment for existing in statement.leading_lines]  # type: ignore[attr-defined]
+    is_there = any(comment is not None and comment.value == line for comment in comments)
     return put_above(statement, [line] if note and not is_there else [])

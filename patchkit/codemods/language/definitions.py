@@ -39,9 +39,9 @@ def beside(scope: Scope, behind: str, before: str) -> int | None:
     None unless the scope binds one of the names exactly once.
     """
     for name, start in ((behind, 1), (before, 0)):
-        ats = [at for at, each in enumerate(scope.body, start) if name and bound_name(each) == name]
-        if len(ats) == 1:
-            return ats[0]
+        indices = [at for at, each in enumerate(scope.body, start) if name and bound_name(each) == name]
+        if len(indices) == 1:
+            return indices[0]
     return None
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 _SIGNS = " +-"
-_WORD = 3
+_MIN_WORD_CHARACTERS = 3
 """A line with fewer letters and digits, such as a closing bracket, is too common to identify a place."""
-_LITTLE = 0.25
+_COMMON_WEIGHT = 0.25
 
 
 class Change(NamedTuple):
@@ -123,10 +123,14 @@ class Hunk:
         before, after = text.runs(self.old), text.runs(self.new)
         if len(self.old) > len(self.new):
             # Where a change only removes lines, the remaining lines also occur before it.
-            after = [at for at in after if all(_is_apart(each, self.old, at, self.new) for each in before)]
+            after = [
+                at for at in after if all(_are_disjoint(each, self.old, at, self.new) for each in before)
+            ]
         if any(map(str.strip, self.new)) and after:
-            apart = [at for at in before if all(_is_apart(at, self.old, each, self.new) for each in after)]
-            if not apart:
+            unreplaced = [
+                at for at in before if all(_are_disjoint(at, self.old, each, self.new) for each in after)
+            ]
+            if not unreplaced:
                 return HunkState(SiteState.PRESENT)
             return HunkState(SiteState.AMBIGUOUS, f"both {_quoted(self.old)} and its replacement are present")
         if len(before) > 1:
@@ -183,13 +187,13 @@ class _Step(NamedTuple):
     added: tuple[str, ...]
 
 
-def _is_apart(at: int, old: Sequence[str], other: int, new: Sequence[str]) -> bool:
+def _are_disjoint(at: int, old: Sequence[str], other: int, new: Sequence[str]) -> bool:
     return at + len(old) <= other or other + len(new) <= at
 
 
 def _quoted(lines: Sequence[str]) -> str:
-    telling = [line.strip() for line in lines if _weight(line) == 1] or [line.strip() for line in lines]
-    return f"`{next(filter(None, telling), '')}`"
+    distinctive = [line.strip() for line in lines if _weight(line) == 1] or [line.strip() for line in lines]
+    return f"`{next(filter(None, distinctive), '')}`"
 
 
 def _key(line: str) -> str:
@@ -201,7 +205,11 @@ def _indent(line: str) -> int:
 
 
 def _weight(line: str) -> float:
-    return 1 if sum(map(str.isalnum, line)) >= _WORD and line.strip() not in _COMMON else _LITTLE
+    return (
+        1
+        if sum(map(str.isalnum, line)) >= _MIN_WORD_CHARACTERS and line.strip() not in _COMMON
+        else _COMMON_WEIGHT
+    )
 
 
 _COMMON = frozenset(
@@ -298,9 +306,9 @@ class _Text:
         best = max((place.score for place in places), default=0.0)
         first = [place for place in places if place.score == best]
         if len(first) > 1:
-            telling = _quoted(lines or change.added or change.removed)
-            return HunkState(SiteState.AMBIGUOUS, f"several places match, expected one: {telling}")
-        if not first or (best < _LITTLE and weight < 1 + is_there):
+            quoted = _quoted(lines or change.added or change.removed)
+            return HunkState(SiteState.AMBIGUOUS, f"several places match, expected one: {quoted}")
+        if not first or (best < _COMMON_WEIGHT and weight < 1 + is_there):
             return None
         return first[0]
 
@@ -308,9 +316,9 @@ class _Text:
         """Return the gaps below the nearest line above the change if that identifies them, else above the one below."""
         for side, lines in (("above", change.above[::-1]), ("below", change.below)):
             near = next(filter(str.strip, lines), "")
-            there = [place for place in places if getattr(place, side)]
-            if _weight(near) == 1 and there:
-                return there
+            candidates = [place for place in places if getattr(place, side)]
+            if _weight(near) == 1 and candidates:
+                return candidates
         return []
 
     def _indices(self, lines: Sequence[str]) -> Iterator[int]:
@@ -367,8 +375,8 @@ class _Text:
 
 def _overlap(before: _Place, removed: Sequence[str], after: _Place, added: Sequence[str]) -> bool:
     """Return whether removed and added lines, of different numbers, overlap in the text."""
-    apart = before.at + len(removed) <= after.at or after.at + len(added) <= before.at
-    return bool(removed and added) and len(removed) != len(added) and not apart
+    are_disjoint = before.at + len(removed) <= after.at or after.at + len(added) <= before.at
+    return bool(removed and added) and len(removed) != len(added) and not are_disjoint
 
 
 def _is_more_likely(after: _Place, before: _Place, removed: Sequence[str], added: Sequence[str]) -> bool:

@@ -76,8 +76,8 @@ class Import:
     def moved_to(self, source: str) -> Import:
         """Return the import of the same names from another module."""
         wanted = cst.ensure_type(self._import, cst.ImportFrom)
-        there = wanted.with_changes(module=cst.parse_expression(source))
-        return Import(syntax.code_of(there))
+        moved = wanted.with_changes(module=cst.parse_expression(source))
+        return Import(syntax.code_of(moved))
 
     @property
     def _statement(self) -> cst.BaseStatement:
@@ -119,7 +119,7 @@ class Import:
         """Return whether the scope uses one of the names, also in a string such as an annotation."""
         return not self.names.isdisjoint(syntax.words_in(scope.node))
 
-    @collector.kept(256)
+    @collector.cached(256)
     def add(self, module: cst.Module) -> cst.Module:
         """Return the module with the import, in sorted order among its imports."""
         wanted = self._import

@@ -30,7 +30,7 @@ _WITH_HEADER = (cst.FunctionDef, cst.ClassDef, cst.If, cst.While, cst.For, cst.W
 _PASS = cst.IndentedBlock([cst.SimpleStatementLine([cst.Pass()])])
 _INDENT = "    "
 _CHOICE = re.compile(r"^\s+(if|else) .*[^:]$", re.MULTILINE)
-_BETWEEN = "0\n"
+_SEPARATOR = "0\n"
 
 
 def append(
@@ -64,10 +64,10 @@ def append(
         gap = cst.ParenthesizedWhitespace(indent=step.indent, last_line=step.last_line)
     if isinstance(end, cst.ParenthesizedWhitespace):
         end = cst.ParenthesizedWhitespace(indent=end.indent, last_line=end.last_line)
-    kept = last.with_changes(comma=cst.Comma(whitespace_after=gap))
+    last_item = last.with_changes(comma=cst.Comma(whitespace_after=gap))
     if not behind_comma.empty:
-        return (*before, kept, fresh.with_changes(comma=cst.Comma(whitespace_after=end))), closing
-    return (*before, kept, fresh.with_changes(comma=cst.Comma()) if has_comma else fresh), end
+        return (*before, last_item, fresh.with_changes(comma=cst.Comma(whitespace_after=end))), closing
+    return (*before, last_item, fresh.with_changes(comma=cst.Comma()) if has_comma else fresh), end
 
 
 def with_argument(call: cst.Call, argument: cst.Arg) -> cst.Call:
@@ -76,10 +76,10 @@ def with_argument(call: cst.Call, argument: cst.Arg) -> cst.Call:
         return call.with_changes(args=[argument])
     args = [arg.with_changes(value=as_argument(arg.value)) for arg in call.args]
     bare = args[-1].with_changes(whitespace_after_arg=cst.SimpleWhitespace(""))
-    grown, closing = append(
+    extended, closing = append(
         [*args[:-1], bare], argument, call.whitespace_before_args, args[-1].whitespace_after_arg
     )
-    return call.with_changes(args=[*grown[:-1], grown[-1].with_changes(whitespace_after_arg=closing)])
+    return call.with_changes(args=[*extended[:-1], extended[-1].with_changes(whitespace_after_arg=closing)])
 
 
 @dataclass(frozen=True)
@@ -176,9 +176,9 @@ def lay_out(
     after = _with_sorted_imports(before, after, style, verbatim)
     unchanged = _members(before) & _members(after)
     old, new = ([*_lines(module, (), 0, unchanged)] for module in (before, after))
-    was, now = ({line.key for line in lines} for lines in (old, new))
-    removed = [line for line in old if line.key not in now and not line.is_among(verbatim)]
-    fresh = [line for line in new if line.key not in was and not line.is_among(verbatim)]
+    old_keys, new_keys = ({line.key for line in lines} for lines in (old, new))
+    removed = [line for line in old if line.key not in new_keys and not line.is_among(verbatim)]
+    fresh = [line for line in new if line.key not in old_keys and not line.is_among(verbatim)]
     shown = max((len(text) for line in removed for text in split_lines(line.code)), default=0)
     for width in sorted({style.width, max(style.width, shown)}):
         forms = _formatted([line.code for line in (*removed, *fresh)], width)
@@ -277,11 +277,11 @@ def _with_sorted_imports(
 
     ``verbatim`` imports keep their place.
     """
-    was = {id(statement) for statement in before.body}
+    old_statements = {id(statement) for statement in before.body}
     body = list(after.body)
     for start, end in reversed([*_runs_of_imports(body)]):
         run = [syntax.typed(statement, cst.SimpleStatementLine) for statement in body[start:end]]
-        kept = [each for each in run if id(each) in was or _is_among(_code_alone(each), verbatim)]
+        kept = [each for each in run if id(each) in old_statements or _is_among(_code_alone(each), verbatim)]
         if len(kept) < len(run):
             body[start:end] = _sorted(kept, run, style)
     return after.with_changes(body=body)
@@ -301,9 +301,9 @@ def _sorted(
     bare = [
         each.with_changes(leading_lines=()) if is_new else each for each, is_new in zip(run, new, strict=True)
     ]
-    there, whole = ("".join(map(syntax.code_of, each)) for each in (before, bare))
-    made = sorted_imports(there + _BETWEEN + whole, style.width, style.first_party)
-    if made is None or not made.startswith(there):
+    text_before, text_after = ("".join(map(syntax.code_of, each)) for each in (before, bare))
+    made = sorted_imports(text_before + _SEPARATOR + text_after, style.width, style.first_party)
+    if made is None or not made.startswith(text_before):
         return [_above(run[0], lead), *run[1:]]
     statements = cst.parse_module(made).body
     cut = next(index for index, statement in enumerate(statements) if not _is_import(statement))

@@ -162,13 +162,13 @@ def _node(binding: BaseAssignment) -> cst.CSTNode | None:
     return binding.node if isinstance(binding, Assignment) else None
 
 
-@collector.kept(4)
+@collector.cached(4)
 def names_of(module: cst.Module) -> Names:
     """Return the resolved names of a module; cached while the module is in use."""
     return Names(module)
 
 
-@collector.kept(1 << 14)
+@collector.cached(1 << 14)
 def may_bind(node: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
     """Return the names that a node may bind, and those that imports in it bind.
 
@@ -197,7 +197,7 @@ def bound_as(alias: cst.ImportAlias) -> str:
     return alias.evaluated_alias or alias.evaluated_name.split(".", 1)[0]
 
 
-@collector.kept(1024)
+@collector.cached(1024)
 def imported_names(module: cst.Module) -> frozenset[str]:
     """Return the names that a module's own top-level imports bind."""
     names: set[str] = set()
@@ -235,8 +235,8 @@ def bound_by(scope: Scope, names: Iterable[str]) -> frozenset[str]:
 
 def bound_otherwise(scope: Scope, names: Iterable[str]) -> list[str]:
     """Return the names that a scope binds, except by definitions, assignments and, in a module, imports."""
-    plainly = bound_names(scope) | (set() if scope.path else imported_names(scope.module))
-    return sorted(bound_by(scope, set(names) - plainly))
+    bound_once = bound_names(scope) | (set() if scope.path else imported_names(scope.module))
+    return sorted(bound_by(scope, set(names) - bound_once))
 
 
 def hidden(scope: Scope, names: Iterable[str]) -> list[str]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LIKE = 0.5
 """The share of the names in a pattern's statement that similar code must have."""
-_ENOUGH = 1 / 3
+_MIN_MATCHING_SHARE = 1 / 3
 """The share of a pattern that must match for a place to count as near."""
 
 
@@ -56,18 +56,18 @@ class _Chain(NamedTuple):
 def nearest_run(scope: Scope, pattern: Pattern) -> NearMatch | None:
     """Return the place in a scope where most of a pattern's statements match in order; None if too few do."""
     wanted = _statements(pattern.statements)
-    whole = sum(map(_weight, wanted))
+    total = sum(map(_weight, wanted))
     best: tuple[_Chain, Path, Sequence[cst.BaseStatement]] | None = None
     for block, suite in syntax.blocks_in(scope.node, scope.path):
         body = syntax.statements_of(suite) or ()
         chain = _aligned(wanted, body)
         if chain.pairs and (best is None or chain.score > best[0].score):
             best = chain, block, body
-    if best is None or best[0].score < whole * _ENOUGH:
+    if best is None or best[0].score < total * _MIN_MATCHING_SHARE:
         return None
     chain, block, body = best
     start, end = chain.pairs[0][1], chain.pairs[-1][1] + 1
-    share = chain.score / whole
+    share = chain.score / total
     unmatched = _first_unmatched(wanted, chain, body, block)
     if unmatched is None:
         return NearMatch(block, start, end, share, "", _between(pattern, chain, block))
@@ -116,7 +116,7 @@ def _between(pattern: Pattern, chain: _Chain, block: Path) -> Path | None:
 def is_like(pattern: Pattern, node: cst.CSTNode) -> bool:
     """Return whether code shares enough names with a pattern to be similar to it."""
     names = frozenset[str]().union(*map(_names, pattern.statements))
-    return not names or len(names & syntax.names_in(node)) >= len(names) * _ENOUGH
+    return not names or len(names & syntax.names_in(node)) >= len(names) * _MIN_MATCHING_SHARE
 
 
 def first_line_of(statement: cst.CSTNode) -> str:
@@ -195,15 +195,15 @@ def _assigned(statement: cst.CSTNode) -> frozenset[str]:
 def _first_unmatched(
     wanted: Sequence[cst.CSTNode], chain: _Chain, body: Sequence[cst.CSTNode], block: Path
 ) -> tuple[cst.CSTNode, Path | None] | None:
-    there = dict(chain.pairs)
+    matched = dict(chain.pairs)
     bindings: Bindings = {}
     for number, statement in enumerate(wanted):
-        if number not in there:
+        if number not in matched:
             return statement, None
-        node = body[there[number]]
+        node = body[matched[number]]
         step = match_node(statement, node, bindings)
         if step is None:
-            return _unmatched_inside(statement, node, (*block, ("body", there[number])))
+            return _unmatched_inside(statement, node, (*block, ("body", matched[number])))
         bindings = step
     return None
 

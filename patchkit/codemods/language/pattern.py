@@ -121,7 +121,7 @@ def _match_annotated(pattern: Any, node: cst.AnnAssign, bindings: Bindings) -> B
 
 
 def _match_block(pattern: Any, node: cst.CSTNode, bindings: Bindings) -> Bindings | None:
-    run = _Run(pattern.body, syntax.statements_of(node) or (), whole=True)
+    run = _Run(pattern.body, syntax.statements_of(node) or (), to_end=True)
     hit = next(run.ends(0, bindings), None)
     return None if hit is None else hit[1]
 
@@ -197,10 +197,10 @@ def _steps(pattern: tuple[cst.CSTNode, ...]) -> tuple[_Step, ...]:
 class _Run:
     """One search for a run of patterns among statements; it does not retry dead ends."""
 
-    def __init__(self, pattern: Sequence[cst.CSTNode], nodes: Sequence[cst.CSTNode], *, whole: bool) -> None:
+    def __init__(self, pattern: Sequence[cst.CSTNode], nodes: Sequence[cst.CSTNode], *, to_end: bool) -> None:
         self.steps = _steps(tuple(pattern))
         self.nodes = nodes
-        self.whole = whole
+        self.to_end = to_end
         self.latest = self._latest()
         self.dead: dict[tuple[int, int, int], Bindings] = {}
 
@@ -240,7 +240,7 @@ class _Run:
 
     def _tried(self, at: int, bindings: Bindings, index: int) -> Iterator[tuple[int, Bindings]]:
         if index == len(self.steps):
-            if at == len(self.nodes) or not self.whole:
+            if at == len(self.nodes) or not self.to_end:
                 yield at, bindings
             return
         step = self.steps[index]
@@ -328,8 +328,8 @@ class Pattern:
     @property
     def loose(self) -> Pattern:
         """The pattern with any further statements allowed between its statements and around those of its blocks."""
-        spread = [_loosened(statement) for statement in self.statements]
-        return Pattern(self.text, tuple(_between(spread, _RUN)))
+        statements = [_loosened(statement) for statement in self.statements]
+        return Pattern(self.text, tuple(_between(statements, _RUN)))
 
     @property
     def is_expression(self) -> bool:
@@ -394,7 +394,7 @@ class Pattern:
     def _find_runs(self, root: cst.CSTNode, path: Path, given: Bindings) -> Iterator[Match]:
         for where, block in syntax.blocks_in(root, path, self._may_be_in):
             body = syntax.statements_of(block) or ()
-            run = _Run(self.statements, body, whole=False)
+            run = _Run(self.statements, body, to_end=False)
             at = 0
             while at < min(len(body), run.latest[0] + 1):
                 hit = next(run.ends(at, given), None) if run.may_start(at) else None

@@ -80,7 +80,7 @@ def _members_below(statement: cst.CSTNode, path: Path) -> Iterator[tuple[Path, D
                 yield from _members_below(child, (*path, step))
 
 
-@collector.kept(4096)
+@collector.cached(4096)
 def _by_name(block: cst.CSTNode) -> Mapping[str, tuple[Path, ...]]:
     """Return the paths in a block of the classes and functions that it defines."""
     found: dict[str, tuple[Path, ...]] = {}

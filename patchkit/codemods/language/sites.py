@@ -49,8 +49,8 @@ def several(scope: Scope, paths: Iterable[Path]) -> str:
 def nearest_of(scope: Scope, finds: Iterable[Pattern]) -> tuple[Pattern, NearMatch] | None:
     """Return the pattern of statements that matches best, and where; None if none matches in part."""
     near = ((find, nearest_run(scope, find)) for find in finds if not find.is_expression)
-    there = [(find, found) for find, found in near if found is not None]
-    return max(there, key=lambda each: each[1].share, default=None)
+    matches = [(find, found) for find, found in near if found is not None]
+    return max(matches, key=lambda each: each[1].share, default=None)
 
 
 def lines_of(pattern: Pattern) -> list[str]:

@@ -55,7 +55,7 @@ class CompiledVariant:
     target: str = ""
     clear_of: tuple[Pattern, ...] = ()
 
-    def disturbing(self, match: Match) -> cst.CSTNode | None:
+    def excluded_statement(self, match: Match) -> cst.CSTNode | None:
         """Return the first statement in between that matches one of ``clear_of``."""
         runs = [value for value in match.bindings.values() if isinstance(value, tuple)]
         between = [statement for run in runs for statement in run if isinstance(statement, cst.CSTNode)]
@@ -105,7 +105,7 @@ class Statements:
         sites: list[_Site] = []
         for variant in self.variants:
             for match in variant.find.find(scope.node, scope.path, given):
-                passed = variant.disturbing(match)
+                passed = variant.excluded_statement(match)
                 if passed is not None:
                     return examination.ambiguous(
                         f"`{first_line_of(passed)}` is in between and uses what the edit moves"
@@ -159,8 +159,8 @@ def _edit_one(
         new = (first, *fresh[1:], _with_lead(found[0], from_first_comment(lead)), *found[1:])
     elif place == "after":
         blank = len(variant.code) - len(variant.code.lstrip("\n"))
-        apart = (*(cst.EmptyLine(indent=False),) * blank, *_lead(fresh[0]))
-        new = (*found, annotate(_with_lead(fresh[0], apart), note), *fresh[1:])
+        lines = (*(cst.EmptyLine(indent=False),) * blank, *_lead(fresh[0]))
+        new = (*found, annotate(_with_lead(fresh[0], lines), note), *fresh[1:])
     else:
         first = put_above(_with_lead(fresh[0], lead), lost(bare, fresh))
         first = _with_lead(first, (*_lead(first), *_lead(fresh[0])))
@@ -218,7 +218,7 @@ def _blank(lines: Iterable[cst.EmptyLine]) -> tuple[cst.EmptyLine, ...]:
 
 def from_first_comment(lines: Iterable[cst.EmptyLine]) -> tuple[cst.EmptyLine, ...]:
     """Return the lines above a statement without leading blank ones."""
-    kept = list(lines)
-    while kept and kept[0].comment is None:
-        kept.pop(0)
-    return tuple(kept)
+    remaining = list(lines)
+    while remaining and remaining[0].comment is None:
+        remaining.pop(0)
+    return tuple(remaining)

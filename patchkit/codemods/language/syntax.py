@@ -97,19 +97,19 @@ def children(node: cst.CSTNode) -> Iterator[tuple[Edge, cst.CSTNode]]:
 
 
 def descend(
-    node: cst.CSTNode, path: Path = (), among: Callable[[cst.CSTNode], bool] = _any
+    node: cst.CSTNode, path: Path = (), is_included: Callable[[cst.CSTNode], bool] = _any
 ) -> Iterator[tuple[Path, cst.CSTNode]]:
-    """Yield ``node`` and its descendants with their paths, outermost first; of statements only those ``among``."""
+    """Yield ``node`` and its descendants with their paths, outermost first; of statements only ``is_included`` ones."""
     pending = [(path, node)]
     while pending:
         where, found = pending.pop()
-        if type(found) in STATEMENTS and not among(found):
+        if type(found) in STATEMENTS and not is_included(found):
             continue
         yield where, found
         pending += [((*where, step), child) for step, child in children(found)][::-1]
 
 
-@collector.kept(1 << 14)
+@collector.cached(1 << 14)
 def names_in(node: cst.CSTNode) -> frozenset[str]:
     """Return every name at or below ``node``: of variables, attributes, keywords and definitions."""
     names: set[str] = set()
@@ -125,7 +125,7 @@ def names_in(node: cst.CSTNode) -> frozenset[str]:
     return frozenset({node.value, *names} if isinstance(node, cst.Name) else names)
 
 
-@collector.kept(1 << 14)
+@collector.cached(1 << 14)
 def words_in(node: cst.CSTNode) -> frozenset[str]:
     """Return every variable at or below ``node`` and every word of its strings, which annotations may be."""
     words: set[str] = set()
@@ -216,11 +216,11 @@ def statements_of(block: cst.CSTNode) -> Sequence[cst.BaseStatement] | None:
 
 
 def blocks_in(
-    node: cst.CSTNode, path: Path = (), among: Callable[[cst.CSTNode], bool] = _any
+    node: cst.CSTNode, path: Path = (), is_included: Callable[[cst.CSTNode], bool] = _any
 ) -> Iterator[tuple[Path, cst.Module | cst.BaseSuite]]:
     """Yield every block of statements at or below ``node`` with its path, outermost first.
 
-    Compound statements that are not ``among`` are skipped with all their blocks.
+    Compound statements that are not ``is_included`` are skipped with all their blocks.
     """
     if type(node) is cst.SimpleStatementSuite:
         yield path, node
@@ -228,16 +228,16 @@ def blocks_in(
     if _has_statements(node):
         yield path, node
         for index, statement in enumerate(node.body):
-            if type(statement) in COMPOUND and among(statement):
-                yield from blocks_in(statement, (*path, ("body", index)), among)
+            if type(statement) in COMPOUND and is_included(statement):
+                yield from blocks_in(statement, (*path, ("body", index)), is_included)
         return
     for name in ("body", "orelse", "handlers", "finalbody", "cases"):
         value = getattr(node, name, None)
         if is_node(value):
-            yield from blocks_in(value, (*path, (name, None)), among)
+            yield from blocks_in(value, (*path, (name, None)), is_included)
         elif isinstance(value, (tuple, list)):
             for index, item in enumerate(value):
-                yield from blocks_in(item, (*path, (name, index)), among)
+                yield from blocks_in(item, (*path, (name, index)), is_included)
 
 
 def same(left: object, right: object) -> bool:
@@ -294,12 +294,12 @@ def source_of(module: cst.Module) -> bytes:
 
 def _top_level_code(statement: cst.BaseStatement, indent: str, newline: str) -> str:
     def write() -> str:
-        whole: cst.CSTNode = statement
-        if type(whole) is cst.ClassDef and type(whole.body) is cst.IndentedBlock and whole.body.body:
-            block = whole.body
+        node: cst.CSTNode = statement
+        if type(node) is cst.ClassDef and type(node.body) is cst.IndentedBlock and node.body.body:
+            block = node.body
             members = [_Written(_member_code(each, block.indent, indent, newline)) for each in block.body]
-            whole = whole.with_changes(body=block.with_changes(body=members))
-        return cst.Module((), default_indent=indent, default_newline=newline).code_for_node(whole)
+            node = node.with_changes(body=block.with_changes(body=members))
+        return cst.Module((), default_indent=indent, default_newline=newline).code_for_node(node)
 
     return parts.source_of(statement, indent, newline, write, is_member=False)
 

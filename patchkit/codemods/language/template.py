@@ -55,10 +55,10 @@ class _Fill(cst.CSTTransformer):
         name = run_name(original_node)
         if name is None or name == "_":
             return updated_node
-        kept = self.bindings.get(name)
-        if not isinstance(kept, tuple):
+        statements = self.bindings.get(name)
+        if not isinstance(statements, tuple):
             raise PatternError(f"$${name} does not stand for statements here")
-        return cst.FlattenSentinel(tuple(syntax.as_statement(each) for each in kept))
+        return cst.FlattenSentinel(tuple(syntax.as_statement(each) for each in statements))
 
 
 def render(template: str, bindings: Bindings) -> tuple[cst.BaseStatement, ...]:
@@ -73,7 +73,7 @@ def render(template: str, bindings: Bindings) -> tuple[cst.BaseStatement, ...]:
     return tuple(body)
 
 
-def render_apart(template: str) -> tuple[cst.BaseStatement, ...]:
+def render_below_blank_lines(template: str) -> tuple[cst.BaseStatement, ...]:
     """Return the statements of a template without placeholders, below as many blank lines as it begins with."""
     first, *rest = render(template, {})
     blank = len(template) - len(template.lstrip("\n"))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Assignments:
-    """The assignments of one tree's functions; the argument may be handed on to others, which are followed."""
+    """The assignments of one tree's functions; functions to which it passes its argument are followed."""
 
     def __init__(self, program: Program, memory: Memory) -> None:
         self._program = program
@@ -37,11 +37,11 @@ class Assignments:
         body = function.node.body
         locals_needed: set[str] = set()
         while True:
-            chosen = [one for one in body if self._is_needed(one, frame, locals_needed)]
+            chosen = [statement for statement in body if self._is_needed(statement, frame, locals_needed)]
             read = {
                 node.id
-                for one in chosen
-                for node in walk(one)
+                for statement in chosen
+                for node in walk(statement)
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
             } - {frame.itself}
             if read <= locals_needed:
@@ -85,7 +85,7 @@ class Assignments:
     ) -> list[tuple[Function, str]]:
         """Return the functions that may receive ``itself`` from a call, each with the parameter that receives it."""
         func = node.func
-        handed = _place(node, itself)
+        position = _place(node, itself)
         if isinstance(func, ast.Attribute):
             cls = getattr(names.get(itself), "cls", None) or owner
             method = None
@@ -95,21 +95,21 @@ class Assignments:
             if isinstance(func.value, ast.Call) and getattr(func.value.func, "id", "") == "super":
                 method = self._program.method(cls, func.attr, owner) if cls is not None else None
                 return [(method, first_parameter(method))] if method is not None else []
-            if handed is None:
+            if position is None:
                 return []
             # The class is known only when the call runs; until then any method of this name counts.
-            return self._methods_named(func.attr, handed)
-        if handed is None or not isinstance(func, ast.Name):
+            return self._methods_named(func.attr, position)
+        if position is None or not isinstance(func, ast.Name):
             return []
         called = self._program.resolve(module, func.id)
-        mine = [(called, _parameter(called, handed))] if isinstance(called, Function) else []
+        found = [(called, _parameter(called, position))] if isinstance(called, Function) else []
         # Passed together with the function to call: hook(function, settings).
         for arg in node.args:
             if isinstance(arg, ast.Attribute):
-                mine += self._methods_named(arg.attr, 0)
+                found += self._methods_named(arg.attr, 0)
             passed = self._program.resolve(module, arg.id) if isinstance(arg, ast.Name) else None
-            mine += [(passed, first_parameter(passed))] if isinstance(passed, Function) else []
-        return [(function, place) for function, place in mine if place]
+            found += [(passed, first_parameter(passed))] if isinstance(passed, Function) else []
+        return [(function, place) for function, place in found if place]
 
     def declares(self, node: ast.Call, module: Module, itself: str, wanted: Iterable[str]) -> bool:
         """Return whether a call declares the value of a wanted attribute by keyword."""
@@ -118,7 +118,7 @@ class Assignments:
             return isinstance(called, Function) and called.node.args.kwarg is not None
         return False
 
-    def _methods_named(self, name: str, handed: int | str) -> list[tuple[Function, str]]:
+    def _methods_named(self, name: str, position: int | str) -> list[tuple[Function, str]]:
         """Return every method of a name, each with its parameter for an argument."""
 
         def found() -> list[Function]:
@@ -129,7 +129,7 @@ class Assignments:
             return [cls.methods[name] for cls in classes if name in cls.methods]
 
         methods: list[Function] = self._memory.value(("methods", name), found)
-        return [(method, place) for method in methods if (place := _parameter(method, handed, skip=1))]
+        return [(method, place) for method in methods if (place := _parameter(method, position, skip=1))]
 
     def assigns(
         self, function: Function, wanted: frozenset[str], cls: Class | None, itself: str = ""
@@ -186,10 +186,10 @@ def _place(call: ast.Call, itself: str) -> int | str | None:
     return next((word.arg for word in call.keywords if word.arg and is_named(word.value, itself)), None)
 
 
-def _parameter(function: Function, handed: int | str, skip: int = 0) -> str:
+def _parameter(function: Function, position: int | str, skip: int = 0) -> str:
     """Return the parameter that receives an argument, an empty name if none does."""
-    if isinstance(handed, str):
-        return handed
+    if isinstance(position, str):
+        return position
     positional = [*function.node.args.posonlyargs, *function.node.args.args]
     skip *= "staticmethod" not in function.decorators
-    return positional[handed + skip].arg if handed + skip < len(positional) else ""
+    return positional[position + skip].arg if position + skip < len(positional) else ""

@@ -117,15 +117,15 @@ class CertainEvaluator(Evaluator):
         return None if counts or isinstance(value, Member) else bool(value)
 
     def _compared(self, left: Any, op: type[ast.cmpop], right: Any) -> Any:
-        left = self._worth(left)
+        left = self._plain_value(left)
         if op in (ast.In, ast.NotIn) and isinstance(right, (dict, frozenset, list, set, tuple)):
-            each = [self._worth(one) for one in right]
+            each = [self._plain_value(one) for one in right]
             decisive = [_is_decisive(left, one) for one in each]
             found = any(is_decisive and left == one for is_decisive, one in zip(decisive, each, strict=True))
             if not found and not all(decisive):
                 raise _UndecidedError
             return found is (op is ast.In)
-        right = self._worth(right)
+        right = self._plain_value(right)
         if op in _SIGNS and _is_unordered(left, right) and not (self._doubts or self._silent):
             raise _IncomparableError(
                 f"{_SIGNS[op]!r} not supported between instances of {_kind(left)!r} and {_kind(right)!r}"
@@ -136,13 +136,13 @@ class CertainEvaluator(Evaluator):
 
     def _condition(self, node: ast.expr, frame: Frame) -> bool | None:
         if isinstance(node, ast.BoolOp):
-            return self._of_several(node, frame)
+            return self._boolean_operation(node, frame)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             result = self._condition(node.operand, frame)
             return None if result is None else not result
         return self._truth_or_none(self._eval(node, frame))
 
-    def _of_several(self, node: ast.BoolOp, frame: Frame) -> bool | None:
+    def _boolean_operation(self, node: ast.BoolOp, frame: Frame) -> bool | None:
         ends = isinstance(node.op, ast.Or)
         undecided = 0
         try:
@@ -195,7 +195,7 @@ class CertainEvaluator(Evaluator):
             return either
         return self._eval(node.body if result else node.orelse, frame)
 
-    def _worth(self, value: Any) -> Any:
+    def _plain_value(self, value: Any) -> Any:
         """Return the text or number of a member of an enum of texts or numbers."""
         if isinstance(value, Member) and self.program.ancestors(value.cls) & _PLAIN_ENUMS:
             default = value.cls.fields.get(value.name)
@@ -213,8 +213,8 @@ class CertainEvaluator(Evaluator):
         itself: str = "",
     ) -> Any:
         node = getattr(run, "function", run).node
-        endless = self._doubts and self._running.count(node) >= _ROUNDS
-        if endless or self._memory.value(("suspends", node), lambda: _suspends(node)):
+        is_endless = self._doubts and self._running.count(node) >= _ROUNDS
+        if is_endless or self._memory.value(("suspends", node), lambda: _suspends(node)):
             return Unknown(f"{node.name}()")
         self._running.append(node)
         try:

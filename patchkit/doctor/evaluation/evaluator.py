@@ -92,9 +92,9 @@ class Evaluator(Expressions):
         if isinstance(owner, Module):
             return self._global(owner, name)
         if isinstance(owner, Class):
-            return self._of_class(owner, name)
+            return self._class_attribute(owner, name)
         if isinstance(owner, Instance):
-            return self._of_instance(owner, name)
+            return self._instance_attribute(owner, name)
         if isinstance(owner, Member):
             return owner.name if name == "name" else self._method(owner.cls, name, owner)
         if hasattr(owner, "attribute_of"):
@@ -125,7 +125,7 @@ class Evaluator(Expressions):
 
     # Names and attributes.
 
-    def _of_class(self, cls: Class, name: str) -> Any:
+    def _class_attribute(self, cls: Class, name: str) -> Any:
         if name in ("__name__", "__qualname__"):
             return cls.name
         if name == "__mro__":
@@ -142,7 +142,7 @@ class Evaluator(Expressions):
                 return Bound(method, cls if "classmethod" in method.decorators else None)
         raise AttributeError(name)
 
-    def _of_instance(self, owner: Instance, name: str) -> Any:
+    def _instance_attribute(self, owner: Instance, name: str) -> Any:
         if name == "__class__":
             return owner.cls
         if name in owner.attributes:
@@ -156,7 +156,7 @@ class Evaluator(Expressions):
             return owner.attributes[name]
         if method is not None:
             return Bound(method, None if "staticmethod" in method.decorators else owner)
-        return self._of_class(owner.cls, name)
+        return self._class_attribute(owner.cls, name)
 
     def _in_init(self, owner: Instance, name: str) -> bool:
         """Run the statements of a constructor that set an attribute; return whether one did."""
@@ -176,7 +176,7 @@ class Evaluator(Expressions):
     def _method(self, cls: Class, name: str, receiver: Any) -> Any:
         method = self.program.method(cls, name)
         if method is None:
-            return self._of_class(cls, name)
+            return self._class_attribute(cls, name)
         if "property" in method.decorators:
             return self._run(method, (receiver,), {})
         return Bound(method, cls if "classmethod" in method.decorators else receiver)
@@ -438,7 +438,7 @@ def _yields(function: Function) -> bool:
     return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walk(function.node))
 
 
-@collector.kept(1024)
+@collector.cached(1024)
 def _operation(statement: ast.AugAssign) -> ast.BinOp:
     """Return the operation of an augmented assignment, the same node each time."""
     loaded = ast.parse(ast.unparse(statement.target), mode="eval").body

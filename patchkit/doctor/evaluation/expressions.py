@@ -112,10 +112,10 @@ class Expressions(ABC):
         left = self._eval(node.left, frame)
         for op, right_node in zip(node.ops, node.comparators, strict=True):
             right = self._eval(right_node, frame)
-            held = self._compared(left, type(op), right)
-            if isinstance(held, Unknown) and len(node.ops) == 1:
-                return held
-            if not self.truth(held):
+            result = self._compared(left, type(op), right)
+            if isinstance(result, Unknown) and len(node.ops) == 1:
+                return result
+            if not self.truth(result):
                 return False
             left = right
         return True

@@ -25,11 +25,11 @@ def check(subject: Subject) -> CheckOutcome:
     named = {file for patch in subject.patches for edit in patch.edits for file in edit.files}
     inside = {file for file in subject.sources if file.startswith(f"{FOLDER}/")}
     files = sorted(file for file in named.union(inside, subject.commented_files) if file in subject.sources)
-    findings = tuple(one for file in files if (one := _broken(file, subject.sources[file])))
+    findings = tuple(finding for file in files if (finding := _broken(file, subject.sources[file])))
     return CheckOutcome(counted(len(files), "file"), findings, obstacle=OBSTACLE if findings else "")
 
 
-@collector.kept(512)
+@collector.cached(512)
 def _broken(file: str, source: bytes) -> Finding | None:
     try:
         with warnings.catch_warnings():

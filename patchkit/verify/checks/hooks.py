@@ -43,8 +43,8 @@ def check(subject: Subject) -> CheckOutcome:
     findings = [_missing(cls) for cls in in_reach if not _has(subject, cls)]
     for worker in workers:
         if not _checked(subject, worker):
-            rest = [cls for cls in backends if cls not in in_reach and not _has(subject, cls)]
-            findings += _unchecked(worker, rest)
+            out_of_reach = [cls for cls in backends if cls not in in_reach and not _has(subject, cls)]
+            findings += _unchecked(worker, out_of_reach)
     return CheckOutcome(f"{len(in_reach)} backends", tuple(findings))
 
 

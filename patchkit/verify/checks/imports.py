@@ -26,7 +26,7 @@ RUNTIME = Rule("PV302", "runtime-missing", "the runtime that patched code import
 OLDER = Rule("PV303", "runtime-older", "the runtime is older than what patched code imports")
 NAME = Rule("PV304", "runtime-name", "the runtime API lacks a name that patched code uses")
 _NAMED = "restore the name, or remove the import and the code that uses it"
-_APART = "revert, then apply with one --runtime"
+_ONE_RUNTIME = "revert, then apply with one --runtime"
 _INSTALL = "pip install --upgrade 'sglang-patchkit[runtime]' in the server's environment"
 
 
@@ -44,9 +44,9 @@ def check(subject: Subject) -> CheckOutcome:
             apis.add(name)
             if package != subject.runtime.package:
                 message = f"this file imports {package}, but the tree's runtime is {subject.runtime.package}"
-                findings.append(violation(RUNTIME, file, line, message, _APART))
+                findings.append(violation(RUNTIME, file, line, message, _ONE_RUNTIME))
                 continue
-            findings += _misfits(subject.runtime, file, module, name=name, local=local, line=line)
+            findings += _mismatches(subject.runtime, file, module, name=name, local=local, line=line)
     needs = f", runtime {', '.join(sorted(apis))}" if apis else ""
     return CheckOutcome(f"{len(subject.files)} files{needs}", _without_repeats(findings))
 
@@ -60,7 +60,7 @@ def _apis(module: ast.Module) -> Iterator[tuple[str, str, str, int]]:
                 yield package, alias.name, alias.asname or alias.name, node.lineno
 
 
-def _misfits(
+def _mismatches(
     runtime: Runtime, file: str, module: ast.Module, *, name: str, local: str, line: int
 ) -> Iterator[Finding]:
     if not runtime.present:
@@ -85,10 +85,10 @@ def _misfits(
 
 def _without_repeats(findings: list[Finding]) -> tuple[Finding, ...]:
     """Return the findings with those about the runtime as a whole only once, not once a file."""
-    whole = {RUNTIME.id, OLDER.id}
+    reported_once = {RUNTIME.id, OLDER.id}
     seen: dict[object, Finding] = {}
     for finding in findings:
-        seen.setdefault(finding.message if finding.rule in whole else finding, finding)
+        seen.setdefault(finding.message if finding.rule in reported_once else finding, finding)
     return tuple(seen.values())
 
 

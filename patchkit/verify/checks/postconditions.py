@@ -87,7 +87,7 @@ def check(subject: Subject) -> CheckOutcome:
 
 def _expected(subject: Subject, status: PatchStatus) -> bool:
     """Return whether the tree has at least a part of the patch itself, not only of a similar patch."""
-    # A fork that leaves a patch out may have made some of its changes itself, and so may one that did not ask for it.
+    # A fork that leaves a patch out may have made some of its changes itself, and so may one that did not choose it.
     if status.patch.upstream_when and status.patch.default and not status.patch.left_out:
         return any(edit.state in _DONE for edit in status.edits)
     return status.patch.id in subject.commenting_patches and any(

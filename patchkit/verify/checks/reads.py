@@ -71,7 +71,7 @@ class _Reading:
 
     def findings(self) -> Iterator[Finding]:
         if self.read.root == "self" and self.function.owner is not None:
-            yield from self._of_self(self.function.owner)
+            yield from self._self_findings(self.function.owner)
             return
         found = list(self._unbound())
         yield from found
@@ -82,7 +82,7 @@ class _Reading:
             and maker
             and self.function in self.construction.construction_functions(maker)
         ):
-            yield from self._of_chain(self._class_of_name(), self.read.attributes, self.read.root)
+            yield from self._chain_findings(self._class_of_name(), self.read.attributes, self.read.root)
 
     def _unbound(self) -> Iterator[Finding]:
         """Yield a finding for a local name that is not bound on every path."""
@@ -100,7 +100,7 @@ class _Reading:
         message = f"{self.function.qualname} reads `{name}`, which is bound {where}"
         yield self._finding(NAME, message, name)
 
-    def _of_self(self, owner: Class) -> Iterator[Finding]:
+    def _self_findings(self, owner: Class) -> Iterator[Finding]:
         known, program = self.construction, self.subject.program
         name, *rest = self.read.attributes or ("",)
         if not name or name.startswith("__") or _guarded(self.place, name):
@@ -108,13 +108,15 @@ class _Reading:
         found: list[Finding] = []
         if not known.is_class_attribute(owner, name) and not has_foreign_base(program, owner):
             found = list(
-                self._read_early(owner, name) if may_set(program, owner, name) else self._nowhere(owner, name)
+                self._read_early(owner, name)
+                if may_set(program, owner, name)
+                else self._undefined_attribute(owner, name)
             )
         yield from found
         if rest and not found and self.function in known.construction_functions(owner):
-            yield from self._of_chain(class_of(program, owner, name), rest, f"self.{name}")
+            yield from self._chain_findings(class_of(program, owner, name), rest, f"self.{name}")
 
-    def _nowhere(self, owner: Class, name: str) -> Iterator[Finding]:
+    def _undefined_attribute(self, owner: Class, name: str) -> Iterator[Finding]:
         """Yield a finding for an attribute that no file of the tree sets."""
         if not any_file_sets(self.subject.sources, name) and not self.construction.has_hidden_attributes(
             owner
@@ -165,7 +167,9 @@ class _Reading:
             if _is_call_of(node, place.function.name)
         )
 
-    def _of_chain(self, owner: Class | None, attributes: Sequence[str], chain: str) -> Iterator[Finding]:
+    def _chain_findings(
+        self, owner: Class | None, attributes: Sequence[str], chain: str
+    ) -> Iterator[Finding]:
         """Yield a finding for the first attribute of a chain that the object does not have yet."""
         program, known = self.subject.program, self.construction
         maker = self.function.owner
@@ -189,7 +193,9 @@ class _Reading:
         setters = known.own_setters(owner, name)
         if not setters or not known.is_constructed(owner):
             return
-        late = known.late_assignment(maker, self.place, owner, name, given=not self._made_here(owner))
+        late = known.late_assignment(
+            maker, self.place, owner, name, given=not self._is_constructed_here(owner)
+        )
         if late is None:
             return
         assignment = _first_assignment(setters[0], name)
@@ -201,7 +207,7 @@ class _Reading:
             )
         yield self._finding(ATTRIBUTE, message, chain)
 
-    def _made_here(self, owner: Class) -> bool:
+    def _is_constructed_here(self, owner: Class) -> bool:
         """Return whether the function constructs the object that it reads from."""
         first = self.read.attributes[:1] if self.read.root == "self" else ()
         chain = ".".join((self.read.root, *first))

@@ -92,7 +92,7 @@ def _mismatches(call: ast.Call, callee: _Callee) -> Iterator[str]:
     arguments = callee.node.args
     positional = [*arguments.posonlyargs, *arguments.args][callee.bound :]
     starred = any(isinstance(argument, ast.Starred) for argument in call.args)
-    spread = any(keyword.arg is None for keyword in call.keywords)
+    has_double_star = any(keyword.arg is None for keyword in call.keywords)
     passed = {keyword.arg for keyword in call.keywords if keyword.arg is not None}
     by_name = {a.arg for a in arguments.args[max(0, callee.bound - len(arguments.posonlyargs)) :]}
     by_name |= {a.arg for a in arguments.kwonlyargs}
@@ -101,7 +101,7 @@ def _mismatches(call: ast.Call, callee: _Callee) -> Iterator[str]:
     if arguments.kwarg is None:
         for name in sorted(passed - by_name):
             yield f"takes no `{name}`"
-    if starred or spread:
+    if starred or has_double_star:
         return
     needed = positional[: len(positional) - len(arguments.defaults)] if arguments.defaults else positional
     for parameter in needed[len(call.args) :]:
@@ -116,7 +116,7 @@ def _calls(subject: Subject, runtime: Runtime) -> Iterator[_Call]:
     overrides = _overrides(subject)
     patched = _patched_methods(subject)
     # Each pattern begins with rare text: an alternation of both would be tried at every character.
-    of_patched = re.compile(rb"\.(?:%s)\(" % b"|".join(map(str.encode, patched))) if patched else None
+    patched_call = re.compile(rb"\.(?:%s)\(" % b"|".join(map(str.encode, patched))) if patched else None
     for file, text in subject.sources.items():
         followed = file in subject.files
         if not serves(file):
@@ -124,7 +124,7 @@ def _calls(subject: Subject, runtime: Runtime) -> Iterator[_Call]:
         if not (
             followed
             or (b"attn_backend" in text and _ON_RECEIVER.search(text))
-            or (of_patched is not None and of_patched.search(text))
+            or (patched_call is not None and patched_call.search(text))
         ):
             continue
         module = subject.program.module(file)
@@ -138,7 +138,7 @@ def _calls(subject: Subject, runtime: Runtime) -> Iterator[_Call]:
                 yield _Call(module, caller, call, callees)
 
 
-@collector.kept(512)
+@collector.cached(512)
 def _all_calls(module: Module) -> tuple[tuple[str, Class | None, ast.Call], ...]:
     return tuple(_calls_in(module))
 
@@ -197,8 +197,8 @@ def _by_name(
         return []
     several = overrides[True].get(name, []) if _RECEIVERS[receiver] else []
     # In a draft of one layer the slot holds a plain backend; a callee that takes any argument proves nothing.
-    telling = [callee for callee in several if not _takes_anything(callee)]
-    if several and not all(any(_mismatches(call, callee)) for callee in telling or several):
+    definite = [callee for callee in several if not _takes_anything(callee)]
+    if several and not all(any(_mismatches(call, callee)) for callee in definite or several):
         return several
     return overrides[False].get(name, [])
 

@@ -20,8 +20,10 @@ def tolerant(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def called(*arguments: Any, **named: Any) -> Any:
-        asked = {name: value for name, value in named.items() if name in known or value not in (None, False)}
-        return function(*arguments, **asked)
+        accepted = {
+            name: value for name, value in named.items() if name in known or value not in (None, False)
+        }
+        return function(*arguments, **accepted)
 
     return called
 

@@ -27,8 +27,8 @@ def named(group: str) -> list[object]:
 
 
 def codemod_of(kind: type[Kind], example: Example) -> Codemod:
-    told = textwrap.dedent(example.edit)
-    keys = msgspec.toml.decode(told)
+    toml = textwrap.dedent(example.edit)
+    keys = msgspec.toml.decode(toml)
     assert isinstance(keys, dict)
     return edit(str(kind.__struct_config__.tag), **keys)
 

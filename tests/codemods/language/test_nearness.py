@@ -31,7 +31,7 @@ def scope_of(code: str) -> Scope:
     return scope
 
 
-def told(code: str, *finds: str) -> str:
+def message_for(code: str, *finds: str) -> str:
     return unmatched(scope_of(code), [Pattern.compile(find) for find in finds])
 
 
@@ -53,7 +53,7 @@ def lend(desk, shelf, book, n):
 
 
 def test_the_line_that_does_not_match_is_named_beside_the_one_that_comes_closest() -> None:
-    assert told(FORK, LEND) == (
+    assert message_for(FORK, LEND) == (
         "expected `$shelf.titles[:$n].copy_($desk.titles)` (line 3 of 7); "
         "the nearest line is `shelf.titles[:n].copy_(desk.titles.clamp(0, 1))`"
     )
@@ -65,7 +65,7 @@ def test_all_that_it_looks_for_is_its_place() -> None:
 
 def test_a_line_that_is_nowhere_is_said_to_be() -> None:
     without = FORK.replace("    shelf.days[:n].copy_(desk.days)\n", "").replace(".clamp(0, 1)", "")
-    assert told(without, LEND) == (
+    assert message_for(without, LEND) == (
         "expected `$shelf.days[:$n].copy_($desk.days)` (line 5 of 7); no line is similar"
     )
     assert spanned(without, LEND) == (1, 5)
@@ -80,21 +80,21 @@ def test_the_line_may_stand_in_a_block() -> None:
             desk.note(book)
         desk.close(book)
     """
-    assert told(code, find) == (
+    assert message_for(code, find) == (
         "expected `$desk.fine($book)` (line 2 of 4); the nearest line is `desk.fine(book, days=2)`"
     )
 
 
 def test_names_that_differ_where_they_have_to_be_one_are_a_line_too() -> None:
     code = "def lend(desk, other, book):\n    desk.take(book)\n    other.close(book)\n"
-    assert told(code, "$desk.take($book)\n$desk.close($book)") == (
+    assert message_for(code, "$desk.take($book)\n$desk.close($book)") == (
         "expected `$desk.close($book)` (line 2 of 2); the nearest line is `other.close(book)`"
     )
 
 
 def test_what_stands_between_is_named() -> None:
     code = "def lend(desk, book):\n    desk.take(book)\n    count(book)\n    desk.close(book)\n"
-    assert told(code, "$desk.take($book)\n$desk.close($book)") == (
+    assert message_for(code, "$desk.take($book)\n$desk.close($book)") == (
         "expected `$desk.take($book) $desk.close($book)`; `count(book)` is in between"
     )
 
@@ -107,7 +107,7 @@ def test_a_line_that_assigns_to_the_same_is_closer_than_one_that_takes_it_from_t
         book.title = own(text)
         desk.close(book)
     """
-    assert "(line 1 of 2); the nearest line is `book.title = own(text)`" in told(code, find)
+    assert "(line 1 of 2); the nearest line is `book.title = own(text)`" in message_for(code, find)
     assert spanned(code, find) == (1, 3)
 
 
@@ -122,7 +122,7 @@ def test_a_line_that_the_fork_has_in_a_block_belongs_to_it() -> None:
     """
     find = "$desk.take($book)\n$$between\n$desk.close($book)"
     assert spanned(code, find) == (1, 3)
-    assert "(line 1 of 3); the nearest line is `desk.take(book, now=True)`" in told(code, find)
+    assert "(line 1 of 3); the nearest line is `desk.take(book, now=True)`" in message_for(code, find)
 
 
 def test_of_a_statement_of_several_lines_the_part_that_does_not_match_is_named() -> None:
@@ -132,14 +132,14 @@ def test_of_a_statement_of_several_lines_the_part_that_does_not_match_is_named()
         copy([(shelf.days, desk.days.clamp(0, 1)), (shelf.fines, 1)])
         desk.close(book)
     """
-    assert told(code, find).startswith(
+    assert message_for(code, find).startswith(
         "expected `$desk.days`, found `desk.days.clamp(0, 1)`; the nearest line is `copy("
     )
 
 
 def test_of_several_ways_the_one_of_which_most_is_there_is_meant() -> None:
-    assert "`$desk.close($book)`" not in told(FORK, "$desk.lock($book)\n$desk.open($book)", LEND)
-    assert "(line 3 of 7)" in told(FORK, "$desk.lock($book)\n$desk.open($book)", LEND)
+    assert "`$desk.close($book)`" not in message_for(FORK, "$desk.lock($book)\n$desk.open($book)", LEND)
+    assert "(line 3 of 7)" in message_for(FORK, "$desk.lock($book)\n$desk.open($book)", LEND)
 
 
 def test_of_two_places_the_one_where_it_stands_together_is_meant() -> None:
@@ -152,4 +152,4 @@ def test_of_two_places_the_one_where_it_stands_together_is_meant() -> None:
 )
 def test_a_scope_with_nothing_like_it_has_no_place(code: str) -> None:
     assert spanned(code, LEND) is None
-    assert "of 7" not in told(code, LEND)
+    assert "of 7" not in message_for(code, LEND)

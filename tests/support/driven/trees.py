@@ -150,9 +150,9 @@ class Worker:
 
     def _died(self, probe: str, how: str) -> WorkerDiedError:
         self.nursery.log.seek(0)
-        said = "".join(self.nursery.log.readlines()[-_TAIL:])
+        log = "".join(self.nursery.log.readlines()[-_TAIL:])
         self.stop()
-        return WorkerDiedError(f"{probe} in the {self.name} tree: {how}; it said:\n{said}")
+        return WorkerDiedError(f"{probe} in the {self.name} tree: {how}; it said:\n{log}")
 
     def stop(self) -> None:
         """End the process; the next request starts another."""

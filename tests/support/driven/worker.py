@@ -214,9 +214,9 @@ class _Forks:
 def _compare(probe: Callable[..., Any], requests: list[Any], answer: bytes) -> None:
     """Raise an exception unless a new process gives the same answer as one that has answered before."""
     fork = _Fork(probe)
-    (kind, told), (expected_kind, expected) = map(pickle.loads, (answer, fork.ask(requests)))
+    (kind, answered), (expected_kind, expected) = map(pickle.loads, (answer, fork.ask(requests)))
     fork.end()
-    if kind != expected_kind or (kind == "answers" and told != expected):
+    if kind != expected_kind or (kind == "answers" and answered != expected):
         raise AssertionError(
             f"{probe.__name__} is not repeatable: its process answers otherwise than a new one"
         )
@@ -243,11 +243,11 @@ def _fork_for_each(trees: socket.socket) -> None:
         importlib.import_module(name)
     importlib.import_module("interpreter").hasten()
     while True:
-        said, handles, _, _ = socket.recv_fds(trees, os.pathconf("/", "PC_PATH_MAX"), 1)
-        if not said:
+        message, handles, _, _ = socket.recv_fds(trees, os.pathconf("/", "PC_PATH_MAX"), 1)
+        if not message:
             return
         if not handles:
-            _, status = os.waitpid(int(said), 0)
+            _, status = os.waitpid(int(message), 0)
             trees.send(str(os.waitstatus_to_exitcode(status)).encode())
             continue
         _Loader.read()
@@ -255,7 +255,7 @@ def _fork_for_each(trees: socket.socket) -> None:
         child = os.fork()
         if child == 0:
             trees.close()
-            _enter(os.fsdecode(said))
+            _enter(os.fsdecode(message))
             _serve(Connection(handles[0]))
             return
         os.close(handles[0])

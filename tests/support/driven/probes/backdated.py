@@ -52,13 +52,13 @@ def future_map(needed: bool, device: str, events: Events) -> FutureMap:
     module = _device_module(events)
     setattr(torch, "get_device_module", lambda _: module)  # noqa: B010
     keywords = {"needs_cpu_seq_lens": needed}
-    asked = inspect.signature(FutureMap.__init__).parameters
+    parameters = inspect.signature(FutureMap.__init__).parameters
     with _Unpinned():
         return FutureMap(
             "cpu",
             SpeculativeAlgorithm.EAGLE,
             SimpleNamespace(req_to_token=torch.zeros(ROWS, 8)),
-            **{name: value for name, value in keywords.items() if name in asked},
+            **{name: value for name, value in keywords.items() if name in parameters},
         )
 
 
@@ -71,20 +71,20 @@ def resolves(needed: bool, device: str, steps: list[tuple[str, Any]]) -> list[di
     events = Events()
     made = future_map(needed, device, events)
     made.new_seq_lens_buf = on_device(list(range(1000, 1000 + ROWS)))
-    told = []
+    results = []
     for act, subject in steps:
         events.record.clear()
         DeviceTensor.reads.clear()
         if act == "publish":
             made.publish(on_device(list(subject)), on_device(list(subject.values())))
-            told.append({"waits": list(events.record), "reads": list(DeviceTensor.reads)})
+            results.append({"waits": list(events.record), "reads": list(DeviceTensor.reads)})
             continue
         rows = list(subject)
         batch = make_batch(events, "a", {"lens": [7] * len(rows), "mirror": True, "sum": True})
         batch.req_pool_indices, batch.req_pool_indices_cpu = on_device(rows), torch.tensor(rows).long()
         batch.spec_info.future_indices = None if act == "prefill" else batch.req_pool_indices
         made.resolve_seq_lens_cpu(batch)
-        told.append(
+        results.append(
             {
                 "lens": plain(batch.seq_lens),
                 "mirror": plain(batch.seq_lens_cpu),
@@ -93,7 +93,7 @@ def resolves(needed: bool, device: str, steps: list[tuple[str, Any]]) -> list[di
                 "reads": list(DeviceTensor.reads),
             }
         )
-    return told
+    return results
 
 
 def refreshes(needed: bool, lens: list[int], *, mode: str, sync: bool, mirror: bool) -> dict[str, Any]:

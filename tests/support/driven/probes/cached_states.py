@@ -60,8 +60,8 @@ def matched_and_turned_down(*, room: bool) -> dict[str, list[int]]:
         "cleared": batch.mamba_clear_indices,
         "from": batch.mamba_cow_src_indices,
     }
-    told = {name: [] if slots is None else slots.tolist() for name, slots in noted.items()}
-    return {"own": [own]} | told
+    result = {name: [] if slots is None else slots.tolist() for name, slots in noted.items()}
+    return {"own": [own]} | result
 
 
 def continued(prefixes: list[int], tracked: list[bool] | None) -> list[bool]:

@@ -29,10 +29,10 @@ def outcomes(scripts: str) -> list[Told]:
     sys.path.append(scripts)
     script = importlib.import_module("check_tree_mask")
     eagle_utils.sgl_build_tree_kernel_efficient = _write
-    told = []
+    results = []
     for case in script.drawn_up(2, 64, 3):
         found = script.checked("", case, "cpu", True)
         if case.known or found.error is None or not found.error.startswith("TypeError"):
             where = "end" if case.length > case.context - case.tokens else "context"
-            told.append(((case.owner, case.count, where), found.overflow, found.error))
-    return told
+            results.append(((case.owner, case.count, where), found.overflow, found.error))
+    return results

@@ -51,7 +51,7 @@ def replays(kind: str, session: dict[str, Any], mirror: bool) -> dict[str, Any]:
         draft.init_cuda_graph_state(largest, largest)
     for bs in sorted(graphs, reverse=True):
         prepare(draft, backends.GraphInputs(steps[0], largest), bs, in_capture=True)
-    told = []
+    results = []
     for batch in session["batches"]:
         bs = batch["graph"]
         state = backends.GraphInputs(steps[0], largest, batch)
@@ -59,14 +59,14 @@ def replays(kind: str, session: dict[str, Any], mirror: bool) -> dict[str, Any]:
         reads = backends.HostReads()
         with reads:
             prepare(draft, state, bs, mirror=mirror)
-        told.append(
+        results.append(
             {
                 "steps": [_fields(kind, step.decode_cuda_graph_metadata[bs]) for step in steps],
                 "launches": launches.count,
                 "host_reads": reads.count,
             }
         )
-    return {"replayed": told}
+    return {"replayed": results}
 
 
 def prepare(

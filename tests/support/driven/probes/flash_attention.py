@@ -87,7 +87,7 @@ def _disable(patches: str) -> None:
 def replays(session: dict[str, Any], mirror: str, disable: str = "") -> dict[str, Any]:
     """Capture a graph of each size, then replay the batches one after the other on the same backend.
 
-    ``mirror`` says what a replay is handed for the host's lengths: the ``true`` ones, ``none``, or ``stale`` ones,
+    ``mirror`` is what a replay is handed for the host's lengths: the ``true`` ones, ``none``, or ``stale`` ones,
     as where a buffer was not filled. ``disable`` names patches that are off.
     """
     _disable(disable)
@@ -99,7 +99,7 @@ def replays(session: dict[str, Any], mirror: str, disable: str = "") -> dict[str
         return backends.spec_info(mode, accepted=[stride] * bs, stride=stride)
 
     made = backends.Graphs(backend, mode, graphs, tokens=stride, spec=full, fields=FIELDS)
-    told = []
+    results = []
     for batch in session["batches"]:
         bs = batch["graph"]
         state = backends.GraphInputs(backend, made.largest, batch)
@@ -112,8 +112,8 @@ def replays(session: dict[str, Any], mirror: str, disable: str = "") -> dict[str
         )
         replayed = made.replayed(bs, backend.forward_metadata, reads)
         buffer = getattr(backend, "swa_out_cache_loc_buf", None)
-        told.append(replayed | {"written": backends.plain(buffer)})
-    return {"captured": made.captured, "replayed": told}
+        results.append(replayed | {"written": backends.plain(buffer)})
+    return {"captured": made.captured, "replayed": results}
 
 
 @functools.cache
@@ -123,7 +123,7 @@ def _own_fill(module: Any) -> Any:
 
 @repeatable
 def steps(session: dict[str, Any], count: int, mirror: str, disable: str = "") -> list[dict[str, Any]]:
-    """Capture graphs of a draft of so many steps, replay the batches, and tell what each step's graph was given.
+    """Capture graphs of a draft of so many steps, replay the batches, and return what each step's graph was given.
 
     ``mirror`` and ``disable`` are as in `replays`. The last step has no forward.
     """
@@ -142,7 +142,7 @@ def steps(session: dict[str, Any], count: int, mirror: str, disable: str = "") -
     if module is not None:
         fill = _own_fill(module)
         module.fill = lambda *given: fills.append(fill(*given))
-    told = []
+    results = []
     for batch in session["batches"]:
         state = backends.GraphInputs(made[0], max(graphs), batch)
         if mirror == "stale":
@@ -152,7 +152,7 @@ def steps(session: dict[str, Any], count: int, mirror: str, disable: str = "") -
         with reads:
             draft_steps.prepare(draft, state, batch["graph"], mirror=mirror != "none")
         metadata = [step.forward_metadata for step in made]
-        told.append(
+        results.append(
             {
                 "steps": [backends.fields_of(one, FIELDS) for one in metadata],
                 "in_place": [backends.pointers(one, FIELDS) for one in metadata] == captured[batch["graph"]],
@@ -160,7 +160,7 @@ def steps(session: dict[str, Any], count: int, mirror: str, disable: str = "") -
                 "host_reads": reads.count,
             }
         )
-    return told
+    return results
 
 
 @repeatable
@@ -219,7 +219,7 @@ def _compiled_by_nobody() -> None:
 
 @repeatable
 def branches(session: dict[str, Any], mirror: str, small: bool, disable: str) -> list[dict[str, Any]]:
-    """Capture graphs of a draft's decode or a verify with several branches, and tell what each replay planned.
+    """Capture graphs of a draft's decode or a verify with several branches, and return what each replay planned.
 
     ``small``: whether the mask is over the draft tokens alone.
     """
@@ -241,7 +241,7 @@ def branches(session: dict[str, Any], mirror: str, small: bool, disable: str) ->
     held = "draft_decode" if mode == "draft decode" else "target_verify"
     own = getattr(backend, f"{held}_metadata_topk_expand")
     places = {bs: backends.pointers(own[bs], BRANCH_FIELDS) for bs in session["graphs"]}
-    told = []
+    results = []
     for batch in session["batches"]:
         bs = batch["graph"]
         state = backends.GraphInputs(backend, full.largest, batch)
@@ -256,14 +256,14 @@ def branches(session: dict[str, Any], mirror: str, small: bool, disable: str) ->
         )
         expand = backend.forward_metadata_spec_decode_expand
         replayed = full.replayed(bs, backend.forward_metadata, reads)
-        told.append(
+        results.append(
             replayed
             | {
                 "own": backends.fields_of(expand, BRANCH_FIELDS),
                 "in_place": replayed["in_place"] and backends.pointers(expand, BRANCH_FIELDS) == places[bs],
             }
         )
-    return told
+    return results
 
 
 @repeatable
@@ -292,7 +292,7 @@ def layers(
     own_kernels: str = "1",
     more: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Let layers attend, and tell what the kernel and its planner were given.
+    """Let layers attend, and return what the kernel and its planner were given.
 
     ``forwards``: how many layers each forward on one and the same metadata has. ``dp``: under data-parallel attention.
     ``own_kernels``: whether the kernel comes from where the planner does. ``more``: what the layers differ in.
@@ -310,11 +310,11 @@ def layers(
         backend.init_forward_metadata(batch)
     # The plan of a plain decode is made with the metadata, which is not what this is about.
     backend._disable_scheduler_metadata_precompute = dp
-    asked: list[dict[str, Any]] = []
+    planned: list[dict[str, Any]] = []
 
     def planner(**arguments: Any) -> torch.Tensor:
-        asked.append({name: _told(value) for name, value in arguments.items()})
-        return torch.tensor([len(asked)])
+        planned.append({name: _plain(value) for name, value in arguments.items()})
+        return torch.tensor([len(planned)])
 
     backend._get_scheduler_metadata = planner
     cache = torch.zeros(2, 4096, backends.HEADS, backends.HEAD_DIM, dtype=torch.bfloat16)
@@ -347,8 +347,8 @@ def layers(
                     "causal": arguments["causal"],
                     "has_softcap": arguments["softcap"] > 0,
                     "num_splits": arguments["num_splits"],
-                    "cache_seqlens": _told(arguments["cache_seqlens"]),
-                    "cu_seqlens_q": _told(arguments["cu_seqlens_q"]),
+                    "cache_seqlens": _plain(arguments["cache_seqlens"]),
+                    "cu_seqlens_q": _plain(arguments["cu_seqlens_q"]),
                 },
             }
         )
@@ -360,10 +360,10 @@ def layers(
     for count in forwards:
         for number in range(count):
             attend(query, key, value, _layer(number, **(more or {})), batch)
-    return {"calls": calls, "asked": asked}
+    return {"calls": calls, "planned": planned}
 
 
-def _told(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     return (
         value.tolist()
         if isinstance(value, torch.Tensor)
@@ -426,21 +426,21 @@ def _made(kind: str) -> Any:
 
 
 def keeps_mirror(kinds: list[str], disable: str = "") -> dict[str, Any]:
-    """Tell what each kind of backend says about itself, and what a draft of such steps says."""
+    """Return what each kind of backend says about itself, and what a draft of such steps says."""
     _disable(disable)
-    said: dict[str, Any] = {kind: getattr(_made(kind), "needs_cpu_seq_lens", None) for kind in kinds}
+    flags: dict[str, Any] = {kind: getattr(_made(kind), "needs_cpu_seq_lens", None) for kind in kinds}
     server: dict[str, Any] = {"context": 64, "page_size": 16}
     for topk, steps in ((1, 3), (4, 3), (1, 1)):
         with backends.OnCpu():
             draft = FlashAttentionMultiStepBackend(_runner(server | {"topk": topk}), topk, steps)
-        said[f"draft of {steps} steps, top-k {topk}"] = getattr(draft, "needs_cpu_seq_lens", None)
-    return said
+        flags[f"draft of {steps} steps, top-k {topk}"] = getattr(draft, "needs_cpu_seq_lens", None)
+    return flags
 
 
 def captures_draft_extend(
     kinds: list[str], *, cuda: bool, environment: dict[str, str], token_map: str | None = None
 ) -> dict[str, bool]:
-    """Tell of each kind of draft-extend backend whether a v2 worker captures it in a graph."""
+    """Return, for each kind of draft-extend backend, whether a v2 worker captures it in a graph."""
 
     def backend(kind: str) -> Any:
         return (
@@ -456,7 +456,7 @@ def captures_draft_extend(
 def captures(
     extends: dict[str, Any], *, cuda: bool, environment: dict[str, str], token_map: str | None = None
 ) -> dict[str, bool]:
-    """Tell of each draft-extend backend, which has a name, whether a v2 worker captures it in a graph."""
+    """Return, for each draft-extend backend, by name, whether a v2 worker captures it in a graph."""
     os.environ.update(environment)
     eagle_worker_v2._is_cuda = cuda
     eagle_worker_v2._is_musa = eagle_worker_v2._is_hip = eagle_worker_v2._is_npu = False
@@ -464,7 +464,7 @@ def captures(
         setattr(eagle_worker_v2, name, lambda worker: "graph")
     eagle_worker_v2.get_available_gpu_memory = lambda *_: 1.0
     eagle_worker_v2.get_batch_sizes_to_capture = lambda *_: ([1], [1])
-    said = {}
+    captured = {}
     for kind, backend in extends.items():
         worker = object.__new__(eagle_worker_v2.EagleDraftWorker)
         vars(worker).update(
@@ -488,5 +488,5 @@ def captures(
         )
         # Later trees capture other graphs first, by what a GPU has.
         getattr(worker, "_capture_cuda_graphs", worker.init_cuda_graphs)()
-        said[kind] = worker.cuda_graph_runner_for_draft_extend == "graph"
-    return said
+        captured[kind] = worker.cuda_graph_runner_for_draft_extend == "graph"
+    return captured

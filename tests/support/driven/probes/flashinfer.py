@@ -146,7 +146,7 @@ class LatentWrapper:
         ]
         self._plan_info = [len(starts), int(starts[-1]) + otherwise, int(keys[-1])]
 
-    def told(self) -> dict[str, Any]:
+    def read(self) -> dict[str, Any]:
         """Return what its kernels read, how it was planned, and how often the host waited for the plan."""
         read: Any = (self._qo_indptr_buf, self._kv_indptr_buf, self._kv_len_arr_buf)
         slots: Any = self._kv_indices_buf
@@ -193,7 +193,7 @@ def latent_verifies(
     A ``mirror`` that is a ``bound`` is the lengths themselves in the first batch of each graph, and more later on.
     """
     backend = _latent(session["server"], environment, behaviour)
-    tokens, largest, told = session["server"]["draft_tokens"], max(session["graphs"]), []
+    tokens, largest, result = session["server"]["draft_tokens"], max(session["graphs"]), []
     with backends.OnCpu():
         backend.init_cuda_graph_state(largest, largest * tokens)
 
@@ -246,8 +246,8 @@ def latent_verifies(
             total=total,
             spec=spec(),
         )
-        told.append(wrappers[bs].told())
-    return told
+        result.append(wrappers[bs].read())
+    return result
 
 
 def latent_extends(
@@ -260,14 +260,14 @@ def latent_extends(
     """Plan extends of a multi-latent backend without a graph, one after the other, on one wrapper."""
     backend = _latent(server, environment, behaviour)
     backend.req_to_token = backend.indices_updater_prefill.req_to_token
-    told = []
+    results = []
     for mode in modes:
         planned = backends.eager_batch(backend, server, mode, batch)
         with backends.OnCpu():
             backend.init_forward_metadata(planned)
-        told.append(backend.prefill_wrapper_paged.told())
+        results.append(backend.prefill_wrapper_paged.read())
         backend.prefill_wrapper_paged.waits = 0
-    return told
+    return results
 
 
 def _runner(server: dict[str, Any], **more: Any) -> Any:
@@ -289,7 +289,7 @@ def _backend(server: dict[str, Any], cls: Any = FlashInferAttnBackend, **more: A
 def replays(session: dict[str, Any], mirror: str, environment: dict[str, str], **how: Any) -> dict[str, Any]:
     """Capture a graph of each size, then replay the batches one after the other on the same backend.
 
-    ``mirror`` says what a replay is handed for the host's lengths: the ``true`` ones, ``none`` without a sum,
+    ``mirror`` is what a replay is handed for the host's lengths: the ``true`` ones, ``none`` without a sum,
     ``stale`` ones without a sum, or ``wrong`` ones with it. Of ``how``, ``behaviour`` is a wrapper's, ``listed``
     says whether a worker's list is asked about the backend first, and with ``all_accepted`` the mode is the v1
     draft-extend, in which every token was.
@@ -307,7 +307,7 @@ def replays(session: dict[str, Any], mirror: str, environment: dict[str, str], *
     largest = max(graphs)
     with backends.OnCpu():
         backend.init_cuda_graph_state(largest, largest * tokens)
-    wrappers, told = {}, []
+    wrappers, result = {}, []
     for bs in sorted(graphs, reverse=True):
         state = backends.GraphInputs(backend, largest)
         spec = backends.spec_info("extend v1", accepted=[tokens] * bs, stride=tokens)
@@ -316,10 +316,10 @@ def replays(session: dict[str, Any], mirror: str, environment: dict[str, str], *
         )
         metadata = backend.forward_metadata
         (wrappers[bs],) = metadata.prefill_wrappers
-        told.append(
-            _told(backend, wrappers[bs], bs) | {"ragged": metadata.use_ragged, "made": wrappers[bs].given}
+        result.append(
+            _read(backend, wrappers[bs], bs) | {"ragged": metadata.use_ragged, "made": wrappers[bs].given}
         )
-    captured_as, told = told, []
+    captured_as, result = result, []
     for batch in session["batches"]:
         bs = batch["graph"]
         state = backends.GraphInputs(backend, largest, batch)
@@ -340,11 +340,11 @@ def replays(session: dict[str, Any], mirror: str, environment: dict[str, str], *
             total=total,
             spec=backends.spec_info("extend v1", accepted=[tokens] * bs, stride=tokens),
         )
-        told.append(_told(backend, wrappers[bs], bs))
-    return {"captured": captured_as, "replayed": told}
+        result.append(_read(backend, wrappers[bs], bs))
+    return {"captured": captured_as, "replayed": result}
 
 
-def _told(backend: Any, wrapper: Wrapper, bs: int) -> dict[str, Any]:
+def _read(backend: Any, wrapper: Wrapper, bs: int) -> dict[str, Any]:
     """Return what the kernels of a graph read, how it was planned, and how often the host waited for that."""
     keys = wrapper._paged_kv_indptr_buf
     return {
@@ -378,13 +378,13 @@ def _made(kind: str) -> Any:
 
 
 def captured(workers: dict[str, dict[str, Any]], *, tokens: int, cuda: bool = True) -> dict[str, bool]:
-    """Tell of each worker whether it captures its draft-extend, of ``tokens`` tokens a request."""
+    """Return, for each worker, whether it captures its draft-extend, of ``tokens`` tokens a request."""
     eagle_worker_v2._is_cuda = cuda
     eagle_worker_v2._is_musa = eagle_worker_v2._is_hip = eagle_worker_v2._is_npu = False
     for name in ("EAGLEDraftCudaGraphRunner", "EAGLEDraftExtendCudaGraphRunner"):
         setattr(eagle_worker_v2, name, lambda worker: "graph")
     eagle_worker_v2.get_available_gpu_memory = lambda *_: 1.0
-    said = {}
+    found = {}
     for name, given in workers.items():
         worker = object.__new__(eagle_worker_v2.EagleDraftWorker)
         vars(worker).update(
@@ -406,14 +406,14 @@ def captured(workers: dict[str, dict[str, Any]], *, tokens: int, cuda: bool = Tr
             ),
         )
         worker.init_cuda_graphs()
-        said[name] = worker.cuda_graph_runner_for_draft_extend == "graph"
-    return said
+        found[name] = worker.cuda_graph_runner_for_draft_extend == "graph"
+    return found
 
 
 def captures(
     kinds: list[str], environment: dict[str, str], *, tokens: int = 4, cuda: bool = True, **server_args: Any
 ) -> dict[str, bool]:
-    """Tell of each kind of draft-extend backend whether a v2 worker captures it in a graph."""
+    """Return, for each kind of draft-extend backend, whether a v2 worker captures it in a graph."""
     os.environ.update(environment)
     workers = {kind: {"draft_extend_attn_backend": _made(kind), **server_args} for kind in kinds}
     return captured(workers, tokens=tokens, cuda=cuda)

@@ -68,7 +68,7 @@ def needs(disable: str = "", shards: int = 1) -> list[bool]:
 
 
 def extends_by_flashinfer() -> bool:
-    """Tell whether the tree's own v2 draft-extend is FlashInfer's; in earlier ones nobody's."""
+    """Return whether the tree's own v2 draft-extend is FlashInfer's; in earlier ones nobody's."""
     return not hasattr(FlashMLABackend, "init_forward_metadata_replay_cuda_graph")
 
 

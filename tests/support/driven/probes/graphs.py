@@ -260,13 +260,13 @@ def draft(case: dict[str, Any], topk: int, disable: str = "") -> dict[str, Any]:
     DeviceTensor.reads.clear()
     with _copies() as copies:
         out = runner.replay(forward_batch)
-    told = {
+    result = {
         "buffers": _held(buffers),
         "handed": handed,
         "out": plain(list(out)),
         "reads": list(DeviceTensor.reads),
     }
-    return told | {"copies": copies}
+    return result | {"copies": copies}
 
 
 def draft_extend_copies(case: dict[str, Any], tokens: int, disable: str = "") -> list[str]:
@@ -295,8 +295,12 @@ def draft_extend(case: dict[str, Any], tokens: int, mode: str) -> dict[str, Any]
     forward_batch = _forward_batch(case, tokens, ForwardMode[mode])
     DeviceTensor.reads.clear()
     out = runner.replay(forward_batch)
-    told = {"out": _found(out), "bs_of_runner": [runner.raw_bs, runner.bs], "reads": list(DeviceTensor.reads)}
-    return backend.handed | told | {"buffers": _held(runner.buffers)}
+    result = {
+        "out": _found(out),
+        "bs_of_runner": [runner.raw_bs, runner.bs],
+        "reads": list(DeviceTensor.reads),
+    }
+    return backend.handed | result | {"buffers": _held(runner.buffers)}
 
 
 @repeatable

@@ -28,8 +28,8 @@ def _backend(kind: str, server: dict[str, Any]) -> Any:
 
 def reads_mirror(kind: str, server: dict[str, Any]) -> bool | None:
     """Return whether a backend declares that it reads the mirror, None if it declares nothing."""
-    told: bool | None = getattr(_backend(kind, server), "needs_cpu_seq_lens", None)
-    return told
+    flag: bool | None = getattr(_backend(kind, server), "needs_cpu_seq_lens", None)
+    return flag
 
 
 def starts(kind: str, server: dict[str, Any], plan_stream: bool) -> str | None:
@@ -74,7 +74,7 @@ def replays(session: dict[str, Any], mirror: bool) -> dict[str, Any]:
         backends.capture(
             made, mode, bs=bs, num_tokens=bs * stride, rows=state.rows, lens=state.lens, spec=spec
         )
-    told = []
+    results = []
     for batch in session["batches"]:
         bs = batch["graph"]
         state = backends.GraphInputs(made.decode_backend, largest, batch)
@@ -83,5 +83,5 @@ def replays(session: dict[str, Any], mirror: bool) -> dict[str, Any]:
             made, mode, bs, state, spec, lens_cpu=state.lens_cpu if mirror else None
         )
         planned = backends.fields_of(made.decode_backend.forward_metadata, trtllm_mha.FIELDS)
-        told.append(planned | {"host_reads": reads.count})
-    return {"replayed": told, "idle_side": made.prefill_backend.forward_metadata is None}
+        results.append(planned | {"host_reads": reads.count})
+    return {"replayed": results, "idle_side": made.prefill_backend.forward_metadata is None}

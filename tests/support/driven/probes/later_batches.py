@@ -17,10 +17,10 @@ class _Launches:
     """A kernel that records its launch arguments."""
 
     def __init__(self) -> None:
-        self.told: list[list[Any]] = []
+        self.calls: list[list[Any]] = []
 
     def __getitem__(self, grid: Any) -> Any:
-        return lambda *given: self.told.append([_plain(each) for each in given])
+        return lambda *given: self.calls.append([_plain(each) for each in given])
 
 
 def _plain(value: Any) -> Any:
@@ -81,7 +81,7 @@ def context_parallel(prefixes: list[int], new: list[int], mirror: bool) -> dict[
         create_chunked_prefix_cache_kv_indices_fn=prefix_kernel,
     )
     fields = {name: _plain(value) for name, value in vars(made).items()}
-    launched = [prefix_kernel.told, planner.create_dcp_kv_indices.told]
+    launched = [prefix_kernel.calls, planner.create_dcp_kv_indices.calls]
     return fields | {"launched": launched, "reads": DeviceTensor.reads}
 
 

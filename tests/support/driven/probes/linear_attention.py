@@ -226,7 +226,7 @@ def replays(session: dict[str, Any], kind: str, mirror: bool, disable: str = "")
     spec = None if session["mode"] == "decode" else empty
     captured = _capture(wrapper, mode, sizes, tokens, spec)
     graphs = _Graphs(wrapper, sizes, mode, tokens)
-    told = []
+    results = []
     for turn, batch in enumerate(session["batches"]):
         lens = torch.tensor(batch["lens"], dtype=torch.int64)
         forward_batch = SimpleNamespace(
@@ -250,7 +250,7 @@ def replays(session: dict[str, Any], kind: str, mirror: bool, disable: str = "")
             graphs.prepare(forward_batch)
         planned = wrapper.linear_attn_backend.forward_metadata
         bs = batch["graph"]
-        told.append(
+        results.append(
             {name: backends.plain(getattr(planned, name)) for name in FIELDS}
             | {name: getattr(planned, name, None) for name in _SIZED}
             | {
@@ -261,20 +261,20 @@ def replays(session: dict[str, Any], kind: str, mirror: bool, disable: str = "")
                 "ran": [graphs.runner.raw_bs, graphs.runner.bs],
             }
         )
-    return told
+    return results
 
 
 def halves(sizes: list[int], fills: list[int]) -> list[list[int]]:
     """Replay the two halves of a graph as two-batch overlap does; return what each takes for its requests."""
-    told = []
+    results = []
     with padded_replay(sum(sizes), sum(sizes) - sum(fills)):
         for size, padded in zip(sizes, fills, strict=True):
             made = linear("gdn")
             made.init_cuda_graph_state(size, size)
             lens = torch.tensor([9] * (size - padded) + [_FILL] * padded)
             planned = made._replay_metadata(size, torch.arange(1, size + 1), ForwardMode.DECODE, None, lens)
-            told.append(planned.query_start_loc.tolist())
-    return told
+            results.append(planned.query_start_loc.tolist())
+    return results
 
 
 def without_a_word(mirror: bool) -> list[int]:
@@ -325,11 +325,11 @@ def eager(kind: str, mode: str, batch: dict[str, Any], mirror: bool, topk: int =
     with reads:
         wrapper.init_forward_metadata(planned)
     metadata = wrapper.linear_attn_backend.forward_metadata
-    told = {name: backends.plain(getattr(metadata, name, None)) for name in FIELDS}
-    if told["retrieve_parent_token"] is not None:
+    result = {name: backends.plain(getattr(metadata, name, None)) for name in FIELDS}
+    if result["retrieve_parent_token"] is not None:
         # A kernel fills it.
-        told["retrieve_parent_token"] = tuple(metadata.retrieve_parent_token.shape)
-    return told | {"host_reads": reads.count}
+        result["retrieve_parent_token"] = tuple(metadata.retrieve_parent_token.shape)
+    return result | {"host_reads": reads.count}
 
 
 def linked_after_the_draft(topk: int) -> dict[str, Any]:
@@ -355,13 +355,13 @@ def linked_after_the_draft(topk: int) -> dict[str, Any]:
 
 @repeatable
 def keeps_mirror(linear: str, full: bool | None, disable: str = "", outer: str = "") -> dict[str, Any]:
-    """Tell what a wrapper says for its two, and what a server with it decides.
+    """Return what a wrapper says for its two, and what a server with it decides.
 
     ``full`` is what the backend of full attention declares. ``outer`` may be ``hybrid``: both sides are such wrappers.
     """
     os.environ["PATCHKIT_DISABLE"] = disable
     wrapper: Any = _wrapped(linear, _Full(full))
-    said = getattr(wrapper, "needs_cpu_seq_lens", None)
+    flag = getattr(wrapper, "needs_cpu_seq_lens", None)
     if outer == "hybrid":
         module = importlib.import_module("sglang.srt.layers.attention.hybrid_attn_backend")
         other = _wrapped("gdn", _Full())
@@ -379,7 +379,7 @@ def keeps_mirror(linear: str, full: bool | None, disable: str = "", outer: str =
     )
     decide = getattr(overlap_utils, "decide_needs_cpu_seq_lens", None)
     return {
-        "says": said,
+        "says": flag,
         "kept": None if decide is None else decide(settings, [wrapper]),
         "context": getattr(wrapper, "max_context_len", None),
         "row": row_length(wrapper) if decide is not None else None,

@@ -30,12 +30,12 @@ class _Language(torch.nn.Module):
 def embedded(prefixes: list[int], tokens: int, images: list[bool], mirror: bool) -> dict[str, Any]:
     """Return where the extends of requests with an image start, for a draft-extend of ``tokens`` tokens each.
 
-    ``mirror`` says whether the batch has the starts on the host.
+    ``mirror`` is whether the batch has the starts on the host.
     """
-    told: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
 
     def embed(**given: Any) -> Any:
-        told.update(starts=given["extend_prefix_lens"], lengths=given["extend_seq_lens"])
+        arguments.update(starts=given["extend_prefix_lens"], lengths=given["extend_seq_lens"])
         return given["input_embedding"](given["input_ids"]), {}
 
     mm_utils.embed_mm_inputs = embed
@@ -60,4 +60,4 @@ def embedded(prefixes: list[int], tokens: int, images: list[bool], mirror: bool)
     )
     DeviceTensor.reads.clear()
     mm_utils.general_mm_embed_routine(ids, batch, _Language(), positions=None)
-    return told | {"reads": list(DeviceTensor.reads)}
+    return arguments | {"reads": list(DeviceTensor.reads)}

@@ -25,13 +25,13 @@ def _bare(kind: Any, **fields: Any) -> Any:
 def wrapped(name: str, inner: str) -> tuple[str | None, bool]:
     """Return why a server does not start whose target holds a backend under ``name``, and whether a verify raises."""
     target = _bare(_WRAPPERS[name], **{name: _bare(_INNER[inner])})
-    said, raises = None, False
+    message, raises = None, False
     try:
         require_overlap_hook(SimpleNamespace(), target)
     except RuntimeError as error:
-        said = str(error)
+        message = str(error)
     try:
         getattr(target, HOOK)(SimpleNamespace(), None)
     except NotImplementedError:
         raises = True
-    return said, raises
+    return message, raises

@@ -53,7 +53,7 @@ class _Waits(PretendedCuda):
         self.waits += ["copy" for _, at_once in self.copies[before:] if not at_once]
         return result
 
-    def told(self) -> list[str]:
+    def take(self) -> list[str]:
         """Return what was waited for since the last call."""
         waits, self.waits = self.waits, []
         return waits
@@ -64,8 +64,8 @@ def _batch(requests: list[dict[str, Any]]) -> Any:
     described = {"lens": [8] * count, "mirror": False, "sum": False}
     case = {"batch": described, "kept": [[64, 8]] * count, "page_size": 1, "steps": 3}
     batch, _, _ = decode_batch(False, case, DEVICE)
-    for request, asked in zip(batch.reqs, requests, strict=True):
-        request.sampling_params = SimpleNamespace(**_NEUTRAL | asked)
+    for request, sampling in zip(batch.reqs, requests, strict=True):
+        request.sampling_params = SimpleNamespace(**_NEUTRAL | sampling)
         request.tokenizer = SimpleNamespace(additional_stop_token_ids=None, eos_token_id=2)
         request.custom_logit_processor = None
         request.origin_input_ids, request.output_ids = [5, 6], []
@@ -78,30 +78,30 @@ def session(requests: list[dict[str, Any]], steps: list[Any], vocabulary: int) -
 
     A step is the next token of each request, or the numbers of the requests that stay, as ``{"keep": [...]}``.
     """
-    deterministic = any(asked.get("sampling_seed") is not None for asked in requests)
+    deterministic = any(sampling.get("sampling_seed") is not None for sampling in requests)
     batch = _batch(requests)
     set_server(enable_deterministic_inference=deterministic, enable_custom_logit_processor=False)
     answer: dict[str, Any] = {"steps": []}
     with _Waits() as cuda:
         batch.sampling_info = SamplingBatchInfo.from_schedule_batch(batch, vocabulary)
         answer["made"] = {name: plain(getattr(batch.sampling_info, name)) for name in PARAMETERS}
-        answer["waits"] = cuda.told()
+        answer["waits"] = cuda.take()
         for step in steps:
             if isinstance(step, dict):
                 batch.sampling_info.filter_batch(step["keep"], on_device(step["keep"]))
                 batch.reqs = [batch.reqs[at] for at in step["keep"]]
                 batch.seq_lens = batch.seq_lens[: len(batch.reqs)]
                 continue
-            cuda.told()
+            cuda.take()
             batch.spec_info.prepare_for_decode(batch)
-            prepared = cuda.told()
+            prepared = cuda.take()
             info = batch.sampling_info.copy_for_forward()
             answer["steps"].append(
                 {
                     "added": plain(info.acc_additive_penalties),
                     "scaled": plain(info.acc_scaling_penalties),
                     "waits in the preparation": prepared,
-                    "waits of the sums": cuda.told(),
+                    "waits of the sums": cuda.take(),
                 }
             )
             for request, token in zip(batch.reqs, step, strict=False):
@@ -121,4 +121,4 @@ def written(prefixes: list[int]) -> dict[str, Any]:
     pool = SimpleNamespace(req_to_token=on_device([[0] * 8] * 4), device=DEVICE)
     with _Waits() as cuda:
         common.write_cache_indices(lens, lens, lens, lens, lens, lens, lens, lens, lens, tensors, pool)
-    return {"same": launched == [[each.data_ptr() for each in tensors]], "waits": cuda.told()}
+    return {"same": launched == [[each.data_ptr() for each in tensors]], "waits": cuda.take()}

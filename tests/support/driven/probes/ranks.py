@@ -58,5 +58,5 @@ def verified(own: int, first: int, *, rocm: bool) -> list[list[int]]:
         input_ids=torch.zeros(_TOKENS, dtype=torch.int64),
         device="cpu",
     )
-    told = sample(drafts, batch, SimpleNamespace(next_token_logits=torch.zeros(_TOKENS, 8)))
-    return [each.flatten().tolist() for each in told[:3]]
+    outcome = sample(drafts, batch, SimpleNamespace(next_token_logits=torch.zeros(_TOKENS, 8)))
+    return [each.flatten().tolist() for each in outcome[:3]]

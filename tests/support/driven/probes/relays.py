@@ -99,9 +99,9 @@ class _Batch:
         self.seq_lens = torch.zeros(len(self.rows), dtype=torch.int64)
 
     def get_model_worker_batch(self) -> Any:
-        asked = SimpleNamespace(copy_for_forward=lambda: None)
+        sampling_info = SimpleNamespace(copy_for_forward=lambda: None)
         return SimpleNamespace(
-            spec_info=self.spec_info, seq_lens=self.seq_lens, sampling_info=asked, batch=self
+            spec_info=self.spec_info, seq_lens=self.seq_lens, sampling_info=sampling_info, batch=self
         )
 
 
@@ -119,8 +119,8 @@ class _Worker:
         given = batch.spec_info
         if given is not None:
             names = ("topk_p", "topk_index", _TOKENS, "hidden_states")
-            told = {name: getattr(given, name).tolist() for name in names}
-            self.found.append(told | {"lens": owner.seq_lens.tolist()})
+            fields = {name: getattr(given, name).tolist() for name in names}
+            self.found.append(fields | {"lens": owner.seq_lens.tolist()})
             given.hidden_states = given.hidden_states + 1000
         numbers = torch.arange(self.made, self.made + rows)
         self.made += rows

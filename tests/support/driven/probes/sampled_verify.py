@@ -53,10 +53,10 @@ def _settings() -> None:
         vars(module)["get_global_server_args"] = lambda: settings
 
 
-def _batch(asked: list[dict[str, Any]]) -> Any:
+def _batch(requests: list[dict[str, Any]]) -> Any:
     made = bare(ScheduleBatch)
     vars(made).update(reqs=[], device="cpu")
-    for each in asked:
+    for each in requests:
         parameters = SamplingParams(**each)
         parameters.normalize(None)
         made.reqs.append(SimpleNamespace(sampling_params=parameters, custom_logit_processor=None))
@@ -95,15 +95,17 @@ def paths() -> list[str]:
 
 
 @repeatable
-def verified(path: str, asked: list[dict[str, Any]], scores: list[float], joined: int = 0) -> dict[str, Any]:
+def verified(
+    path: str, requests: list[dict[str, Any]], scores: list[float], joined: int = 0
+) -> dict[str, Any]:
     """Verify with a worker (``path``: v2, v1 or ngram) requests with the sampling parameters ``asked``.
 
     ``scores`` are the logits of a row, rotated by its number. The last ``joined`` requests join a batch of the others.
     """
-    first = len(asked) - joined
+    first = len(requests) - joined
     _settings()
     # Penalties refer to their batch weakly.
-    running, joining = _batch(asked[:first]), _batch(asked[first:])
+    running, joining = _batch(requests[:first]), _batch(requests[first:])
     sampling = SamplingBatchInfo.from_schedule_batch(running, len(scores))
     if joined:
         sampling.merge_batch(SamplingBatchInfo.from_schedule_batch(joining, len(scores)))
@@ -130,18 +132,20 @@ def verified(path: str, asked: list[dict[str, Any]], scores: list[float], joined
     samples, sample = _of_samples()
     for module in (eagle_info, ngram_info, samples, import_module("sgl_kernel")):
         vars(module).update(kernels, TREE_SPEC_KERNEL_AVAILABLE=True)
-    rows = [scores[row % len(scores) :] + scores[: row % len(scores)] for row in range(len(asked) * _TOKENS)]
+    rows = [
+        scores[row % len(scores) :] + scores[: row % len(scores)] for row in range(len(requests) * _TOKENS)
+    ]
     output = SimpleNamespace(next_token_logits=torch.tensor(rows))
     batch = SimpleNamespace(
         forward_mode=ForwardMode.TARGET_VERIFY,
-        seq_lens=torch.full((len(asked),), 8),
+        seq_lens=torch.full((len(requests),), 8),
         sampling_info=sampling,
-        input_ids=torch.zeros(len(asked) * _TOKENS, dtype=torch.int64),
+        input_ids=torch.zeros(len(requests) * _TOKENS, dtype=torch.int64),
         device="cpu",
-        batch_size=lambda: len(asked),
+        batch_size=lambda: len(requests),
     )
     kind = ngram_info.NgramVerifyInput if path == "ngram" else eagle_info.EagleVerifyInput
-    drafts = _verify_input(kind, len(asked))
+    drafts = _verify_input(kind, len(requests))
     try:
         if path == "v2":
             sample(drafts, batch, output)

@@ -299,15 +299,15 @@ def _keeps(given: dict[str, Any], facts: set[str], environment: dict[str, str]) 
 def _decided(settings: Any, worker: Any, target: Any, algorithm: Any, *, overlaps: bool) -> bool | None:
     module = SimpleNamespace(Stream=lambda: None, stream=lambda _: None, Event=lambda: None)
     setattr(torch, "get_device_module", lambda _: module)  # noqa: B010
-    told: list[bool] = []
+    flags: list[bool] = []
     name = "decide_needs_cpu_seq_lens"
     decide = getattr(scheduler_module, name, None)
     if decide is None:
         return None
 
     def listening(*args: Any, **keywords: Any) -> bool:
-        told.append(bool(decide(*args, **keywords)))
-        return told[-1]
+        flags.append(bool(decide(*args, **keywords)))
+        return flags[-1]
 
     setattr(scheduler_module, name, listening)
     scheduler = object.__new__(scheduler_module.Scheduler)
@@ -327,11 +327,11 @@ def _decided(settings: Any, worker: Any, target: Any, algorithm: Any, *, overlap
     try:
         scheduler.init_overlap()
     except Exception:
-        if not told:
+        if not flags:
             raise
     finally:
         setattr(scheduler_module, name, decide)
-    return told[-1] if told else None
+    return flags[-1] if flags else None
 
 
 def decisions(

@@ -99,7 +99,7 @@ def flags() -> tuple[Any, Any]:
 
 
 def keeps_mirror(disable: str = "") -> bool:
-    """Tell whether a server with these backends keeps the mirror."""
+    """Return whether a server with these backends keeps the mirror."""
     from patchkit.runtime.api_1 import decide_needs_cpu_seq_lens
 
     _disable(disable)
@@ -109,7 +109,7 @@ def keeps_mirror(disable: str = "") -> bool:
     return decide_needs_cpu_seq_lens(settings, backends_of_it)
 
 
-def _told(backend: Any) -> dict[str, Any]:
+def _fields(backend: Any) -> dict[str, Any]:
     values = {name: getattr(backend.forward_metadata, field) for name, field in FIELDS.items()}
     # Of a decode the rows are the requests, and not every path writes them down.
     return {name: None if value is None else value.tolist() for name, value in values.items()}
@@ -119,7 +119,7 @@ def _told(backend: Any) -> dict[str, Any]:
 def replays(session: dict[str, Any], mirror: str, disable: str = "") -> list[dict[str, Any]]:
     """Capture a graph of each size, then replay the batches one after the other on the same backend.
 
-    ``mirror`` says what a replay is handed for the host's lengths: the ``true`` ones, ``none``, or ``stale`` ones.
+    ``mirror`` is what a replay is handed for the host's lengths: the ``true`` ones, ``none``, or ``stale`` ones.
     """
     _disable(disable)
     server, mode = session["server"], session["mode"]
@@ -133,7 +133,7 @@ def replays(session: dict[str, Any], mirror: str, disable: str = "") -> list[dic
     made = backends.Graphs(
         backend, mode, session["graphs"], tokens=stride, spec=full, fields=tuple(FIELDS.values())
     )
-    told = []
+    results = []
     for batch in session["batches"]:
         bs = batch["graph"]
         state = backends.GraphInputs(backend, largest, batch)
@@ -142,8 +142,8 @@ def replays(session: dict[str, Any], mirror: str, disable: str = "") -> list[dic
         lens = {"true": state.lens_cpu, "none": None, "stale": torch.full_like(state.lens_cpu, 3)}
         reads = backends.reads_of_replay(backend, mode, bs, state, spec, lens_cpu=lens[mirror])
         placed = made.replayed(bs, backend.forward_metadata, reads)
-        told.append(_told(backend) | {name: placed[name] for name in ("in_place", "host_reads")})
-    return told
+        results.append(_fields(backend) | {name: placed[name] for name in ("in_place", "host_reads")})
+    return results
 
 
 @repeatable
@@ -158,7 +158,7 @@ def eager(server: dict[str, Any], mode: str, batch: dict[str, Any], mirror: bool
         "extends": planned.extend_seq_lens_cpu,
         "prefixes": planned.extend_prefix_lens_cpu,
     }
-    return _told(backend) | host
+    return _fields(backend) | host
 
 
 def steps(
@@ -194,11 +194,11 @@ def steps(
             drafts.init_forward_metadata_replay_cuda_graph(view, bs)
         else:
             drafts.init_forward_metadata_out_graph(view)
-    return [_told(each) | {"host_reads": reads.count} for each in drafts.attn_backends]
+    return [_fields(each) | {"host_reads": reads.count} for each in drafts.attn_backends]
 
 
 def captures(*, topk: int = 1, cuda: bool = True, environment: dict[str, str]) -> dict[str, bool]:
-    """Tell whether a v2 worker captures the draft-extend of the backend and of a fork's in a graph."""
+    """Return whether a v2 worker captures the draft-extend of the backend and of a fork's in a graph."""
     server = {"context": 64, "page_size": 64, "topk": topk}
     extends = {"plain": _Backend(_runner(server)), "fork": _Fork(_runner(server))}
     return flash_attention.captures(extends, cuda=cuda, environment=environment)

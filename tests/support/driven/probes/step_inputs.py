@@ -92,9 +92,9 @@ def prepared(case: dict[str, Any], disable: str = "", *, plan_stream: bool = Fal
     else:
         worker: Any = bare(base_spec_worker.EagleDraftWorkerBase)
         draft, _ = worker.prepare_for_draft(draft_input, pool, batch, None, runner, topk, steps)
-    told = {"draft": {name: getattr(draft, name).tolist() for name in _SAYS}}
+    result = {"draft": {name: getattr(draft, name).tolist() for name in _SAYS}}
     draft.positions.add_(1)
-    told["lens"] = batch.seq_lens.tolist()
+    result["lens"] = batch.seq_lens.tolist()
     verify_input: Any = bare(EagleVerifyInput)
     vars(verify_input).update(draft_token=drafts, draft_token_num=steps + 1, positions=drafts + 7, topk=topk)
     batch.spec_info = verify_input
@@ -111,8 +111,8 @@ def prepared(case: dict[str, Any], disable: str = "", *, plan_stream: bool = Fal
         else:
             _no_states()
             verify, _ = eagle_utils.eagle_prepare_for_verify(verify_input, pool, batch, target)
-    told["verify"] = {name: getattr(verify, name).tolist() for name in _SAYS}
-    return told
+    result["verify"] = {name: getattr(verify, name).tolist() for name in _SAYS}
+    return result
 
 
 def _interpreted() -> None:

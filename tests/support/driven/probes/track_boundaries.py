@@ -122,13 +122,13 @@ def finish(iterations: str, *, prompt: int, lazy: bool = False, room: bool = Tru
             processor._handle_finish_state_updated_req(request, processed, MagicMock(), 0, None)
     (is_inserted,) = inserted
     keep = pool.get_mamba_ping_pong_keep_idx(request) if is_inserted else None
-    told = {"launched": request.kv_committed_len, "labelled": None, "of": None}
+    lengths = {"launched": request.kv_committed_len, "labelled": None, "of": None}
     if keep is not None:
-        told["labelled"] = request.mamba_last_track_seqlen
-        told["of"] = states.get(request.mamba_ping_pong_track_buffer[keep].item())
+        lengths["labelled"] = request.mamba_last_track_seqlen
+        lengths["of"] = states.get(request.mamba_ping_pong_track_buffer[keep].item())
     pool.free_mamba_cache(request, mamba_ping_pong_track_buffer_to_keep=keep)
-    told["lost"] = available - pool.mamba_allocator.available_size() - is_inserted
-    return told
+    lengths["lost"] = available - pool.mamba_allocator.available_size() - is_inserted
+    return lengths
 
 
 def every_end(*, lazy: bool, room: bool = True) -> list[dict[str, Any]]:

@@ -81,8 +81,8 @@ def _tracked(pool: Any, requests: list[Any]) -> torch.Tensor:
     case = {"lens": [7] * len(requests), "mode": "DECODE", "mirror": True, "sum": True}
     case["slots"] = [each.mamba_next_track_idx for each in requests]
     case["mapping"] = pool.req_index_to_mamba_ping_pong_track_buffer_mapping[rows].tolist()
-    told = forward_batches.prepare_verify(case, _TOKENS, graph=True)["tracked"]
-    return torch.tensor(told)
+    tracked = forward_batches.prepare_verify(case, _TOKENS, graph=True)["tracked"]
+    return torch.tensor(tracked)
 
 
 class _AscendKernels:

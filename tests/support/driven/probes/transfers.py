@@ -57,7 +57,7 @@ def _manager(rooms: list[int]) -> Any:
 
 def given_up(room: int, how: str) -> dict[str, Any]:
     """Make a decode server abandon a request, ``aborted`` or ``late``; return what it sends, and to whom."""
-    told: list[Any] = []
+    sent: list[Any] = []
     receiver: Any = object.__new__(conn.MooncakeKVReceiver)
     vars(receiver).update(
         bootstrap_room=room,
@@ -70,7 +70,7 @@ def given_up(room: int, how: str) -> dict[str, Any]:
 
     def connect(server: dict[str, str]) -> Any:
         def send(frames: list[bytes], *_: Any) -> None:
-            told.append((server["rank_ip"], frames))
+            sent.append((server["rank_ip"], frames))
 
         return SimpleNamespace(send_multipart=send), nullcontext()
 
@@ -82,13 +82,13 @@ def given_up(room: int, how: str) -> dict[str, Any]:
     # The scheduler asks why, and then frees the request's pages.
     with suppress(conn.KVTransferError):
         receiver.failure_exception()
-    return {"failed": state == KVPoll.Failed, "told": told}
+    return {"failed": state == KVPoll.Failed, "sent": sent}
 
 
 def written(messages: list[list[bytes]], room: int, *, over: bool = False) -> dict[str, Any]:
     """Have a prefill server read messages, then take a chunk of the request and one of another from its queue.
 
-    ``over`` says whether the request has all its chunks. Returns the rooms of which it wrote a chunk, and the states.
+    ``over`` is whether the request has all its chunks. Returns the rooms of which it wrote a chunk, and the states.
     """
     sent: list[int] = []
     manager = _manager([room, _OTHER])

@@ -254,8 +254,8 @@ class _Written(TorchDispatchMode):
         made = func(*args, **(kwargs or {}))
         returned = made if isinstance(made, (tuple, list)) else (made,)
         # An operation that returns nothing returns None.
-        for tensor, said in zip(returned, func._schema.returns, strict=False):
-            is_view = said.alias_info is not None and not said.alias_info.is_write
+        for tensor, declared in zip(returned, func._schema.returns, strict=False):
+            is_view = declared.alias_info is not None and not declared.alias_info.is_write
             if isinstance(tensor, torch.Tensor) and not is_view:
                 self.count += tensor.nbytes
         return made

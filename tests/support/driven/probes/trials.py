@@ -20,7 +20,7 @@ LEFT: list[int] = []
 
 
 def declares_backends() -> bool:
-    """Tell whether every spec-v2 worker names the backends of its forwards."""
+    """Return whether every spec-v2 worker names the backends of its forwards."""
     return hasattr(base_spec_worker.BaseSpecWorker, "spec_v2_attn_backends")
 
 

@@ -115,7 +115,7 @@ def replays(session: dict[str, Any], mirror: bool, disable: str = "") -> list[di
         backends.capture(
             backend, mode, bs=bs, num_tokens=bs * stride, rows=state.rows, lens=state.lens, spec=spec
         )
-    told = []
+    results = []
     for batch in session["batches"]:
         bs = batch["graph"]
         state = backends.GraphInputs(backend, largest, batch)
@@ -139,7 +139,7 @@ def replays(session: dict[str, Any], mirror: bool, disable: str = "") -> list[di
             for name in ("kv_indptr", "qo_indptr", "mask_indptr", "window_kv_indptr")
             if (value := getattr(backend, name)) is not None
         }
-        told.append(
+        results.append(
             {name: backends.plain(value) for name, value in offsets.items()}
             | {
                 "kv_indices": _live(backend.cuda_graph_kv_indices, offsets["kv_indptr"]),
@@ -149,7 +149,7 @@ def replays(session: dict[str, Any], mirror: bool, disable: str = "") -> list[di
                 "host_reads": reads.count,
             }
         )
-    return told
+    return results
 
 
 def fills(session: dict[str, Any], disable: str = "") -> int:
@@ -232,8 +232,8 @@ def draft_replay(server: dict[str, Any], batch: dict[str, Any], mirror: bool) ->
 
 
 def flags() -> tuple[bool | None, bool | None]:
-    """Tell whether the backend and its draft say that they read the mirror, None where they say nothing."""
-    told = [
+    """Return whether the backend and its draft say that they read the mirror, None where they say nothing."""
+    found = [
         getattr(each, "needs_cpu_seq_lens", None) for each in (TritonAttnBackend, TritonMultiStepDraftBackend)
     ]
-    return told[0], told[1]
+    return found[0], found[1]

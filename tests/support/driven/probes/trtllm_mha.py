@@ -37,7 +37,7 @@ def _backend(server: dict[str, Any], step: int = 0) -> Any:
 def replays(session: dict[str, Any], route: str) -> dict[str, Any]:
     """Capture a graph of each size, then replay the batches one after the other on the same backend.
 
-    ``route`` says who fills a replay's metadata: the tree's own method with the mirror (``tree``), without
+    ``route`` is what fills a replay's metadata: the tree's own method with the mirror (``tree``), without
     (``mirrorless``) or with one that an earlier batch left (``stale``), or ``fill``, patchkit's.
     """
     server, mode, graphs = session["server"], session["mode"], session["graphs"]
@@ -51,7 +51,7 @@ def replays(session: dict[str, Any], route: str) -> dict[str, Any]:
         return spec
 
     made = backends.Graphs(backend, mode, graphs, tokens=stride, spec=unnamed, fields=FIELDS)
-    told = []
+    results = []
     for batch in session["batches"]:
         bs = batch["graph"]
         state = backends.GraphInputs(backend, made.largest, batch)
@@ -74,8 +74,8 @@ def replays(session: dict[str, Any], route: str) -> dict[str, Any]:
                     total=state.total if route == "tree" else None,
                     spec=spec,
                 )
-        told.append(made.replayed(bs, backend.forward_metadata, reads))
-    return {"captured": made.captured, "replayed": told, "fill_value": state.fill_value}
+        results.append(made.replayed(bs, backend.forward_metadata, reads))
+    return {"captured": made.captured, "replayed": results, "fill_value": state.fill_value}
 
 
 def _mirror(lens_cpu: torch.Tensor, route: str) -> torch.Tensor | None:
@@ -154,14 +154,14 @@ def overlap_hook(server: dict[str, Any], mode: str, batch: dict[str, Any]) -> An
         backend.init_forward_metadata(backends.eager_batch(backend, server, mode, batch))
     before = backends.fields_of(backend.forward_metadata, FIELDS)
     spec = backends.spec_info(mode, stride=server["draft_tokens"])
-    said = backend.update_verify_buffers_to_fill_after_draft(spec, len(batch["lens"]))
+    flag = backend.update_verify_buffers_to_fill_after_draft(spec, len(batch["lens"]))
     after = backends.fields_of(backend.forward_metadata, FIELDS)
-    return said, before == after, backend.get_verify_buffers_to_fill_after_draft(), backend.needs_cpu_seq_lens
+    return flag, before == after, backend.get_verify_buffers_to_fill_after_draft(), backend.needs_cpu_seq_lens
 
 
 def flags() -> tuple[bool, bool]:
-    """Tell whether the backend and its draft read the mirror."""
+    """Return whether the backend and its draft read the mirror."""
     runner = backends.model_runner(context=64, page_size=16)
     draft = TRTLLMHAAttnMultiStepDraftBackend(runner, 1, 3)
-    told = [getattr(made, "needs_cpu_seq_lens", True) for made in (draft.attn_backends[0], draft)]
-    return told[0], told[1]
+    found = [getattr(made, "needs_cpu_seq_lens", True) for made in (draft.attn_backends[0], draft)]
+    return found[0], found[1]

@@ -45,7 +45,7 @@ def replays(session: dict[str, Any], mirror: bool) -> dict[str, Any]:
     made = backends.Graphs(
         backend, mode, graphs, tokens=stride, spec=full, fields=FIELDS, held="forward_decode_metadata"
     )
-    told = []
+    results = []
     for batch in session["batches"]:
         bs = batch["graph"]
         state = backends.GraphInputs(backend, made.largest, batch)
@@ -55,8 +55,8 @@ def replays(session: dict[str, Any], mirror: bool) -> dict[str, Any]:
         )
         metadata = backend.decode_cuda_graph_metadata[bs]
         table = {"table": backends.plain(backend.decode_cuda_graph_kv_indices)}
-        told.append(made.replayed(bs, metadata, reads) | table)
-    return {"captured": made.captured, "replayed": told}
+        results.append(made.replayed(bs, metadata, reads) | table)
+    return {"captured": made.captured, "replayed": results}
 
 
 @repeatable
@@ -106,9 +106,9 @@ def _described(buffer: Any) -> Any:
 
 
 def flags() -> dict[str, bool | None]:
-    """Tell which backends say that they read the mirror, None for one that says nothing."""
-    told = (TRTLLMMLABackend, TRTLLMMLAMultiStepDraftBackend, FlashInferMLAAttnBackend)
-    return {each.__name__: getattr(each, "needs_cpu_seq_lens", None) for each in told}
+    """Return which backends say that they read the mirror, None for one that says nothing."""
+    classes = (TRTLLMMLABackend, TRTLLMMLAMultiStepDraftBackend, FlashInferMLAAttnBackend)
+    return {each.__name__: getattr(each, "needs_cpu_seq_lens", None) for each in classes}
 
 
 def overlap_hook(server: dict[str, Any], batch: dict[str, Any]) -> Any:
@@ -117,5 +117,5 @@ def overlap_hook(server: dict[str, Any], batch: dict[str, Any]) -> Any:
     backend.init_forward_metadata(backends.eager_batch(backend, server, "verify", batch))
     before = backends.fields_of(backend.forward_decode_metadata, FIELDS)
     spec = backends.spec_info("verify", stride=server["draft_tokens"])
-    said = backend.update_verify_buffers_to_fill_after_draft(spec, len(batch["lens"]))
-    return said, before == backends.fields_of(backend.forward_decode_metadata, FIELDS)
+    flag = backend.update_verify_buffers_to_fill_after_draft(spec, len(batch["lens"]))
+    return flag, before == backends.fields_of(backend.forward_decode_metadata, FIELDS)

@@ -56,7 +56,7 @@ def _made(kind: str, server: dict[str, Any]) -> Any:
 
 
 def _keeps(backend: Any) -> bool:
-    """Tell whether what a backend has planned holds the mask, for a kernel to read."""
+    """Return whether what a backend has planned holds the mask, for a kernel to read."""
     held = list(vars(backend).values())
     held += [value for each in held if dataclasses.is_dataclass(each) for value in vars(each).values()]
     return any(type(value) is _Unread for value in held)
@@ -72,7 +72,7 @@ def _looks(backend: Any, plan: Callable[[], Any]) -> bool:
 
 
 def looks(kind: str, server: dict[str, Any], batch: dict[str, Any]) -> dict[str, bool]:
-    """Tell whether a backend looks at the mask as it plans a verify: without a graph, at capture and at replay."""
+    """Return whether a backend looks at the mask as it plans a verify: without a graph, at capture and at replay."""
     tokens = server["draft_tokens"]
 
     def spec() -> Any:
