@@ -215,12 +215,12 @@ def _text_tools() -> dict[str, Any]:
 def text_tools() -> str:
     """Return the results of ``scripts/compare_text_tools.py``, one row per tool."""
     results = _text_tools()
-    keys = ("clean", "correct", "wrong", "left")
-    rows = [[each["tool"], *(str(each[key]) for key in keys)] for each in results["tools"]]
+    columns = {"clean": "clean", "correct": "correct", "wrong": "wrong", "conflict": "left"}
+    rows = [[each["tool"], *(str(each[key]) for key in columns.values())] for each in results["tools"]]
     kinds = Counter(tree["kind"] for tree in results["trees"])
     trees = ", ".join(f"{count} of {kind}" for kind, count in kinds.items())
     return f"{results['files']} files in {len(results['trees'])} trees ({trees}):\n\n" + _table(
-        ["tool", *keys], rows
+        ["tool", *columns], rows
     )
 
 
@@ -242,12 +242,12 @@ def ported_backwards() -> str:
         f"{each['tools']['patchkit port']['landed'] / max(1, each['files'] + more):.0%}".replace("%", " %")
         for each, more in zip(columns.values(), missing, strict=True)
     ]
-    rows.append(["patchkit port, a missing statement counted as left", *ours])
+    rows.append(["patchkit port, a missing statement counted as a conflict", *ours])
     rows.append(["files", *(str(each["files"]) for each in columns.values())])
     for lacking in ("the file", "a class or function", "a statement"):
         counts = (each.get("lacking", {}).get(lacking, 0) for each in columns.values())
-        rows.append([f"counted apart: without {lacking}", *map(str, counts)])
-    head = ["landed (wrong)", *(f"{distance} back" for distance in columns)]
+        rows.append([f"not counted: the tree lacks {lacking}", *map(str, counts)])
+    head = ["tool: clean files (wrong)", *(f"{distance} back" for distance in columns)]
     return f"{backwards['commits']} commits, seed {backwards['seed']}:\n\n" + _table(head, rows)
 
 
@@ -257,18 +257,18 @@ def _share(tally: dict[str, Any], files: int) -> str:
 
 
 def ported_left() -> str:
-    """Return the reasons why files with a site were left, by distance."""
+    """Return the number of files with a conflict by its reason and by distance."""
     kinds = {
-        "conflict": "conflict",
-        "unmet": "uses a name that the tree does not define",
-        "no-site": "a definition was not found",
+        "conflict": "the tree has other code at the site",
+        "unmet": "the new code uses a name that the tree does not define",
+        "no-site": "the tree has no such file, class or function",
     }
     columns = _ported()["backwards"]["distances"]
     rows = [
         [reason, *(str(each["left"].get(kind, 0)) for each in columns.values())]
         for kind, reason in kinds.items()
     ]
-    return _table(["left by patchkit port", *(f"{distance} back" for distance in columns)], rows)
+    return _table(["reason of the conflict", *(f"{distance} back" for distance in columns)], rows)
 
 
 def ported_elsewhere() -> str:
@@ -303,9 +303,9 @@ def _ported_humans(humans: dict[str, Any]) -> str:
         "has one. Of the classes and functions that a patch changes, those count as kept for which people made the "
         "same change for the later release:\n\n"
         + _table(["step", "kept", "equal", "different", "missing", "changed by people"], rows)
-        + f"\n\nAll steps together, {count} files; {unfit} parts of a patch do not fit its release and are left out. "
-        "For a text tool, only its files without conflicts count:\n\n"
-        + _table(["tool", "files landed (wrong)", "kept edits: equal", "different", "missing"], tools)
+        + f"\n\nAll steps together, {count} files; {unfit} parts of a patch do not fit its release and are skipped. "
+        "For a text tool, only the edits of its clean files count:\n\n"
+        + _table(["tool", "clean files (wrong)", "kept edits: equal", "different", "missing"], tools)
     )
 
 
@@ -320,8 +320,8 @@ def _ported_picks(picks: dict[str, Any]) -> str:
     same, other = picks["same"], len(picks["other"])
     return (
         "`picks` takes commits that name the commit that they were picked from, and ports that commit to the parent of "
-        f"the pick. {picks['commits']} picks, {picks['files']} files; of {same + other} files that landed, {same} "
-        f"equal the picker's:\n\n{_table(['landed (wrong)', 'share'], rows)}"
+        f"the pick. {picks['commits']} picks, {picks['files']} files; of {same + other} clean files of "
+        f"`patchkit port`, {same} equal the picker's:\n\n{_table(['tool', 'clean files (wrong)'], rows)}"
     )
 
 
@@ -894,11 +894,11 @@ def pictures() -> dict[str, Plot]:
             lambda: plots.fill_ratios(_fills(), contenders),
         ),
         "text-tools": Plot(
-            "Bars: how many files of all trees each tool applied correctly, applied wrongly, or left",
+            "Bars by tool: files that are clean and correct, clean and wrong, and files with a conflict, in all trees",
             lambda: plots.text_tools(_text_tools()["tools"], _text_tools()["files"]),
         ),
         "port": Plot(
-            "Lines: the share of files that each tool landed, and landed wrong, by the age of the tree in commits",
+            "Lines by tool: the share of clean files and of clean but wrong files, by the age of the tree in commits",
             lambda: plots.ported(_ported()["backwards"]["distances"]),
         ),
         "metadata-floor": Plot(
