@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import itertools
 import json
 import os
 import re
@@ -37,7 +38,7 @@ from patchkit.errors import PatchkitError
 from patchkit.patchset import configuration, load, runs, schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from matplotlib.figure import Figure
 
@@ -1116,11 +1117,11 @@ def _text_tools_in_brief() -> str:
 
 
 NEVER = "-"
-"""In a table: never run."""
+"""In a table: not timed, or never run."""
 
 
 def ran_by_release() -> str:
-    """Return a section per release that ran on a GPU, family by backend, and the names of the other releases."""
+    """Return a section per release that ran on a GPU, and the names of the other releases."""
     places = gpu_runs.latest(gpu_runs.outcomes(BENCHMARKS))
     ran = sorted({place.release for place in places}, key=gpu_runs.order)
     parts = [
@@ -1143,31 +1144,29 @@ _Found = dict[gpu_runs.Scenario, gpu_runs.Outcome]
 
 def _ran_on(release: str, places: dict[gpu_runs.Place, _Found]) -> str:
     """Return the section of one release: its table, and every outcome that differs from the unpatched tree's."""
-    backends = sorted({place.backend for place in places})
-    rows: dict[tuple[str, str], dict[str, str]] = {}
-    for place, found in sorted(places.items()):
-        rows.setdefault((place.family, place.algorithm), {})[place.backend] = _came_out(found)
     table = _table(
-        ["model family", "speculation", *backends],
-        [[*row, *(cells.get(name, NEVER) for name in backends)] for row, cells in rows.items()],
+        ["model family, speculation", "backend", "outcome", "step time ratio, batch 1 / 8", "latest result"],
+        [
+            [f"{place.family}, {place.algorithm}", place.backend, *_came_out(found)]
+            for place, found in sorted(places.items())
+        ],
     )
-    others: dict[tuple[gpu_runs.Place, str, str], list[str]] = {}
-    for place, found in sorted(places.items()):
-        for outcome in found.values():
-            if outcome.end != gpu_runs.IDENTICAL:
-                others.setdefault((place, outcome.end, outcome.detail), []).append(
-                    f"`{outcome.scenario.label}`"
-                )
-    lines = [
-        f"- {place.family}, {place.algorithm}, {place.backend}: {', '.join(labels)}: "
-        + ": ".join(filter(None, [end, detail]))
-        for (place, end, detail), labels in others.items()
-    ]
+    lines = [line for place, found in sorted(places.items()) for line in _not_identical(place, found)]
     return "\n\n".join([f"## {release}", table, *(["\n".join(lines)] if lines else [])])
 
 
-def _came_out(found: _Found) -> str:
-    """Return one cell: in how many scenarios the tokens are identical, ratios, the latest date and its GPU."""
+def _not_identical(place: gpu_runs.Place, found: _Found) -> list[str]:
+    """Return the list item of one place with the scenarios in each outcome but identical; empty if there is none."""
+    others: dict[tuple[str, str], list[str]] = {}
+    for outcome in found.values():
+        if outcome.end != gpu_runs.IDENTICAL:
+            others.setdefault((outcome.end, outcome.detail), []).append(f"`{outcome.scenario.label}`")
+    items = [f"  - {', '.join(labels)}: {': '.join(filter(None, what))}" for what, labels in others.items()]
+    return [f"- {place.family}, {place.algorithm}, {place.backend}:", *items] if items else []
+
+
+def _came_out(found: _Found) -> tuple[str, str, str]:
+    """Return the cells of a row: identical tokens in how many scenarios, ratios, and the latest date with its GPU."""
     names = {scenario.name for scenario in found}
     otherwise = {
         outcome.scenario.name: outcome.end for outcome in found.values() if outcome.end != gpu_runs.IDENTICAL
@@ -1181,28 +1180,26 @@ def _came_out(found: _Found) -> str:
     ratios = gpu_runs.ratios(found.values())
     timed = " / ".join(f"{ratios[batch]:.3f}" if batch in ratios else NEVER for batch in (1, 8))
     last = max(found.values(), key=lambda outcome: outcome.date)
-    parts = [
-        tokens,
-        *([timed] if ratios.keys() & {1, 8} else []),
-        last.date[:10],
-        _card(last.gpu),
-    ]
-    return ", ".join(parts)
+    return tokens, timed if ratios.keys() & {1, 8} else NEVER, f"{last.date[:10]}, {_card(last.gpu)}"
 
 
 def ran_by_patch() -> str:
-    """Return a row per patch: the releases on which its code ran, or was constructed."""
+    """Return a row per patch: the releases on which its code ran, or was only constructed."""
     known, built = _known(), gpu_runs.constructed()
     rows = []
     for patch in known.patches:
-        cells = [
-            "ran" if known.ran(patch, release)
-            else "constructed" if patch in built.get(release, ())
-            else NEVER
-            for release in gpu_runs.RELEASES
-        ]  # fmt: skip
-        rows.append([patch, *cells])
-    return _table(["patch", *gpu_runs.RELEASES], rows)
+        ran = {release for release in gpu_runs.RELEASES if known.ran(patch, release)}
+        only_built = {release for release in built if patch in built[release]} - ran
+        rows.append([patch, _releases(ran), _releases(only_built)])
+    return _table(["patch", "ran on", "constructed on"], rows)
+
+
+def _releases(named: Collection[str]) -> str:
+    """Return releases of the page as ranges of consecutive ones; ``NEVER`` for none."""
+    ranges = [
+        list(group) for inside, group in itertools.groupby(gpu_runs.RELEASES, named.__contains__) if inside
+    ]
+    return ", ".join(" to ".join(dict.fromkeys((each[0], each[-1]))) for each in ranges) or NEVER
 
 
 def _known() -> runs.KnownRuns:
