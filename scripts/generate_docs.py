@@ -940,10 +940,24 @@ def run_of(name: str) -> str:
 
 
 def _how(run: dict[str, Any]) -> str:
+    return f"{_on(run)}, {_when(run)}"
+
+
+def _on(run: dict[str, Any]) -> str:
+    """Return the GPU of a run, and the versions of torch and Triton."""
     machine = run["machine"]
     versions = {**machine, **run.get("versions", {})}
-    with_what = ", ".join(f"{key} {versions[key]}" for key in ("torch", "triton") if key in versions)
-    return f"{machine['gpu']}, {with_what}, {run['date'][:10]}:\n\n    {run['command']}"
+    return ", ".join(
+        [
+            machine["gpu"],
+            *(f"{key} {versions[key]}" for key in ("torch", "triton") if key in versions),
+        ]
+    )
+
+
+def _when(run: dict[str, Any]) -> str:
+    """Return the date of a run, and its command below."""
+    return f"{run['date'][:10]}:\n\n    {run['command']}"
 
 
 def step_runs() -> str:
@@ -958,8 +972,11 @@ def _of_releases() -> list[tuple[str, dict[str, Any]]]:
 
 
 def release_runs() -> str:
-    """Return the command of each run over releases and model families."""
-    return "\n\n".join(f"{name}: {_how(run)}" for name, run in _of_releases())
+    """Return the command of each run over releases and model families, by machine."""
+    machines: dict[str, list[str]] = {}
+    for name, run in _of_releases():
+        machines.setdefault(_on(run), []).append(f"{name}, {_when(run)}")
+    return "\n\n".join(part for machine, ran in machines.items() for part in (f"{machine}:", *ran))
 
 
 def _timed_results() -> list[tuple[str, dict[str, Any]]]:
