@@ -220,7 +220,7 @@ def _branching(keepers: Sequence[Keeper]) -> Iterator[str]:
 def _instead(server: ExaminedServer) -> Iterator[str]:
     """Yield a sentence that names the backends with which the mirror is freed, if there are any."""
     free: list[str] = []
-    partly: list[str] = []
+    partly: dict[str, list[str]] = {}
     for name in sorted(makers(server.program)):
         launch = server.launch.with_settings({**dict.fromkeys(_NAMES_OF_BACKENDS), "attention_backend": name})
         found = outcomes(server.program, launch, server.memory)
@@ -228,13 +228,15 @@ def _instead(server: ExaminedServer) -> Iterator[str]:
         if not usual.kept and usual.refused is None and usual.roles and all(one.cls for one in usual.roles):
             kept = [answers for answers, outcome in found if outcome.kept]
             if kept:
-                partly.append(f"{name} (not {named(kept)})")
+                partly.setdefault(named(kept), []).append(name)
             else:
                 free.append(name)
-    if free or partly:
+    groups = [" or ".join(free)] if free else []
+    groups += [f"{' or '.join(names)}, except {models}" for models, names in partly.items()]
+    if groups:
         yield (
             "These backends free it on this server, if GPU and model support them: "
-            f"--attention-backend {' or '.join((*free, *partly))}."
+            f"--attention-backend {'; or '.join(groups)}."
         )
 
 

@@ -13,7 +13,9 @@ from support.toys import add_patch, write_package
 
 from patchkit.cli import main
 from patchkit.doctor import diagnosis
+from patchkit.doctor.models import named as models_named
 from patchkit.doctor.options import Arguments
+from patchkit.doctor.questions import LLAMA
 from patchkit.doctor.worth import Worth, worth
 from patchkit.errors import TreeError, UsageError
 from patchkit.patchset import runs
@@ -918,8 +920,8 @@ def test_a_backend_that_frees_the_mirror_of_some_models_is_offered_without_the_o
     _reading_local_attention(fork)
     answer: Any = json.loads(run(fork, "--attention-backend", "held", *EAGLE, "--json").stdout)
     assert answer["notes"] == [
-        "These backends free it on this server, if GPU and model support them: --attention-backend free (not for "
-        "models or drafts with local attention)."
+        "These backends free it on this server, if GPU and model support them: --attention-backend free, "
+        "except for models or drafts with local attention."
     ]
 
 
@@ -973,7 +975,7 @@ def test_one_branch_is_named_for_the_architecture_that_has_several_by_default(fo
     _branching(fork)
     answer: Any = json.loads(run(fork, "--attention-backend", "free", *EAGLE, "--json").stdout)
     (keeper,) = answer["keepers"]
-    assert keeper["where"] == "for models or drafts with the architecture LlamaForCausalLM"
+    assert keeper["where"] == "for models or drafts of the architecture LlamaForCausalLM"
     # sglang takes all three or none.
     typed = "--speculative-eagle-topk 1 --speculative-num-steps 3 --speculative-num-draft-tokens 4"
     assert keeper["remedies"] == [typed]
@@ -1464,10 +1466,11 @@ def {name}(self):
     assert found == {"HeldBackend": ["patch x-one x-two"]}
 
 
-def test_a_patch_that_frees_a_backend_for_some_models_is_named_with_the_others(
-    fork: Path, tmp_path: Path
+@pytest.mark.parametrize(("flag", "how"), [("", "except"), ("not ", "only")])
+def test_a_patch_that_frees_a_backend_for_some_models_is_named_with_these_or_the_others(
+    fork: Path, tmp_path: Path, flag: str, how: str
 ) -> None:
-    edit = '''[edit.flag]
+    edit = f'''[edit.flag]
 kind = "method"
 why = "toy"
 at = "srt/layers/attention/backends.py::HeldBackend"
@@ -1477,14 +1480,41 @@ def __init__(self, runner=None):
 
 @property
 def needs_cpu_seq_lens(self):
-    return self.runner is not None and self.runner.model_config.is_local_attention_model
+    return self.runner is not None and {flag}self.runner.model_config.is_local_attention_model
 """
 '''
-    add_patch(tmp_path / "own", "x-most", edit, default="false")
+    add_patch(tmp_path / "own", "x-some", edit, default="false")
     words = (*HELD, "--patches", tmp_path / "own")
-    where = "(not for models or drafts with local attention)"
-    assert keepers(fork, *words) == {"HeldBackend": [f"patch x-most {where}"]}
-    assert f"x-most` {where}" in " ".join(run(fork, *words).stdout.split())
+    where = f"{how} for models or drafts with local attention"
+    assert keepers(fork, *words) == {"HeldBackend": [f"patch x-some ({where})"]}
+    assert f"x-some`, {where}" in " ".join(run(fork, *words).stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("models", "named"),
+    [
+        (("A",), "with A"),
+        (("B", "A", "C", "AB"), "with A, B or C"),
+        (("AB", "C"), "with C or both A and B"),
+        (("L",), f"of {LLAMA}"),
+        (("L", "A"), f"with A, or of {LLAMA}"),
+        (("A", "BL", "CL"), f"with A, or of {LLAMA} with B or C"),
+    ],
+)
+def test_models_are_named_by_what_they_have_and_by_their_architecture(
+    models: tuple[str, ...], named: str
+) -> None:
+    facts = [{LLAMA if fact == "L" else fact: True for fact in each} for each in models]
+    assert models_named(facts) == f"for models or drafts {named}"
+
+
+@pytest.mark.parametrize("patch", ["31364", "29343"])
+def test_every_patch_that_frees_a_backend_is_on_a_line_of_its_own(releases: Releases, patch: str) -> None:
+    said = run(releases.tree("0.5.14").root, "--attention-backend", "fa3", *EAGLE).stdout
+    (line, *_) = (line for line in said.splitlines() if f" {patch}`" in line)
+    assert re.match(
+        r"      (freed|or) by: `patchkit apply \S+ \d+`, except for models or drafts with cross", line
+    )
 
 
 def test_a_patch_that_takes_a_setting_out_of_the_decision_is_named_for_it(fork: Path, tmp_path: Path) -> None:
