@@ -513,9 +513,25 @@ def test_a_value_that_the_command_lines_parser_refuses_is_refused_first_in_its_w
 def test_a_value_of_a_configuration_file_is_parsed_as_one_of_the_command_line(
     fork: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "server.yaml").write_text("tp-size: two\n")
-    refused = json.loads(run(fork, "--config", tmp_path / "server.yaml", "--json", code=1).stdout)["refused"]
-    assert refused["why"] == "argument --tensor-parallel-size/--tp-size: invalid int value: 'two'"
+    file = tmp_path / "server.yaml"
+    file.write_text("tp-size: two\n")
+    refused = json.loads(run(fork, "--config", file, "--json", code=1).stdout)["refused"]
+    why = "argument --tensor-parallel-size/--tp-size: invalid int value: 'two'"
+    assert refused["why"] == f"--config {file}: {why}"
+
+
+def test_a_check_that_a_configuration_file_fails_names_the_option_and_the_file(
+    fork: Path, tmp_path: Path
+) -> None:
+    _checking(fork, b"        assert self.tp_size in (1, 2)\n")
+    file = tmp_path / "server.yaml"
+    file.write_text("tp-size: 3\nattention-backend: free\n")
+    words = ("--config", file, *EAGLE, "--json")
+    refused = json.loads(run(fork, *words, code=1).stdout)["refused"]
+    assert refused["why"] == f"AssertionError: self.tp_size in (1, 2) (--tp-size 3 in {file})"
+    assert refused["remedies"] == ["leave out --tp-size"]
+    refused = json.loads(run(fork, *words, "--tp-size", "4", code=1).stdout)["refused"]
+    assert refused["why"] == "AssertionError: self.tp_size in (1, 2) (--tp-size 4)"
 
 
 def test_settings_that_are_no_json_are_refused(fork: Path, tmp_path: Path) -> None:
@@ -756,7 +772,7 @@ def test_a_configuration_file_is_read_as_yaml(fork: Path, tmp_path: Path, text: 
 
 def test_what_a_configuration_file_nests_without_end_is_left_out(fork: Path, tmp_path: Path) -> None:
     links = "".join(f"  - &a{n + 1} [*a{n}, *a{n}, *a{n}, *a{n}]\n" for n in range(40))
-    (tmp_path / "server.yml").write_text(f"model-path:\n  - &a0 [x]\n{links}")
+    (tmp_path / "server.yml").write_text(f"model-path:\n  links:\n  - &a0 [x]\n{links}")
     assert run(fork, "--config", tmp_path / "server.yml").exit_code == 0
 
 
@@ -785,9 +801,22 @@ class ServerArgs:
     [
         ("gone.yaml", None, "gone.yaml: no such file"),
         ("server.json", "{}", "ends in .yaml or .yml"),
-        ("server.yaml", "just words", "not a mapping of options"),
-        ("server.yaml", "1: 2", "not a mapping of options"),
+        ("folder.yaml", None, "folder.yaml: a folder, not a file"),
+        ("server.yaml", "just words", "one value, not a mapping of options"),
+        ("server.yaml", "- attention-backend: free", "a list, not a mapping of options"),
+        ("server.yaml", "# nothing", "contains no option\nhelp: write `name: value`"),
+        ("server.yaml", "1: 2", "server.yaml: 1: not the name of an option"),
         ("server.yaml", "a: [1", "not valid YAML"),
+        (
+            "server.yaml",
+            "a: b\n\tc: d",
+            "server.yaml, line 2: not valid YAML (while scanning for the next token, found",
+        ),
+        (
+            "server.yaml",
+            "a: b\n---\na: b",
+            "line 2: not valid YAML (expected a single document in the stream, but",
+        ),
         ("server.yaml", "a: " + "[" * 4000, "not valid YAML"),
         ("server.yaml", "a: 2026-99-99", "not valid YAML"),
         (
@@ -803,14 +832,43 @@ class ServerArgs:
             "server.yaml: --attention_backend: this tree's server has no such",
         ),
         ("server.yaml", "attention_backend: free", "did you mean --attention-backend?"),
+        (
+            "server.yaml",
+            "server: {attention-backend: free}",
+            "--server: this tree's server has no such option\nhelp: write the options below it without indentation",
+        ),
+        (
+            "server.yaml",
+            "model-path: [free, held]",
+            "model-path: 2 values, and the option takes one\nhelp: write `model-path: VALUE`",
+        ),
+        ("server.yaml", "tp-size: [-1, 2]", "tp-size: 2 values, and the option takes one"),
+        ("server.yaml", "tp-size: {free: 1}", "tp-size: a nested value, and the option takes one"),
+        (
+            "server.yaml",
+            "disable-overlap-schedule: maybe",
+            "disable-overlap-schedule: maybe is neither true nor false\nhelp: write `disable-overlap-schedule: true`",
+        ),
+        (
+            "server.yaml",
+            "disable-overlap-schedule: [true, {}]",
+            "[true, a nested value] is neither true nor false",
+        ),
     ],
 )
 def test_a_configuration_file_that_cannot_be_read_is_a_sentence(
     fork: Path, tmp_path: Path, name: str, text: str | None, match: str
 ) -> None:
-    if text is not None:
+    if name == "folder.yaml":
+        (tmp_path / name).mkdir()
+    elif text is not None:
         (tmp_path / name).write_text(text)
     assert match in run(fork, "--config", tmp_path / name, code=2).stderr
+
+
+@pytest.mark.parametrize("words", [["--config"], ["--config="], ["--config", "--tp-size"]])
+def test_a_configuration_file_without_a_name_is_a_sentence(fork: Path, words: list[str]) -> None:
+    assert "--config: a value is missing\nhelp: type --config FILE.yaml" in run(fork, *words, code=2).stderr
 
 
 def test_a_container_that_starts_no_server_is_a_sentence(fork: Path) -> None:
@@ -969,6 +1027,20 @@ def test_one_branch_is_named_for_a_backend_that_reads_the_mirror_with_several(fo
     )
     assert keepers(fork, *words, "4") == {"FreeBackend": ["--speculative-eagle-topk 1"]}
     assert keepers(fork, *words, "1") == {}
+
+
+def test_all_options_for_one_branch_are_named_where_the_tree_takes_all_of_them_or_none(fork: Path) -> None:
+    _branching(fork)
+    file = fork / "srt" / "server_args.py"
+    before = b"        if self.speculative_eagle_topk is not None"
+    check = b"        assert self.speculative_num_steps or self.speculative_eagle_topk is None\n"
+    file.write_bytes(file.read_bytes().replace(before, check + before))
+    words = ("--attention-backend", "free", *EAGLE, "--speculative-eagle-topk", "1", "--json")
+    refused = json.loads(run(fork, *words, code=1).stdout)["refused"]
+    assert refused["why"].endswith("is None (--speculative-eagle-topk 1)")
+    typed = "--speculative-eagle-topk 1 --speculative-num-steps 3 --speculative-num-draft-tokens 4"
+    assert refused["remedies"] == [typed]
+    assert keepers(fork, "--attention-backend", "free", *EAGLE, *typed.split()) == {}
 
 
 def test_one_branch_is_named_for_the_architecture_that_has_several_by_default(fork: Path) -> None:
@@ -1167,7 +1239,7 @@ def test_a_number_that_is_a_text_in_a_server_args_json_is_a_refusal(fork: Path, 
     words = ("--server-args", tmp_path / "args.json", "--attention-backend", "free", *EAGLE, "--json")
     refused = json.loads(run(fork, *words, code=1).stdout)["refused"]
     assert refused["why"] == (
-        "TypeError: '>' not supported between instances of 'str' and 'int': self.tp_size > 1"
+        "TypeError: '>' not supported between instances of 'str' and 'int': self.tp_size > 1 (--tp-size two)"
     )
 
 
@@ -1206,16 +1278,20 @@ def test_a_message_of_which_a_part_is_unknown_names_the_options_that_are_refused
 @pytest.mark.parametrize(
     ("words", "why", "hint"),
     [
-        (("--attention-backend", "bogus", *EAGLE), "ValueError: Invalid attention backend: bogus", "bogus"),
+        (
+            ("--attention-backend", "bogus", *EAGLE),
+            "ValueError: Invalid attention backend: bogus; --attention-backend takes ",
+            "",
+        ),
         (
             ("--attention-backend", "fre", *EAGLE),
             "ValueError: Invalid attention backend: fre",
-            "; did you mean free?",
+            "; did you mean --attention-backend free?",
         ),
         (
             ("--attention-backend", "free", *EAGLE[:-1], "--speculative-algorithm", "EAGEL"),
             "KeyError",
-            "; did you mean EAGLE?",
+            "; did you mean --speculative-algorithm EAGLE?",
         ),
     ],
 )
