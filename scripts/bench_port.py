@@ -368,7 +368,7 @@ def backwards(clone: Path, number: int, distances: Sequence[int], seed: int) -> 
                 base, onto = GitTree(repository, f"{commit}^"), GitTree(repository, line[place])
                 label = f"{commit[:12]} {distance} back"
                 count(figures[distance], label, inside, Trees(base, onto), Path(scratch))
-            print(f"{taken} of {number}", file=sys.stderr)
+            print(f"{taken} of {number} commits", file=sys.stderr)
     by_distance = {str(distance): each.as_json() for distance, each in figures.items()}
     return {"commits": taken, "seed": seed, "distances": by_distance}
 
