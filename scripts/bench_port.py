@@ -10,11 +10,11 @@ drafts: commits of sglang's main of May to July 2026 that change one to six file
 on its parent, with the number of edits of each kind. backwards: the same commits, each ported to main as it was a
 number of commits earlier. picks: commits that name the commit that they were picked from; that commit is ported to the
 parent of the pick. humans: a project that keeps a patch for each release; each patch is drafted on its release, and
-ported to the next release that has one. Files are counted individually. A file has landed if the tool reports no
-conflict in it. It is wrong if it then does not compile, has an undefined name, or differs from the result of `git
-apply` where that applies completely. Files in which nothing can land are counted apart, by what the tree lacks: the
-file, a class or function that changes, or a statement that changes (all lines of a hunk, and any like them). Adds the
-figures to FILE as JSON, and prints them; requires what the tests require.
+ported to the next release that has one. Files are counted individually. A file is clean if the tool reports no
+conflict in it. A clean file is wrong if it does not compile, has an undefined name, or differs from the result of `git
+apply` where that applies completely. Files in which nothing can be applied are counted apart, by what the tree lacks:
+the file, a class or function that changes, or a statement that changes (all lines of a hunk, and any like them). Adds
+the figures to FILE as JSON, and prints them; requires what the tests require.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ PICKED = re.compile(r"\(cherry picked from commit ([0-9a-f]{40})\)")
 
 @dataclass
 class Tally:
-    """The results of a tool: files that landed, the wrong ones of them, and CPU seconds."""
+    """The results of a tool: its clean files (``landed``), the wrong ones of them, and CPU seconds."""
 
     landed: int = 0
     wrong: int = 0
@@ -85,7 +85,10 @@ class Tally:
 
 @dataclass
 class Figures:
-    """The results of all tools for files whose sites the tree has; ``siteless`` counts the others."""
+    """The results of all tools for files whose sites the tree has; ``siteless`` counts the others.
+
+    ``left`` counts patchkit's files with a conflict by its kind.
+    """
 
     files: int = 0
     siteless: int = 0
@@ -210,7 +213,7 @@ def meaning(text: bytes) -> str:
 
 @functools.lru_cache(maxsize=64)
 def fault(original: bytes, text: bytes, truth: bytes | None) -> str:
-    """Return the error in a file that landed; empty if there is none."""
+    """Return the error in a clean file; empty if there is none."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -365,7 +368,7 @@ def backwards(clone: Path, number: int, distances: Sequence[int], seed: int) -> 
                 base, onto = GitTree(repository, f"{commit}^"), GitTree(repository, line[place])
                 label = f"{commit[:12]} {distance} back"
                 count(figures[distance], label, inside, Trees(base, onto), Path(scratch))
-            print(f"{taken} of {number}", file=sys.stderr)
+            print(f"{taken} of {number} commits", file=sys.stderr)
     by_distance = {str(distance): each.as_json() for distance, each in figures.items()}
     return {"commits": taken, "seed": seed, "distances": by_distance}
 
@@ -481,7 +484,7 @@ def compared(
 ) -> Iterator[tuple[str, str]]:
     """Yield each class and function that a patch changes, with its result compared with the one that people wrote.
 
-    If they made the same change: ``equal``, ``different``, or ``missing`` if it did not land. ``theirs`` if they
+    If they made the same change: ``equal``, ``different``, or ``missing`` if it was not made. ``theirs`` if they
     changed or dropped it. In a file that is no longer valid Python, everything is different.
     """
     try:

@@ -61,7 +61,7 @@ GIT = ("git", *(word for setting in SETTINGS for word in ("-c", setting)))
 
 @dataclass
 class Tally:
-    """The results of a tool: clean files, the correct and wrong ones of them, and the files with conflicts."""
+    """The results of a tool: clean files, the correct and wrong ones of them, and those with a conflict (``left``)."""
 
     clean: int = 0
     correct: int = 0

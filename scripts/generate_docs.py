@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import itertools
 import json
 import os
 import re
@@ -37,7 +38,7 @@ from patchkit.errors import PatchkitError
 from patchkit.patchset import configuration, load, runs, schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from matplotlib.figure import Figure
 
@@ -215,12 +216,12 @@ def _text_tools() -> dict[str, Any]:
 def text_tools() -> str:
     """Return the results of ``scripts/compare_text_tools.py``, one row per tool."""
     results = _text_tools()
-    keys = ("clean", "correct", "wrong", "left")
-    rows = [[each["tool"], *(str(each[key]) for key in keys)] for each in results["tools"]]
+    columns = {"clean": "clean", "correct": "correct", "wrong": "wrong", "conflict": "left"}
+    rows = [[each["tool"], *(str(each[key]) for key in columns.values())] for each in results["tools"]]
     kinds = Counter(tree["kind"] for tree in results["trees"])
     trees = ", ".join(f"{count} of {kind}" for kind, count in kinds.items())
     return f"{results['files']} files in {len(results['trees'])} trees ({trees}):\n\n" + _table(
-        ["tool", *keys], rows
+        ["tool", *columns], rows
     )
 
 
@@ -242,12 +243,12 @@ def ported_backwards() -> str:
         f"{each['tools']['patchkit port']['landed'] / max(1, each['files'] + more):.0%}".replace("%", " %")
         for each, more in zip(columns.values(), missing, strict=True)
     ]
-    rows.append(["patchkit port, a missing statement counted as left", *ours])
+    rows.append(["patchkit port, a missing statement counted as a conflict", *ours])
     rows.append(["files", *(str(each["files"]) for each in columns.values())])
     for lacking in ("the file", "a class or function", "a statement"):
         counts = (each.get("lacking", {}).get(lacking, 0) for each in columns.values())
-        rows.append([f"counted apart: without {lacking}", *map(str, counts)])
-    head = ["landed (wrong)", *(f"{distance} back" for distance in columns)]
+        rows.append([f"not counted: the tree lacks {lacking}", *map(str, counts)])
+    head = ["tool: clean files (wrong)", *(f"{distance} back" for distance in columns)]
     return f"{backwards['commits']} commits, seed {backwards['seed']}:\n\n" + _table(head, rows)
 
 
@@ -257,18 +258,18 @@ def _share(tally: dict[str, Any], files: int) -> str:
 
 
 def ported_left() -> str:
-    """Return the reasons why files with a site were left, by distance."""
+    """Return the number of files with a conflict by its reason and by distance."""
     kinds = {
-        "conflict": "conflict",
-        "unmet": "uses a name that the tree does not define",
-        "no-site": "a definition was not found",
+        "conflict": "the tree has other code at the site",
+        "unmet": "the new code uses a name that the tree does not define",
+        "no-site": "the tree has no such file, class or function",
     }
     columns = _ported()["backwards"]["distances"]
     rows = [
         [reason, *(str(each["left"].get(kind, 0)) for each in columns.values())]
         for kind, reason in kinds.items()
     ]
-    return _table(["left by patchkit port", *(f"{distance} back" for distance in columns)], rows)
+    return _table(["reason of the conflict", *(f"{distance} back" for distance in columns)], rows)
 
 
 def ported_elsewhere() -> str:
@@ -303,9 +304,9 @@ def _ported_humans(humans: dict[str, Any]) -> str:
         "has one. Of the classes and functions that a patch changes, those count as kept for which people made the "
         "same change for the later release:\n\n"
         + _table(["step", "kept", "equal", "different", "missing", "changed by people"], rows)
-        + f"\n\nAll steps together, {count} files; {unfit} parts of a patch do not fit its release and are left out. "
-        "For a text tool, only its files without conflicts count:\n\n"
-        + _table(["tool", "files landed (wrong)", "kept edits: equal", "different", "missing"], tools)
+        + f"\n\nAll steps together, {count} files; {unfit} parts of a patch do not fit its release and are skipped. "
+        "For a text tool, only the edits of its clean files count:\n\n"
+        + _table(["tool", "clean files (wrong)", "kept edits: equal", "different", "missing"], tools)
     )
 
 
@@ -320,8 +321,8 @@ def _ported_picks(picks: dict[str, Any]) -> str:
     same, other = picks["same"], len(picks["other"])
     return (
         "`picks` takes commits that name the commit that they were picked from, and ports that commit to the parent of "
-        f"the pick. {picks['commits']} picks, {picks['files']} files; of {same + other} files that landed, {same} "
-        f"equal the picker's:\n\n{_table(['landed (wrong)', 'share'], rows)}"
+        f"the pick. {picks['commits']} picks, {picks['files']} files; of {same + other} clean files of "
+        f"`patchkit port`, {same} equal the picker's:\n\n{_table(['tool', 'clean files (wrong)'], rows)}"
     )
 
 
@@ -894,11 +895,11 @@ def pictures() -> dict[str, Plot]:
             lambda: plots.fill_ratios(_fills(), contenders),
         ),
         "text-tools": Plot(
-            "Bars: how many files of all trees each tool applied correctly, applied wrongly, or left",
+            "Bars by tool: files that are clean and correct, clean and wrong, and files with a conflict, in all trees",
             lambda: plots.text_tools(_text_tools()["tools"], _text_tools()["files"]),
         ),
         "port": Plot(
-            "Lines: the share of files that each tool landed, and landed wrong, by the age of the tree in commits",
+            "Lines by tool: the share of clean files and of clean but wrong files, by the age of the tree in commits",
             lambda: plots.ported(_ported()["backwards"]["distances"]),
         ),
         "metadata-floor": Plot(
@@ -939,10 +940,24 @@ def run_of(name: str) -> str:
 
 
 def _how(run: dict[str, Any]) -> str:
+    return f"{_on(run)}, {_when(run)}"
+
+
+def _on(run: dict[str, Any]) -> str:
+    """Return the GPU of a run, and the versions of torch and Triton."""
     machine = run["machine"]
     versions = {**machine, **run.get("versions", {})}
-    with_what = ", ".join(f"{key} {versions[key]}" for key in ("torch", "triton") if key in versions)
-    return f"{machine['gpu']}, {with_what}, {run['date'][:10]}:\n\n    {run['command']}"
+    return ", ".join(
+        [
+            machine["gpu"],
+            *(f"{key} {versions[key]}" for key in ("torch", "triton") if key in versions),
+        ]
+    )
+
+
+def _when(run: dict[str, Any]) -> str:
+    """Return the date of a run, and its command below."""
+    return f"{run['date'][:10]}:\n\n    {run['command']}"
 
 
 def step_runs() -> str:
@@ -957,8 +972,11 @@ def _of_releases() -> list[tuple[str, dict[str, Any]]]:
 
 
 def release_runs() -> str:
-    """Return the command of each run over releases and model families."""
-    return "\n\n".join(f"{name}: {_how(run)}" for name, run in _of_releases())
+    """Return the command of each run over releases and model families, by machine."""
+    machines: dict[str, list[str]] = {}
+    for name, run in _of_releases():
+        machines.setdefault(_on(run), []).append(f"{name}, {_when(run)}")
+    return "\n\n".join(part for machine, ran in machines.items() for part in (f"{machine}:", *ran))
 
 
 def _timed_results() -> list[tuple[str, dict[str, Any]]]:
@@ -1116,11 +1134,11 @@ def _text_tools_in_brief() -> str:
 
 
 NEVER = "-"
-"""In a table: never run."""
+"""In a table: not timed, or never run."""
 
 
 def ran_by_release() -> str:
-    """Return a section per release that ran on a GPU, family by backend, and the names of the other releases."""
+    """Return a section per release that ran on a GPU, and the names of the other releases."""
     places = gpu_runs.latest(gpu_runs.outcomes(BENCHMARKS))
     ran = sorted({place.release for place in places}, key=gpu_runs.order)
     parts = [
@@ -1143,31 +1161,29 @@ _Found = dict[gpu_runs.Scenario, gpu_runs.Outcome]
 
 def _ran_on(release: str, places: dict[gpu_runs.Place, _Found]) -> str:
     """Return the section of one release: its table, and every outcome that differs from the unpatched tree's."""
-    backends = sorted({place.backend for place in places})
-    rows: dict[tuple[str, str], dict[str, str]] = {}
-    for place, found in sorted(places.items()):
-        rows.setdefault((place.family, place.algorithm), {})[place.backend] = _came_out(found)
     table = _table(
-        ["model family", "speculation", *backends],
-        [[*row, *(cells.get(name, NEVER) for name in backends)] for row, cells in rows.items()],
+        ["model family, speculation", "backend", "outcome", "step time ratio, batch 1 / 8", "latest result"],
+        [
+            [f"{place.family}, {place.algorithm}", place.backend, *_came_out(found)]
+            for place, found in sorted(places.items())
+        ],
     )
-    others: dict[tuple[gpu_runs.Place, str, str], list[str]] = {}
-    for place, found in sorted(places.items()):
-        for outcome in found.values():
-            if outcome.end != gpu_runs.IDENTICAL:
-                others.setdefault((place, outcome.end, outcome.detail), []).append(
-                    f"`{outcome.scenario.label}`"
-                )
-    lines = [
-        f"- {place.family}, {place.algorithm}, {place.backend}: {', '.join(labels)}: "
-        + ": ".join(filter(None, [end, detail]))
-        for (place, end, detail), labels in others.items()
-    ]
+    lines = [line for place, found in sorted(places.items()) for line in _not_identical(place, found)]
     return "\n\n".join([f"## {release}", table, *(["\n".join(lines)] if lines else [])])
 
 
-def _came_out(found: _Found) -> str:
-    """Return one cell: in how many scenarios the tokens are identical, ratios, the latest date and its GPU."""
+def _not_identical(place: gpu_runs.Place, found: _Found) -> list[str]:
+    """Return the list item of one place with the scenarios in each outcome but identical; empty if there is none."""
+    others: dict[tuple[str, str], list[str]] = {}
+    for outcome in found.values():
+        if outcome.end != gpu_runs.IDENTICAL:
+            others.setdefault((outcome.end, outcome.detail), []).append(f"`{outcome.scenario.label}`")
+    items = [f"  - {', '.join(labels)}: {': '.join(filter(None, what))}" for what, labels in others.items()]
+    return [f"- {place.family}, {place.algorithm}, {place.backend}:", *items] if items else []
+
+
+def _came_out(found: _Found) -> tuple[str, str, str]:
+    """Return the cells of a row: identical tokens in how many scenarios, ratios, and the latest date with its GPU."""
     names = {scenario.name for scenario in found}
     otherwise = {
         outcome.scenario.name: outcome.end for outcome in found.values() if outcome.end != gpu_runs.IDENTICAL
@@ -1181,28 +1197,26 @@ def _came_out(found: _Found) -> str:
     ratios = gpu_runs.ratios(found.values())
     timed = " / ".join(f"{ratios[batch]:.3f}" if batch in ratios else NEVER for batch in (1, 8))
     last = max(found.values(), key=lambda outcome: outcome.date)
-    parts = [
-        tokens,
-        *([timed] if ratios.keys() & {1, 8} else []),
-        last.date[:10],
-        _card(last.gpu),
-    ]
-    return ", ".join(parts)
+    return tokens, timed if ratios.keys() & {1, 8} else NEVER, f"{last.date[:10]}, {_card(last.gpu)}"
 
 
 def ran_by_patch() -> str:
-    """Return a row per patch: the releases on which its code ran, or was constructed."""
+    """Return a row per patch: the releases on which its code ran, or was only constructed."""
     known, built = _known(), gpu_runs.constructed()
     rows = []
     for patch in known.patches:
-        cells = [
-            "ran" if known.ran(patch, release)
-            else "constructed" if patch in built.get(release, ())
-            else NEVER
-            for release in gpu_runs.RELEASES
-        ]  # fmt: skip
-        rows.append([patch, *cells])
-    return _table(["patch", *gpu_runs.RELEASES], rows)
+        ran = {release for release in gpu_runs.RELEASES if known.ran(patch, release)}
+        only_built = {release for release in built if patch in built[release]} - ran
+        rows.append([patch, _releases(ran), _releases(only_built)])
+    return _table(["patch", "ran on", "constructed on"], rows)
+
+
+def _releases(named: Collection[str]) -> str:
+    """Return releases of the page as ranges of consecutive ones; ``NEVER`` for none."""
+    ranges = [
+        list(group) for inside, group in itertools.groupby(gpu_runs.RELEASES, named.__contains__) if inside
+    ]
+    return ", ".join(" to ".join(dict.fromkeys((each[0], each[-1]))) for each in ranges) or NEVER
 
 
 def _known() -> runs.KnownRuns:

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
 from patchkit import api
+from patchkit.cli.console import progress
 from patchkit.matrix.tasks import VERIFY, Task
 from patchkit.patchset import load
 from patchkit.plan.build import inspect, make_plan
@@ -123,19 +123,17 @@ def main() -> int:
     parser.add_argument("--verify", action="store_true", help="verify each tree after patching")
     options = parser.parse_args()
     rows = list(csv.DictReader(options.table.open(), delimiter="\t"))[:: options.limit or 1]
-    console = Console(stderr=True)
     patches = load.patches()
     default = {patch.id for patch in patches.select()}
     tasks: list[Task[Any]] = [FAULTS, VERIFY] if options.verify else [FAULTS]
-    with Progress(console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task("commits", total=len(rows))
+    with progress() as watch:
         surveyed = api.matrix(
             Path(options.git),
             [row["commit"] for row in rows],
             patches,
             tasks=tasks,
             jobs=options.jobs,
-            watch=lambda what, done, of: progress.update(task, description=what, completed=done, total=of),
+            watch=watch,
         )
     matrix = surveyed.matrix
     planned = surveyed.results(FAULTS) | {

@@ -32,7 +32,7 @@ from mutation.results import Result, Results
 from mutation.sampling import sample
 from mutation.trees import ReferenceTree, ReferenceTrees
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from patchkit.tree.tree import open_tree
 
@@ -188,7 +188,7 @@ def main(
         raise SystemExit(f"mutate: no mutant's name has {only!r}.")
     results = Results(seed)
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.completed} of {task.total} {task.description}"), TimeElapsedColumn())
     with (
         tempfile.TemporaryDirectory(prefix="mutate-") as folder,
         Progress(*columns, console=console) as progress,

@@ -310,6 +310,7 @@ def fill_ratios(results: Sequence[Result], contenders: Sequence[str]) -> Figure:
         axes.xaxis.set_major_locator(FixedLocator(batches))
         axes.xaxis.set_major_formatter(FormatStrFormatter("%d"))
         axes.xaxis.set_minor_locator(NullLocator())
+        axes.tick_params(axis="x", labelsize=8)
         axes.grid()
     panels[0].set_ylim(0)
     panels[0].annotate(
@@ -373,15 +374,15 @@ def fill_floor(results: Sequence[Result], empty_kernel: float) -> Figure:
 
 @matplotlib.rc_context(STYLE)
 def text_tools(results: Sequence[Result], files: int) -> Figure:
-    """Return the results of each tool for ``files`` files: correct, wrong, or left."""
+    """Return the results of each tool for ``files`` files: correct, wrong, or with a conflict."""
     figure = Figure(figsize=(_WIDTH, 0.36 * len(results) + 1.1), layout="constrained")
     axes = figure.subplots()
     places = range(len(results))
     start = [0] * len(results)
     shares = (
-        ("correct", "correct", "#0072b2"),
-        ("wrong", "clean, and wrong", "#d55e00"),
-        ("left", "left", "#d0d4d9"),
+        ("correct", "clean, correct", "#0072b2"),
+        ("wrong", "clean, wrong", "#d55e00"),
+        ("left", "conflict", "#d0d4d9"),
     )
     for key, label, colour in shares:
         counts = [result[key] for result in results]
@@ -401,27 +402,33 @@ def text_tools(results: Sequence[Result], files: int) -> Figure:
 
 @matplotlib.rc_context(STYLE)
 def ported(distances: Mapping[str, Result]) -> Figure:
-    """Return the share of files that each tool landed, and landed wrong, by the tree's drift."""
+    """Return the share of clean files, and of clean files that are wrong, of each tool by the tree's drift."""
     figure = Figure(figsize=(_WIDTH, 3.2), layout="constrained")
-    landed, wrong = figure.subplots(1, 2)
+    clean, wrong = figure.subplots(1, 2)
     tools = list(next(iter(distances.values()))["tools"])
     spare = (*_SPARE, COLOURS["upstream"], COLOURS["upstream-own"])
     colours = {
         tool: COLOURS["patchkit"] if tool.startswith("patchkit") else spare[at % len(spare)]
         for at, tool in enumerate(tools)
     }
-    for axes, key, title in ((landed, "landed", "landed, % of files"), (wrong, "wrong", "wrong, % of files")):
-        for tool, marker in zip(tools, _MARKERS, strict=False):
+    for axes, key, title in (
+        (clean, "landed", "clean, % of files"),
+        (wrong, "wrong", "clean but wrong, % of files"),
+    ):
+        for at, (tool, marker) in enumerate(zip(tools, _MARKERS, strict=False)):
             shares = [100 * each["tools"][tool][key] / max(1, each["files"]) for each in distances.values()]
+            # Beside each other: some tools have the same shares.
+            places = [place + 0.05 * (at - (len(tools) - 1) / 2) for place in range(len(shares))]
             axes.plot(
-                range(len(shares)), shares, color=colours[tool], marker=marker, markersize=4, label=tool
+                places, shares, color=colours[tool], marker=marker, markersize=4, label=tool, clip_on=False
             )
         axes.set_xticks(range(len(distances)), list(distances))
         axes.set_xlabel("commits back")
         axes.set_title(title)
         axes.grid(axis="y")
+        axes.set_xlim(-0.3, len(distances) - 0.7)
         axes.set_ylim(bottom=0)
     figure.legend(
-        *landed.get_legend_handles_labels(), loc="outside lower center", ncols=len(tools), frameon=False
+        *clean.get_legend_handles_labels(), loc="outside lower center", ncols=len(tools), frameon=False
     )
     return figure

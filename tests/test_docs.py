@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import msgspec
+import numpy as np
 import pytest
 from matplotlib import font_manager
 from matplotlib.container import BarContainer
@@ -476,6 +477,15 @@ def test_points_of_the_launch_are_the_device_over_the_floor() -> None:
     drawn = named(plots.fill_floor(results, 0.5))
     points = sorted(point for line in drawn.values() for point in zip(*line.get_data(), strict=True))
     assert points == sorted((result["floor"], result["device"]) for result in results if result["device"])
+
+
+def test_no_line_of_a_tool_hides_that_of_a_tool_with_the_same_shares() -> None:
+    tool = {"landed": 8, "wrong": 1}
+    distance = {"files": 10, "tools": {"git apply": tool, "git am": tool, "patchkit port": tool}}
+    for axes, share in zip(plots.ported({"50": distance, "150": distance}).axes, (80, 10), strict=True):
+        points = np.concatenate([line.get_xydata() for line in axes.lines])
+        assert set(points[:, 1]) == {share}
+        assert len(set(points[:, 0])) == len(points) == 6
 
 
 def test_another_measurement_is_another_plot(benchmarks: Path) -> None:

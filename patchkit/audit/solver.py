@@ -67,7 +67,7 @@ class Solver:
     def solve(self, watch: Callable[[str, int, int], None] | None = None) -> None:
         """Run every entry point, and whatever changes, to the fixed point.
 
-        ``watch`` is called with the current function, how many entry points are done, and how many there are.
+        ``watch`` is called with the current function, how many functions are done, and how many there are.
         """
         for function in self.reach.in_order:
             if _makes_draft_batch(function) and not self.reach.excluded(function, None):
@@ -78,7 +78,7 @@ class Solver:
         entries = self._entries.points()
         for done, (function, self_class) in enumerate(entries):
             if watch is not None:
-                watch(function.qualname, done, len(entries))
+                watch(f"functions: {function.qualname}", done, len(entries))
             self._enter(function, self_class, known=self.reach.known(function, self_class))
         self._settle()
         entered = {context.function for context in self.contexts.values()}

@@ -61,19 +61,23 @@ def working(tree: CheckoutTree) -> AbstractContextManager[object]:
 
 @contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None] | None]:
-    """Yield a function that shows progress on stderr, or None if stderr is not a terminal."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    """Yield a function that shows progress on stderr, such as ``7 of 26 files: porting a.py``.
+
+    Its arguments are the noun and the current step, the number done, and their total. Yield None if stderr is not a
+    terminal.
+    """
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
         return
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (BarColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as shown:
         task = shown.add_task("", total=None)
 
         def watch(what: str, done: int, of: int) -> None:
-            shown.update(task, description=what, completed=done, total=of)
+            shown.update(task, description=f"{done} of {of} {what}", completed=done, total=of)
 
         yield watch
 
@@ -88,7 +92,7 @@ def checking() -> Iterator[Callable[[str, int], None] | None]:
             nonlocal made
             made += 1
             if shown is not None:
-                shown(title, made, count)
+                shown(f"checks: {title}", made, count)
 
         yield watch if shown is not None else None
 

@@ -101,8 +101,8 @@ def _command(remedy: str, tail: str) -> str:
     """Return a remedy to free the mirror as one types it: a patch by the command that applies it."""
     if not remedy.startswith("patch "):
         return remedy
-    patches, bracket, unless = remedy.removeprefix("patch ").partition(" (")
-    return f"`patchkit apply{tail} {patches}`{bracket}{unless}"
+    patches, _, remark = remedy.removeprefix("patch ").partition(" (")
+    return f"`patchkit apply{tail} {patches}`" + (f", {remark.removesuffix(')')}" if remark else "")
 
 
 def _say_fixes(fixes: Sequence[Fix], tail: str) -> None:
@@ -149,8 +149,10 @@ def _say(diagnosis: Diagnosis, tail: str, version: str | None) -> None:
             console.say(f" {escaped(where[:1].upper() + where[1:])}:")
         for keeper in keepers:
             console.say(f"  [yellow]![/] {escaped(keeper.who)}: {escaped(keeper.why)}")
-            freed = "; or ".join(_command(remedy, tail) for remedy in keeper.remedies)
-            console.say(f"      freed by: {escaped(freed)}" if freed else "      no patch frees it")
+            for place, remedy in enumerate(keeper.remedies):
+                console.say(f"      {'or' if place else 'freed'} by: {escaped(_command(remedy, tail))}")
+            if not keeper.remedies:
+                console.say("      no patch frees it")
     width = max((len(backend.role) for backend in diagnosis.backends), default=0)
     wide = max((len(backend.backend) for backend in diagnosis.backends), default=0)
     if diagnosis.backends:

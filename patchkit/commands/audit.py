@@ -27,7 +27,7 @@ def audit(
     """Return the reads of the CPU mirror that fail when it is None; findings in ``baseline`` are reported as known.
 
     A folder that cannot be read is a finding, or a note with ``allow_unread``. ``watch`` is called with the current
-    step, the number of items done, and their total.
+    function, the number of functions done, and their total.
     """
     report = read_without_conflicts(tree, lambda read: audit_cached(read, watch))
     return (unread_noted(report) if allow_unread else report).against(baseline)

@@ -40,7 +40,7 @@ def matrix(
 
     ``patches_of`` loads the patches of a ref that has a configuration; other refs use ``patches``. ``tasks`` are
     further work on the trees, such as verification (``patchkit.matrix.tasks``). ``watch`` is called with the current
-    step, the number of items done, and their total. Raise UsageError for a pattern that matches nothing, TreeError if
+    step, the number of trees done, and their total. Raise UsageError for a pattern that matches nothing, TreeError if
     ``repository`` is not a repository.
     """
     named = refs(repository, patterns)

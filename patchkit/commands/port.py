@@ -235,7 +235,7 @@ def port_matrix(source: Source, refs: Sequence[str], *, watch: Watch | None = No
     found: list[PortResult] = []
     for at, ref in enumerate(refs):
         if watch is not None:
-            watch(f"porting to {ref}", at, len(refs))
+            watch(f"trees: porting to {ref}", at, len(refs))
         try:
             tree = _PortedTree(source.tree(ref), markers=False)
             steps = [tree.step(change) for change in changes]
@@ -247,8 +247,8 @@ def port_matrix(source: Source, refs: Sequence[str], *, watch: Watch | None = No
 
 def _watched(changes: Sequence[Change], watch: Watch | None) -> Iterator[Change]:
     for at, change in enumerate(changes):
-        if watch is not None:
-            watch(f"porting {change.facts.id}", at, len(changes))
+        if watch is not None and len(changes) > 1:
+            watch(f"commits: porting {change.facts.id}", at, len(changes))
         yield change
 
 

@@ -21,6 +21,7 @@ _CONTAINERS = frozenset({"docker", "podman", "nerdctl", "apptainer", "singularit
 _LAUNCHER = re.compile(r"launch_server|sglang serve ")
 # A shell's redirection, pipe or separator: the server's options end there.
 _SHELL = re.compile(r"[0-9]?>|[|&;]")
+_ONE_A_LINE = "write `name: value`, one option per line"
 
 
 def split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -84,15 +85,14 @@ def without_config(options: Sequence[str]) -> tuple[list[str], Path | None]:
     found: list[str] = []
     words = iter(options)
     for word in words:
-        if word == "--config":
-            file = next(words, "")
-            if not file or file.startswith("--"):
-                raise UsageError("--config: a value is missing", advice="type --config FILE.yaml")
-            found.append(file)
-        elif word.startswith("--config="):
-            found.append(word.removeprefix("--config="))
-        else:
+        name, equals, file = word.partition("=")
+        if name != "--config":
             rest.append(word)
+            continue
+        file = file if equals else next(words, "")
+        if not file or file.startswith("--"):
+            raise UsageError("--config: a value is missing", advice="type --config FILE.yaml")
+        found.append(file)
     if len(found) > 1:
         raise UsageError(
             f"--config: given {len(found)} times", advice="a server takes one: leave out the others"
@@ -100,42 +100,49 @@ def without_config(options: Sequence[str]) -> tuple[list[str], Path | None]:
     return rest, Path(found[0]) if found else None
 
 
-def config_options(path: Path) -> list[str]:
-    """Return the options in a server's configuration file, as words of a command line."""
+def config_options(path: Path) -> Iterator[tuple[str, list[str | None]]]:
+    """Yield the name of each option in a server's configuration file, and its values; None for a nested one.
+
+    Raise UsageError for a file that cannot be read, or that is not a mapping of options to values.
+    """
+    where = f"--config {path}"
     if path.suffix.lower() not in (".yaml", ".yml"):
-        raise UsageError(
-            f"--config {path}: sglang takes a file that ends in .yaml or .yml", advice="rename it"
-        )
+        raise UsageError(f"{where}: sglang takes a file that ends in .yaml or .yml", advice="rename it")
     if not path.is_file():
-        raise UsageError(f"--config {path}: no such file", advice="name a copy that this machine can read")
+        what = "a folder, not a file" if path.is_dir() else "no such file"
+        raise UsageError(f"{where}: {what}", advice="name a copy that this machine can read")
     content = read_named(path)
     if len(content) > MAX_SETTINGS_BYTES:
         raise UsageError(
-            f"--config {path}: more than {MAX_SETTINGS_BYTES // 2**10} KiB, too long for a server's options",
+            f"{where}: more than {MAX_SETTINGS_BYTES // 2**10} KiB, too long for a server's options",
             advice="name the server's own file",
         )
     try:
         named = yaml.safe_load(content)
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark is not None else ""
+        why = ", ".join(filter(None, (error.context, error.problem)))
+        raise UsageError(f"{where}{line}: not valid YAML ({why})", advice=_ONE_A_LINE) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         why = " ".join(str(error).split()) if isinstance(error, yaml.YAMLError) else type(error).__name__
-        raise UsageError(f"--config {path}: not valid YAML ({why})", advice="fix it and try again") from None
-    if not isinstance(named, (dict, type(None))) or not all(isinstance(name, str) for name in named or ()):
-        raise UsageError(
-            f"--config {path}: not a mapping of options", advice="write `name: value`, one option per line"
-        )
-    return [word for name, value in (named or {}).items() for word in _as_typed(path, name, value)]
+        raise UsageError(f"{where}: not valid YAML ({why})", advice=_ONE_A_LINE) from None
+    if named is None:
+        raise UsageError(f"{where}: contains no option", advice=f"{_ONE_A_LINE}, or leave out --config")
+    if not isinstance(named, dict):
+        kind = "a list" if isinstance(named, list) else "one value"
+        raise UsageError(f"{where}: {kind}, not a mapping of options", advice=_ONE_A_LINE)
+    for name, value in named.items():
+        if not isinstance(name, str):
+            raise UsageError(f"{where}: {name}: not the name of an option", advice=_ONE_A_LINE)
+        if value is None:
+            raise UsageError(
+                f"{where}: {name} has no value", advice=f"write `{name}: VALUE` or remove the line"
+            )
+        yield name, [_as_typed(each) for each in (value if isinstance(value, list) else [value])]
 
 
-def _as_typed(path: Path, name: str, value: object) -> list[str]:
-    """Return an option of a configuration file as words of a command line."""
-    if value is None:
-        raise UsageError(
-            f"--config {path}: {name} has no value", advice=f"write `{name}: VALUE` or remove the line"
-        )
-    # Nested values belong to no setting that matters here, and aliases can make them very large.
-    plain = [
-        str(each).lower() if isinstance(each, bool) else str(each)
-        for each in (value if isinstance(value, list) else [value])
-        if not isinstance(each, (list, dict, set))
-    ]
-    return [f"--{name}={plain[0]}", *plain[1:]] if plain else []
+def _as_typed(value: object) -> str | None:
+    # Aliases can make nested values very large.
+    if isinstance(value, (list, dict, set)):
+        return None
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -172,23 +172,30 @@ def _blamed(server: ExaminedServer, refusal: Refusal) -> str:
     """Return the given options without which the tree raises no such error, with their values, in brackets."""
     launch = server.launch
     blamed = [
-        f"{option(name)} {launch.given[name]}"
+        f"{option(name)} {launch.given[name]}{_in_file(launch, name)}"
         for name in sorted(launch.given.keys() - _REQUIRED)
         if _refused_at(server, launch.without(name)) != refusal.where
     ]
     return f" ({listed(blamed)})" if blamed else ""
 
 
+def _in_file(launch: Launch, name: str) -> str:
+    """Return the configuration file that gives a setting, as the end of a clause; empty if the command line does."""
+    return f" in {launch.files[name]}" if name in launch.files else ""
+
+
 def _misspelt(program: Program, launch: Launch, why: str) -> str:
-    """Return a hint for the name of a backend or an algorithm that an error quotes and that the tree does not have."""
+    """Return the option and the known names if an error quotes an algorithm or a backend that the tree lacks."""
     known = {
-        "speculative_algorithm": algorithms(program),
+        "speculative_algorithm": [name for name in algorithms(program) if name != "NONE"],
         **{key: [*makers(program)] for key in ("attention_backend", *_NAMES_OF_BACKENDS)},
     }
     for name, names in known.items():
         value = launch.given.get(name)
-        if isinstance(value, str) and not {value, value.upper()} & {*names} and value in why:
-            return spelling_hint(value, names)
+        if isinstance(value, str) and not {value, value.upper()} & {*names} and value.lower() in why.lower():
+            spelled = [spelling_hint(each, names, option(name)) for each in (value, value.upper())]
+            choices = f"; {option(name)} takes {', '.join(sorted(names))}" if names else ""
+            return _in_file(launch, name) + next(filter(None, spelled), choices)
     return ""
 
 
@@ -220,7 +227,7 @@ def _branching(keepers: Sequence[Keeper]) -> Iterator[str]:
 def _instead(server: ExaminedServer) -> Iterator[str]:
     """Yield a sentence that names the backends with which the mirror is freed, if there are any."""
     free: list[str] = []
-    partly: list[str] = []
+    partly: dict[str, list[str]] = {}
     for name in sorted(makers(server.program)):
         launch = server.launch.with_settings({**dict.fromkeys(_NAMES_OF_BACKENDS), "attention_backend": name})
         found = outcomes(server.program, launch, server.memory)
@@ -228,13 +235,15 @@ def _instead(server: ExaminedServer) -> Iterator[str]:
         if not usual.kept and usual.refused is None and usual.roles and all(one.cls for one in usual.roles):
             kept = [answers for answers, outcome in found if outcome.kept]
             if kept:
-                partly.append(f"{name} (not {named(kept)})")
+                partly.setdefault(named(kept), []).append(name)
             else:
                 free.append(name)
-    if free or partly:
+    groups = [" or ".join(free)] if free else []
+    groups += [f"{' or '.join(names)}, except {models}" for models, names in partly.items()]
+    if groups:
         yield (
             "These backends free it on this server, if GPU and model support them: "
-            f"--attention-backend {' or '.join((*free, *partly))}."
+            f"--attention-backend {'; or '.join(groups)}."
         )
 
 

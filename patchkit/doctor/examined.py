@@ -43,14 +43,14 @@ class ExaminedServer:
 
     @cached_property
     def _single(self) -> tuple[Found, str]:
-        """The outcomes with one branch, and the options for it; both are empty if the launch has one branch."""
-        if self.launch.get(TOP_K) == 1 or TOP_K not in self.launch.defaults:
-            return [], ""
+        """The outcomes with one branch, and the options for it; both are empty if the launch has these already."""
         settings = {TOP_K: 1}
         if self.launch.get("speculative_num_steps") is None:
             # sglang takes all three of them or none.
             settings |= {"speculative_num_steps": 3, "speculative_num_draft_tokens": 4}
         known = {name: value for name, value in settings.items() if name in self.launch.defaults}
+        if TOP_K not in known or all(self.launch.get(name) == value for name, value in known.items()):
+            return [], ""
         option_text = " ".join(f"{option(name)} {value}" for name, value in known.items())
         return outcomes(self.program, self.launch.with_settings(known), self.memory), option_text
 

@@ -111,10 +111,13 @@ def _patches(
     models: Sequence[dict[str, bool]],
     keeps: Callable[[Outcome], bool],
 ) -> Iterator[str]:
-    """Yield the sets of patches that free the mirror, with the models for which each of them does not."""
+    """Yield the sets of patches that free the mirror, with the models for which each of them does or does not."""
     for remedy in trials.freeing(candidates, models, keeps) if trials is not None else ():
-        unless = f" (not {named(remedy.kept)})" if remedy.kept else ""
-        yield f"patch {' '.join(remedy.patches)}{unless}"
+        remark = ""
+        if remedy.kept:
+            unless = unless_usual(remedy.kept)
+            remark = f" (except {unless})" if unless else f" (only {named(remedy.freed)})"
+        yield f"patch {' '.join(remedy.patches)}{remark}"
 
 
 def _of_backends(server: ExaminedServer, found: Found, trials: Trials | None) -> Iterator[Keeper]:

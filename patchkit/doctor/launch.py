@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ Value = str | bool | int | float | None
 class Refusal:
     """The error with which a tree's server ends instead of starting, and the file and line that raise it.
 
-    ``filled`` is False if the message contains values that are not known before the start.
+    ``filled`` is False if the message contains values that are not known before the start, or is code.
     """
 
     why: str
@@ -27,13 +27,15 @@ class Refusal:
 class Launch:
     """A server's ``given`` settings, the tree's defaults for the others, and its environment.
 
-    ``refused`` is the error of the command line's parser, which the server reports before any other.
+    ``refused`` is the error of the command line's parser, which the server reports before any other. ``files`` are the
+    configuration files of the settings that have been given in one.
     """
 
     given: Mapping[str, Value]
     defaults: Mapping[str, Value]
     environment: Mapping[str, str]
     refused: Refusal | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def get(self, name: str) -> Value:
         """Return a setting by its name in ``ServerArgs``, None if the tree has no such setting."""
@@ -42,9 +44,9 @@ class Launch:
     def with_settings(self, settings: Mapping[str, Value]) -> Launch:
         """Return the same launch with other settings; those that the tree lacks are ignored."""
         known = {name: value for name, value in settings.items() if name in self.defaults}
-        return Launch({**self.given, **known}, self.defaults, self.environment)
+        return replace(self, given={**self.given, **known})
 
     def without(self, name: str) -> Launch:
         """Return the same launch with the default of one setting."""
         given = {each: value for each, value in self.given.items() if each != name}
-        return Launch(given, self.defaults, self.environment)
+        return replace(self, given=given)

@@ -4,17 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from patchkit.doctor.questions import ARCHITECTURES
+from patchkit.doctor.words import listed
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 
 def named(models: Sequence[Mapping[str, bool]]) -> str:
     """Return a clause that names the models: the smallest sets of facts among them."""
     true_facts = [frozenset(fact for fact, answer in each.items() if answer) for each in models]
     least = [each for each in true_facts if not any(other < each for other in true_facts)]
-    *others, last = sorted({" and ".join(sorted(each)) for each in least})
-    names = f"{', '.join(others)} or {last}" if others else last
-    return f"for models or drafts with {names}"
+    features: dict[tuple[str, ...], set[str]] = {}
+    for each in least:
+        architecture = tuple(sorted(each & ARCHITECTURES))
+        features.setdefault(architecture, set()).add(_together(sorted(each - ARCHITECTURES)))
+    kinds = [
+        " ".join(
+            filter(None, (f"of {listed(key)}" if key else "", f"with {_either(found)}" if any(found) else ""))
+        )
+        for key, found in sorted(features.items())
+    ]
+    return f"for models or drafts {', or '.join(kinds)}"
+
+
+def _either(names: Collection[str]) -> str:
+    *others, last = sorted(names)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _together(facts: Sequence[str]) -> str:
+    return f"{'both ' if len(facts) == 2 else ''}{listed(facts)}"
 
 
 def unless_usual(models: Sequence[Mapping[str, bool]]) -> str:

@@ -22,6 +22,7 @@ from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from patchkit.tree.index import Module
     from patchkit.tree.tree import Tree
@@ -247,10 +248,12 @@ class Arguments:
         given = dict(self._decoded(settings)) if settings else {}
         options, config = without_config(options)
         refused: list[Refusal] = []
-        if config is not None:
-            given |= dict(self._given(config_options(config), refused, f"--config {config}: "))
-        given |= dict(self._given(options, refused))
-        return Launch(given, self.defaults, variables, refused[0] if refused else None)
+        configured = dict(self._configured(config, refused)) if config is not None else {}
+        typed = dict(self._given(options, refused))
+        files = dict.fromkeys(configured.keys() - typed.keys(), str(config))
+        return Launch(
+            given | configured | typed, self.defaults, variables, refused[0] if refused else None, files
+        )
 
     def _named_option(self, name: str) -> _Option | None:
         """Return an option by its name or by an unambiguous prefix, as argparse does."""
@@ -276,41 +279,67 @@ class Arguments:
             if name in self.defaults and isinstance(value, (str, bool, int, float, type(None))):
                 yield name, value
 
-    def _given(
-        self, words: list[str], refused: list[Refusal], where: str = ""
-    ) -> Iterator[tuple[str, Value]]:
+    def _given(self, words: list[str], refused: list[Refusal]) -> Iterator[tuple[str, Value]]:
         """Yield the settings of a command line; values that the parser refuses are added to ``refused``."""
         option: _Option | None = None
         while words:
             name, equals, value = words.pop(0).partition("=")
             if not name.startswith("-"):
-                if name.strip() and not where and (option is None or not option.several):
+                if name.strip() and (option is None or not option.several):
                     raise UsageError(
                         f"{name}: neither a server option nor the value of one",
                         advice="name the TREE before the server's options",
                     )
                 continue  # A further value of an option that takes several.
-            option = self._named_option(name)
-            if option is None:
-                close = difflib.get_close_matches(name, self._options, n=1)
-                hint = (
-                    f"did you mean {close[0]}?"
-                    if close
-                    else f"{self._declared.file} has the server's options"
-                )
-                raise UsageError(f"{where}{name}: this tree's server has no such option", advice=hint)
+            option = self._known_option(name)
             if option.flag is not None:
                 yield option.field, _plain(value) if equals else option.flag
                 continue
             if not equals and (not words or words[0].startswith("--")):
-                raise UsageError(f"{where}{name}: a value is missing", advice=f"type {name} VALUE")
-            try:
-                yield option.field, option.value(value if equals else words.pop(0))
-            except _RefusedError as error:
-                if error.choice and self._is_added(error.choice):
-                    yield option.field, error.choice
-                else:
-                    refused.append(error.refusal)
+                raise UsageError(f"{name}: a value is missing", advice=f"type {name} VALUE")
+            yield from self._parsed(option, value if equals else words.pop(0), refused)
+
+    def _configured(self, file: Path, refused: list[Refusal]) -> Iterator[tuple[str, Value]]:
+        """Yield the settings of a configuration file; values that the parser refuses are added to ``refused``."""
+        for name, values in config_options(file):
+            where = f"--config {file}: "
+            option = self._known_option(f"--{name}", where, is_nested=values == [None])
+            if option.flag is not None and values:
+                yield from _switched(option, values, f"{where}{name}", f"`{name}: true`")
+                continue
+            is_nested = None in values and (option.choices is not None or option.type in {"float", "int"})
+            if is_nested or (len(values) > 1 and not option.several):
+                found = "a nested value" if is_nested else f"{len(values)} values"
+                raise UsageError(
+                    f"{where}{name}: {found}, and the option takes one", advice=f"write `{name}: VALUE`"
+                )
+            if values and values[0] is not None:
+                yield from self._parsed(option, values[0], refused, where)
+
+    def _known_option(self, name: str, where: str = "", *, is_nested: bool = False) -> _Option:
+        """Return an option by its name. Raise UsageError if the tree has none.
+
+        ``where`` is the file that names it, and ``is_nested`` whether there are further names below it.
+        """
+        option = self._named_option(name)
+        if option is None:
+            close = difflib.get_close_matches(name, self._options, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"{self._declared.file} has the server's options"
+            if is_nested:
+                hint = "write the options below it without indentation"
+            raise UsageError(f"{where}{name}: this tree's server has no such option", advice=hint)
+        return option
+
+    def _parsed(
+        self, option: _Option, text: str, refused: list[Refusal], where: str = ""
+    ) -> Iterator[tuple[str, Value]]:
+        try:
+            yield option.field, option.value(text)
+        except _RefusedError as error:
+            if error.choice and self._is_added(error.choice):
+                yield option.field, error.choice
+            else:
+                refused.append(replace(error.refusal, why=f"{where}{error.refusal.why}"))
 
     def _is_added(self, choice: str) -> bool:
         """Return whether a file of the tree adds a value to the choices of an option, as plugins do."""
@@ -325,10 +354,26 @@ class Arguments:
         )
 
 
-def spelling_hint(value: str, known: Iterable[str]) -> str:
+def _switched(
+    option: _Option, values: Sequence[str | None], where: str, example: str
+) -> Iterator[tuple[str, Value]]:
+    """Yield the setting of an option without a value that a configuration file sets to true or false."""
+    if values not in (["true"], ["false"]):
+        found = ", ".join(each or "a nested value" for each in values)
+        found = f"[{found}]" if len(values) > 1 else found
+        raise UsageError(
+            f"{where}: {found} is neither true nor false", advice=f"write {example} or remove the line"
+        )
+    if values == ["true"]:
+        yield option.field, option.flag
+    elif option.flag is True:
+        yield option.field, False
+
+
+def spelling_hint(value: str, known: Iterable[str], option: str = "") -> str:
     """Return a hint that names the known value that is spelled most like this one; empty if none is similar."""
     close = difflib.get_close_matches(value, [*known], n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    return f"; did you mean {option}{' ' if option else ''}{close[0]}?" if close else ""
 
 
 def _texts(nodes: Sequence[ast.expr]) -> list[str]:

@@ -14,6 +14,9 @@ _LIMIT = 256
 
 MLA = "multi-head latent attention (MLA)"
 LLAMA = "the architecture LlamaForCausalLM"
+_UNGRAPHED = "an architecture that sglang runs without piecewise CUDA graphs"
+ARCHITECTURES = frozenset({LLAMA, _UNGRAPHED})
+"""The facts that name an architecture; the others name what a model has."""
 
 # Conditions on a model, the fact that each one tests, and the answer with which the fact holds.
 _FACTS = (
@@ -24,7 +27,7 @@ _FACTS = (
     (re.compile(r"is_encoder_decoder"), "cross attention", True),
     (
         re.compile(r"is_multimodal$|is_piecewise_cuda_graph_disabled_model"),
-        "an architecture that sglang runs without piecewise CUDA graphs",
+        _UNGRAPHED,
         True,
     ),
     (re.compile(r"architectures\[0\] .*LlamaForCausalLM"), LLAMA, True),

@@ -31,9 +31,10 @@ _DECISION = re.compile(rf"\b[a-z]\w*_{mirror.FLAG}\b")
 
 
 class Remedy(NamedTuple):
-    """Patches that free a keeper, and the models for which it still keeps the mirror; none if it is freed for all."""
+    """Patches that free a keeper, the models for which they do, and those for which it still keeps the mirror."""
 
     patches: tuple[str, ...]
+    freed: tuple[Answers, ...]
     kept: tuple[Answers, ...]
 
 
@@ -103,22 +104,22 @@ class Trials:
         """
         if not candidates:
             return []
-        best = self._keeping(tuple(candidates), models, keeps)
+        best = self._tried(tuple(candidates), models, keeps)
         remedies: list[Remedy] = []
-        for size in range(1, len(candidates) + 1) if best is not None else ():
+        for size in range(1, len(candidates) + 1) if best.freed else ():
             for names in itertools.combinations(candidates, size):
-                kept = self._keeping(names, models, keeps)
+                tried = self._tried(names, models, keeps)
                 smaller = [one for one in remedies if set(one.patches) < set(names)]
-                if kept is not None and all(len(kept) < len(one.kept) for one in smaller):
-                    remedies.append(Remedy(names, tuple(kept)))
-            if any(len(one.kept) <= len(best or ()) for one in remedies):
+                if tried.freed and all(len(tried.kept) < len(one.kept) for one in smaller):
+                    remedies.append(tried)
+            if any(len(one.kept) <= len(best.kept) for one in remedies):
                 break
         return remedies
 
-    def _keeping(
+    def _tried(
         self, names: tuple[str, ...], models: Sequence[Answers], keeps: Callable[[Outcome], bool]
-    ) -> list[Answers] | None:
-        """Return the models that keep the mirror with some patches, None if all of them do."""
+    ) -> Remedy:
+        """Return some patches with the models for which they free the mirror, and those for which they do not."""
         if names not in self._found:
             changes = make_plan(self._tree, self._patches.select(names)).changes
             program = self.patched({change.file: change.after for change in changes})
@@ -131,4 +132,5 @@ class Trials:
             )
         ]
         kept = [answers for answers, outcome in matching if outcome.refused is not None or keeps(outcome)]
-        return None if len(kept) == len(matching) else kept
+        freed = [answers for answers, _ in matching if answers not in kept]
+        return Remedy(names, tuple(freed), tuple(kept))

@@ -73,7 +73,7 @@ def draft_patch(
     made: dict[str, bytes | None] = {}
     for at, change in enumerate(changes):
         if watch is not None:
-            watch(f"drafting {change.file}", at, len(changes))
+            watch(f"files: drafting {change.file}", at, len(changes))
         trial = _Trial(tree, change, facts.id)
         found: list[EditDraft] | str = ""
         if change.before != change.after:

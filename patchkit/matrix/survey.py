@@ -95,7 +95,7 @@ def survey(
     """Return a row for each ref, and the results of ``tasks``.
 
     A ref without an sglang tree, or with a file that cannot be read, gets an error in place of its cells. Nothing is
-    written to ``repository``. ``watch`` is called with the current step, the number of items done, and their total.
+    written to ``repository``. ``watch`` is called with the current step, the number of trees done, and their total.
     """
     started = time.perf_counter()
     memory = Memory(patches.digest)
@@ -193,9 +193,9 @@ class _Survey:
                     self._answers[package] = Answer(error=outcome.reason)
                 else:
                     self._add_inspection(package, outcome)
-                self._watch("examining", round(done + share * examined), total)
+                self._watch("trees: examining", round(done + share * examined), total)
             unsettled = self._settle(unsettled)
-        self._watch("examining", total, total)
+        self._watch("trees: examining", total, total)
         return examined
 
     def _add_inspection(self, package: str, inspection: _Inspection) -> None:
@@ -251,7 +251,7 @@ class _Survey:
         todo = [(name, commit) for name, commit in commits.items() if name not in known]
         work = _Execution(self._git.path, tuple(self._patches), task)
         for done, (name, outcome) in enumerate(spread(work, todo, self._jobs), 1):
-            self._watch(task.doing, done, len(todo))
+            self._watch(f"trees: {task.doing}", done, len(todo))
             results[name] = outcome
             if not isinstance(outcome, Failure):
                 self._memory.keep(task.name, {name: outcome})

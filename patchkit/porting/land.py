@@ -152,7 +152,7 @@ class _Landing:
         files: list[LandedFile] = []
         for name, versions in sources.items():
             if watch is not None:
-                watch(f"porting {name}", len(files), len(sources))
+                watch(f"files: porting {name}", len(files), len(sources))
             files.append(self._port_file(name, *versions))
         for name in self._roots:
             self._write(name)

@@ -318,8 +318,20 @@ def test_progress_names_each_file_of_a_change_and_is_not_in_the_answer(
     commit = changed(main_line, LENT)
     monkeypatch.setenv("FORCE_COLOR", "1")  # A terminal, as far as rich knows.
     result = run("port", commit, "--repo", main_line, "--onto", fork, "--json")
-    assert f"porting {DESK}" in result.stderr
+    assert f"0 of 1 files: porting {DESK}" in result.stderr
     assert json.loads(result.stdout)["written"]
+
+
+def test_progress_counts_the_commits_of_a_range_and_the_trees_of_a_matrix(
+    main_line: Path, fork: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = changed(main_line, LENT)
+    last = changed(main_line, (b"reader.due = due", b"reader.due = due or 1"))
+    monkeypatch.setenv("FORCE_COLOR", "1")  # A terminal, as far as rich knows.
+    ported = run("port", f"{first}^..{last}", "--repo", main_line, "--onto", fork, "--dry-run")
+    assert "1 of 2 commits: porting " in ported.stderr
+    surveyed = run("port", last, "--repo", main_line, "--onto", "HEAD", "--onto", "HEAD^")
+    assert "1 of 2 trees: porting to HEAD^" in surveyed.stderr
 
 
 def test_refs_are_a_matrix_and_nothing_is_written(main_line: Path) -> None:

@@ -13,7 +13,9 @@ from support.toys import add_patch, write_package
 
 from patchkit.cli import main
 from patchkit.doctor import diagnosis
+from patchkit.doctor.models import named as models_named
 from patchkit.doctor.options import Arguments
+from patchkit.doctor.questions import LLAMA
 from patchkit.doctor.worth import Worth, worth
 from patchkit.errors import TreeError, UsageError
 from patchkit.patchset import runs
@@ -511,9 +513,25 @@ def test_a_value_that_the_command_lines_parser_refuses_is_refused_first_in_its_w
 def test_a_value_of_a_configuration_file_is_parsed_as_one_of_the_command_line(
     fork: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "server.yaml").write_text("tp-size: two\n")
-    refused = json.loads(run(fork, "--config", tmp_path / "server.yaml", "--json", code=1).stdout)["refused"]
-    assert refused["why"] == "argument --tensor-parallel-size/--tp-size: invalid int value: 'two'"
+    file = tmp_path / "server.yaml"
+    file.write_text("tp-size: two\n")
+    refused = json.loads(run(fork, "--config", file, "--json", code=1).stdout)["refused"]
+    why = "argument --tensor-parallel-size/--tp-size: invalid int value: 'two'"
+    assert refused["why"] == f"--config {file}: {why}"
+
+
+def test_a_check_that_a_configuration_file_fails_names_the_option_and_the_file(
+    fork: Path, tmp_path: Path
+) -> None:
+    _checking(fork, b"        assert self.tp_size in (1, 2)\n")
+    file = tmp_path / "server.yaml"
+    file.write_text("tp-size: 3\nattention-backend: free\n")
+    words = ("--config", file, *EAGLE, "--json")
+    refused = json.loads(run(fork, *words, code=1).stdout)["refused"]
+    assert refused["why"] == f"AssertionError: self.tp_size in (1, 2) (--tp-size 3 in {file})"
+    assert refused["remedies"] == ["leave out --tp-size"]
+    refused = json.loads(run(fork, *words, "--tp-size", "4", code=1).stdout)["refused"]
+    assert refused["why"] == "AssertionError: self.tp_size in (1, 2) (--tp-size 4)"
 
 
 def test_settings_that_are_no_json_are_refused(fork: Path, tmp_path: Path) -> None:
@@ -756,7 +774,7 @@ def test_a_configuration_file_is_read_as_yaml(fork: Path, tmp_path: Path, text: 
 
 def test_what_a_configuration_file_nests_without_end_is_left_out(fork: Path, tmp_path: Path) -> None:
     links = "".join(f"  - &a{n + 1} [*a{n}, *a{n}, *a{n}, *a{n}]\n" for n in range(40))
-    (tmp_path / "server.yml").write_text(f"model-path:\n  - &a0 [x]\n{links}")
+    (tmp_path / "server.yml").write_text(f"model-path:\n  links:\n  - &a0 [x]\n{links}")
     assert run(fork, "--config", tmp_path / "server.yml").exit_code == 0
 
 
@@ -785,9 +803,22 @@ class ServerArgs:
     [
         ("gone.yaml", None, "gone.yaml: no such file"),
         ("server.json", "{}", "ends in .yaml or .yml"),
-        ("server.yaml", "just words", "not a mapping of options"),
-        ("server.yaml", "1: 2", "not a mapping of options"),
+        ("folder.yaml", None, "folder.yaml: a folder, not a file"),
+        ("server.yaml", "just words", "one value, not a mapping of options"),
+        ("server.yaml", "- attention-backend: free", "a list, not a mapping of options"),
+        ("server.yaml", "# nothing", "contains no option\nhelp: write `name: value`"),
+        ("server.yaml", "1: 2", "server.yaml: 1: not the name of an option"),
         ("server.yaml", "a: [1", "not valid YAML"),
+        (
+            "server.yaml",
+            "a: b\n\tc: d",
+            "server.yaml, line 2: not valid YAML (while scanning for the next token, found",
+        ),
+        (
+            "server.yaml",
+            "a: b\n---\na: b",
+            "line 2: not valid YAML (expected a single document in the stream, but",
+        ),
         ("server.yaml", "a: " + "[" * 4000, "not valid YAML"),
         ("server.yaml", "a: 2026-99-99", "not valid YAML"),
         (
@@ -803,14 +834,43 @@ class ServerArgs:
             "server.yaml: --attention_backend: this tree's server has no such",
         ),
         ("server.yaml", "attention_backend: free", "did you mean --attention-backend?"),
+        (
+            "server.yaml",
+            "server: {attention-backend: free}",
+            "--server: this tree's server has no such option\nhelp: write the options below it without indentation",
+        ),
+        (
+            "server.yaml",
+            "model-path: [free, held]",
+            "model-path: 2 values, and the option takes one\nhelp: write `model-path: VALUE`",
+        ),
+        ("server.yaml", "tp-size: [-1, 2]", "tp-size: 2 values, and the option takes one"),
+        ("server.yaml", "tp-size: {free: 1}", "tp-size: a nested value, and the option takes one"),
+        (
+            "server.yaml",
+            "disable-overlap-schedule: maybe",
+            "disable-overlap-schedule: maybe is neither true nor false\nhelp: write `disable-overlap-schedule: true`",
+        ),
+        (
+            "server.yaml",
+            "disable-overlap-schedule: [true, {}]",
+            "[true, a nested value] is neither true nor false",
+        ),
     ],
 )
 def test_a_configuration_file_that_cannot_be_read_is_a_sentence(
     fork: Path, tmp_path: Path, name: str, text: str | None, match: str
 ) -> None:
-    if text is not None:
+    if name == "folder.yaml":
+        (tmp_path / name).mkdir()
+    elif text is not None:
         (tmp_path / name).write_text(text)
     assert match in run(fork, "--config", tmp_path / name, code=2).stderr
+
+
+@pytest.mark.parametrize("words", [["--config"], ["--config="], ["--config", "--tp-size"]])
+def test_a_configuration_file_without_a_name_is_a_sentence(fork: Path, words: list[str]) -> None:
+    assert "--config: a value is missing\nhelp: type --config FILE.yaml" in run(fork, *words, code=2).stderr
 
 
 def test_a_container_that_starts_no_server_is_a_sentence(fork: Path) -> None:
@@ -920,8 +980,8 @@ def test_a_backend_that_frees_the_mirror_of_some_models_is_offered_without_the_o
     _reading_local_attention(fork)
     answer: Any = json.loads(run(fork, "--attention-backend", "held", *EAGLE, "--json").stdout)
     assert answer["notes"] == [
-        "These backends free it on this server, if GPU and model support them: --attention-backend free (not for "
-        "models or drafts with local attention)."
+        "These backends free it on this server, if GPU and model support them: --attention-backend free, "
+        "except for models or drafts with local attention."
     ]
 
 
@@ -971,11 +1031,25 @@ def test_one_branch_is_named_for_a_backend_that_reads_the_mirror_with_several(fo
     assert keepers(fork, *words, "1") == {}
 
 
+def test_all_options_for_one_branch_are_named_where_the_tree_takes_all_of_them_or_none(fork: Path) -> None:
+    _branching(fork)
+    file = fork / "srt" / "server_args.py"
+    before = b"        if self.speculative_eagle_topk is not None"
+    check = b"        assert self.speculative_num_steps or self.speculative_eagle_topk is None\n"
+    file.write_bytes(file.read_bytes().replace(before, check + before))
+    words = ("--attention-backend", "free", *EAGLE, "--speculative-eagle-topk", "1", "--json")
+    refused = json.loads(run(fork, *words, code=1).stdout)["refused"]
+    assert refused["why"].endswith("is None (--speculative-eagle-topk 1)")
+    typed = "--speculative-eagle-topk 1 --speculative-num-steps 3 --speculative-num-draft-tokens 4"
+    assert refused["remedies"] == [typed]
+    assert keepers(fork, "--attention-backend", "free", *EAGLE, *typed.split()) == {}
+
+
 def test_one_branch_is_named_for_the_architecture_that_has_several_by_default(fork: Path) -> None:
     _branching(fork)
     answer: Any = json.loads(run(fork, "--attention-backend", "free", *EAGLE, "--json").stdout)
     (keeper,) = answer["keepers"]
-    assert keeper["where"] == "for models or drafts with the architecture LlamaForCausalLM"
+    assert keeper["where"] == "for models or drafts of the architecture LlamaForCausalLM"
     # sglang takes all three or none.
     typed = "--speculative-eagle-topk 1 --speculative-num-steps 3 --speculative-num-draft-tokens 4"
     assert keeper["remedies"] == [typed]
@@ -1167,7 +1241,7 @@ def test_a_number_that_is_a_text_in_a_server_args_json_is_a_refusal(fork: Path, 
     words = ("--server-args", tmp_path / "args.json", "--attention-backend", "free", *EAGLE, "--json")
     refused = json.loads(run(fork, *words, code=1).stdout)["refused"]
     assert refused["why"] == (
-        "TypeError: '>' not supported between instances of 'str' and 'int': self.tp_size > 1"
+        "TypeError: '>' not supported between instances of 'str' and 'int': self.tp_size > 1 (--tp-size two)"
     )
 
 
@@ -1206,16 +1280,20 @@ def test_a_message_of_which_a_part_is_unknown_names_the_options_that_are_refused
 @pytest.mark.parametrize(
     ("words", "why", "hint"),
     [
-        (("--attention-backend", "bogus", *EAGLE), "ValueError: Invalid attention backend: bogus", "bogus"),
+        (
+            ("--attention-backend", "bogus", *EAGLE),
+            "ValueError: Invalid attention backend: bogus; --attention-backend takes ",
+            "",
+        ),
         (
             ("--attention-backend", "fre", *EAGLE),
             "ValueError: Invalid attention backend: fre",
-            "; did you mean free?",
+            "; did you mean --attention-backend free?",
         ),
         (
             ("--attention-backend", "free", *EAGLE[:-1], "--speculative-algorithm", "EAGEL"),
             "KeyError",
-            "; did you mean EAGLE?",
+            "; did you mean --speculative-algorithm EAGLE?",
         ),
     ],
 )
@@ -1466,10 +1544,11 @@ def {name}(self):
     assert found == {"HeldBackend": ["patch x-one x-two"]}
 
 
-def test_a_patch_that_frees_a_backend_for_some_models_is_named_with_the_others(
-    fork: Path, tmp_path: Path
+@pytest.mark.parametrize(("flag", "how"), [("", "except"), ("not ", "only")])
+def test_a_patch_that_frees_a_backend_for_some_models_is_named_with_these_or_the_others(
+    fork: Path, tmp_path: Path, flag: str, how: str
 ) -> None:
-    edit = '''[edit.flag]
+    edit = f'''[edit.flag]
 kind = "method"
 why = "toy"
 at = "srt/layers/attention/backends.py::HeldBackend"
@@ -1479,14 +1558,41 @@ def __init__(self, runner=None):
 
 @property
 def needs_cpu_seq_lens(self):
-    return self.runner is not None and self.runner.model_config.is_local_attention_model
+    return self.runner is not None and {flag}self.runner.model_config.is_local_attention_model
 """
 '''
-    add_patch(tmp_path / "own", "x-most", edit, default="false")
+    add_patch(tmp_path / "own", "x-some", edit, default="false")
     words = (*HELD, "--patches", tmp_path / "own")
-    where = "(not for models or drafts with local attention)"
-    assert keepers(fork, *words) == {"HeldBackend": [f"patch x-most {where}"]}
-    assert f"x-most` {where}" in " ".join(run(fork, *words).stdout.split())
+    where = f"{how} for models or drafts with local attention"
+    assert keepers(fork, *words) == {"HeldBackend": [f"patch x-some ({where})"]}
+    assert f"x-some`, {where}" in " ".join(run(fork, *words).stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("models", "named"),
+    [
+        (("A",), "with A"),
+        (("B", "A", "C", "AB"), "with A, B or C"),
+        (("AB", "C"), "with C or both A and B"),
+        (("L",), f"of {LLAMA}"),
+        (("L", "A"), f"with A, or of {LLAMA}"),
+        (("A", "BL", "CL"), f"with A, or of {LLAMA} with B or C"),
+    ],
+)
+def test_models_are_named_by_what_they_have_and_by_their_architecture(
+    models: tuple[str, ...], named: str
+) -> None:
+    facts = [{LLAMA if fact == "L" else fact: True for fact in each} for each in models]
+    assert models_named(facts) == f"for models or drafts {named}"
+
+
+@pytest.mark.parametrize("patch", ["31364", "29343"])
+def test_every_patch_that_frees_a_backend_is_on_a_line_of_its_own(releases: Releases, patch: str) -> None:
+    said = run(releases.tree("0.5.14").root, "--attention-backend", "fa3", *EAGLE).stdout
+    (line, *_) = (line for line in said.splitlines() if f" {patch}`" in line)
+    assert re.match(
+        r"      (freed|or) by: `patchkit apply \S+ \d+`, except for models or drafts with cross", line
+    )
 
 
 def test_a_patch_that_takes_a_setting_out_of_the_decision_is_named_for_it(fork: Path, tmp_path: Path) -> None:

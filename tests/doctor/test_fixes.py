@@ -147,7 +147,7 @@ def test_a_fix_that_only_some_models_need_names_them() -> None:
         for has, branches in ((False, 1), (True, 4))
     ]
     (fix,) = fixes.needed(found, [status])
-    assert fix.where == f"for models or drafts with {llama}"
+    assert fix.where == f"for models or drafts of {llama}"
     (fix,) = fixes.needed([({llama: False}, found[1][1])], [status])
     assert fix.where == ""
 

@@ -283,4 +283,4 @@ def test_progress_names_the_drafted_file(tree: CheckoutTree, tmp_path: Path) -> 
         texts.append(diff(BEFORE, BEFORE.replace("book.days", "14"), file))
     calls: list[tuple[str, int, int]] = []
     draft(tree, tmp_path, *texts, watch=lambda *progress: calls.append(progress))
-    assert calls == [(f"drafting {FILE}", 0, 2), ("drafting srt/cellar.py", 1, 2)]
+    assert calls == [(f"files: drafting {FILE}", 0, 2), ("files: drafting srt/cellar.py", 1, 2)]

@@ -1,4 +1,4 @@
-"""What the measurement of ported changes counts: sites, faults of files that landed, and edits that people kept."""
+"""What the measurement of ported changes counts: sites, faults of clean files, and edits that people kept."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_tree_lacks_a_statement_where_no_line_of_it_nor_one_like_it_is_there(
     )
 
 
-def test_a_file_that_landed_is_wrong_where_it_breaks_or_is_not_what_git_makes_of_it() -> None:
+def test_a_clean_file_is_wrong_where_it_breaks_or_is_not_what_git_makes_of_it() -> None:
     assert bench_port.fault(BEFORE, BEFORE + b"x =\n", None) == "does not compile"
     assert bench_port.fault(BEFORE, BEFORE + b"x = nobody\n", None) == "nobody is not defined"
     assert bench_port.fault(BEFORE, changed(FEE), BEFORE) == "is not what git apply makes of it"

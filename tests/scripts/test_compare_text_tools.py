@@ -1,4 +1,4 @@
-"""What the comparison with text tools counts: clean, correct, wrong and left, and what git remembers."""
+"""What the comparison with text tools counts: clean, correct, wrong and with a conflict, and what git remembers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_drift_elsewhere_is_no_matter_for_any_tool(tmp_path: Path) -> None:
     assert set(counts(tmp_path, case(ELSEWHERE, planned)).values()) == {(1, 0, 0)}
 
 
-def test_drift_at_the_site_is_left_and_remembered_for_the_next_tree(tmp_path: Path) -> None:
+def test_drift_at_the_site_is_a_conflict_and_rerere_resolves_it_in_the_next_tree(tmp_path: Path) -> None:
     sibling = AT_THE_SITE.replace(b"limit = 14", b"limit = 28")
     further = RESOLVED.replace(b"limit = 14", b"limit = 28")
     found = counts(tmp_path, case(AT_THE_SITE, RESOLVED), case(sibling, further))

@@ -83,10 +83,10 @@ def known(folder: Path) -> runs.KnownRuns:
 
 
 def section() -> tuple[list[list[str]], list[str]]:
-    """Return the cells of the first release's table on the page, without its head, and the notes below."""
+    """Return the cells of the first release's table on the page, without its head, and the list below."""
     lines = generate_docs.ran_by_release().splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
-    return rows[2:], [line for line in lines if line.startswith("- ")]
+    return rows[2:], [line for line in lines if line.lstrip().startswith("- ")]
 
 
 def test_a_run_with_an_opt_in_patch_is_apart_from_runs_of_the_default_patches(benchmarks: Path) -> None:
@@ -133,8 +133,8 @@ def test_what_did_not_give_the_tokens_is_shown_and_proves_nothing(
     save(benchmarks, plain(), ours(**keys))
     assert known(benchmarks).ran("26128", "0.5.14") is False
     rows, notes = section()
-    assert rows == [["DeepSeek MLA", "EAGLE", f"{cell}, 2026-11-23, H200"]]
-    assert notes == [f"- DeepSeek MLA, EAGLE, triton: {note}"]
+    assert rows == [["DeepSeek MLA, EAGLE", "triton", cell, "-", "2026-11-23, H200"]]
+    assert notes == ["- DeepSeek MLA, EAGLE, triton:", f"  - {note}"]
 
 
 def test_tokens_that_differ_are_where_a_patch_ran_until_an_engine_gives_them(benchmarks: Path) -> None:
@@ -161,7 +161,7 @@ def test_an_earlier_comparison_counts_more_than_a_run_without_one(benchmarks: Pa
 
 def test_an_error_of_many_words_is_shown_as_code_and_cut(benchmarks: Path) -> None:
     save(benchmarks, plain(), ours(error="mla: `<lambda>` failed " + "again and " * 100))
-    _, (note,) = section()
+    _, (_, note) = section()
     assert "failed: `'<lambda>' failed again" in note
     assert note.endswith(" …`")
     assert len(note) < 2 * gpu_runs.LONGEST
@@ -170,7 +170,7 @@ def test_an_error_of_many_words_is_shown_as_code_and_cut(benchmarks: Path) -> No
 def test_what_fails_unpatched_as_well_is_marked(benchmarks: Path) -> None:
     failing = {"identical": None, "started": False, "error": "start: out of memory"}
     save(benchmarks, plain(**failing), ours(**failing))
-    _, (note,) = section()
+    _, (_, note) = section()
     assert note.endswith("did not start: `out of memory` (the unpatched release fails too)")
 
 
@@ -208,7 +208,7 @@ def test_in_a_run_of_several_releases_each_is_compared_with_its_own_first_tree(b
     ]
     save(benchmarks, *results, trees=tuple(trees))
     assert [(run.release, run.patches) for run in known(benchmarks).runs] == [("0.5.14", ("26128",))]
-    _, (note,) = section()
+    _, (_, note) = section()
     assert note.endswith("did not start: `no` (the unpatched release fails too)")
 
 
@@ -245,7 +245,7 @@ def test_the_latest_run_counts_and_its_ratios_are_by_batch(benchmarks: Path) -> 
     (run,) = known(benchmarks).where("26128") or ()
     assert (run.date, run.ratios) == ("2026-11-25", {"1": 0.81, "8": 0.88})
     assert section() == (
-        [["DeepSeek MLA", "EAGLE", "tokens identical, 0.810 / 0.880, 2026-11-25, H200"]],
+        [["DeepSeek MLA, EAGLE", "triton", "tokens identical", "0.810 / 0.880", "2026-11-25, H200"]],
         [],
     )
 
@@ -256,23 +256,23 @@ def test_of_a_run_beside_other_work_the_tokens_count_and_the_times_do_not(benchm
     save(benchmarks, *results, day=25, untimed="other engines started meanwhile")
     (run,) = known(benchmarks).where("26128") or ()
     assert (run.date, run.ratios) == ("2026-11-25", {})
-    assert section()[0][0][2] == "tokens identical, 0.800 / -, 2026-11-24, H200"
+    assert section()[0][0][2:] == ["tokens identical", "0.800 / -", "2026-11-24, H200"]
 
 
 def test_of_two_patched_trees_of_one_run_the_one_with_more_patches_is_the_cell(benchmarks: Path) -> None:
     more = TREES[1] | {"name": "more", "patches": ["26128", "27998", "31364"]}
     results = (plain(), a_result("more", **NEW_STYLE), ours(identical=False))
     save(benchmarks, *results, trees=(TREES[0], more, TREES[1]))
-    ((_, _, cell),), notes = section()
-    assert (cell, notes) == ("tokens identical, 2026-11-23, H200", [])
+    ((_, _, *cells),), notes = section()
+    assert (cells, notes) == (["tokens identical", "-", "2026-11-23, H200"], [])
 
 
 def test_some_scenarios_of_a_place_may_have_gone_otherwise(benchmarks: Path) -> None:
-    for name, tokens in (("mla", True), ("mla-late", True), ("mla-eager", False)):
+    for name, tokens in (("mla", True), ("mla-late", True), ("mla-eager", False), ("mla-edges", False)):
         save(benchmarks, plain(scenario=name), ours(scenario=name, identical=tokens))
-    ((_, _, cell),), notes = section()
-    assert cell == "tokens identical in 2 of 3, 2026-11-23, H200"
-    assert notes == ["- DeepSeek MLA, EAGLE, triton: `mla-eager`: tokens differ"]
+    ((_, _, cell, _, _),), notes = section()
+    assert cell == "tokens identical in 2 of 4"
+    assert notes == ["- DeepSeek MLA, EAGLE, triton:", "  - `mla-eager`, `mla-edges`: tokens differ"]
 
 
 def test_every_release_and_every_patch_is_on_the_page_without_any_run(
@@ -287,8 +287,7 @@ def test_every_release_and_every_patch_is_on_the_page_without_any_run(
     )
     rows = generate_docs.ran_by_patch().splitlines()[2:]
     assert [row.split("|")[1].strip() for row in rows] == list(IDS)
-    (row,) = (row for row in rows if "constructed" in row)
-    assert (row.split("|")[1].strip(), row.count("constructed")) == ("27998", 1)
+    assert [row for row in rows if not row.endswith("| - | - |")] == ["| 27998 | - | 0.5.20 |"]
 
 
 def test_what_a_start_on_a_cpu_makes_of_every_release_is_on_the_page(benchmarks: Path) -> None:
@@ -298,18 +297,18 @@ def test_what_a_start_on_a_cpu_makes_of_every_release_is_on_the_page(benchmarks:
     (row,) = (
         row for row in generate_docs.ran_by_patch().splitlines() if row.startswith("| pk-overlap-hook ")
     )
-    assert row.count("constructed") == len(gpu_runs.RELEASES)
+    assert row == f"| pk-overlap-hook | - | {gpu_runs.RELEASES[0]} to {gpu_runs.RELEASES[-1]} |"
 
 
 def test_a_patch_that_ran_is_not_merely_constructed(
     benchmarks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(benchmarks, plain(), ours())
-    monkeypatch.setattr(gpu_runs, "constructed", lambda: {"0.5.14": frozenset({"26128", "27998"})})
-    cells = {row.split("|")[1].strip(): row for row in generate_docs.ran_by_patch().splitlines()}
-    assert "| ran |" in cells["26128"]
-    assert "constructed" not in cells["26128"]
-    assert "| constructed |" in cells["27998"]
+    built = dict.fromkeys(("0.5.11", "0.5.12", "0.5.14"), frozenset({"26128", "27998"}))
+    monkeypatch.setattr(gpu_runs, "constructed", lambda: built)
+    rows = generate_docs.ran_by_patch().splitlines()
+    assert "| 26128 | 0.5.14 | 0.5.11 to 0.5.12 |" in rows
+    assert "| 27998 | - | 0.5.11 to 0.5.12, 0.5.14 |" in rows
 
 
 def test_what_is_written_is_what_commands_read(
@@ -365,6 +364,6 @@ def test_a_broken_file_is_one_sentence(
 def test_a_file_of_which_no_engine_started_has_no_gpu_and_is_whole(benchmarks: Path) -> None:
     failing = {"identical": None, "started": False, "error": "start: no such option"}
     save(benchmarks, plain(**failing), ours(**{**failing, "reached": None}), machine={"cores": 16})
-    ((_, _, cell),), _ = section()
-    assert cell == "did not start, 2026-11-23, unknown GPU"
+    ((_, _, *cells),), _ = section()
+    assert cells == ["did not start", "-", "2026-11-23, unknown GPU"]
     assert known(benchmarks).runs == ()

@@ -48,7 +48,7 @@ _MUTATES = frozenset(
 class RefusedError(Exception):
     """The evaluated code certainly raises; ``where`` is the file and line.
 
-    ``filled`` is False if the message contains values that are not known.
+    ``filled`` is False if the message contains values that are not known, or is code.
     """
 
     def __init__(self, why: str, where: str, filled: bool = True) -> None:
@@ -169,7 +169,7 @@ class CertainEvaluator(Evaluator):
             return super()._eval_compare(node, frame)
         except _IncomparableError as error:
             raise RefusedError(
-                f"TypeError: {error}: {ast.unparse(node)}", f"{frame.module.file}:{node.lineno}"
+                f"TypeError: {error}: {ast.unparse(node)}", f"{frame.module.file}:{node.lineno}", filled=False
             ) from None
 
     def _values(self, value: Any) -> list[Any]:
@@ -297,7 +297,7 @@ class CertainEvaluator(Evaluator):
         if self._condition(statement.test, frame) is False and not (self._doubts or self._silent):
             where = f"{frame.module.file}:{statement.lineno}"
             if statement.msg is None:
-                raise RefusedError(f"AssertionError: {ast.unparse(statement.test)}", where)
+                raise RefusedError(f"AssertionError: {ast.unparse(statement.test)}", where, filled=False)
             why, filled = message("AssertionError", [self._text(statement.msg, frame)])
             raise RefusedError(why, where, filled)
 
