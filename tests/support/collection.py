@@ -49,9 +49,10 @@ _LONG = (
     ),
     # Kernels that are interpreted, environments that are made, and scripts whose work is long.
     *("tests/backends/", "tests/scripts/", "tests/test_collection.py", "tests/test_packaging.py"),
+    "tests/runtime/test_api.py",
     # Every command over many trees or repositories, and branches that git merges.
     *(f"tests/cli/test_{name}.py" for name in ("layouts", "planted_programs")),
-    *("tests/matrix/test_odd_refs.py", "tests/tree/test_odd.py"),
+    *("tests/matrix/test_odd_refs.py", "tests/matrix/test_survey.py", "tests/tree/test_odd.py"),
     # Plots, which are drawn anew.
     *(
         f"tests/test_docs.py::test_{name}"
@@ -66,6 +67,8 @@ _LONG = (
     # A survey, a commit or a check for each of many moments, damages or encodings.
     "tests/matrix/test_memory.py::test_a_damaged_memory",
     "tests/cli/test_streams.py::test_a_document_is_the_same",
+    "tests/cli/test_hostile.py::test_names_of_a_tree",
+    "tests/cli/test_port.py::test_of_two_ports",
     "tests/plan/test_vendor.py",
     "tests/transaction/test_consistent_reads.py::test_a_commit_beside_a_commit",
     "tests/transaction/test_consistent_reads.py::test_an_answer_beside_a_write_is_that_of_before_or_after_it[verify",
