@@ -328,7 +328,6 @@ class Matrix:
                     where = f"{act.name}, {mode} at {number}"
                     check = partial(self._check, where, act, tree, before, expected)
                     self._branch(where, mode, arguments, check)
-            del faults.calls[number:]
             self._is_branching = False
 
         faults = Faults(stop)
