@@ -8,7 +8,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -171,13 +171,9 @@ def killings(act: Callable[[], object], *folders: Path, torn: bool = False) -> I
             return Path(kept, f"{number}-{folders.index(folder)}")
 
         def keep(number: int, name: str, arguments: tuple[Any, ...]) -> None:
-            size = os.fstat(arguments[0]).st_size if torn and name == "write" else None
-            if size is not None:
-                _write_half(*arguments)
-            for folder in folders:
-                copy_folder(folder, place(number, folder))
-            if size is not None:
-                os.ftruncate(arguments[0], size)
+            with torn_write(name, arguments) if torn else nullcontext():
+                for folder in folders:
+                    copy_folder(folder, place(number, folder))
 
         with Faults(keep).on() as faults:
             act()
@@ -189,6 +185,18 @@ def killings(act: Callable[[], object], *folders: Path, torn: bool = False) -> I
                 shutil.rmtree(folder, ignore_errors=True)
                 place(number, folder).rename(folder)
             yield number
+
+
+@contextmanager
+def torn_write(name: str, arguments: tuple[Any, ...]) -> Iterator[None]:
+    """If a call writes, write a part of its data, and take that back at the end."""
+    if name != "write":
+        yield
+        return
+    size = os.fstat(arguments[0]).st_size
+    _write_half(*arguments)
+    yield
+    os.ftruncate(arguments[0], size)
 
 
 def copy_folder(folder: Path, to: Path) -> None:
