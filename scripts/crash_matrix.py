@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -30,7 +30,7 @@ for place in (REPOSITORY / "tests", REPOSITORY):
     sys.path.insert(0, str(place))
 
 from support.cached_git import caching_git, git_state  # noqa: E402
-from support.faults import ERRORS, Faults, failing, interrupting, killed  # noqa: E402
+from support.faults import ERRORS, Faults, copy_folder, failing, interrupting, killed, torn_write  # noqa: E402
 from support.toys import (  # noqa: E402
     ABRUPT,
     COPIES,
@@ -295,7 +295,7 @@ class Matrix:
     def _copy_world(self, world: Path) -> CheckoutTree:
         """Replace the world by a copy of another one."""
         shutil.rmtree(self._world, ignore_errors=True)
-        shutil.copytree(world, self._world, symlinks=True)
+        copy_folder(world, self._world)
         return open_tree(self._world / "tree" / "sglang")
 
     def expected(self, act: Act) -> Expected:
@@ -311,14 +311,22 @@ class Matrix:
     def run(self, act: Act, every: int, doubled: int) -> None:
         """Interrupt an operation at each ``every``-th call in each mode, and its recovery at each ``doubled``-th call.
 
-        The operation runs once: at each call, a forked process continues in a copy for each mode.
+        The operation runs once: at each call, a forked process continues in a copy for each mode, and what a killed
+        process would leave is kept for the recovery.
         """
         expected = self.expected(act)
         tree = self._tree(act)
         before = state(tree, times=True)
 
         def stop(number: int, name: str, arguments: tuple[Any, ...]) -> None:
-            if self._is_branching or (number - 1) % every:
+            if self._is_branching:
+                return
+            if doubled and (number - 1) % doubled == 0:
+                for torn in (False, True):
+                    with torn_write(name, arguments) if torn else nullcontext():
+                        copy_folder(self._world, self._folder / "killed" / f"{number}-{torn}")
+                    kept.append((number, torn))
+            if (number - 1) % every:
                 return
             self._is_branching = True
             for mode in MODES:
@@ -328,11 +336,10 @@ class Matrix:
                     where = f"{act.name}, {mode} at {number}"
                     check = partial(self._check, where, act, tree, before, expected)
                     self._branch(where, mode, arguments, check)
-            del faults.calls[number:]
             self._is_branching = False
 
-        faults = Faults(stop)
-        with faults.on():
+        kept: list[tuple[int, bool]] = []
+        with Faults(stop).on():
             try:
                 act.do(tree)
             except BaseException as error:
@@ -342,8 +349,8 @@ class Matrix:
                     self.tally.wrong.append(f"{act.name}: {type(error).__name__}: {error}")
             if self._end is not None:
                 self._end()
-        if doubled:
-            self._run_doubled(act, expected, doubled)
+        for number, torn in kept:
+            self._recover_doubled(act, before, expected, number, doubled, torn=torn)
 
     def _branch(self, where: str, mode: str, arguments: tuple[Any, ...], check: Callable[[], None]) -> None:
         """Fork a process that continues from an interrupted call in a copy of the world, and check its result."""
@@ -401,26 +408,20 @@ class Matrix:
             self._new.add(key)
         return True
 
-    def _run_doubled(self, act: Act, expected: Expected, every: int) -> None:
-        """Interrupt an operation at a call, then its recovery in each mode."""
-        interrupted = self._folder / "interrupted"
-        for torn in (False, True):
-            modes = [mode for mode in MODES if (mode == "torn") == torn]
-            for number in count(1, every):
-                tree = self._tree(act)
-                before = state(tree, times=True)
-                if not killed(partial(act.do, tree), number, torn=torn):
+    def _recover_doubled(
+        self, act: Act, before: State, expected: Expected, number: int, every: int, *, torn: bool
+    ) -> None:
+        """Interrupt the recovery of an operation that was killed at call ``number``."""
+        interrupted = self._folder / "killed" / f"{number}-{torn}"
+        for mode in (mode for mode in MODES if (mode == "torn") == torn):
+            for second in count(1, every):
+                tree = self._copy_world(interrupted)
+                if not stopped(mode, second, partial(api.recover, tree)):
                     break
-                self._world.rename(interrupted)
-                for mode in modes:
-                    for second in count(1, every):
-                        tree = self._copy_world(interrupted)
-                        if not stopped(mode, second, partial(api.recover, tree)):
-                            break
-                        self.tally.faults[f"recover after {act.name}", mode] += 1
-                        where = f"{act.name}, killed at {number}, recover {mode} at {second}"
-                        self._check(where, act, tree, before, expected)
-                shutil.rmtree(interrupted)
+                self.tally.faults[f"recover after {act.name}", mode] += 1
+                where = f"{act.name}, killed at {number}, recover {mode} at {second}"
+                self._check(where, act, tree, before, expected)
+        shutil.rmtree(interrupted)
 
     def _check(self, where: str, act: Act, tree: CheckoutTree, before: State, expected: Expected) -> None:
         try:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 import subprocess
-from contextlib import contextmanager
+import tempfile
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patchkit.transaction import folder
@@ -59,10 +62,14 @@ def _changes_files(name: str, arguments: tuple[Any, ...]) -> bool:
 
 @dataclass
 class Faults:
-    """The calls so far; ``instead`` receives each call before it is made, and may raise or end the process."""
+    """The calls so far; ``instead`` receives each call before it is made, and may raise or end the process.
+
+    Calls that ``instead`` makes are not counted.
+    """
 
     instead: Callable[[int, str, tuple[Any, ...]], None] = lambda number, name, arguments: None
     calls: list[str] = field(default_factory=list)
+    _is_within: bool = False
 
     @property
     def count(self) -> int:
@@ -70,9 +77,13 @@ class Faults:
 
     def _counting(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*arguments: Any, **keys: Any) -> Any:
-            if _changes_files(name, arguments):
+            if not self._is_within and _changes_files(name, arguments):
                 self.calls.append(name)
-                self.instead(self.count, name, arguments)
+                self._is_within = True
+                try:
+                    self.instead(self.count, name, arguments)
+                finally:
+                    self._is_within = False
             return function(*arguments, **keys)
 
         return counted
@@ -119,11 +130,14 @@ def tearing(at: int, end: Callable[[], None]) -> Faults:
     def instead(number: int, name: str, arguments: tuple[Any, ...]) -> None:
         if number == at:
             if name == "write":
-                content = bytes(arguments[1])
-                _PWRITE(arguments[0], content[: len(content) // 2], 0)
+                _write_half(*arguments)
             end()
 
     return Faults(instead)
+
+
+def _write_half(handle: int, content: bytes) -> None:
+    _PWRITE(handle, bytes(content)[: len(content) // 2], 0)
 
 
 def killed(act: Callable[[], object], at: int, *, torn: bool = False) -> bool:
@@ -144,6 +158,60 @@ def killed(act: Callable[[], object], at: int, *, torn: bool = False) -> bool:
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     assert status in (0, 9)
     return status == 9
+
+
+def killings(act: Callable[[], object], *folders: Path, torn: bool = False) -> Iterator[int]:
+    """Yield 1, 2, ...; each time ``folders`` are what ``act`` leaves if it is killed at that call, at last if it ends.
+
+    ``act`` runs once: what a killed process leaves is what there was before its call, which is copied.
+    """
+    with tempfile.TemporaryDirectory(dir=folders[0].parent) as kept:
+
+        def place(number: int, folder: Path) -> Path:
+            return Path(kept, f"{number}-{folders.index(folder)}")
+
+        def keep(number: int, name: str, arguments: tuple[Any, ...]) -> None:
+            with torn_write(name, arguments) if torn else nullcontext():
+                for folder in folders:
+                    copy_folder(folder, place(number, folder))
+
+        with Faults(keep).on() as faults:
+            act()
+        assert faults.count >= 10
+        for folder in folders:
+            folder.rename(place(faults.count + 1, folder))
+        for number in range(1, faults.count + 2):
+            for folder in folders:
+                shutil.rmtree(folder, ignore_errors=True)
+                place(number, folder).rename(folder)
+            yield number
+
+
+@contextmanager
+def torn_write(name: str, arguments: tuple[Any, ...]) -> Iterator[None]:
+    """If a call writes, write a part of its data, and take that back at the end."""
+    if name != "write":
+        yield
+        return
+    size = os.fstat(arguments[0]).st_size
+    _write_half(*arguments)
+    yield
+    os.ftruncate(arguments[0], size)
+
+
+def copy_folder(folder: Path, to: Path) -> None:
+    """Copy a folder with the times of its files, and those names of one file that are links to each other."""
+    copies: dict[int, str] = {}
+
+    def copy(source: str, target: str) -> None:
+        known = os.lstat(source)
+        if known.st_ino in copies:
+            os.link(copies[known.st_ino], target)
+        else:
+            shutil.copy2(source, target)
+            copies[known.st_ino] = target
+
+    shutil.copytree(folder, to, symlinks=True, copy_function=copy)
 
 
 ERRORS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC, "EROFS": errno.EROFS}

@@ -25,7 +25,7 @@ from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, Stat
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.revert import RevertResult, revert
 from patchkit.tree.tree import CheckoutTree, open_tree
-from support.faults import killed
+from support.faults import killings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -139,11 +139,19 @@ def write_package(package: Path, sources: dict[str, bytes] = SOURCES) -> Path:
 def everything(folder: Path) -> dict[str, tuple[int, bytes]]:
     """Return the mode and bytes of everything below ``folder`` except git's own files."""
     found = {}
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if ".git" not in name.split("/"):
-            content = os.readlink(path).encode() if path.is_symlink() else b""
-            found[name] = (path.lstat().st_mode, path.read_bytes() if path.is_file() else content)
+    # Some tests call this at each of hundreds of steps, and pathlib is slower.
+    top = len(os.path.join(folder, ""))
+    for where, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != ".git"]
+        for name in (*folders, *names):
+            path = os.path.join(where, name)
+            if os.path.isfile(path):
+                with open(path, "rb") as stream:
+                    content = stream.read()
+            else:
+                content = os.fsencode(os.readlink(path)) if os.path.islink(path) else b""
+            if name != ".git":
+                found[path[top:]] = os.lstat(path).st_mode, content
     return found
 
 
@@ -290,9 +298,8 @@ def attribute(file: str, owner: str, code: str) -> str:
 def halfway(tmp_path_factory: pytest.TempPathFactory) -> int:
     """The number of the first call, as `killed` counts them, before which an apply has written some files, not all."""
     untouched = {file: SOURCES[file] for file in APPLIED}
-    for number in count(30):
-        tree = open_tree(write_package(tmp_path_factory.mktemp("halfway") / "sglang"))
-        assert killed(partial(apply, tree), number)
+    tree = open_tree(write_package(tmp_path_factory.mktemp("halfway") / "sglang"))
+    for number in killings(partial(apply, tree), tree.package):
         if contents(tree) not in (untouched, APPLIED):
             return number
     raise AssertionError

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
-from support.faults import killed
+from support.faults import copy_folder, killed, killings
 from support.toys import APPLIED, SOURCES, apply, contents, edit, everything, revert_patches, write_package
 
 from patchkit.errors import TreeError
@@ -33,15 +32,12 @@ def nothing(tree: CheckoutTree) -> None:
 
 @pytest.mark.parametrize(("act", "prepare"), [(apply, nothing), (revert_patches, apply)])
 def test_a_write_killed_anywhere_is_taken_back_or_said_to_be_written(
-    tmp_path: Path, act: Callable[..., object], prepare: Callable[..., object]
+    tree: CheckoutTree, act: Callable[..., object], prepare: Callable[..., object]
 ) -> None:
     ends = set()
-    for number in count(1):
-        tree = open_tree(write_package(tmp_path / str(number) / "sglang"))
-        prepare(tree)
-        before, known, was = contents(tree), recorded(tree), everything(tree.package)
-        if not killed(partial(act, tree), number):
-            break
+    prepare(tree)
+    before, known, was = contents(tree), recorded(tree), everything(tree.package)
+    for _ in killings(partial(act, tree), tree.root):
         if not Store(tree.package).pending:
             continue
         halfway = contents(tree)
@@ -64,18 +60,15 @@ def fresh(folder: Path) -> CheckoutTree:
 
 
 def test_a_killed_revert_can_be_repeated_or_rolled_back(tmp_path: Path, halfway: int) -> None:
-    for number in count(1):
-        again, turned = fresh(tmp_path / f"again-{number}"), fresh(tmp_path / f"turned-{number}")
-        ended = False
-        for tree in (again, turned):
-            assert killed(partial(apply, tree), halfway)
-            ended = not killed(partial(recover, tree, roll_back=True), number)
-        recover(again, roll_back=True)
-        assert contents(again) == UNTOUCHED
+    tree = fresh(tmp_path / "again")
+    assert killed(partial(apply, tree), halfway)
+    for number in killings(partial(recover, tree, roll_back=True), tree.root):
+        copy_folder(tree.root, tmp_path / f"turned-{number}")
+        recover(tree, roll_back=True)
+        assert contents(tree) == UNTOUCHED
+        turned = open_tree(tmp_path / f"turned-{number}" / "sglang")
         recover(turned)
         assert contents(turned) in (UNTOUCHED, APPLIED)
-        if ended:
-            break
     assert number > 10
 
 
@@ -106,13 +99,11 @@ def test_a_file_that_was_changed_since_keeps_everything_as_it_is(
 
 @pytest.mark.parametrize("back", [False, True])
 def test_a_write_that_git_overtook_before_it_changed_a_file_ends_with_what_git_wrote(
-    tmp_path: Path, back: bool
+    tree: CheckoutTree, back: bool
 ) -> None:
     overtaken = 0
-    for number in count(1):
-        tree = open_tree(write_package(tmp_path / str(number) / "sglang"))
-        assert killed(partial(apply, tree), number)
-        store = Store(tree.package)
+    store = Store(tree.package)
+    for _ in killings(partial(apply, tree), tree.root):
         if not store.pending:
             continue
         if list((tree.package / "srt").rglob(".*.patchkit")):

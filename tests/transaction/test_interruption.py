@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
-from support.faults import Faults, failing, interrupting, killed
+from support.faults import Faults, copy_folder, failing, interrupting, killed, killings
 from support.toys import (
     APPLIED,
     MIRROR,
@@ -39,14 +40,38 @@ if TYPE_CHECKING:
 
 def trees(folder: Path, prepare: Callable[[CheckoutTree], object]) -> Iterator[tuple[int, CheckoutTree]]:
     """Yield 1, 2, 3, ... each with a tree of its own."""
+    first = open_tree(write_package(folder / "first" / "sglang"))
+    prepare(first)
     for number in count(1):
-        tree = open_tree(write_package(folder / str(number) / "sglang"))
-        prepare(tree)
-        yield number, tree
+        copy_folder(first.root, folder / str(number))
+        yield number, open_tree(folder / str(number) / "sglang")
 
 
 def nothing(tree: CheckoutTree) -> None:
     """Apply and revert are tried on trees that this, or an apply, was done to before."""
+
+
+def on_disk(tree: CheckoutTree) -> dict[str, tuple[int, int, bytes]]:
+    """Return mode, number of names and bytes of everything, without the process that has the lock and the time."""
+    return {
+        name: (
+            mode,
+            (tree.root / name).lstat().st_nlink,
+            re.sub(rb"process \d+|\d{4}-\d\d-\d\dT[^\"]+", b"", content),
+        )
+        for name, (mode, content) in everything(tree.root).items()
+    }
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_what_a_killed_process_leaves_is_what_was_there_before_its_call(
+    tree: CheckoutTree, tmp_path: Path, torn: bool
+) -> None:
+    for number in killings(partial(apply, tree), tree.root, torn=torn):
+        if number % 7 == 0:
+            other = open_tree(write_package(tmp_path / str(number) / "sglang"))
+            killed(partial(apply, other), number, torn=torn)
+            assert on_disk(other) == on_disk(tree)
 
 
 @pytest.mark.parametrize("stays_full", [False, True])
@@ -83,42 +108,45 @@ def test_full_disk_changes_nothing(
     ],
 )
 def test_write_killed_anywhere_is_finished_or_rolled_back(
-    tmp_path: Path, act: Callable[..., object], prepare: Callable[..., object], ends: set[str]
+    tree: CheckoutTree,
+    tmp_path: Path,
+    act: Callable[..., object],
+    prepare: Callable[..., object],
+    ends: set[str],
 ) -> None:
-    outcomes = set()
-    for number, tree in trees(tmp_path, prepare):
-        old = contents(tree), recorded(tree)
-        new = (
-            (APPLIED, tuple(patch.id for patch in TOYS))
-            if act is apply
-            else ({f: SOURCES[f] for f in APPLIED}, ())
-        )
-        if not killed(partial(act, tree), number):
-            break
+    outcomes, usable = set(), []
+    as_new = everything(write_package(tmp_path / "as new"))
+    prepare(tree)
+    old = contents(tree), recorded(tree)
+    new = (
+        (APPLIED, tuple(patch.id for patch in TOYS))
+        if act is apply
+        else ({f: SOURCES[f] for f in APPLIED}, ())
+    )
+    for _ in killings(partial(act, tree), tree.root):
         if Store(tree.package).pending:
             refused(tree, "run patchkit apply --continue")
         outcomes.add(recover(tree).action)
         assert (contents(tree), recorded(tree)) in (old, new)
         assert recover(tree) == Recovery("nothing")
         assert not list(tree.package.rglob(".*.patchkit"))
-        act(tree)
-        revert_patches(tree)
-        assert everything(tree.package) == everything(write_package(tmp_path / "as new"))
+        # What can be done with the same bytes is the same.
+        if (ended := everything(tree.package)) not in usable:
+            act(tree)
+            revert_patches(tree)
+            assert everything(tree.package) == as_new
+            usable.append(ended)
     assert outcomes == ends
 
 
-def test_recovery_killed_anywhere_can_be_done_again(tmp_path: Path, halfway: int) -> None:
-    for number, tree in trees(tmp_path / "again", lambda tree: killed(partial(apply, tree), halfway)):
-        assert contents(tree) != APPLIED
-        ended = not killed(partial(recover, tree), number)
-        if not ended:
-            recover(tree)
-        assert (contents(tree), recorded(tree)) == (APPLIED, tuple(patch.id for patch in TOYS))
-        revert_patches(tree)
-        assert everything(tree.package) == everything(write_package(tmp_path / "as new"))
-        if ended:
-            break
-    assert number > 10
+def test_recovery_killed_anywhere_can_be_done_again(interrupted: CheckoutTree, tmp_path: Path) -> None:
+    as_new = everything(write_package(tmp_path / "as new"))
+    assert contents(interrupted) != APPLIED
+    for _ in killings(partial(recover, interrupted), interrupted.root):
+        recover(interrupted)
+        assert (contents(interrupted), recorded(interrupted)) == (APPLIED, tuple(patch.id for patch in TOYS))
+        revert_patches(interrupted)
+        assert everything(interrupted.package) == as_new
 
 
 @pytest.fixture
@@ -148,10 +176,9 @@ def test_what_recover_asks_for_lets_it_finish(interrupted: CheckoutTree) -> None
     assert contents(interrupted) == APPLIED
 
 
-def test_write_that_can_no_longer_be_finished_is_rolled_back(tmp_path: Path) -> None:
-    for number, tree in trees(tmp_path, nothing):
-        before = contents(tree)
-        assert killed(partial(apply, tree), number)
+def test_write_that_can_no_longer_be_finished_is_rolled_back(tree: CheckoutTree, tmp_path: Path) -> None:
+    before = contents(tree)
+    for _ in killings(partial(apply, tree), tree.root):
         if len(list((tree.package / "srt").rglob(".*.patchkit"))) == len(APPLIED):
             break
     assert contents(tree) == before
@@ -268,9 +295,7 @@ def test_names_are_on_disk_before_what_relies_on_them(
 def test_recovery_that_fails_says_whether_it_wrote(tmp_path: Path, code: int) -> None:
     """Exit code 4 means that nothing was written; whoever was stopped in the middle says so with another."""
     begun = 0
-    for number in count(1):
-        tree = open_tree(write_package(tmp_path / str(number) / "sglang"))
-        assert killed(partial(apply, tree), 70)
+    for number, tree in trees(tmp_path, lambda tree: killed(partial(apply, tree), 70)):
         before = contents(tree)
         with failing(number, code).on() as faults:
             result = CliRunner().invoke(main, ["apply", "--continue", str(tree.root)])

@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.faults import Faults, killed
+from support.faults import Faults, copy_folder, killed, killings
 from support.toys import (
     APPLIED,
     DEPTH,
@@ -70,11 +70,13 @@ def test_save_at_any_moment_is_kept(
 ) -> None:
     """Saved before any system call of an act: the save stands there, or the act had ended with the file."""
     refusals = 0
+    first = open_tree(write_package(tmp_path / "first" / "sglang"))
+    if act is revert_patches:
+        apply(first)
+    before = contents(first)
     for number in range(1, 1000):
-        tree = open_tree(write_package(tmp_path / str(number) / "sglang"))
-        if act is revert_patches:
-            apply(tree)
-        before = contents(tree)
+        copy_folder(first.root, tmp_path / str(number))
+        tree = open_tree(tmp_path / str(number) / "sglang")
         target = tree.package / MIRROR
         with Faults(saving(save, number, target)).on() as faults:
             try:
@@ -110,16 +112,12 @@ def test_save_before_the_last_step_is_kept_where_names_cannot_be_exchanged(
 
 
 def test_interruption_where_names_cannot_be_exchanged_is_recovered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_exchange(monkeypatch)
-    for number in range(1, 1000, 3):
-        tree = open_tree(write_package(tmp_path / str(number) / "sglang"))
-        if not killed(functools.partial(apply, tree), number):
-            break
+    for _ in killings(functools.partial(apply, tree), tree.root):
         recover(tree)
         assert contents(tree) in (APPLIED, {file: SOURCES[file] for file in APPLIED})
-    assert number > 30
 
 
 @pytest.mark.parametrize("at", ["create", "exchange"])
@@ -147,11 +145,11 @@ def test_folder_swapped_for_a_link_leads_nothing_out_of_the_tree(
 
 
 def test_save_while_a_recovery_is_at_work_is_kept(tmp_path: Path) -> None:
-    number = 0
-    while True:
-        number += 1
-        tree = open_tree(write_package(tmp_path / str(number) / "sglang"))
-        assert killed(functools.partial(apply, tree), 60)
+    interrupted = open_tree(write_package(tmp_path / "interrupted" / "sglang"))
+    assert killed(functools.partial(apply, interrupted), 60)
+    for number in range(1, 1000):
+        copy_folder(interrupted.root, tmp_path / str(number))
+        tree = open_tree(tmp_path / str(number) / "sglang")
         with Faults(saving(save_in_place, number, tree.package / MIRROR)).on() as faults:
             try:
                 recover(tree)
@@ -165,10 +163,12 @@ def test_save_while_a_recovery_is_at_work_is_kept(tmp_path: Path) -> None:
 
 def test_apply_before_any_step_of_a_revert_is_kept_out_or_keeps_its_ledger(tmp_path: Path) -> None:
     """The lock goes last: nobody's ledger is removed with what a revert leaves."""
-    ends: set[int] = set()
+    ends: set[str] = set()
+    first = open_tree(write_package(tmp_path / "first" / "sglang"))
+    apply(first)
     for number in range(1, 1000):
-        tree = open_tree(write_package(tmp_path / str(number) / "sglang"))
-        apply(tree)
+        copy_folder(first.root, tmp_path / str(number))
+        tree = open_tree(tmp_path / str(number) / "sglang")
         with Faults(applying(number, tree, ends)).on() as faults:
             revert_patches(tree)
         if faults.count < number:
@@ -178,25 +178,19 @@ def test_apply_before_any_step_of_a_revert_is_kept_out_or_keeps_its_ledger(tmp_p
         revert_patches(tree)
         assert contents(tree) == {file: SOURCES[file] for file in APPLIED}
     assert number > 10
-    assert ends == {0, 9}
+    assert ends == {"applied", "refused"}
 
 
-def applying(number: int, tree: CheckoutTree, ends: set[int]) -> Callable[[int, str, tuple[Any, ...]], None]:
-    """Apply a patch in another process just before the call with this number; it ends with 9 if it is refused."""
+def applying(number: int, tree: CheckoutTree, ends: set[str]) -> Callable[[int, str, tuple[Any, ...]], None]:
+    """Apply a patch, as another process would, just before the call with this number."""
 
     def instead(at: int, name: str, arguments: tuple[Any, ...]) -> None:
-        if at != number:
-            return
-        child = os.fork()
-        if child == 0:
+        if at == number:
             try:
                 apply(tree, DEPTH)
-                os._exit(0)
+                ends.add("applied")
             except TreeError:
-                os._exit(9)
-            finally:
-                os._exit(1)
-        ends.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+                ends.add("refused")
 
     return instead
 

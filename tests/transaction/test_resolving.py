@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
-from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.faults import killed
+from support.faults import killings
 from support.toys import ABRUPT, MIRROR, SOURCES, add_patch, attribute, everything, rewriting, write_package
 
 from patchkit import api
@@ -20,8 +21,7 @@ from patchkit.transaction.store import Store
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable
 
     from patchkit.patchset.select import PatchSet
     from patchkit.tree.tree import CheckoutTree
@@ -58,24 +58,23 @@ def resolve(tree: CheckoutTree, patches: PatchSet) -> object:
     return api.resolve(tree, patches, "t-copy", "copy")
 
 
-def trees(folder: Path, prepare: Callable[[CheckoutTree], object]) -> Iterator[tuple[int, CheckoutTree]]:
-    for number in count(1):
-        tree = open_tree(write_package(folder / str(number) / "sglang"))
-        prepare(tree)
-        yield number, tree
+def resolutions() -> Path:
+    """Return the folder to which a resolution is written beside the tree."""
+    return Path(os.environ["XDG_DATA_HOME"])
 
 
 def source(tree: CheckoutTree) -> dict[str, bytes]:
     return {file: (tree.package / file).read_bytes() for file in SOURCES}
 
 
-def test_markers_killed_anywhere_are_complete_or_absent(tmp_path: Path, patches: PatchSet) -> None:
+def test_markers_killed_anywhere_are_complete_or_absent(
+    tree: CheckoutTree, tmp_path: Path, patches: PatchSet
+) -> None:
+    as_new = everything(write_package(tmp_path / "as new"))
     whole = open_tree(write_package(tmp_path / "whole" / "sglang"))
     mark(whole, patches)
     seen = set()
-    for number, tree in trees(tmp_path, lambda tree: tree):
-        if not killed(partial(mark, tree, patches), number):
-            break
+    for _ in killings(partial(mark, tree, patches), tree.root, resolutions()):
         if Store(tree.package).pending:
             for act in (api.status, api.apply, api.revert, resolve):
                 with pytest.raises(TreeError, match="run patchkit apply --continue"):
@@ -89,31 +88,26 @@ def test_markers_killed_anywhere_are_complete_or_absent(tmp_path: Path, patches:
             with pytest.raises(TreeError, match="conflict markers of t-copy copy"):
                 api.apply(tree, patches)
             api.revert(tree, patches)
-        assert everything(tree.package) == everything(write_package(tmp_path / "as new"))
+        assert everything(tree.package) == as_new
     assert seen == {True, False}
 
 
 def test_resolving_killed_anywhere_is_recorded_or_can_be_done_again(
-    tmp_path: Path, patches: PatchSet
+    tree: CheckoutTree, tmp_path: Path, patches: PatchSet
 ) -> None:
-    def prepare(tree: CheckoutTree) -> None:
-        mark(tree, patches)
-        finish(tree)
-
-    for number, tree in trees(tmp_path, prepare):
-        before = source(tree)
-        noted = before | {MIRROR: before[MIRROR].replace(DONE, b"        " + NOTE + b"\n" + DONE)}
-        ended = not killed(partial(resolve, tree, patches), number)
+    as_new = everything(write_package(tmp_path / "as new"))
+    mark(tree, patches)
+    finish(tree)
+    before = source(tree)
+    noted = before | {MIRROR: before[MIRROR].replace(DONE, b"        " + NOTE + b"\n" + DONE)}
+    for _ in killings(partial(resolve, tree, patches), tree.root, resolutions()):
         recover(tree)
         assert source(tree) in (before, noted), "nothing but the comment comes"
         resolve(tree, patches)
         assert source(tree) == noted
         assert manual_edits(tree) == {("t-copy", "copy")}
         api.revert(tree, patches)
-        assert everything(tree.package) == everything(write_package(tmp_path / "as new"))
-        if ended:
-            break
-    assert number > 10
+        assert everything(tree.package) == as_new
 
 
 def test_a_resolution_that_is_not_recorded_is_not_reverted(tmp_path: Path, patches: PatchSet) -> None:
@@ -139,7 +133,11 @@ def give_up(tree: CheckoutTree, patches: PatchSet) -> object:
 
 @pytest.mark.parametrize(("act", "line"), [(accept, OWN), (give_up, b"")])
 def test_a_word_or_giving_up_killed_anywhere_is_there_whole_or_can_be_done_again(
-    tmp_path: Path, patches: PatchSet, act: Callable[[CheckoutTree, PatchSet], object], line: bytes
+    tree: CheckoutTree,
+    tmp_path: Path,
+    patches: PatchSet,
+    act: Callable[[CheckoutTree, PatchSet], object],
+    line: bytes,
 ) -> None:
     def prepare(tree: CheckoutTree) -> None:
         mark(tree, patches)
@@ -148,13 +146,14 @@ def test_a_word_or_giving_up_killed_anywhere_is_there_whole_or_can_be_done_again
             head, _, rest = path.read_bytes().partition(b"<<<<<<<")
             path.write_bytes(head + line + rest.partition(b">>>>>>>")[2].partition(b"\n")[2])
 
+    as_new = everything(write_package(tmp_path / "as new"))
     whole = open_tree(write_package(tmp_path / "whole" / "sglang"))
     prepare(whole)
+    prepare(tree)
     began = source(whole)
     act(whole, patches)
     seen = set()
-    for number, tree in trees(tmp_path, prepare):
-        ended = not killed(partial(act, tree, patches), number)
+    for _ in killings(partial(act, tree, patches), tree.root, resolutions()):
         recover(tree)
         is_new = source(tree) == source(whole)
         seen.add(is_new)
@@ -163,9 +162,7 @@ def test_a_word_or_giving_up_killed_anywhere_is_there_whole_or_can_be_done_again
             act(tree, patches)
             assert source(tree) == source(whole)
         api.revert(tree, patches)
-        assert everything(tree.package) == everything(write_package(tmp_path / "as new"))
-        if ended:
-            break
+        assert everything(tree.package) == as_new
     assert seen == {True, False}
 
 
