@@ -309,6 +309,13 @@ def halfway(tmp_path_factory: pytest.TempPathFactory) -> int:
 def patch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of patches for the tiny tree, loaded in place of the built-in ones."""
     folder = tmp_path / "toys"
+    add_toys(folder)
+    monkeypatch.setattr(load, "BUILT_IN", folder)
+    return folder
+
+
+def add_toys(folder: Path) -> None:
+    """Write patches for the tiny tree."""
     flags = (
         attribute(MIRROR, "Mirror", "needs_host = False"),
         attribute(CRLF, "Backend", "needs_device = True"),
@@ -316,8 +323,6 @@ def patch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     add_patch(folder, "t-flag", *flags)
     add_patch(folder, "t-stop", attribute(ABRUPT, "Worker", "limit = 8"), requires='["t-flag"]')
     add_patch(folder, "t-guard", attribute(MIRROR, "Mirror", "guard = 1"), hardens='["t-flag"]')
-    monkeypatch.setattr(load, "BUILT_IN", folder)
-    return folder
 
 
 def add_patch(folder: Path, name: str, *edits: str, **keys: str) -> Path:
