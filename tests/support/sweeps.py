@@ -56,7 +56,7 @@ def swept(values: Iterable[object], represents: Callable[[object], bool]) -> lis
     return [pytest.param(value, marks=() if represents(value) else pytest.mark.sweep) for value in values]
 
 
-def crossed(*values: Sequence[object], one_in: int) -> list[ParameterSet]:
+def crossed(*values: Iterable[object], one_in: int) -> list[ParameterSet]:
     """Return all combinations as parameters, of which one in ``one_in`` is no sweep; of each value some are not."""
     numbered = product(*(tuple(enumerate(each)) for each in values))
     return [
