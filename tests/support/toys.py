@@ -19,6 +19,7 @@ import pytest
 from patchkit.errors import TreeError
 from patchkit.patchset import load
 from patchkit.patchset.select import PatchSet
+from patchkit.plan import vendor
 from patchkit.plan.build import make_plan
 from patchkit.plan.planner import Planner
 from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
@@ -330,6 +331,19 @@ def add_patch(folder: Path, name: str, *edits: str, **keys: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(patch_text(name, *edits, **keys))
     return path
+
+
+def few_runtime_files(*more: str) -> dict[str, bytes]:
+    """Return the vendored runtime with three of its files and ``more``, since all of them take the same calls."""
+    needed = ("_patchkit/__init__.py", "runtime/__init__.py", "runtime/api_1.py", *more)
+    return {name: text for name, text in vendor.runtime_files().items() if name.endswith(needed)}
+
+
+@pytest.fixture
+def few_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the vendored runtime have few files."""
+    files = few_runtime_files("backends/__init__.py", "backends/paged_kernel.py")
+    monkeypatch.setattr(vendor, "runtime_files", lambda: files)
 
 
 _numbers = count()

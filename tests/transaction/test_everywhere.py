@@ -21,6 +21,7 @@ from support.toys import (
     checked_in,
     contents,
     edit,
+    few_runtime_files,
     git,
     rewriting,
     statement,
@@ -411,6 +412,8 @@ def all_patches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PatchSet]:
     add_patch(place / "own", "x-own", attribute(MIRROR, "Mirror", "own = 1"))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("patchkit.patchset.load.BUILT_IN", toys)
+        files = few_runtime_files()
+        patched.setattr("patchkit.plan.vendor.runtime_files", lambda: files)
         yield load([place / "own"])
 
 
