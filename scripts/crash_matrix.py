@@ -41,6 +41,7 @@ from support.toys import (  # noqa: E402
     attribute,
     edit,
     everything,
+    few_runtime_files,
     git,
     new_file_edit,
     planner_of,
@@ -128,13 +129,6 @@ def twice(tree: CheckoutTree) -> None:
     """Apply twice, with an edit in between."""
     edited(tree)
     apply_second(tree)
-
-
-def one_runtime_of_few_files() -> None:
-    """Reduce the vendored runtime to a few files, since its files all take the same calls."""
-    needed = ("_patchkit/__init__.py", "runtime/__init__.py", "runtime/api_1.py")
-    files = {name: text for name, text in vendor.runtime_files().items() if name.endswith(needed)}
-    vendor.runtime_files = lambda: files  # type: ignore[assignment]
 
 
 def committed(tree: CheckoutTree) -> None:
@@ -516,7 +510,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--doubled", type=int, default=3, help="for two stops, every N-th call; 0: none")
     options = parser.parse_args(arguments)
     print("| | interruptions | of its recovery |\n| --- | ---: | ---: |", flush=True)
-    one_runtime_of_few_files()
+    few = few_runtime_files()
+    vendor.runtime_files = lambda: few  # type: ignore[assignment]
     with tempfile.TemporaryDirectory() as folder:
         # Resolutions are stored there.
         os.environ |= {"XDG_CACHE_HOME": folder, "XDG_DATA_HOME": folder}

@@ -112,7 +112,7 @@ def recursing(file: str) -> Iterator[None]:
 
 def is_deep(source: bytes) -> bool:
     """Return whether a source, Python or not, nests deeper than ``MAX_DEPTH``."""
-    if _brackets(source) > MAX_DEPTH:
+    if _has_deep_brackets(source):
         return True
     try:
         with warnings.catch_warnings():
@@ -124,12 +124,13 @@ def is_deep(source: bytes) -> bool:
         return any(len(_LINK.findall(part)) > 4 * MAX_DEPTH for part in _PART.split(_TEXT.sub(b"", source)))
 
 
-def _brackets(source: bytes) -> int:
-    depth = deepest = 0
+def _has_deep_brackets(source: bytes) -> bool:
+    depth = 0
     for bracket in _BRACKET.findall(source):
         depth = depth + 1 if bracket in b"([{" else max(depth - 1, 0)
-        deepest = max(deepest, depth)
-    return deepest
+        if depth > MAX_DEPTH:
+            return True
+    return False
 
 
 @collector.cached(512)

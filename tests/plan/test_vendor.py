@@ -5,10 +5,12 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
-from support.toys import ABRUPT, MIRROR, add_patch, attribute, everything, git
+from support.repositories import clone, committing, copied, hook
+from support.toys import ABRUPT, MIRROR, add_patch, attribute, checked_in, everything, git
 
 from patchkit import api
 from patchkit.errors import ConflictError
@@ -20,6 +22,7 @@ from patchkit.tree.tree import open_tree
 from patchkit.verify.subject import Criteria
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from patchkit.tree.tree import CheckoutTree
@@ -154,9 +157,7 @@ def test_verify_finds_a_runtime_that_somebody_took_out(tree: CheckoutTree) -> No
 
 
 def test_commits_and_series_carry_the_runtime(checkout: CheckoutTree, tmp_path: Path) -> None:
-    git(checkout.root, "config", "user.name", "A Maintainer")
-    git(checkout.root, "config", "user.email", "maintainer@example.com")
-    done = api.commit(checkout, load.patches(), runtime="vendored")
+    done = api.commit(committing(checkout), load.patches(), runtime="vendored")
     assert [one.patch for one in done.commits] == ["v-longest", "v-plain", "v-total"]
     assert git(checkout.root, "status", "--porcelain") == ""
     assert f"python/sglang/{FOLDER}/runtime/api_1.py" in git(checkout.root, "ls-files")
@@ -168,7 +169,7 @@ def of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the loaded runtime differ from the copied one in its version, a module, a new one and one that is gone."""
     files = {
         file: text.replace(b"sglang-patchkit ", b"sglang-patchkit 9")
-        for file, text in runtime_files().items()
+        for file, text in vendoring.runtime_files().items()
     }
     changed, gone = sorted(file for file in files if file.startswith(f"{FOLDER}/backends/"))[:2]
     files[changed] += b"later = 1\n"
@@ -177,30 +178,43 @@ def of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vendoring, "runtime_files", lambda: files)
 
 
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., CheckoutTree]:
+    """Return a function that makes, once each, a checkout in which all patches and the runtime are committed."""
+
+    @cache
+    def made(*, licensed: bool = False) -> CheckoutTree:
+        tree = committing(checked_in(tmp_path_factory.mktemp("committed") / "fork"))
+        if licensed:
+            license_hook(tree)
+        api.commit(tree, load.patches(), runtime="vendored")
+        return tree
+
+    return made
+
+
 def license_hook(tree: CheckoutTree) -> None:
     """Let each commit add a line to new files, and commit the files with it."""
-    hook = tree.root / ".git" / "hooks" / "pre-commit"
-    hook.write_text(
-        "#!/bin/sh\ngit diff --cached --name-only --diff-filter=A | while read -r file; do\n"
-        'sed -i \'1i # A Vendor, 2026\' "$file"; git add "$file"; done\n'
+    hook(
+        tree,
+        "pre-commit",
+        "git diff --cached --name-only --diff-filter=A | while read -r file; do\n"
+        'sed -i \'1i # A Vendor, 2026\' "$file"; git add "$file"; done',
     )
-    hook.chmod(0o755)
 
 
+@pytest.mark.usefixtures("few_files")
 @pytest.mark.parametrize("place", ["here", "clone"])
 @pytest.mark.parametrize("change", ["none", "version", "license", "license and version", "line ends"])
 def test_a_committed_runtime_goes_with_its_last_user(
-    checkout: CheckoutTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, place: str
+    committed: Callable[..., CheckoutTree],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: str,
+    place: str,
 ) -> None:
-    git(checkout.root, "config", "user.name", "A Maintainer")
-    git(checkout.root, "config", "user.email", "maintainer@example.com")
-    if "license" in change:
-        license_hook(checkout)
-    api.commit(checkout, load.patches(), runtime="vendored")
-    root = checkout.root
-    if place == "clone":
-        root = tmp_path / "clone"
-        git(tmp_path, "clone", "-q", str(checkout.root), str(root))
+    origin = committed(licensed="license" in change)
+    root = (copied(origin, tmp_path / "fork") if place == "here" else clone(origin, tmp_path)).root
     if change == "line ends":
         git(root, "config", "core.autocrlf", "true")
         git(root, "rm", "-rq", "--cached", ".")
@@ -215,15 +229,15 @@ def test_a_committed_runtime_goes_with_its_last_user(
     assert git(root, "diff", "--cached", "--stat", git(root, "log", "--format=%H").split()[-1]) == ""
 
 
+@pytest.mark.usefixtures("few_files")
 @pytest.mark.parametrize("is_committed", [False, True])
 def test_an_edited_file_of_a_committed_runtime_is_kept_and_named(
-    checkout: CheckoutTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_committed: bool
+    committed: Callable[..., CheckoutTree],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_committed: bool,
 ) -> None:
-    git(checkout.root, "config", "user.name", "A Maintainer")
-    git(checkout.root, "config", "user.email", "maintainer@example.com")
-    api.commit(checkout, load.patches(), runtime="vendored")
-    git(tmp_path, "clone", "-q", str(checkout.root), str(tmp_path / "clone"))
-    tree = open_tree(tmp_path / "clone")
+    tree = clone(committed(), tmp_path)
     edited = tree.package / FOLDER / "runtime" / "api_1.py"
     edited.write_bytes(edited.read_bytes() + b"mine = 1\n")
     if is_committed:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -184,6 +185,29 @@ FAKE_TREE = {
                 self.model_worker.forward_batch_generation(batch)
     """,
 }
+
+
+# What engine and probe use of torch, which takes longer to import than all else takes.
+TORCH = """
+    from contextlib import nullcontext
+    from types import SimpleNamespace
+
+    __version__ = "none"
+    cuda = SimpleNamespace(is_available=lambda: False)
+    distributed = SimpleNamespace(is_initialized=lambda: False)
+    profiler = SimpleNamespace(record_function=nullcontext)
+    version = SimpleNamespace(cuda=None)
+
+    def manual_seed(seed):
+        pass
+"""
+
+
+def without_torch(site: Path) -> Path:
+    """Write a stand-in for torch to a folder of packages."""
+    site.mkdir(exist_ok=True)
+    (site / "torch.py").write_text(textwrap.dedent(TORCH))
+    return site
 
 
 def write_tree(folder: Path, **changed: str) -> Path:
@@ -642,25 +666,31 @@ def test_messages_without_a_ticket_pass_at_once() -> None:
 # --- scenarios
 
 
+@cache
+def drawn(*batches: int) -> list[scenarios.Scenario]:
+    """Return every scenario; to draw the prompts of all takes a while."""
+    return scenarios.scenarios(batches)
+
+
 def test_scenarios_are_the_same_at_every_call_and_differ_from_each_other() -> None:
-    chosen = scenarios.scenarios([1, 8])
+    chosen = drawn(1, 8)
     random.random()
     assert chosen == scenarios.scenarios([1, 8])
     assert len({scenario.label for scenario in chosen}) == len(chosen)
 
 
 def test_every_request_is_one_that_its_server_can_run() -> None:
-    for scenario in scenarios.scenarios([1, 8, 16]):
+    for scenario in drawn(1, 8, 16):
         options = scenario.server.settings("t", "d")
         room = min(int(options["context_length"] or 0), int(options["max_total_tokens"] or 0))
         for request in scenario.requests:
             assert 0 < len(request.prompt) + request.new_tokens < room
-            assert set(request.prompt) <= set(range(3, models.VOCABULARY))
+            assert 3 <= min(request.prompt) <= max(request.prompt) < models.VOCABULARY
             assert request.aborted == 0 or request.aborted > request.enters
 
 
 def test_a_timed_batch_fills_at_once_and_stays_full() -> None:
-    timed = [scenario for scenario in scenarios.scenarios([1, 8, 16]) if scenario.batch is not None]
+    timed = [scenario for scenario in drawn(1, 8, 16) if scenario.batch is not None]
     assert {"straight", "default-straight", "fa3-straight", "tensor-parallel"} <= {s.name for s in timed}
     for scenario in timed:
         assert len(scenario.requests) == scenario.batch
@@ -670,7 +700,7 @@ def test_a_timed_batch_fills_at_once_and_stays_full() -> None:
 
 
 def test_only_the_sampled_scenarios_have_a_temperature() -> None:
-    chosen = scenarios.scenarios([1, 8])
+    chosen = drawn(1, 8)
     warm = [s for s in chosen if any(request.temperature for request in s.requests)]
     assert [s.label for s in warm] == [
         "sampled-straight 1",
@@ -685,7 +715,7 @@ def test_only_the_sampled_scenarios_have_a_temperature() -> None:
 
 
 def test_a_server_without_speculation_and_one_that_drafts_for_itself_are_settings_like_any_other() -> None:
-    servers = {scenario.name: scenario.server for scenario in scenarios.scenarios([1])}
+    servers = {scenario.name: scenario.server for scenario in drawn(1)}
     plain = servers["no-speculation"].settings("t", "d")
     assert {value for name, value in plain.items() if name.startswith("speculative")} == {None}
     assert servers["standalone"].settings("t", "d")["speculative_draft_model_path"] == "t"
@@ -700,20 +730,20 @@ def test_a_server_without_speculation_and_one_that_drafts_for_itself_are_setting
 
 
 def test_every_kind_of_flash_attention_is_timed_and_brought_to_its_edges() -> None:
-    drawn = scenarios.scenarios([1, 8])
+    every = drawn(1, 8)
     for family in ("deepseek-mla", "gpt-oss"):
-        named = [scenario for scenario in drawn if scenario.name.startswith(f"fa3-{family}-")]
+        named = [scenario for scenario in every if scenario.name.startswith(f"fa3-{family}-")]
         labels = {scenario.label.removeprefix(f"fa3-{family}-") for scenario in named}
         assert {"straight 1", "straight 8", "edges"} <= labels
         assert {(scenario.server.backend, scenario.server.model) for scenario in named} == {("fa3", family)}
-    branches = [scenario.server for scenario in drawn if scenario.name == "fa3-top-k-4-straight"]
+    branches = [scenario.server for scenario in every if scenario.name == "fa3-top-k-4-straight"]
     assert [server.settings("t", "d")["speculative_eagle_topk"] for server in branches] == [4, 4]
-    windows = {scenario.name for scenario in drawn if scenario.server.backend == "fa3"}
+    windows = {scenario.name for scenario in every if scenario.server.backend == "fa3"}
     assert {f"{family}-straight" for family in ("gemma3", "mimo-v2", "olmo3")} <= windows
 
 
 def test_scenarios_share_engines_where_their_server_is_the_same_and_timed_ones_come_first() -> None:
-    chosen = [s for s in scenarios.scenarios([1, 8]) if s.name in ("metrics", "straight", "late", "no-graph")]
+    chosen = [s for s in drawn(1, 8) if s.name in ("metrics", "straight", "late", "no-graph")]
     groups = bench_decode.grouped(chosen[::-1], [32, 8])
     assert [(g.layers, [s.label for s in g.scenarios]) for g in groups] == [
         (32, ["late", "straight 8", "straight 1"]),
@@ -727,7 +757,7 @@ def test_scenarios_share_engines_where_their_server_is_the_same_and_timed_ones_c
 
 def test_no_engine_starts_or_serves_beside_what_is_timed() -> None:
     names = ("straight", "fa3-straight", "metrics", "no-graph", "chunked")
-    groups = bench_decode.grouped([s for s in scenarios.scenarios([1]) if s.name in names], [8])
+    groups = bench_decode.grouped([s for s in drawn(1) if s.name in names], [8])
     contenders = [trees.Contender(name, Path(name), None) for name in ("one", "two")]
     happened: list[tuple[str, str]] = []
 
@@ -773,13 +803,13 @@ def test_no_engine_starts_or_serves_beside_what_is_timed() -> None:
 def test_trees_of_a_field_are_compared_with_each_other(tmp_path: Path) -> None:
     names = ("0.5.13/unpatched", "0.5.13/patched", "0.5.14/unpatched")
     assert [trees.Contender(name, tmp_path, None).field for name in names] == ["0.5.13", "0.5.13", "0.5.14"]
-    chosen = [s for s in scenarios.scenarios([1]) if s.name == "late"]
+    chosen = [s for s in drawn(1) if s.name == "late"]
     groups = bench_decode.grouped(chosen, [8], ["0.5.13", "0.5.14"])
     assert [group.name for group in groups] == ["0.5.13-8-layers-late", "0.5.14-8-layers-late"]
 
 
 def test_a_scenario_may_be_for_the_trees_of_one_field_alone() -> None:
-    chosen = [s for s in scenarios.scenarios([1]) if s.name in ("late", "metrics")]
+    chosen = [s for s in drawn(1) if s.name in ("late", "metrics")]
     groups = bench_decode.grouped(
         chosen, [8], ["a", "b"], lambda field, scenario: (field, scenario.name) != ("a", "late")
     )
@@ -803,7 +833,7 @@ def test_a_kernel_takes_arguments_that_ask_for_nothing() -> None:
 
 
 def test_a_model_that_has_its_own_number_of_layers_is_run_once() -> None:
-    chosen = [s for s in scenarios.scenarios([1]) if s.name == "qwen3-moe-edges"]
+    chosen = [s for s in drawn(1) if s.name == "qwen3-moe-edges"]
     (group,) = bench_decode.grouped(chosen, [32, 8])
     assert group.layers == chosen[0].server.layers
 
@@ -967,7 +997,7 @@ def test_a_penalty_of_end_tokens_finds_them_in_requests_without_a_tokenizer() ->
 
 
 def test_a_request_is_sent_with_its_penalties(monkeypatch: pytest.MonkeyPatch) -> None:
-    (chosen,) = (each for each in scenarios.scenarios([1]) if each.name == "penalties-straight")
+    (chosen,) = (each for each in drawn(1) if each.name == "penalties-straight")
     sent: list[dict[str, Any]] = []
 
     def answer(**given: Any) -> list[Any]:
@@ -985,7 +1015,7 @@ def test_a_request_is_sent_with_its_penalties(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_no_request_has_to_be_longer_than_it_may_be() -> None:
-    for scenario in scenarios.scenarios([1, 8]):
+    for scenario in drawn(1, 8):
         for request in scenario.requests:
             least = request.penalties.get("min_new_tokens", 0)
             assert isinstance(least, (int, float))
@@ -1195,7 +1225,14 @@ SMALL = scenarios.Scenario(
 
 @pytest.fixture
 def compared(tmp_path: Path) -> Iterator[Any]:
-    def run(chosen: list[scenarios.Scenario], *contenders: trees.Contender, **limits: float) -> Any:
+    stand_in = without_torch(tmp_path / "packages")
+
+    def run(
+        chosen: list[scenarios.Scenario],
+        *contenders: trees.Contender,
+        site: Path | None = stand_in,
+        **limits: float,
+    ) -> Any:
         about: dict[str, Any] = {"machine": {}, "seconds_to_start": {}}
 
         def start(group: bench_decode.Group) -> bench_decode.Field:
@@ -1206,7 +1243,7 @@ def compared(tmp_path: Path) -> Iterator[Any]:
                         tree,
                         {"model_path": "t"},
                         {},
-                        site=None,
+                        site=site,
                         folder=tmp_path / "out" / group.name / tree.name,
                         **({"start_limit": 300.0, "run_limit": 300.0} | limits),
                     )
@@ -1255,12 +1292,12 @@ def test_two_equal_trees_give_the_same_tokens_and_a_faulty_copy_does_not(
         "8-layers-small two",
         "8-layers-small short",
     }
-    assert about["machine"]["torch"] == torch.__version__
 
 
 def test_a_timed_scenario_has_a_time_and_a_profile(tmp_path: Path, compared: Any) -> None:
     timed = replace(SMALL, requests=[scenarios.Request((5, 6), new_tokens=40)], batch=1)
-    (found,), _ = compared([timed], trees.contender("one", write_tree(tmp_path / "a")))
+    (found,), about = compared([timed], trees.contender("one", write_tree(tmp_path / "a")), site=None)
+    assert about["machine"]["torch"] == torch.__version__
     assert found.runs == 4
     assert found.step.count == 3
     assert found.step.lowest > 0
@@ -1285,7 +1322,7 @@ def test_requests_that_arrive_are_rated_by_their_tokens_and_the_time_of_the_whol
 
 
 def test_from_one_request_to_as_many_as_the_server_takes_run_side_by_side_where_requests_arrive() -> None:
-    chosen = next(each for each in scenarios.scenarios([1]) if each.name == "arriving")
+    chosen = next(each for each in drawn(1) if each.name == "arriving")
     entering = [request.enters for request in chosen.requests]
     assert entering == sorted(entering)
     assert entering.count(0) == 1
@@ -1337,7 +1374,7 @@ def test_a_tree_whose_requests_the_probe_does_not_see_is_no_silent_success(
 
 
 def test_an_engine_that_takes_sglang_from_elsewhere_is_refused(tmp_path: Path) -> None:
-    elsewhere = write_tree(tmp_path / "site")
+    elsewhere = write_tree(without_torch(tmp_path / "site"))
     (tmp_path / "empty").mkdir()
     tree = trees.Contender("empty", tmp_path / "empty", None)
     engine = Engine(tree, {}, {}, site=elsewhere, folder=tmp_path / "out", start_limit=300, run_limit=300)
@@ -1346,7 +1383,7 @@ def test_an_engine_that_takes_sglang_from_elsewhere_is_refused(tmp_path: Path) -
 
 
 def test_the_trees_own_sglang_comes_before_the_bundles(tmp_path: Path) -> None:
-    site = write_tree(tmp_path / "site", **{"__init__": "raise RuntimeError"})
+    site = write_tree(without_torch(tmp_path / "site"), **{"__init__": "raise RuntimeError"})
     tree = trees.contender("one", write_tree(tmp_path / "a"))
     engine = Engine(
         tree, {}, {"EXTRA": "1"}, site=site, folder=tmp_path / "out", start_limit=300, run_limit=300

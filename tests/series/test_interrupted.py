@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
-from support.repositories import committing, hook, patched_states
-from support.toys import MIRROR, add_patch, everything, git, new_file_edit
+from support.repositories import committing, copied, hook, patched_states
+from support.sweeps import crossed
+from support.toys import MIRROR, add_patch, checked_in, everything, git, new_file_edit
 
 from patchkit import api
 from patchkit.errors import TreeError, UnfinishedError
@@ -19,6 +21,7 @@ from patchkit.transaction.store import Store
 from patchkit.transaction.write import locked
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from patchkit.tree.tree import CheckoutTree
@@ -26,26 +29,66 @@ if TYPE_CHECKING:
 FRESH = "srt/fresh/new.py"
 
 
-@pytest.fixture
-def fork(checkout: CheckoutTree, patch_folder: Path) -> CheckoutTree:
-    """A checkout in which git runs a program for each file that it brings."""
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., CheckoutTree]:
+    """Return a function that makes a checkout in which git runs a program for each file that it brings.
+
+    With two names, it is patched and has the one, and the branch ``newer`` the other, as in ``replacing``.
+    """
+
+    @cache
+    def made(*names: str) -> CheckoutTree:
+        folder = tmp_path_factory.mktemp("forks")
+        if names:
+            tree = copied(made(), folder / "fork")
+            smudging(tree, "")
+            replacing(tree, *names)
+            return tree
+        tree = committing(checked_in(folder / "fork"))
+        smudging(tree, "")
+        # In the temporary worktrees, which are another folder for git, no filter runs.
+        git(tree.root, "config", "includeIf.gitdir:fork/.git.path", "filters")
+        filtering(tree, "smudge", "../smudge")
+        (tree.root / ".gitattributes").write_text("*.py filter=fatal\n")
+        git(tree.root, "add", ".")
+        git(tree.root, "commit", "-qm", "Attributes")
+        return tree
+
+    def copy(folder: Path, *names: str) -> CheckoutTree:
+        tree = copied(made(*names), folder / "fork")
+        smudging(tree, "")
+        return tree
+
+    return copy
+
+
+@pytest.fixture(autouse=True)
+def _one_more_patch(patch_folder: Path) -> None:
     add_patch(patch_folder, "t-make", new_file_edit(FRESH, "made = 1"))
-    git(checkout.root, "config", "filter.fatal.smudge", str(checkout.root.parent / "smudge"))
-    git(checkout.root, "config", "filter.fatal.clean", "cat")
-    smudging(checkout, "")
-    (checkout.root / ".gitattributes").write_text("*.py filter=fatal\n")
-    git(checkout.root, "add", ".")
-    git(checkout.root, "commit", "-qm", "Attributes")
-    return committing(checkout)
+
+
+@pytest.fixture
+def fork(forks: Callable[..., CheckoutTree], tmp_path: Path) -> CheckoutTree:
+    return forks(tmp_path)
+
+
+def filtering(tree: CheckoutTree, key: str, value: str) -> None:
+    """Set what git does with each file in the checkout."""
+    git(tree.root, "config", "--file", ".git/filters", f"filter.fatal.{key}", value)
+
+
+def requiring(tree: CheckoutTree) -> None:
+    """Let git fail where the program fails."""
+    filtering(tree, "clean", "cat")
+    filtering(tree, "required", "true")
 
 
 def smudging(tree: CheckoutTree, text: str) -> None:
     """Let git run ``text`` in the checkout before it brings a file, whose number is ``$n``."""
     folder = tree.root.parent
-    count = f"echo >> {folder}/count; n=$(wc -l < {folder}/count)"
-    here = f'if [ "$PWD" = {tree.root} ]; then {count}; {text or ":"}; fi'
+    count = f"echo >> {folder}/count; n=$(wc -l < {folder}/count); {text}" if text else ""
     (folder / "count").unlink(missing_ok=True)
-    (folder / "smudge").write_text(f"#!/bin/sh\n{here}\ncat\n")
+    (folder / "smudge").write_text(f"#!/bin/sh\n{count}\ncat\n")
     (folder / "smudge").chmod(0o755)
 
 
@@ -239,12 +282,11 @@ def number_of_last(new: str) -> int:
     return 1 if "->" in new else 2
 
 
-@pytest.mark.parametrize(("old", "new"), SHAPES)
-@pytest.mark.parametrize("at", ["last file", "branch", "reset"])
+@pytest.mark.parametrize(("shape", "at"), crossed(SHAPES, ("last file", "branch", "reset"), one_in=2))
 def test_a_folder_for_a_file_and_a_file_for_a_folder_are_put_back(
-    fork: CheckoutTree, old: str, new: str, at: str
+    forks: Callable[..., CheckoutTree], tmp_path: Path, shape: tuple[str, str], at: str
 ) -> None:
-    replacing(fork, old, new)
+    fork, new = forks(tmp_path, *shape), shape[1]
     before, head = everything(fork.root), git(fork.root, "rev-parse", "HEAD")
     stopped(fork, number_of_last(new) if at == "last file" else 1, merged="newer")
     unlocked(fork)
@@ -264,11 +306,11 @@ def test_a_folder_for_a_file_and_a_file_for_a_folder_are_put_back(
 
 @pytest.mark.parametrize(("old", "new"), SHAPES)
 def test_a_folder_for_a_file_and_a_file_for_a_folder_are_put_back_if_git_fails(
-    fork: CheckoutTree, old: str, new: str
+    forks: Callable[..., CheckoutTree], tmp_path: Path, old: str, new: str
 ) -> None:
-    replacing(fork, old, new)
+    fork = forks(tmp_path, old, new)
     before, head = everything(fork.root), git(fork.root, "rev-parse", "HEAD")
-    git(fork.root, "config", "filter.fatal.required", "true")
+    requiring(fork)
     smudging(fork, f"[ $n != {number_of_last(new)} ] || exit 1")
     with pytest.raises(TreeError, match="could not be moved"):
         api.merge(fork, load.patches(), "newer")
@@ -281,10 +323,10 @@ def test_a_folder_for_a_file_and_a_file_for_a_folder_are_put_back_if_git_fails(
 
 @pytest.mark.parametrize(("old", "new"), [SHAPES[0], SHAPES[2]])
 def test_an_edit_of_what_replaced_a_file_or_folder_is_kept_if_git_fails(
-    fork: CheckoutTree, old: str, new: str
+    forks: Callable[..., CheckoutTree], tmp_path: Path, old: str, new: str
 ) -> None:
-    replacing(fork, old, new)
-    git(fork.root, "config", "filter.fatal.required", "true")
+    fork = forks(tmp_path, old, new)
+    requiring(fork)
     smudging(fork, f"[ $n != 2 ] || {{ echo mine > {fork.root / new}; exit 1; }}")
     with pytest.raises(TreeError, match="could not be moved"):
         api.merge(fork, load.patches(), "newer")

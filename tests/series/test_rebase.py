@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
-from support.repositories import committing, hook, patched_states, whole
-from support.toys import ABRUPT, CRLF, MIRROR, add_patch, attribute, edit, git, rewriting
+from support.repositories import committing, copied, hook, patched_states, whole
+from support.toys import ABRUPT, CRLF, MIRROR, add_patch, attribute, checked_in, edit, git, rewriting
 
 from patchkit import api
 from patchkit.cli import main
@@ -17,6 +18,7 @@ from patchkit.transaction.revert import recorded
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from patchkit.tree.tree import CheckoutTree
@@ -24,17 +26,38 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("patch_folder")
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., CheckoutTree]:
+    """Return a function that makes, once each, the fork in which some branches are patched."""
+
+    @cache
+    def made(*branches: str) -> CheckoutTree:
+        folder = tmp_path_factory.mktemp("made") / "fork"
+        if branches:
+            tree = copied(made(), folder)
+            patched(tree, *branches)
+            return tree
+        tree = committing(checked_in(folder))
+        git(tree.root, "branch", "-M", "vendor")
+        git(tree.root, "checkout", "-qb", "release")
+        edit(tree, MIRROR, b"    copies = 0", b"    pages = 64\n    copies = 0")
+        git(tree.root, "commit", "-qam", "The new release")
+        git(tree.root, "branch", "plain")
+        return tree
+
+    return made
+
+
 @pytest.fixture
-def fork(checkout: CheckoutTree) -> CheckoutTree:
+def forks(made: Callable[..., CheckoutTree], tmp_path: Path) -> Callable[..., CheckoutTree]:
+    """Return a function that makes the fork in which some branches are patched, the last one checked out."""
+    return lambda *branches: copied(made(*branches), tmp_path / "fork")
+
+
+@pytest.fixture
+def fork(forks: Callable[..., CheckoutTree]) -> CheckoutTree:
     """A vendor's branch on an old release; the new release moved a method and is patched too."""
-    root = committing(checkout).root
-    git(root, "branch", "-M", "vendor")
-    git(root, "checkout", "-qb", "release")
-    text = (checkout.package / MIRROR).read_text()
-    (checkout.package / MIRROR).write_text(text.replace("    copies = 0", "    pages = 64\n    copies = 0"))
-    git(root, "commit", "-qam", "The new release")
-    git(root, "branch", "plain")
-    return checkout
+    return forks()
 
 
 def patched(tree: CheckoutTree, *branches: str) -> None:
@@ -93,8 +116,10 @@ def test_ref_in_a_suggested_command_is_quoted_for_a_shell(fork: CheckoutTree) ->
     assert f"patchkit rebase {fork.root} --onto 'a;b$(c)' --merge merges it" in ran.stdout
 
 
-def test_git_alone_conflicts_where_merging_without_patches_does_not(fork: CheckoutTree) -> None:
-    patched(fork, "release", "vendor")
+def test_git_alone_conflicts_where_merging_without_patches_does_not(
+    forks: Callable[..., CheckoutTree],
+) -> None:
+    fork = forks("release", "vendor")
     with pytest.raises(Exception, match="merge"):
         git(fork.root, "merge", "release")
     git(fork.root, "merge", "--abort")
@@ -106,8 +131,10 @@ def test_git_alone_conflicts_where_merging_without_patches_does_not(fork: Checko
     assert git(fork.root, "status", "--porcelain") == ""
 
 
-def test_a_merge_that_conflicts_without_patches_changes_nothing_and_has_a_way(fork: CheckoutTree) -> None:
-    patched(fork, "vendor")
+def test_a_merge_that_conflicts_without_patches_changes_nothing_and_has_a_way(
+    forks: Callable[..., CheckoutTree],
+) -> None:
+    fork = forks("vendor")
     edit(fork, MIRROR, b"    copies = 0", b"    pages = 16\n    copies = 0")
     git(fork.root, "commit", "-qam", "The vendor's own")
     leaves(fork, ConflictError, f"even without patches, in python/sglang/{MIRROR}, so nothing was changed")
@@ -121,15 +148,15 @@ def test_a_merge_that_conflicts_without_patches_changes_nothing_and_has_a_way(fo
     assert set(patched_states(fork).values()) == {"applied"}
 
 
-def test_uncommitted_changes_are_refused(fork: CheckoutTree) -> None:
-    patched(fork, "vendor")
+def test_uncommitted_changes_are_refused(forks: Callable[..., CheckoutTree]) -> None:
+    fork = forks("vendor")
     (fork.package / ABRUPT).write_text("x = 1\n")
     with pytest.raises(TreeError, match="uncommitted changes"):
         api.merge(fork, load.patches(), "plain")
 
 
-def test_a_ref_that_is_none_is_refused(fork: CheckoutTree) -> None:
-    patched(fork, "vendor")
+def test_a_ref_that_is_none_is_refused(forks: Callable[..., CheckoutTree]) -> None:
+    fork = forks("vendor")
     with pytest.raises(UsageError, match="not a commit"):
         api.merge(fork, load.patches(), "nowhere")
     assert {status.state.value for status in api.status(fork, load.patches())} == {"applied"}
@@ -161,8 +188,8 @@ def own(tree: CheckoutTree, name: str = "own.txt") -> None:
     git(tree.root, "add", name)
 
 
-def test_what_a_person_amended_to_a_patchs_commit_is_merged(fork: CheckoutTree) -> None:
-    patched(fork, "release")
+def test_what_a_person_amended_to_a_patchs_commit_is_merged(forks: Callable[..., CheckoutTree]) -> None:
+    fork = forks("release")
     own(fork)
     edit(fork, MIRROR, b"depth = 1", b"depth = 4")
     git(fork.root, "commit", "-qa", "--amend", "--no-edit")
@@ -172,8 +199,8 @@ def test_what_a_person_amended_to_a_patchs_commit_is_merged(fork: CheckoutTree) 
     assert b"depth = 4" in (fork.read(MIRROR) or b"")
 
 
-def test_what_was_squashed_with_patches_is_merged(fork: CheckoutTree) -> None:
-    patched(fork, "release")
+def test_what_was_squashed_with_patches_is_merged(forks: Callable[..., CheckoutTree]) -> None:
+    fork = forks("release")
     own(fork)
     git(fork.root, "commit", "-qm", "Own")
     message = git(fork.root, "log", "--format=%B", "plain..")
@@ -203,15 +230,15 @@ def test_patches_of_both_sides_are_there_afterwards_and_no_other(fork: CheckoutT
     assert merged(fork) == {"t-flag", "t-stop"}
 
 
-def test_after_a_merge_the_check_of_its_result_is_suggested(fork: CheckoutTree) -> None:
-    patched(fork, "release", "vendor")
+def test_after_a_merge_the_check_of_its_result_is_suggested(forks: Callable[..., CheckoutTree]) -> None:
+    fork = forks("release", "vendor")
     ran = CliRunner().invoke(main, ["rebase", str(fork.root), "--onto", "release", "--merge"])
     assert ran.exit_code == 0, ran.output
     assert f"\nNext: patchkit verify {fork.root} checks the result\n" in ran.stdout
 
 
-def test_a_branch_that_is_merged_already_is_left_as_it_is(fork: CheckoutTree) -> None:
-    patched(fork, "release", "vendor")
+def test_a_branch_that_is_merged_already_is_left_as_it_is(forks: Callable[..., CheckoutTree]) -> None:
+    fork = forks("release", "vendor")
     merged(fork)
     before = whole(fork)
     ran = CliRunner().invoke(main, ["rebase", str(fork.root), "--onto", "release", "--merge"])
@@ -219,8 +246,8 @@ def test_a_branch_that_is_merged_already_is_left_as_it_is(fork: CheckoutTree) ->
     assert whole(fork) == before
 
 
-def test_work_on_top_of_patches_is_merged_too(fork: CheckoutTree) -> None:
-    patched(fork, "release")
+def test_work_on_top_of_patches_is_merged_too(forks: Callable[..., CheckoutTree]) -> None:
+    fork = forks("release")
     edit(fork, CRLF, b"stride = 1", b"stride = 2")
     git(fork.root, "commit", "-qam", "Work on top")
     patched(fork, "vendor")
@@ -237,13 +264,16 @@ def test_work_on_top_of_patches_is_merged_too(fork: CheckoutTree) -> None:
     assert b"steps = 5" in (fork.read(ABRUPT) or b"")
 
 
-def test_a_merge_without_a_ledger_takes_what_was_there_from_git(fork: CheckoutTree, tmp_path: Path) -> None:
-    patched(fork, "release", "vendor")
+def test_a_merge_without_a_ledger_takes_what_was_there_from_git(
+    forks: Callable[..., CheckoutTree], tmp_path: Path
+) -> None:
+    fork = forks("release", "vendor")
     git(tmp_path, "clone", "-q", str(fork.root), "clone")
     tree = committing(open_tree(tmp_path / "clone"))
     assert merged(tree, "origin/release") == {"t-flag", "t-guard", "t-stop"}
 
 
+@pytest.mark.usefixtures("few_files")
 def test_a_runtime_inside_the_tree_stays_there(fork: CheckoutTree, patch_folder: Path) -> None:
     imports = '["from patchkit.runtime import api_1 as patchkit_api"]'
     add_patch(
@@ -257,23 +287,23 @@ def test_a_runtime_inside_the_tree_stays_there(fork: CheckoutTree, patch_folder:
     assert fork.read("_patchkit/runtime/__init__.py") is not None
 
 
-def test_a_hook_that_refuses_a_merge_is_no_conflict(fork: CheckoutTree) -> None:
-    patched(fork, "release", "vendor")
+def test_a_hook_that_refuses_a_merge_is_no_conflict(forks: Callable[..., CheckoutTree]) -> None:
+    fork = forks("release", "vendor")
     friday = "echo 'no merges on a Friday' >&2; exit 1"
     hook(fork, "pre-commit", f"git rev-parse -q --verify MERGE_HEAD >/dev/null || exit 0; {friday}")
     leaves(fork, RefusedCommitError, "nothing was changed: no merges on a Friday: ")
 
 
-def test_a_history_of_its_own_is_no_conflict(fork: CheckoutTree) -> None:
-    patched(fork, "vendor")
+def test_a_history_of_its_own_is_no_conflict(forks: Callable[..., CheckoutTree]) -> None:
+    fork = forks("vendor")
     git(fork.root, "checkout", "-q", "--orphan", "alien")
     git(fork.root, "commit", "-qm", "Another beginning")
     git(fork.root, "checkout", "-q", "vendor")
     leaves(fork, TreeError, "unrelated histories.*nothing was changed", "alien")
 
 
-def test_a_formatter_that_runs_as_a_hook_is_heard_in_a_merge(fork: CheckoutTree) -> None:
-    patched(fork, "release", "vendor")
+def test_a_formatter_that_runs_as_a_hook_is_heard_in_a_merge(forks: Callable[..., CheckoutTree]) -> None:
+    fork = forks("release", "vendor")
     file = f"python/sglang/{MIRROR}"
     fix = f"grep -q 'pages = 64$' {file} || exit 0; sed -i 's/pages = 64$/pages = (64)/' {file}"
     hook(fork, "pre-commit", f"{fix}; exit 1")
@@ -281,8 +311,8 @@ def test_a_formatter_that_runs_as_a_hook_is_heard_in_a_merge(fork: CheckoutTree)
     assert b"pages = (64)" in (fork.read(MIRROR) or b"")
 
 
-def test_an_edit_that_git_overlooks_is_not_lost_in_a_merge(fork: CheckoutTree) -> None:
-    patched(fork, "release", "vendor")
+def test_an_edit_that_git_overlooks_is_not_lost_in_a_merge(forks: Callable[..., CheckoutTree]) -> None:
+    fork = forks("release", "vendor")
     git(fork.root, "update-index", "--assume-unchanged", f"python/sglang/{MIRROR}")
     edit(fork, MIRROR, b"depth = 1", b"depth = 5")
     leaves(fork, TreeError, f"{MIRROR}.*nothing was changed")
@@ -364,8 +394,8 @@ def test_a_conflict_of_a_patch_that_was_not_requested_fails_nothing(
     assert next(p for p in json.loads(ran.stdout)["patches"] if p["id"] == "t-optional")["then"] == "conflict"
 
 
-def test_settings_of_merges_change_nothing(fork: CheckoutTree) -> None:
-    patched(fork, "release", "vendor")
+def test_settings_of_merges_change_nothing(forks: Callable[..., CheckoutTree]) -> None:
+    fork = forks("release", "vendor")
     settings = {
         "merge.ff": "only",
         "merge.autoStash": "true",
@@ -379,8 +409,8 @@ def test_settings_of_merges_change_nothing(fork: CheckoutTree) -> None:
     assert len(git(fork.root, "log", "--merges", "--format=%H", "-1").split()) == 1
 
 
-def test_a_detached_head_is_merged_to(fork: CheckoutTree) -> None:
-    patched(fork, "release", "vendor")
+def test_a_detached_head_is_merged_to(forks: Callable[..., CheckoutTree]) -> None:
+    fork = forks("release", "vendor")
     git(fork.root, "checkout", "-q", "--detach")
     assert merged(fork) == {"t-flag", "t-guard", "t-stop"}
     assert git(fork.root, "rev-parse", "vendor") != git(fork.root, "rev-parse", "HEAD")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from patchkit import api
 from patchkit.patchset import load
 from patchkit.tree.tree import open_tree
+from support.faults import copy_folder
 from support.toys import everything, git
 
 if TYPE_CHECKING:
@@ -26,9 +27,16 @@ _ASKED = {
 
 def committing(tree: CheckoutTree) -> CheckoutTree:
     """Return a checkout with git's user name and address configured."""
-    git(tree.root, "config", "user.name", "A Maintainer")
-    git(tree.root, "config", "user.email", "maintainer@example.com")
+    with (tree.root / ".git" / "config").open("a") as settings:
+        settings.write("[user]\n\tname = A Maintainer\n\temail = maintainer@example.com\n")
     return tree
+
+
+def copied(tree: CheckoutTree, folder: Path) -> CheckoutTree:
+    """Copy a checkout as a new folder; its index has the times of the copies."""
+    copy_folder(tree.root, folder)
+    git(folder, "update-index", "-q", "--refresh")
+    return open_tree(folder)
 
 
 def clone(tree: CheckoutTree, folder: Path, *options: str) -> CheckoutTree:

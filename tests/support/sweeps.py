@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import re
 from collections import Counter
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,6 +54,18 @@ def _shape(release: str) -> int:
 def swept(values: Iterable[object], represents: Callable[[object], bool]) -> list[ParameterSet]:
     """Return all ``values`` as parameters, of which those that do not represent the others are a sweep."""
     return [pytest.param(value, marks=() if represents(value) else pytest.mark.sweep) for value in values]
+
+
+def crossed(*values: Iterable[object], one_in: int) -> list[ParameterSet]:
+    """Return all combinations as parameters, of which one in ``one_in`` is no sweep; of each value some are not."""
+    numbered = product(*(tuple(enumerate(each)) for each in values))
+    return [
+        pytest.param(
+            *(value for _, value in combined),
+            marks=() if sum(number for number, _ in combined) % one_in == 0 else pytest.mark.sweep,
+        )
+        for combined in numbered
+    ]
 
 
 def patch_by_patch(patches: Sequence[Patch]) -> list[ParameterSet]:

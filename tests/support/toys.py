@@ -19,6 +19,7 @@ import pytest
 from patchkit.errors import TreeError
 from patchkit.patchset import load
 from patchkit.patchset.select import PatchSet
+from patchkit.plan import vendor
 from patchkit.plan.build import make_plan
 from patchkit.plan.planner import Planner
 from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
@@ -309,6 +310,13 @@ def halfway(tmp_path_factory: pytest.TempPathFactory) -> int:
 def patch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of patches for the tiny tree, loaded in place of the built-in ones."""
     folder = tmp_path / "toys"
+    add_toys(folder)
+    monkeypatch.setattr(load, "BUILT_IN", folder)
+    return folder
+
+
+def add_toys(folder: Path) -> None:
+    """Write patches for the tiny tree."""
     flags = (
         attribute(MIRROR, "Mirror", "needs_host = False"),
         attribute(CRLF, "Backend", "needs_device = True"),
@@ -316,8 +324,6 @@ def patch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     add_patch(folder, "t-flag", *flags)
     add_patch(folder, "t-stop", attribute(ABRUPT, "Worker", "limit = 8"), requires='["t-flag"]')
     add_patch(folder, "t-guard", attribute(MIRROR, "Mirror", "guard = 1"), hardens='["t-flag"]')
-    monkeypatch.setattr(load, "BUILT_IN", folder)
-    return folder
 
 
 def add_patch(folder: Path, name: str, *edits: str, **keys: str) -> Path:
@@ -325,6 +331,19 @@ def add_patch(folder: Path, name: str, *edits: str, **keys: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(patch_text(name, *edits, **keys))
     return path
+
+
+def few_runtime_files(*more: str) -> dict[str, bytes]:
+    """Return the vendored runtime with three of its files and ``more``, since all of them take the same calls."""
+    needed = ("_patchkit/__init__.py", "runtime/__init__.py", "runtime/api_1.py", *more)
+    return {name: text for name, text in vendor.runtime_files().items() if name.endswith(needed)}
+
+
+@pytest.fixture
+def few_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the vendored runtime have few files."""
+    files = few_runtime_files("backends/__init__.py", "backends/paged_kernel.py")
+    monkeypatch.setattr(vendor, "runtime_files", lambda: files)
 
 
 _numbers = count()

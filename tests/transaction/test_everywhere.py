@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from functools import cache
 from itertools import permutations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.repositories import clone
+from support.repositories import clone, committing, copied
+from support.sweeps import crossed
 from support.toys import (
     CRLF,
     MIRROR,
     SOURCES,
     add_patch,
+    add_toys,
     attribute,
+    checked_in,
     contents,
     edit,
+    few_runtime_files,
     git,
     rewriting,
     statement,
@@ -31,7 +37,7 @@ from patchkit.verify.result import Outcome
 from patchkit.verify.subject import Criteria
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
     from pathlib import Path
 
     from patchkit.patchset.select import PatchSet
@@ -52,10 +58,12 @@ def patches(patch_folder: Path) -> PatchSet:
 @pytest.fixture
 def fork(checkout: CheckoutTree) -> CheckoutTree:
     """A checkout in which git knows who commits."""
-    git(checkout.root, "config", "user.name", "A Maintainer")
-    git(checkout.root, "config", "user.email", "maintainer@example.com")
-    git(checkout.root, "branch", "-M", "base")
-    return checkout
+    return on_base(checkout)
+
+
+def on_base(tree: CheckoutTree) -> CheckoutTree:
+    git(committing(tree).root, "branch", "-M", "base")
+    return tree
 
 
 def commit(tree: CheckoutTree, why: str = "A change") -> None:
@@ -214,10 +222,14 @@ FLAG, LIMIT = attribute(MIRROR, "Mirror", "flag = 1"), attribute(MIRROR, "Mirror
 NONE = rewriting("none", f"{MIRROR}::Mirror", "copies = $value", "copies = None")
 
 
-@pytest.mark.parametrize("committed", [False, True])
-@pytest.mark.parametrize("edits", [(FLAG, LIMIT), (NONE, FLAG), (FLAG, NONE), (NONE, FLAG, LIMIT)])
 @pytest.mark.parametrize(
-    "line", [b"class Mirror:\n", b"flag = 1\n", b"copies = None\n", b"    def host(self):\n"]
+    ("line", "edits", "committed"),
+    crossed(
+        (b"class Mirror:\n", b"flag = 1\n", b"copies = None\n", b"    def host(self):\n"),
+        ((FLAG, LIMIT), (NONE, FLAG), (FLAG, NONE), (NONE, FLAG, LIMIT)),
+        (False, True),
+        one_in=2,
+    ),
 )
 def test_patches_of_one_place_with_a_line_of_a_person_between_them_are_reverted_in_a_clone(
     fork: CheckoutTree, tmp_path: Path, edits: tuple[str, ...], line: bytes, committed: bool
@@ -382,19 +394,27 @@ def own(tree: CheckoutTree, patches: PatchSet) -> None:
     api.apply(tree, patches, ("x-own", "t-stop"))
 
 
-WAYS = (resolved, accepted, given_up, marked, made_without_markers, chosen, vendored, own)
+Way = Callable[["CheckoutTree", "PatchSet"], None]
+WAYS: tuple[Way, ...] = (resolved, accepted, given_up, marked, made_without_markers, chosen, vendored, own)
 
 
-@pytest.fixture
-def all_patches(patch_folder: Path, tmp_path: Path) -> PatchSet:
+@pytest.fixture(scope="module")
+def all_patches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PatchSet]:
     """The toys, one that conflicts, one that is off, one that imports the runtime, and one of a folder of its own."""
-    add_patch(patch_folder, "t-copy", attribute(MIRROR, "Mirror", "sure = True"), COPY)
-    add_patch(patch_folder, "t-chosen", attribute(MIRROR, "Mirror", "chosen = 1"), default="false")
+    place = tmp_path_factory.mktemp("patches")
+    toys = place / "toys"
+    add_toys(toys)
+    add_patch(toys, "t-copy", attribute(MIRROR, "Mirror", "sure = True"), COPY)
+    add_patch(toys, "t-chosen", attribute(MIRROR, "Mirror", "chosen = 1"), default="false")
     runtime = f"{rewriting('runtime', MIRROR, 'depth = 1', 'depth = patchkit_api.out_graph_draft_steps')}\n"
     runtime += 'imports = ["from patchkit.runtime import api_1 as patchkit_api"]'
-    add_patch(patch_folder, "t-runtime", runtime, default="false")
-    add_patch(tmp_path / "own", "x-own", attribute(MIRROR, "Mirror", "own = 1"))
-    return load([tmp_path / "own"])
+    add_patch(toys, "t-runtime", runtime, default="false")
+    add_patch(place / "own", "x-own", attribute(MIRROR, "Mirror", "own = 1"))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("patchkit.patchset.load.BUILT_IN", toys)
+        files = few_runtime_files()
+        patched.setattr("patchkit.plan.vendor.runtime_files", lambda: files)
+        yield load([place / "own"])
 
 
 def outcome_of(act: Callable[[], object], tree: CheckoutTree) -> object:
@@ -476,30 +496,44 @@ def undone_and_back(tree: CheckoutTree) -> None:
 ACTS = (checked_out, switched, stashed, amended, picked, rebased, undone_and_back, merged)
 
 
-@pytest.fixture
-def branches(fork: CheckoutTree) -> CheckoutTree:
-    """A fork with two branches beside the one that is patched."""
-    for branch, code in (("newer", "newer = 1"), ("other", "other = 1")):
-        git(fork.root, "switch", "-qc", branch, "base")
-        (fork.package / "srt" / f"{branch}.py").write_text(f"{code}\n")
-        commit(fork)
-    git(fork.root, "switch", "-qc", "mine", "base")
-    return fork
+@pytest.fixture(scope="module")
+def patched(
+    tmp_path_factory: pytest.TempPathFactory, all_patches: PatchSet
+) -> Callable[[Way, Path], CheckoutTree]:
+    """Return a function that copies a fork, patched in some way, that has two branches beside the one patched."""
+    place = tmp_path_factory.mktemp("patched")
+
+    @cache
+    def branches() -> CheckoutTree:
+        fork = on_base(checked_in(place / "fork"))
+        for branch, code in (("newer", "newer = 1"), ("other", "other = 1")):
+            git(fork.root, "switch", "-qc", branch, "base")
+            (fork.package / "srt" / f"{branch}.py").write_text(f"{code}\n")
+            commit(fork)
+        git(fork.root, "switch", "-qc", "mine", "base")
+        return fork
+
+    @cache
+    def made(way: Way) -> CheckoutTree:
+        tree = copied(branches(), place / way.__name__)
+        way(tree, all_patches)
+        commit(tree)
+        return tree
+
+    return lambda way, folder: copied(made(way), folder / "fork")
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize(("way", "act"), crossed(WAYS, ACTS, one_in=3))
 def test_a_clone_says_what_the_checkout_says(
-    branches: CheckoutTree,
+    patched: Callable[[Way, Path], CheckoutTree],
     all_patches: PatchSet,
     tmp_path: Path,
-    way: Callable[[CheckoutTree, PatchSet], None],
+    way: Way,
     act: Callable[[CheckoutTree], None],
 ) -> None:
-    way(branches, all_patches)
-    commit(branches)
-    act(branches)
-    here, there = (answers(tree, all_patches) for tree in (branches, clone(branches, tmp_path)))
+    tree = patched(way, tmp_path)
+    act(tree)
+    here, there = (answers(each, all_patches) for each in (tree, clone(tree, tmp_path)))
     # Which lines are a person's resolution, and not their own beside it, is in no commit.
     if "made by hand, and no ledger (.patchkit) has" in str(there["revert"]):
         del here["revert"], there["revert"]
@@ -508,14 +542,10 @@ def test_a_clone_says_what_the_checkout_says(
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_shallow_clone_gives_the_same_answer_or_names_what_is_missing(
-    branches: CheckoutTree,
-    all_patches: PatchSet,
-    tmp_path: Path,
-    way: Callable[[CheckoutTree, PatchSet], None],
+    patched: Callable[[Way, Path], CheckoutTree], all_patches: PatchSet, tmp_path: Path, way: Way
 ) -> None:
-    way(branches, all_patches)
-    commit(branches)
-    here, there = (answers(tree, all_patches) for tree in (branches, clone(branches, tmp_path, "--depth=1")))
+    tree = patched(way, tmp_path)
+    here, there = (answers(each, all_patches) for each in (tree, clone(tree, tmp_path, "--depth=1")))
     assert {name: there[name] for name in ("status", "diff", "audit")} == {
         name: here[name] for name in ("status", "diff", "audit")
     }

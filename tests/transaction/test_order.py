@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,12 +13,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ruff.__main__ import find_ruff_bin
+from support.repositories import committing, copied
 from support.toys import (
     ABRUPT,
     CRLF,
     MIRROR,
     SOURCES,
     attribute,
+    checked_in,
     edit,
     everything,
     git,
@@ -131,13 +134,7 @@ def test_tree_is_what_its_patches_make_at_once_however_they_came_and_went(
 
 def fork_in(folder: Path) -> CheckoutTree:
     """Return a checkout with everything committed, in which git knows who commits."""
-    git(folder, "init", "-q")
-    git(folder, "config", "user.name", "A Maintainer")
-    git(folder, "config", "user.email", "maintainer@example.com")
-    write_package(folder / "python" / "sglang")
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "As upstream has it")
-    return open_tree(folder)
+    return committing(checked_in(folder))
 
 
 def in_place(tree: CheckoutTree) -> set[str]:
@@ -177,20 +174,30 @@ def test_commits_are_what_their_patches_make_at_once_however_they_came_and_went(
             assert code(tree.package) == made_at_once(frozenset(recorded(tree)))
 
 
+Committed = Callable[..., "CheckoutTree"]
 PAIRS = [("z-last", "g-method"), ("m-twin", "a-twin"), ("own-twin", "m-twin"), ("q-none", "e-import")]
 
 
-def committed(folder: Path, *ids: str) -> CheckoutTree:
-    folder.mkdir()
-    tree = fork_in(folder)
-    for name in ids:
-        api.commit(tree, TWINS, (name,), only=True)
-    return tree
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory: pytest.TempPathFactory) -> Committed:
+    """Return a function that makes a checkout in which patches are committed one by one, as a new folder."""
+    place = tmp_path_factory.mktemp("committed")
+
+    @cache
+    def made(*ids: str) -> CheckoutTree:
+        folder = place / (" ".join(ids) or "none")
+        if not ids:
+            return fork_in(folder)
+        tree = copied(made(*ids[:-1]), folder)
+        api.commit(tree, TWINS, ids[-1:], only=True)
+        return tree
+
+    return lambda folder, *ids: copied(made(*ids), folder)
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
 def test_one_commit_and_then_another_is_the_tree_of_the_other_and_then_the_one(
-    one: str, other: str, tmp_path: Path
+    one: str, other: str, tmp_path: Path, committed: Committed
 ) -> None:
     forth, back = committed(tmp_path / "a", one, other), committed(tmp_path / "b", other, one)
     assert git(forth.root, "rev-parse", "HEAD^{tree}") == git(back.root, "rev-parse", "HEAD^{tree}")
@@ -200,7 +207,7 @@ def test_one_commit_and_then_another_is_the_tree_of_the_other_and_then_the_one(
 @pytest.mark.parametrize("pair", [*PAIRS, *((other, one) for one, other in PAIRS)])
 @pytest.mark.parametrize("reverted", [0, 1])
 def test_either_of_two_commits_is_reverted_and_status_is_true(
-    pair: tuple[str, str], reverted: int, tmp_path: Path
+    pair: tuple[str, str], reverted: int, tmp_path: Path, committed: Committed
 ) -> None:
     tree, alone = committed(tmp_path / "both", *pair), committed(tmp_path / "alone", pair[1 - reverted])
     api.revert(tree, TWINS, (pair[reverted],))
@@ -215,7 +222,7 @@ def test_either_of_two_commits_is_reverted_and_status_is_true(
     "pair", [*PAIRS, ("g-method", "z-last"), ("a-twin", "m-twin"), ("e-import", "q-none")]
 )
 def test_commit_that_git_reverted_comes_again_and_goes_with_the_rest(
-    pair: tuple[str, str], tmp_path: Path
+    pair: tuple[str, str], tmp_path: Path, committed: Committed
 ) -> None:
     tree, alone = committed(tmp_path / "both", *pair), committed(tmp_path / "alone", pair[0])
     both = code(tree.package)
@@ -232,7 +239,9 @@ def test_commit_that_git_reverted_comes_again_and_goes_with_the_rest(
     assert code(tree.package) == made_at_once(frozenset())
 
 
-def test_older_commit_that_git_reverted_is_gone_for_status_and_the_other_is_reverted(tmp_path: Path) -> None:
+def test_older_commit_that_git_reverted_is_gone_for_status_and_the_other_is_reverted(
+    tmp_path: Path, committed: Committed
+) -> None:
     tree, alone = committed(tmp_path / "both", "g-method", "a-twin"), committed(tmp_path / "alone", "a-twin")
     git(tree.root, "revert", "--no-edit", "HEAD~1")
     assert code(tree.package) == code(alone.package)
@@ -241,7 +250,9 @@ def test_older_commit_that_git_reverted_is_gone_for_status_and_the_other_is_reve
     assert code(tree.package) == made_at_once(frozenset())
 
 
-def test_commit_of_which_a_person_undid_a_file_is_reverted_in_the_others(tmp_path: Path) -> None:
+def test_commit_of_which_a_person_undid_a_file_is_reverted_in_the_others(
+    tmp_path: Path, committed: Committed
+) -> None:
     tree = committed(tmp_path / "fork", "g-method", "m-twin")
     (tree.package / CRLF).write_bytes(SOURCES[CRLF])
     edit(tree, MIRROR, b"return self.copies", b"return self.copies + 1")
@@ -251,7 +262,9 @@ def test_commit_of_which_a_person_undid_a_file_is_reverted_in_the_others(tmp_pat
     assert b"copies + 1" in (tree.read(MIRROR) or b"")
 
 
-def test_hook_that_refuses_a_commit_leaves_what_was_committed_before(tmp_path: Path) -> None:
+def test_hook_that_refuses_a_commit_leaves_what_was_committed_before(
+    tmp_path: Path, committed: Committed
+) -> None:
     tree = committed(tmp_path / "fork", "g-method")
     before = code(tree.package)
     hook = tree.root / ".git" / "hooks" / "pre-commit"
@@ -373,21 +386,32 @@ def formatted(tree: CheckoutTree) -> dict[str, bytes]:
     return {file: text for file, (_, text) in code(tree.package).items() if file in SOURCES}
 
 
+@pytest.fixture(scope="module")
+def rewritten(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], CheckoutTree]:
+    """Return a function that makes, once each, a checkout whose patched files a formatter rewrote."""
+    place = tmp_path_factory.mktemp("rewritten")
+
+    @cache
+    def made(kept: str) -> CheckoutTree:
+        tree = fork_in(place / kept)
+        if kept == "committed":
+            api.commit(tree, PATCHES, IDS, only=True)
+        else:
+            api.apply(tree, PATCHES, IDS, only=True)
+        formatted(tree)
+        if kept == "committed":
+            git(tree.root, "commit", "-qam", "Formatted")
+        return tree
+
+    return made
+
+
 @pytest.mark.parametrize("name", IDS)
 @pytest.mark.parametrize("kept", ["committed", "recorded"])
 def test_one_patch_is_reverted_in_files_that_a_formatter_rewrote(
-    name: str, kept: str, tmp_path: Path
+    name: str, kept: str, tmp_path: Path, rewritten: Callable[[str], CheckoutTree]
 ) -> None:
-    for folder in ("fork", "alone"):
-        (tmp_path / folder).mkdir()
-    tree, alone = fork_in(tmp_path / "fork"), fork_in(tmp_path / "alone")
-    if kept == "committed":
-        api.commit(tree, PATCHES, IDS, only=True)
-    else:
-        api.apply(tree, PATCHES, IDS, only=True)
-    formatted(tree)
-    if kept == "committed":
-        git(tree.root, "commit", "-qam", "Formatted")
+    tree, alone = copied(rewritten(kept), tmp_path / "fork"), fork_in(tmp_path / "alone")
     reverted = api.revert(tree, PATCHES, tuple(dependents({name}))).patches
     api.apply(alone, PATCHES, tuple(set(IDS).difference(reverted)), only=True)
     assert formatted(tree) == formatted(alone)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import os
 import pkgutil
@@ -10,11 +11,13 @@ import resource
 import signal
 import traceback
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 from support.odd import ODD, packaged
 from support.releases import run
+from support.sweeps import crossed
 from support.toys import MIRROR, add_patch, attribute
 
 import patchkit
@@ -22,6 +25,9 @@ from patchkit.cli import main
 from patchkit.patchset import load
 from patchkit.tree.tree import open_tree
 from patchkit.verify.runtime import runtime_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 pytestmark = pytest.mark.usefixtures("patch_folder")
 
@@ -33,28 +39,35 @@ DIFF = """\
 -    copies = 0
 +    copies = 7
 """
-COMMANDS = (
-    *(("status", "TREE"), ("status", "TREE", "--json"), ("status", "TREE", "--check"), ("diff", "TREE")),
-    *(("apply", "TREE", "--dry-run"), ("audit", "TREE", "--format", "json"), ("doctor", "TREE")),
-    *(("verify", "TREE", "--format", "html", "-o", "OUT/page"), ("status", "TREE", "--format", "ledger")),
-    *(("export", "TREE", "-o", "OUT/series"), ("rebase", "TREE", "--onto", "HEAD")),
-    *(("matrix", "TREE", "--refs", "HEAD"), ("matrix", "TREE", "--refs", "HEAD", "--verify", "--jobs", "1")),
-    *(
-        ("test", "t-flag", "--on", "TREE"),
-        ("check-patch", "PATCH", "--on", "TREE"),
-        ("test", "PATCH", "--on", "TREE"),
+COMMANDS = {
+    "reading": (
+        *(("status", "TREE"), ("status", "TREE", "--json"), ("status", "TREE", "--check"), ("diff", "TREE")),
+        *(("apply", "TREE", "--dry-run"), ("audit", "TREE", "--format", "json"), ("doctor", "TREE")),
+        *(("verify", "TREE", "--format", "html", "-o", "OUT/page"), ("status", "TREE", "--format", "ledger")),
+        *(("export", "TREE", "-o", "OUT/series"), ("rebase", "TREE", "--onto", "HEAD")),
+        *(
+            ("matrix", "TREE", "--refs", "HEAD"),
+            ("matrix", "TREE", "--refs", "HEAD", "--verify", "--jobs", "1"),
+        ),
+        *(
+            ("test", "t-flag", "--on", "TREE"),
+            ("check-patch", "PATCH", "--on", "TREE"),
+            ("test", "PATCH", "--on", "TREE"),
+        ),
+        *(("new", "one", "--from-diff", "DIFF", "-o", "OUT/one", "--on", "TREE"),),
+        *(("new", "two", "--from-commit", "HEAD", "-o", "OUT/two", "--on", "TREE"),),
     ),
-    *(("new", "one", "--from-diff", "DIFF", "-o", "OUT/one", "--on", "TREE"),),
-    *(("new", "two", "--from-commit", "HEAD", "-o", "OUT/two", "--on", "TREE"),),
-    *(("resolve", "TREE", "t-flag", "needs_host"), ("apply", "TREE", "--continue"), ("revert", "TREE")),
-    *(
-        ("apply", "TREE", "--keep-going"),
-        ("verify", "TREE", "--format", "sarif"),
-        ("status", "TREE", "--format", "ledger"),
+    "writing": (
+        *(("resolve", "TREE", "t-flag", "needs_host"), ("apply", "TREE", "--continue"), ("revert", "TREE")),
+        *(
+            ("apply", "TREE", "--keep-going"),
+            ("verify", "TREE", "--format", "sarif"),
+            ("status", "TREE", "--format", "ledger"),
+        ),
+        *(("revert", "TREE"), ("apply", "TREE", "--markers"), ("revert", "TREE")),
+        *(("apply", "TREE", "--commit"), ("apply", "TREE", "--runtime", "vendored"), ("revert", "TREE")),
     ),
-    *(("revert", "TREE"), ("apply", "TREE", "--markers"), ("revert", "TREE"), ("apply", "TREE", "--commit")),
-    *(("apply", "TREE", "--runtime", "vendored"), ("revert", "TREE")),
-)
+}
 SECONDS = 40
 ROOM = 2**30
 
@@ -74,7 +87,7 @@ def _begun(tmp_path_factory: pytest.TempPathFactory) -> None:
         patched.setattr(load, "BUILT_IN", place / "toys")
         for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME"):
             patched.setenv(name, str(place / name))
-        for words in COMMANDS:
+        for words in itertools.chain(*COMMANDS.values()):
             wrong_with(words, places)
 
 
@@ -104,8 +117,8 @@ def wrong_with(words: tuple[str, ...], places: dict[str, str]) -> str:
     return f"{len(ran.stderr)} characters" if len(ran.stderr) > 20_000 else ""
 
 
-def limited(places: dict[str, str]) -> dict[str, str]:
-    """Run every command in a process with little room and time; say what is wrong with each."""
+def limited(commands: Iterable[tuple[str, ...]], places: dict[str, str]) -> dict[str, str]:
+    """Run commands in a process with little room and time; say what is wrong with each."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -113,7 +126,7 @@ def limited(places: dict[str, str]) -> dict[str, str]:
         resource.setrlimit(resource.RLIMIT_AS, (there + ROOM, there + ROOM))
         signal.alarm(SECONDS)
         found = {}
-        for words in COMMANDS:
+        for words in commands:
             try:
                 fault = wrong_with(words, places)
             except BaseException as error:
@@ -140,15 +153,15 @@ def around(place: Path, tree: Path) -> dict[str, tuple[int, int, int]]:
     }
 
 
-@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize(("odd", "commands"), crossed(ODD, COMMANDS, one_in=2))
 def test_an_odd_tree_is_a_sentence_at_worst_and_what_lies_beside_it_stays(
-    short_tmp: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, odd: str
+    short_tmp: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, odd: str, commands: str
 ) -> None:
     tree = ODD[odd](short_tmp)
     (tmp_path / "passing").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "passing"))
     before = around(short_tmp, tree)
-    found = limited(given(tmp_path, tree))
+    found = limited(COMMANDS[commands], given(tmp_path, tree))
     assert not found, "\n".join(f"{command}: {fault}" for command, fault in found.items())
     if odd != "a package elsewhere":  # There the package itself lies beside the tree.
         assert around(short_tmp, tree) == before
