@@ -9,7 +9,9 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,6 +21,9 @@ else:
     import tomli as tomllib
 
 from patchkit.patchset import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 REPOSITORY = Path(__file__).parents[1]
 MODULES = sorted((REPOSITORY / "patchkit").rglob("*.py"))
@@ -33,11 +38,17 @@ def build(project: Path, target: str, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def unpacked_sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sdist")
-    with tarfile.open(build(REPOSITORY, "sdist", folder / "built")) as archive:
-        archive.extractall(folder / "unpacked", filter="data")
-    (project,) = (folder / "unpacked").iterdir()
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return a function that builds, once each, the checkout's wheel or source distribution."""
+    return cache(lambda target: build(REPOSITORY, target, tmp_path_factory.mktemp("built")))
+
+
+@pytest.fixture(scope="module")
+def unpacked_sdist(built: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("unpacked")
+    with tarfile.open(built("sdist")) as archive:
+        archive.extractall(folder, filter="data")
+    (project,) = folder.iterdir()
     return project
 
 
@@ -51,13 +62,10 @@ def test_what_an_install_brings_along_is_imported() -> None:
         assert re.search(rf"(?m)^\s*(?:import|from) {modules.get(name, name)}\b", code), name
 
 
-@pytest.mark.parametrize("source", ["checkout", "sdist"])
-def test_an_installed_wheel_brings_its_patches(source: str, unpacked_sdist: Path, tmp_path: Path) -> None:
-    project = REPOSITORY if source == "checkout" else unpacked_sdist
-    wheel = build(project, "wheel", tmp_path / "built")
+def test_an_installed_wheel_brings_its_patches(built: Callable[[str], Path], tmp_path: Path) -> None:
     site = tmp_path / "site"
     pip = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--no-index", "--target", str(site)]
-    subprocess.run([*pip, str(wheel)], check=True)
+    subprocess.run([*pip, str(built("wheel"))], check=True)
     listed = subprocess.run(
         [sys.executable, "-m", "patchkit", "show"],
         cwd=tmp_path,
@@ -95,24 +103,20 @@ def test_every_module_parses_on_the_oldest_python(module: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["wheel", "sdist"])
-def test_the_same_files_give_the_same_bytes_whenever_and_wherever_they_are_built(
-    target: str, unpacked_sdist: Path, tmp_path: Path
+def test_a_source_distribution_gives_the_bytes_of_the_checkout_whenever_and_wherever_it_is_built(
+    target: str, built: Callable[[str], Path], unpacked_sdist: Path, tmp_path: Path
 ) -> None:
-    built = []
-    for name, seconds in (("one", 1_500_000_000), ("another", 1_700_000_000)):
-        project = tmp_path / name / "checkout"
-        shutil.copytree(unpacked_sdist, project)
-        for path in project.rglob("*"):
-            os.utime(path, (seconds, seconds))
-        built.append(build(project, target, tmp_path / f"built-{name}"))
-    assert built[0].read_bytes() == built[1].read_bytes()
+    project = tmp_path / "another" / "checkout"
+    shutil.copytree(unpacked_sdist, project)
+    for path in project.rglob("*"):
+        os.utime(path, (1_500_000_000, 1_500_000_000))
+    assert build(project, target, tmp_path / "built").read_bytes() == built(target).read_bytes()
 
 
 @pytest.mark.parametrize("target", ["wheel", "sdist"])
-def test_what_is_built_is_what_the_package_index_takes(target: str, tmp_path: Path) -> None:
-    built = build(REPOSITORY, target, tmp_path / "built")
+def test_what_is_built_is_what_the_package_index_takes(target: str, built: Callable[[str], Path]) -> None:
     checked = subprocess.run(
-        [sys.executable, "-m", "twine", "check", "--strict", str(built)],
+        [sys.executable, "-m", "twine", "check", "--strict", str(built(target))],
         capture_output=True,
         text=True,
         check=False,

@@ -30,7 +30,15 @@ LAYOUTS = {
     "deep": "third_party/vendor/python/sglang",
     "deep and renamed": "third_party/vendor/acme_sglang",
 }
-layouts = pytest.mark.parametrize("place", LAYOUTS.values(), ids=LAYOUTS.keys())
+
+
+def layouts(first: int) -> pytest.MarkDecorator:
+    """Run a test with every layout, of which those but every second one, from ``first`` on, are a sweep."""
+    places = [
+        pytest.param(place, id=name, marks=() if number % 2 == first else pytest.mark.sweep)
+        for number, (name, place) in enumerate(LAYOUTS.items())
+    ]
+    return pytest.mark.parametrize("place", places)
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +84,7 @@ STATES = {
 APPLIED = {name: state.replace("pending", "applied") for name, state in STATES.items()}
 
 
-@layouts
+@layouts(0)
 def test_status_diff_and_apply_recognise_the_package(fork: CheckoutTree) -> None:
     assert states_in(answer("status", fork.package)) == STATES
     assert answer("diff", fork.package)["conflicts"] == []
@@ -88,7 +96,7 @@ def test_status_diff_and_apply_recognise_the_package(fork: CheckoutTree) -> None
     assert fork.read(MIRROR) == SOURCES[MIRROR]
 
 
-@layouts
+@layouts(1)
 def test_what_holds_the_package_may_be_named_in_its_place(fork: CheckoutTree) -> None:
     above = fork.package.parent
     named = [above.parent, above] if above.name == "python" else [above]
@@ -96,7 +104,7 @@ def test_what_holds_the_package_may_be_named_in_its_place(fork: CheckoutTree) ->
         assert states_in(answer("status", folder)) == STATES
 
 
-@layouts
+@layouts(0)
 def test_a_shallow_clone_gives_the_same_answer_or_names_what_is_missing(
     fork: CheckoutTree, place: str, tmp_path: Path
 ) -> None:
@@ -114,7 +122,7 @@ def test_a_shallow_clone_gives_the_same_answer_or_names_what_is_missing(
     assert answer("apply", package)["changed_files"] == []
 
 
-@layouts
+@layouts(1)
 def test_the_matrix_sees_each_ref_and_verifies_it(fork: CheckoutTree) -> None:
     run("apply", fork.package, "--commit")
     deep = fork.package.is_relative_to(top(fork) / "third_party")
@@ -125,7 +133,7 @@ def test_the_matrix_sees_each_ref_and_verifies_it(fork: CheckoutTree) -> None:
             assert row["verified"] == {"passed": True, "failed": []}
 
 
-@layouts
+@layouts(0)
 def test_a_series_is_exported_that_git_takes(fork: CheckoutTree, tmp_path: Path) -> None:
     series = tmp_path / "series"
     run("export", fork.package, "-o", series)
@@ -138,7 +146,7 @@ def test_a_series_is_exported_that_git_takes(fork: CheckoutTree, tmp_path: Path)
     assert states_in(answer("status", other.package)) == APPLIED
 
 
-@layouts
+@layouts(1)
 def test_a_move_to_another_commit_is_foreseen_and_made(fork: CheckoutTree) -> None:
     git(top(fork), "switch", "-qc", "newer")
     edit(fork, MIRROR, b"copies = 0", b"pages = 1\n    copies = 0")
@@ -154,7 +162,7 @@ def test_a_move_to_another_commit_is_foreseen_and_made(fork: CheckoutTree) -> No
     assert b"pages = 1" in (fork.read(MIRROR) or b"")
 
 
-@layouts
+@layouts(0)
 @pytest.mark.parametrize("way", ["diff", "commit"])
 def test_a_drafted_patch_has_upstreams_package_name(fork: CheckoutTree, tmp_path: Path, way: str) -> None:
     edit(
@@ -179,7 +187,7 @@ def test_a_drafted_patch_has_upstreams_package_name(fork: CheckoutTree, tmp_path
     assert "acme" not in text
 
 
-@layouts
+@layouts(1)
 def test_a_patch_is_tested_on_a_copy(fork: CheckoutTree, tmp_path: Path) -> None:
     folder = tmp_path / "own"
     add_patch(
@@ -192,7 +200,7 @@ def test_a_patch_is_tested_on_a_copy(fork: CheckoutTree, tmp_path: Path) -> None
     assert states_in(answer("status", fork.package)) == STATES
 
 
-@layouts
+@layouts(0)
 def test_what_a_person_made_is_resolved(fork: CheckoutTree) -> None:
     run("apply", fork.package, "t-copy", "--markers", code=1)
     text = (fork.package / MIRROR).read_text()
@@ -204,7 +212,7 @@ def test_what_a_person_made_is_resolved(fork: CheckoutTree) -> None:
     assert fork.read(MIRROR) == SOURCES[MIRROR]
 
 
-@layouts
+@layouts(1)
 def test_it_is_audited_alike(fork: CheckoutTree, tmp_path: Path) -> None:
     files = prelude() | sections(
         (HERE / "corpus/breaks/helper_of_two_callers_is_handed_the_sum_by_none.py").read_text()

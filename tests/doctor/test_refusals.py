@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.driven.trees import DEFAULT, as_released, with_patches
+from support.sweeps import crossed
 
 from patchkit.doctor.evaluation.memory import Memory
 from patchkit.doctor.launch import Launch
@@ -62,8 +63,9 @@ def servers(tree: Any, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, st
         yield given, {"SGLANG_ENABLE_SPEC_V2": draw.choice("01")} if draw.random() < 0.2 else {}
 
 
-@pytest.mark.parametrize("version", ["0.5.12.post1", "0.5.14", "0.5.17", "0.5.20"])
-@pytest.mark.parametrize("patched", [False, True])
+@pytest.mark.parametrize(
+    ("patched", "version"), crossed((True, False), ("0.5.12.post1", "0.5.14", "0.5.20", "0.5.17"), one_in=2)
+)
 def test_doctor_refuses_what_the_tree_refuses_as_it_starts(
     releases: Releases, version: str, patched: bool
 ) -> None:

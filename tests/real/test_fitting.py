@@ -57,7 +57,7 @@ FORKS = {
 @pytest.mark.parametrize(
     "fork",
     [
-        pytest.param(fork, id=name, marks=pytest.mark.sweep if name == "one patch" else ())
+        pytest.param(fork, id=name, marks=() if name == "what hardens a seed" else pytest.mark.sweep)
         for name, fork in FORKS.items()
     ],
 )

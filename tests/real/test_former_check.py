@@ -36,7 +36,7 @@ def checks(tree: Path) -> set[str]:
     return {path.name for path in tree.rglob("*.py") if "require_overlap_hook(" in path.read_text("utf-8")}
 
 
-@pytest.mark.parametrize("version", ["0.5.12.post1", "0.5.14"])
+@pytest.mark.parametrize("version", ["0.5.12.post1", pytest.param("0.5.14", marks=pytest.mark.sweep)])
 def test_the_former_check_goes_with_a_new_apply_and_what_is_then_reverted_is_the_release(
     releases: Releases, tmp_path: Path, version: str
 ) -> None:

@@ -7,15 +7,17 @@ import os
 import shutil
 import subprocess
 import zlib
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 
 from support.releases import run
-from support.toys import MIRROR, git
+from support.repositories import committing, copied
+from support.toys import MIRROR, checked_in, git
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from patchkit.tree.tree import CheckoutTree
@@ -211,31 +213,52 @@ def plant(root: Path, programs: Path) -> Path:
     (root / ".git" / "info" / "attributes").write_text(
         "*.py diff=planted filter=planted merge=planted\n__init__.py filter=served\n"
     )
-    git(root, "config", "core.repositoryFormatVersion", "1")
-    for name, value in settings.items():
-        git(root, "config", name, value)
+    settings["core.repositoryFormatVersion"] = "1"
+    with (root / ".git" / "config").open("a") as config:
+        config.writelines(map(_setting, settings, settings.values()))
     (root / ".git" / "hooks").mkdir(exist_ok=True)
     for name in HOOKS:
         shutil.copy(program(name), root / ".git" / "hooks" / name)
     return marks
 
 
+def _setting(name: str, value: str) -> str:
+    """Return the lines of a setting as git writes them, which would take a process for each."""
+    section, _, key = name.rpartition(".")
+    section, _, part = section.partition(".")
+    return f'[{section} "{part}"]\n\t{key} = {value}\n' if part else f"[{section}]\n\t{key} = {value}\n"
+
+
+@pytest.fixture(scope="session")
+def patched_repository(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], CheckoutTree]:
+    """Return a function that makes, once, a patched checkout with a submodule and a signed commit, without a ledger."""
+
+    @cache
+    def made() -> CheckoutTree:
+        place = tmp_path_factory.mktemp("patched")
+        tree = committing(checked_in(place / "fork"))
+        root = tree.root
+        git(root, "branch", "stem")
+        run("apply", root, "--commit")
+        git(root, "tag", "made")
+        shutil.rmtree(tree.package / ".patchkit")
+        sign_head(root)
+        git(place, "init", "-q", "within")
+        git(place / "within", "commit", "-qm", "A submodule", "--allow-empty")
+        added = ("submodule", "--quiet", "add", str(place / "within"), "within")
+        git(root, "-c", "protocol.file.allow=always", *added)
+        git(root, "commit", "-qm", "With a submodule")
+        return tree
+
+    return made
+
+
 @pytest.fixture
-def planted(checkout: CheckoutTree, tmp_path: Path) -> Path:
+def planted(checkout: CheckoutTree, patched_repository: Callable[[], CheckoutTree], tmp_path: Path) -> Path:
     """The folder in which programs that a patched checkout's repository names leave files; there is no ledger."""
     root = checkout.root
-    git(root, "config", "user.name", "A Person")
-    git(root, "config", "user.email", "person@example.com")
-    git(root, "branch", "stem")
-    run("apply", root, "--commit")
-    git(root, "tag", "made")
-    shutil.rmtree(checkout.package / ".patchkit")
-    sign_head(root)
-    git(tmp_path, "init", "-q", "within")
-    git(tmp_path / "within", "commit", "-qm", "A submodule", "--allow-empty")
-    added = ("submodule", "--quiet", "add", str(tmp_path / "within"), "within")
-    git(root, "-c", "protocol.file.allow=always", *added)
-    git(root, "commit", "-qm", "With a submodule")
+    shutil.rmtree(root)
+    copied(patched_repository(), root)
     marks = plant(root, tmp_path / "programs")
     git(root / "within", "config", "core.fsmonitor", str(tmp_path / "programs" / "core.fsmonitor"))
     # Git reads a file from disk, through its filter, where the index does not know its date.

@@ -27,7 +27,10 @@ _ASKED = {
 
 def committing(tree: CheckoutTree) -> CheckoutTree:
     """Return a checkout with git's user name and address configured."""
-    with (tree.root / ".git" / "config").open("a") as settings:
+    own = next(folder for folder in (tree.package, *tree.package.parents) if (folder / ".git").exists())
+    named = own / ".git"  # In a submodule a file that names the folder.
+    place = own / named.read_text().removeprefix("gitdir: ").strip() if named.is_file() else named
+    with (place / "config").open("a") as settings:
         settings.write("[user]\n\tname = A Maintainer\n\temail = maintainer@example.com\n")
     return tree
 
