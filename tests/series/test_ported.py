@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 from support.releases import run
-from support.repositories import clone, committing, hook
+from support.repositories import clone, committing, copied, hook
+from support.sweeps import crossed
 from support.toys import (
     CRLF,
     MIRROR,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from patchkit.tree.tree import CheckoutTree
 
+pytestmark = pytest.mark.usefixtures("cached_git")
 FRESH = "srt/managers/fresh.py"
 LATER = (b"        return self.copies\n", b"        self.asked = True\n        return self.copies\n")
 BESIDE = (b"        self.asked = True\n", b"        self.asked = True\n        self.told = True\n")
@@ -44,6 +47,26 @@ def theirs(tmp_path: Path) -> CheckoutTree:
 @pytest.fixture
 def fork(checkout: CheckoutTree) -> CheckoutTree:
     return committing(checkout)
+
+
+@pytest.fixture(scope="module")
+def first_port(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], CheckoutTree]:
+    """Return a function that makes, once, a fork with a port of the pull request 77."""
+
+    @cache
+    def made() -> CheckoutTree:
+        place = tmp_path_factory.mktemp("ported")
+        theirs, fork = (committing(checked_in(place / name)) for name in ("theirs", "fork"))
+        port(theirs, fork, 77, LATER)
+        return fork
+
+    return made
+
+
+@pytest.fixture
+def ported(first_port: Callable[[], CheckoutTree], tmp_path: Path) -> CheckoutTree:
+    """A fork with a port of the pull request 77."""
+    return copied(first_port(), tmp_path / "fork")
 
 
 def port(theirs: CheckoutTree, fork: CheckoutTree, number: int, *changes: tuple[bytes, bytes]) -> str:
@@ -139,14 +162,11 @@ def test_a_port_that_a_later_one_changed_names_both(
     assert clone.read(MIRROR) == SOURCES[MIRROR]
 
 
-def test_a_commit_to_which_a_person_added_code_is_refused(
-    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
-) -> None:
-    port(theirs, fork, 77, LATER)
-    edit(fork, MIRROR, *OWN)
-    git(fork.root, "commit", "-qa", "--amend", "--no-edit")
-    commit = git(fork.root, "rev-parse", "--short=12", "HEAD").strip()
-    clone = clone_of(fork, tmp_path)
+def test_a_commit_to_which_a_person_added_code_is_refused(ported: CheckoutTree, tmp_path: Path) -> None:
+    edit(ported, MIRROR, *OWN)
+    git(ported.root, "commit", "-qa", "--amend", "--no-edit")
+    commit = git(ported.root, "rev-parse", "--short=12", "HEAD").strip()
+    clone = clone_of(ported, tmp_path)
     assert f"git revert {commit}" in refused(clone, "77")
 
 
@@ -164,12 +184,9 @@ def test_ports_squashed_into_one_commit_are_refused(
     assert "other changes too" in refused(clone, "77", "78")
 
 
-def test_code_inside_a_port_that_a_person_edited_is_refused(
-    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
-) -> None:
-    port(theirs, fork, 77, LATER)
-    commit_own(fork, OVER)
-    clone = clone_of(fork, tmp_path)
+def test_code_inside_a_port_that_a_person_edited_is_refused(ported: CheckoutTree, tmp_path: Path) -> None:
+    commit_own(ported, OVER)
+    clone = clone_of(ported, tmp_path)
     assert "edited after" in refused(clone, "77")
 
 
@@ -183,17 +200,13 @@ def test_a_port_that_git_reverted_is_nothing_to_revert(
     assert everything(clone.root) == before
 
 
-def test_a_shallow_clone_names_what_to_fetch(
-    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
-) -> None:
-    port(theirs, fork, 77, LATER)
-    clone = clone_of(fork, tmp_path, "--depth", "1")
+def test_a_shallow_clone_names_what_to_fetch(ported: CheckoutTree, tmp_path: Path) -> None:
+    clone = clone_of(ported, tmp_path, "--depth", "1")
     assert "git fetch --unshallow" in refused(clone, "77")
 
 
-def test_a_name_that_no_port_has_is_refused(theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path) -> None:
-    port(theirs, fork, 77, LATER)
-    clone = clone_of(fork, tmp_path)
+def test_a_name_that_no_port_has_is_refused(ported: CheckoutTree, tmp_path: Path) -> None:
+    clone = clone_of(ported, tmp_path)
     assert "no patch is called '79'" in refused(clone, "79", code=2)
 
 
@@ -249,9 +262,15 @@ def test_of_two_trailers_with_its_name_the_last_is_the_commits_own(
     assert clone.read(MIRROR) == SOURCES[MIRROR]
 
 
-@pytest.mark.parametrize("encoding", ["GBK", "latin1"])
-@pytest.mark.parametrize("key", ["i18n.logOutputEncoding", "i18n.commitEncoding"])
-@pytest.mark.parametrize("where", ["theirs", "fork"])
+@pytest.mark.parametrize(
+    ("where", "key", "encoding"),
+    crossed(
+        ("theirs", "fork"),
+        ("i18n.logOutputEncoding", "i18n.commitEncoding"),
+        ("GBK", "latin1"),
+        one_in=2,
+    ),
+)
 def test_author_and_message_are_kept_whatever_encoding_git_is_configured_to(
     theirs: CheckoutTree, fork: CheckoutTree, encoding: str, key: str, where: str
 ) -> None:
@@ -316,15 +335,12 @@ def test_beside_a_committed_patch_each_goes_by_its_name(
     assert tree.read(MIRROR) == SOURCES[MIRROR]
 
 
-def test_a_record_keeps_its_uncommitted_patches(
-    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
-) -> None:
+def test_a_record_keeps_its_uncommitted_patches(ported: CheckoutTree, tmp_path: Path) -> None:
     toys = tmp_path / "toys"
     code = statement("rewrite", "depth", MIRROR, "depth = 1", "depth = 2")
     (toys / "t-depth").mkdir(parents=True)
     (toys / "t-depth" / "patch.toml").write_text(patch_text("t-depth", code))
-    port(theirs, fork, 77, LATER)
-    clone = clone_of(fork, tmp_path)
+    clone = clone_of(ported, tmp_path)
     run("apply", clone.root, "t-depth", "--patches", toys)
     assert "one after the other" in refused(clone, "77", "t-depth", "--patches", str(toys))
     run("revert", clone.root, "77", "--patches", toys)
@@ -333,17 +349,16 @@ def test_a_record_keeps_its_uncommitted_patches(
     assert clone.read(MIRROR) == SOURCES[MIRROR]
 
 
-@pytest.mark.parametrize("place", ["here", "clone"])
-@pytest.mark.parametrize("file", [MIRROR, CRLF])
-@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize(
+    ("committed", "file", "place"), crossed((True, False), (MIRROR, CRLF), ("here", "clone"), one_in=2)
+)
 def test_without_a_name_a_committed_port_stays_and_the_output_shows_how_to_revert_it(
-    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path, place: str, *, file: str, committed: bool
+    ported: CheckoutTree, tmp_path: Path, place: str, *, file: str, committed: bool
 ) -> None:
     toys = tmp_path / "toys"
     owner = "Mirror" if file == MIRROR else "Backend"
     add_patch(toys, "t-limit", attribute(file, owner, "limit = 8"))
-    port(theirs, fork, 77, LATER)
-    tree = fork if place == "here" else clone_of(fork, tmp_path)
+    tree = ported if place == "here" else clone_of(ported, tmp_path)
     run("apply", tree.root, "t-limit", *["--commit"] * committed, "--patches", toys)
     if committed and place == "clone":
         (tmp_path / "again").mkdir()
@@ -362,11 +377,8 @@ def test_without_a_name_a_committed_port_stays_and_the_output_shows_how_to_rever
 
 
 @pytest.mark.parametrize("place", ["here", "clone"])
-def test_a_committed_port_alone_stays(
-    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path, place: str
-) -> None:
-    port(theirs, fork, 77, LATER)
-    tree = fork if place == "here" else clone_of(fork, tmp_path)
+def test_a_committed_port_alone_stays(ported: CheckoutTree, tmp_path: Path, place: str) -> None:
+    tree = ported if place == "here" else clone_of(ported, tmp_path)
     assert run("revert", tree.root).output.startswith("Nothing to revert.\n77 was ported")
     assert tree.read(MIRROR) == mirror(LATER)
 
