@@ -459,11 +459,11 @@ def test_a_refused_commit_exits_1_with_the_lines_of_the_hook_between_the_error_a
     assert advice.startswith("help: fix the cause and try again")
 
 
-@pytest.mark.parametrize("name", ["w.md", "docs/\u6587.md", 'q"x.md', "-x.md", "a\nb.md"])
-def test_any_name_of_a_file_that_differs_after_checkout_is_accepted(fork: CheckoutTree, name: str) -> None:
-    path = fork.root / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(b"one\r\n")
+def test_any_name_of_a_file_that_differs_after_checkout_is_accepted(fork: CheckoutTree) -> None:
+    for name in ("w.md", "docs/\u6587.md", 'q"x.md', "-x.md", "a\nb.md"):
+        path = fork.root / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"one\r\n")
     git(fork.root, "add", ".")
     git(fork.root, "commit", "-qm", "Line ends")
     (fork.root / ".gitattributes").write_text("*.md text\n")
@@ -476,8 +476,8 @@ def test_any_name_of_a_file_that_differs_after_checkout_is_accepted(fork: Checko
 @pytest.mark.parametrize("end", [" ", "\u2028", "\x85", "\udcff"])
 def test_any_name_of_a_checkout_is_accepted(fork: CheckoutTree, end: str) -> None:
     tree = open_tree(fork.root.rename(f"{fork.root}{end}"))
-    commit(tree)
-    assert set(patched_states(tree).values()) == {"applied"}
+    commit(tree, "t-flag")
+    assert patched_states(tree)["t-flag"] == "applied"
 
 
 def test_a_pipe_that_another_user_made_among_temporary_folders_is_not_read(

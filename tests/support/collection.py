@@ -43,10 +43,7 @@ _LONGEST = (
 
 _LONG = (
     # What is stopped at each step, or waited for by many processes.
-    *(
-        f"tests/transaction/test_{name}.py"
-        for name in ("abort", "interruption", "meanwhile", "new_files", "order", "resolving")
-    ),
+    *(f"tests/transaction/test_{name}.py" for name in ("interruption", "meanwhile", "order")),
     # Kernels that are interpreted, environments that are made, and scripts whose work is long.
     *("tests/backends/", "tests/scripts/", "tests/test_collection.py", "tests/test_packaging.py"),
     "tests/runtime/test_api.py",

@@ -1,4 +1,4 @@
-"""Which releases, patches and servers represent the others; ``scripts/test --all`` alone runs the tests of those.
+"""Which releases, patches, servers and combinations represent the others; ``scripts/test --all`` runs those too.
 
 A test of each release or patch is also one of a few that differ in shape. The other tests have the mark ``sweep``:
 they find what a change to one patch breaks on one release rather than what a change to patchkit breaks.
