@@ -48,7 +48,7 @@ _LONG = (
     *("tests/backends/", "tests/scripts/", "tests/test_collection.py", "tests/test_packaging.py"),
     "tests/runtime/test_api.py",
     # Every command over many trees or repositories, and branches that git merges.
-    *(f"tests/cli/test_{name}.py" for name in ("layouts", "planted_programs")),
+    *(f"tests/cli/test_{name}.py" for name in ("layouts", "planted_programs", "port")),
     *("tests/matrix/test_odd_refs.py", "tests/matrix/test_survey.py", "tests/tree/test_odd.py"),
     # Plots, which are drawn anew.
     *(
@@ -65,7 +65,6 @@ _LONG = (
     "tests/matrix/test_memory.py::test_a_damaged_memory",
     "tests/cli/test_streams.py::test_a_document_is_the_same",
     "tests/cli/test_hostile.py::test_names_of_a_tree",
-    "tests/cli/test_port.py::test_of_two_ports",
     "tests/plan/test_vendor.py",
     "tests/transaction/test_consistent_reads.py::test_a_commit_beside_a_commit",
     "tests/transaction/test_consistent_reads.py::test_an_answer_beside_a_write_is_that_of_before_or_after_it[verify",
