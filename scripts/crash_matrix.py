@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -317,7 +317,7 @@ class Matrix:
                 return
             if doubled and (number - 1) % doubled == 0:
                 for torn in (False, True):
-                    with torn_write(name, arguments) if torn else nullcontext():
+                    with torn_write(name, arguments, torn=torn):
                         copy_folder(self._world, self._folder / "killed" / f"{number}-{torn}")
                     kept.append((number, torn))
             if (number - 1) % every:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from patchkit.collector import RecentCache
 from patchkit.errors import TreeError
 from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.plan.markers import blocks_in
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 _PATCHKIT = b"patchkit"
 """Part of each comment that a patch adds, and of the runtime's imports and calls, vendored or not."""
+
+# Commits of many patches compare the same contents many times, so that both are keyed by digests.
+_lines_of: RecentCache[str | None, frozenset[bytes]] = RecentCache(256)
+_added_by: RecentCache[tuple[str | None, str], tuple[frozenset[bytes], bool]] = RecentCache(1024)
 
 
 def current_record(
@@ -42,7 +47,9 @@ def ranked_records(
         unedited = {file for file, known in record.files.items() if digests[file] == known.applied}
         others = (item for item in record.files.items() if item[0] not in unedited)
         remaining = [
-            lines for file, known in others if (lines := _remaining_lines(known, current[file], content))
+            lines
+            for file, known in others
+            if (lines := _remaining_lines(known, current[file], digests[file], content))
         ]
         if unedited or remaining:
             score = (len(unedited), len(remaining), sum(remaining), -len(record.files))
@@ -51,7 +58,9 @@ def ranked_records(
     return [(record, exact) for _, record, exact in found]
 
 
-def _remaining_lines(known: AppliedFile, current: bytes | None, content: Callable[[str], bytes]) -> int:
+def _remaining_lines(
+    known: AppliedFile, current: bytes | None, digest: str | None, content: Callable[[str], bytes]
+) -> int:
     """Return how many of the lines that patchkit wrote are in a file.
 
     Only lines that contain ``patchkit`` count if there are any; upstream may have written the others too.
@@ -59,15 +68,29 @@ def _remaining_lines(known: AppliedFile, current: bytes | None, content: Callabl
     if current is None or known.applied is None:
         return 0
     try:
-        before = _lines(content(known.original)) if known.original is not None else frozenset[bytes]()
-        applied = content(known.applied)
+        added, has_markers = _added_lines(known.original, known.applied, content)
     except TreeError:
         return 0
-    added = _lines(applied) - before
     named = frozenset(line for line in added if _PATCHKIT in line)
     # A person who resolved a conflict may have removed any of the lines.
-    counted = named if named and not blocks_in(applied) else added
-    return len(_lines(current) & counted)
+    counted = named if named and not has_markers else added
+    return len(_lines_of.get(digest, lambda: _lines(current)) & counted)
+
+
+def _added_lines(
+    original: str | None, applied: str, content: Callable[[str], bytes]
+) -> tuple[frozenset[bytes], bool]:
+    """Return the lines of a content that the original lacks, and whether it has the markers of conflicts.
+
+    Raise TreeError if a content is lost.
+    """
+
+    def compare() -> tuple[frozenset[bytes], bool]:
+        before = _lines(content(original)) if original is not None else frozenset[bytes]()
+        after = content(applied)
+        return _lines(after) - before, bool(blocks_in(after))
+
+    return _added_by.get((original, applied), compare)
 
 
 def patches_without_comments(
@@ -87,7 +110,7 @@ def patches_without_comments(
             if current is None or known.original is None or known.applied is None:
                 continue
             try:
-                added = _lines(content(known.applied)) - _lines(content(known.original))
+                added, _ = _added_lines(known.original, known.applied, content)
             except TreeError:
                 continue
             comments = sorted(line for line in added if line.startswith(COMMENT_PREFIX.encode()))

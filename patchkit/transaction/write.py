@@ -256,18 +256,16 @@ class Write:
             except FileNotFoundError:
                 continue
 
-    def require_in_place(self) -> None:
-        """Raise TreeError if a folder was moved since it was opened."""
-        for swap in self.swaps:
+    def require_in_place(self, swaps: Sequence[Swap]) -> None:
+        """Raise TreeError if a folder of ``swaps`` was moved since it was opened."""
+        for folders, opened in {self._places[swap.file].folders: swap.folder for swap in swaps}.items():
             try:
-                with self._package.open_path(self._places[swap.file].folders) as current:
-                    is_moved = not current.is_same(swap.folder)
+                with self._package.open_path(folders) as current:
+                    is_moved = not current.is_same(opened)
             except OSError:
                 is_moved = True
             if is_moved:
-                raise TreeError(
-                    f"{swap.folder.path} was moved while patchkit was running", advice="try again"
-                )
+                raise TreeError(f"{opened.path} was moved while patchkit was running", advice="try again")
 
 
 def write_all(
@@ -300,13 +298,14 @@ def write_all(
             store.stage(after)
             write.create_folders()
             write.open()
-            write.require_in_place()
+            write.require_in_place(write.swaps)
             for swap in write.swaps:
                 staged.append(swap)
                 swap.stage()
             for swap in write.swaps:
-                write.require_in_place()
+                write.require_in_place([swap])
                 swap.publish()
+            write.require_in_place(write.swaps)
             store.publish()
         except BaseException as error:
             _roll_back(write, staged, before)

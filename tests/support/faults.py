@@ -8,7 +8,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -171,7 +171,7 @@ def killings(act: Callable[[], object], *folders: Path, torn: bool = False) -> I
             return Path(kept, f"{number}-{folders.index(folder)}")
 
         def keep(number: int, name: str, arguments: tuple[Any, ...]) -> None:
-            with torn_write(name, arguments) if torn else nullcontext():
+            with torn_write(name, arguments, torn=torn):
                 for folder in folders:
                     copy_folder(folder, place(number, folder))
 
@@ -188,9 +188,9 @@ def killings(act: Callable[[], object], *folders: Path, torn: bool = False) -> I
 
 
 @contextmanager
-def torn_write(name: str, arguments: tuple[Any, ...]) -> Iterator[None]:
-    """If a call writes, write a part of its data, and take that back at the end."""
-    if name != "write":
+def torn_write(name: str, arguments: tuple[Any, ...], *, torn: bool) -> Iterator[None]:
+    """If ``torn`` and the call writes, write a part of its data, and take that back at the end."""
+    if not torn or name != "write":
         yield
         return
     size = os.fstat(arguments[0]).st_size
