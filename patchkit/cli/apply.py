@@ -83,8 +83,8 @@ def command(
     """Apply patches to TREE, with the patches that they require.
 
     Without PATCH, every default patch that fits is applied; patches that conflict, and patches that need them, are left
-    out. Patches that harden a PATCH are applied with it. Of a group, the default patches are applied and the opt-in
-    patches are listed: read their risk (patchkit show PATCH), then apply them by name.
+    out. Patches that harden a PATCH, its follow-up fixes, are applied with it. Of a group, the default patches are
+    applied and the opt-in patches are listed: read their risk (patchkit show PATCH), then apply them by name.
 
     If a named patch, a patch that it requires or, with --all, any default patch conflicts, nothing is written and the
     exit code is 3.

@@ -44,7 +44,7 @@ def command(
 
     SERVER OPTIONS are sglang's, such as --attention-backend triton --speculative-algorithm EAGLE3, or the launch
     command in quotes. Prints the backends that the server uses, which of them need the CPU mirror (the host copy of a
-    batch's sequence lengths), the patch or option that frees them from it, and the fixes for this server that TREE
+    batch's sequence lengths), the patch or option that removes this need, and the fixes for this server that TREE
     lacks. TREE is only read; none of its code runs. Exit code 1 if the server does not start with these options.
     """
     from patchkit.cli import console
@@ -86,8 +86,8 @@ def _say_worth(worth: Sequence[Worth], version: str | None) -> None:
     if release != known:
         console.say(f"\nThe gain was not measured on {escaped(known or 'this tree')} with these backends.")
     console.say(
-        f"\nMeasured on {escaped(release)}: time per step of the patched release, with the mirror freed, divided by "
-        "the unpatched release's (median, lowest to highest):"
+        f"\nMeasured on {escaped(release)}: time per step with the patches of that run, some of them opt-in, "
+        "divided by the unpatched release's (median, lowest to highest):"
     )
     for case in worth:
         console.say(
@@ -98,7 +98,7 @@ def _say_worth(worth: Sequence[Worth], version: str | None) -> None:
 
 
 def _command(remedy: str, tail: str) -> str:
-    """Return a remedy to free the mirror as one types it: a patch by the command that applies it."""
+    """Return a remedy that removes the mirror as one types it: a patch by the command that applies it."""
     if not remedy.startswith("patch "):
         return remedy
     patches, _, remark = remedy.removeprefix("patch ").partition(" (")
@@ -141,18 +141,17 @@ def _say(diagnosis: Diagnosis, tail: str, version: str | None) -> None:
                 if remedy.startswith("--")
                 else f"  The server starts if you {escaped(remedy)}"
             )
-    depends = " depends " in diagnosis.verdict
     if diagnosis.keepers:
-        console.say(f"\n{'Where the mirror is kept, it is' if depends else 'The mirror is'} kept by:")
+        console.say("\nThe mirror is kept by:")
     for where, keepers in _by_condition(diagnosis.keepers, lambda keeper: keeper.where):
         if where:
             console.say(f" {escaped(where[:1].upper() + where[1:])}:")
         for keeper in keepers:
             console.say(f"  [yellow]![/] {escaped(keeper.who)}: {escaped(keeper.why)}")
             for place, remedy in enumerate(keeper.remedies):
-                console.say(f"      {'or' if place else 'freed'} by: {escaped(_command(remedy, tail))}")
+                console.say(f"      {'or' if place else 'removed'} by: {escaped(_command(remedy, tail))}")
             if not keeper.remedies:
-                console.say("      no patch frees it")
+                console.say("      no patch or option removes it")
     width = max((len(backend.role) for backend in diagnosis.backends), default=0)
     wide = max((len(backend.backend) for backend in diagnosis.backends), default=0)
     if diagnosis.backends:

@@ -134,7 +134,7 @@ def _refusing(ctx: click.Context) -> Iterator[None]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         with suppress(OSError):
             _refuse(
-                f"the answer cannot be written to stdout: {error.strerror}",
+                f"cannot write to stdout: {error.strerror}",
                 advice="fix the cause; patchkit status shows what was done",
             )
         ctx.exit(UsageError.exit_code)

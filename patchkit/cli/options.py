@@ -132,7 +132,7 @@ baseline = click.option(
 output = click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the result to FILE."
 )
-only = click.option("--only", is_flag=True, help="Leave out the patches that harden a PATCH.")
+only = click.option("--only", is_flag=True, help="Leave out the follow-up fixes of a PATCH.")
 allow_dirty = click.option(
     "--allow-dirty", is_flag=True, help="Also change files that have uncommitted changes."
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def doctor(tree: CheckoutTree, patches: PatchSet, words: Sequence[str], settings: bytes = b"") -> Diagnosis:
-    """Return which components of a server on ``tree`` need the CPU mirror, why, and which patches or options free it.
+    """Return which components of a server on ``tree`` need the CPU mirror, why, and which patches or options remove it.
 
     ``words`` are the server's options or its launch command, ``settings`` a ``ServerArgs`` JSON. Raise UsageError for
     an option that the tree's server does not have.

@@ -107,7 +107,7 @@ def _checked(
         return ResolveResult(recorded=False, remembered=False)
     if patch not in patches.ids and patch in recorded(tree):
         raise UsageError(
-            f"{patch} left no conflict {edit!r} in {tree.package}",
+            f"{patch} has no conflict {edit!r} in {tree.package}",
             advice=f"patchkit status {tree.argument} lists the conflicts",
         )
     named = patches.get(patch)

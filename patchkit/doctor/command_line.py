@@ -41,7 +41,7 @@ def split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
             return split[:place], split[place + 2 if is_model else place + 1 :]
     if any(word in _CONTAINERS for word in split):
         raise UsageError(
-            f"{split[0]}: no server is started in this command",
+            f"{split[0]}: this command does not start an sglang server",
             advice="include its `python3 -m sglang.launch_server …` or `sglang serve …`",
         )
     first = next((place for place, word in enumerate(split) if word.startswith("-")), len(split))

@@ -1,4 +1,4 @@
-"""Diagnose what keeps a server's CPU mirror, why, and which patch or option frees it."""
+"""Diagnose what keeps a server's CPU mirror, why, and which patch or option removes it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _MIRROR = "The CPU mirror of sequence lengths"
 _REFUSED = "The server does not start with these options."
-_NOTHING = "No CPU mirror to free: a server without speculation copies no sequence lengths to the host."
+_NOTHING = "No CPU mirror to remove: a server without speculation copies no sequence lengths to the host."
 _ASSUMPTION = (
     f"No attention backend is given, so sglang chooses one by GPU and model; {ASSUMED}, its choice on "
     "Hopper, is assumed. Add --attention-backend NAME for another one."
@@ -84,7 +84,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """A server's verdict: ``kept`` if any keeper keeps the mirror, and the measured ``worth`` of freeing it.
+    """A server's verdict: ``kept`` if any keeper keeps the mirror, and the measured ``worth`` of removing it.
 
     ``fixes`` are those that the tree lacks and the server needs. Of a server that is ``refused`` nothing else is known.
     """
@@ -150,7 +150,7 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
     touched = tuple(_touched(found))
     measured = worth(tree.version, *sides) if freed else ()
     if not running:
-        # Upstream frees it here, so what patches gain on an older release is not to be had.
+        # Upstream removed it here, so what patches gain on an older release is not to be had.
         measured = tuple(case for case in measured if case.release == runs.release_of(tree.version))
     return Diagnosis(
         any(outcome.kept for _, outcome in found),
@@ -221,11 +221,11 @@ def _branching(keepers: Sequence[Keeper]) -> Iterator[str]:
             if remedy.startswith(option(TOP_K)):
                 found.setdefault((remedy, keeper.where), []).append(keeper.who)
     for (remedy, where), names in found.items():
-        yield f"{remedy} frees it from {listed(names)}{' ' if where else ''}{where}."
+        yield f"{remedy} removes it from {listed(names)}{' ' if where else ''}{where}."
 
 
 def _instead(server: ExaminedServer) -> Iterator[str]:
-    """Yield a sentence that names the backends with which the mirror is freed, if there are any."""
+    """Yield a sentence that names the backends with which there is no mirror, if there are any."""
     free: list[str] = []
     partly: dict[str, list[str]] = {}
     for name in sorted(makers(server.program)):
@@ -242,7 +242,7 @@ def _instead(server: ExaminedServer) -> Iterator[str]:
     groups += [f"{' or '.join(names)}, except {models}" for models, names in partly.items()]
     if groups:
         yield (
-            "These backends free it on this server, if GPU and model support them: "
+            "On this server other backends remove the mirror, if the GPU and the model support them: "
             f"--attention-backend {'; or '.join(groups)}."
         )
 
@@ -256,12 +256,12 @@ def _verdict(found: Found, keepers: Sequence[Keeper]) -> str:
     """Return the verdict in one sentence."""
     kept = [answers for answers, outcome in found if outcome.kept]
     if not kept:
-        return f"{_MIRROR} is freed: decode steps do not wait for a device-to-host copy."
+        return f"{_MIRROR} is removed: decode steps do not wait for a device-to-host copy."
     if len(kept) == len(found):
         return f"{_MIRROR} is kept{_by(keepers)}."
     freed = [answers for answers, outcome in found if not outcome.kept]
-    usual, other, those = ("kept", "freed", freed) if found[0][1].kept else ("freed", "kept", kept)
-    return f"{_MIRROR} depends on the model, not on the options: it is {usual}, but {other} {named(those)}."
+    usual, other, those = ("kept", "removed", freed) if found[0][1].kept else ("removed", "kept", kept)
+    return f"{_MIRROR} is {usual} for most models, but {other} {named(those)}."
 
 
 def _by(keepers: Sequence[Keeper]) -> str:
@@ -318,7 +318,7 @@ def _of_linear_attention(
             if status.state not in _IN_PLACE | {State.NOT_APPLICABLE}
             and writes_at(status.patch, _LINEAR_WRAPPER, re.compile(rf"def {mirror.FLAG}"))
         ]
-        freed = f"; {' or '.join(freeing)} frees it" if freeing else ""
+        freed = f"; {' or '.join(freeing)} removes it" if freeing else ""
         certain = "" if freeing else " in any case"
         yield f"{linear_model} keeps the mirror{certain}, by {_LINEAR_WRAPPER}{freed}."
         return

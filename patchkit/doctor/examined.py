@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from patchkit.audit.reach import Reach
+from patchkit.doctor.models import limits
 from patchkit.doctor.server import outcomes
 from patchkit.doctor.words import option
 
@@ -55,12 +56,15 @@ class ExaminedServer:
         return outcomes(self.program, self.launch.with_settings(known), self.memory), option_text
 
     def freed_by_one_branch(self, keeps: Callable[[Outcome], bool]) -> tuple[str, ...]:
-        """Return the options for one branch with which ``keeps`` becomes false for some kind of model."""
+        """Return the options for one branch with which ``keeps`` becomes false, and for which models if not for all."""
         single, option_text = self._single
-        changed = any(
-            keeps(outcome) and not keeps(other)
+        examined = [
+            (answers | others, keeps(other))
             for answers, outcome in self.found
+            if keeps(outcome)
             for others, other in single
             if all(others.get(fact, answer) is answer for fact, answer in answers.items())
-        )
-        return (option_text,) if changed else ()
+        ]
+        freed = [model for model, is_kept in examined if not is_kept]
+        kept = [model for model, is_kept in examined if is_kept]
+        return (f"{option_text}{limits(freed, kept)}",) if freed else ()

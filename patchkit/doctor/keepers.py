@@ -1,4 +1,4 @@
-"""What keeps a server's CPU mirror, why, and which options and patches free it."""
+"""What keeps a server's CPU mirror, why, and which options and patches remove it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from patchkit.doctor.components import PLAN_STREAM
-from patchkit.doctor.models import named, unless_usual
+from patchkit.doctor.models import limits, unless_usual
 from patchkit.doctor.optouts import decides
 from patchkit.doctor.words import listed, option
 from patchkit.tree import mirror
@@ -52,7 +52,7 @@ def mirror_keepers(
         yield _without_overlap(server)
     if any(outcome.unnamed for outcome in kept):
         stream = launch.environment.get(PLAN_STREAM, "0").lower() in ("1", "true")
-        why = "the plan stream reads lengths that are ordered only by the wait for the mirror"
+        why = "without the wait for the mirror, the plan stream could read lengths that are not written yet"
         if stream:
             yield Keeper(PLAN_STREAM, why, (f"start without {PLAN_STREAM}",))
         else:
@@ -68,7 +68,7 @@ def mirror_keepers(
 
 def _without_overlap(server: ExaminedServer) -> Keeper:
     launch = server.launch
-    why = "no step starts before the results of the last one are on the host"
+    why = "each step waits until the results of the previous step are on the host"
     algorithm = str(launch.get("speculative_algorithm"))
     if launch.get("disable_overlap_schedule"):
         return Keeper("--disable-overlap-schedule", why, ("leave out --disable-overlap-schedule",))
@@ -85,7 +85,9 @@ def _undecided(statuses: Sequence[PatchStatus]) -> Keeper:
     deciding = [status.patch for status in statuses if decides(status.patch)]
     first = next((patch for patch in deciding if not patch.requires), None)
     remedies = (f"patch {first.id}",) if first is not None else ()
-    return Keeper("this tree", f"it has no {mirror.FLAG}, so every server keeps the mirror", remedies)
+    return Keeper(
+        "the unpatched code", f"it has no {mirror.FLAG}, so every server keeps the mirror", remedies
+    )
 
 
 def _forced(name: str, server: ExaminedServer, trials: Trials | None) -> Keeper:
@@ -93,7 +95,7 @@ def _forced(name: str, server: ExaminedServer, trials: Trials | None) -> Keeper:
         algorithm = str(server.launch.get(name)).upper()
         return Keeper(algorithm, f"the decision keeps the mirror with --speculative-algorithm {algorithm}")
     if not name:
-        return Keeper("the decision", "it keeps the mirror whatever the backends need")
+        return Keeper("the server code", "it keeps the mirror for all backends")
     if not name.startswith("disable_"):
         on = "the decision keeps the mirror where this is on"
         return Keeper(option(name), on, (f"leave out {option(name)}",))
@@ -113,11 +115,7 @@ def _patches(
 ) -> Iterator[str]:
     """Yield the sets of patches that free the mirror, with the models for which each of them does or does not."""
     for remedy in trials.freeing(candidates, models, keeps) if trials is not None else ():
-        remark = ""
-        if remedy.kept:
-            unless = unless_usual(remedy.kept)
-            remark = f" (except {unless})" if unless else f" (only {named(remedy.freed)})"
-        yield f"patch {' '.join(remedy.patches)}{remark}"
+        yield f"patch {' '.join(remedy.patches)}{limits(remedy.freed, remedy.kept)}"
 
 
 def _of_backends(server: ExaminedServer, found: Found, trials: Trials | None) -> Iterator[Keeper]:

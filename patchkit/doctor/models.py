@@ -37,6 +37,14 @@ def _together(facts: Sequence[str]) -> str:
     return f"{'both ' if len(facts) == 2 else ''}{listed(facts)}"
 
 
+def limits(freed: Sequence[Mapping[str, bool]], kept: Sequence[Mapping[str, bool]]) -> str:
+    """Return in brackets for which models a remedy works if there are others, ``kept``; empty if there are none."""
+    if not kept:
+        return ""
+    unless = unless_usual(kept)
+    return f" (except {unless})" if unless else f" (only {named(freed)})"
+
+
 def unless_usual(models: Sequence[Mapping[str, bool]]) -> str:
     """Return a clause that names the models, an empty text if the usual model is among them."""
     return named(models) if all(any(model.values()) for model in models) else ""

@@ -1,4 +1,4 @@
-"""Read how much faster a decode step was where the mirror was freed, from the measurements in ``docs/benchmarks``."""
+"""Read how much faster a decode step was without the mirror, from the measurements in ``docs/benchmarks``."""
 
 from __future__ import annotations
 

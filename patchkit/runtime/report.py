@@ -33,7 +33,7 @@ def _version() -> str:
     try:
         return importlib.metadata.version("sglang-patchkit")
     except importlib.metadata.PackageNotFoundError:
-        return "of no installed package"
+        return "(vendored)"
 
 
 def report(forced_by: str | None) -> None:

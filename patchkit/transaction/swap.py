@@ -178,7 +178,7 @@ class Swap:
         """Return the error for a file that someone saved during the write."""
         aside = self.folder.path / self.aside
         return TreeError(
-            f"{self.name} was saved during the write; {aside} has the saved version",
+            f"{self.name} was saved by another program during the write; the saved version is in {aside}",
             advice="move that elsewhere and run patchkit apply --continue",
         )
 

@@ -105,7 +105,7 @@ def recursing(file: str) -> Iterator[None]:
         yield
     except RecursionError:
         raise TreeError(
-            f"{file} has a longer chain of terms, strings or dots than can be read",
+            f"{file} contains an expression with too many operators, strings or attributes to parse",
             advice="split it, and try again",
         ) from None
 

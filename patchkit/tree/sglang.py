@@ -139,7 +139,8 @@ def only_package(packages: Iterable[str], label: str) -> str | None:
     found = sorted(packages)
     if len(found) > 1:
         raise TreeError(
-            f"{label} has more than one package like sglang, {', '.join(found)}", advice="name one of them"
+            f"{label} has more than one package that looks like sglang, {', '.join(found)}",
+            advice="name one of them",
         )
     return found[0] if found else None
 

@@ -641,7 +641,7 @@ def test_a_conflict_of_a_port_that_a_person_finished_is_recorded_and_reverted_wi
 @pytest.mark.usefixtures("left")
 def test_a_conflict_that_a_port_did_not_leave_is_refused_with_what_to_type(fork: Path) -> None:
     output = " ".join(run("resolve", fork, "77", "edit-9", code=2).output.split())
-    assert "77 left no conflict 'edit-9'" in output
+    assert "77 has no conflict 'edit-9'" in output
     assert f"patchkit status {fork} lists the conflicts" in output
 
 

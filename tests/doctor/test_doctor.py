@@ -285,7 +285,7 @@ EAGLE = ("--speculative-algorithm", "EAGLE3", "--disable-piecewise-cuda-graph")
 def test_nobody_keeps_the_mirror_of_a_server_whose_backends_opted_out(fork: Path) -> None:
     assert keepers(fork, "--attention-backend", "free", *EAGLE) == {}
     output = run(fork, "--attention-backend", "free", *EAGLE).stdout
-    assert output.startswith("The CPU mirror of sequence lengths is freed: decode steps do not wait")
+    assert output.startswith("The CPU mirror of sequence lengths is removed: decode steps do not wait")
 
 
 def test_piecewise_graphs_keep_it_by_default(fork: Path) -> None:
@@ -352,7 +352,7 @@ def test_speculative_v1_keeps_it(fork: Path) -> None:
 
 def test_without_speculation_there_is_nothing_to_free(fork: Path) -> None:
     answer: Any = json.loads(run(fork, "--attention-backend", "held", "--json").stdout)
-    assert (answer["kept"], answer["verdict"].startswith("No CPU mirror to free")) == (False, True)
+    assert (answer["kept"], answer["verdict"].startswith("No CPU mirror to remove")) == (False, True)
 
 
 def test_without_a_backend_the_assumption_is_said(fork: Path) -> None:
@@ -366,7 +366,7 @@ def test_a_tree_without_the_decision_is_freed_by_the_patch_that_brings_it(fork: 
         (fork / "srt" / "layers" / "attention" / file).write_bytes(text)
     (fork / "srt" / "managers" / "scheduler.py").write_bytes(b"class Scheduler:\n    pass\n")
     found = keepers(fork, "--attention-backend", "free", "--speculative-algorithm", "EAGLE3")
-    assert found["this tree"] == ["patch 26128"]
+    assert found["the unpatched code"] == ["patch 26128"]
 
 
 LINEAR = b"""
@@ -398,7 +398,7 @@ class HybridLinearAttnBackend(AttentionBackend):
         (
             b"pass",
             b"both = full, linear",
-            "keeps the mirror, by HybridLinearAttnBackend; patch 28579 frees it.",
+            "keeps the mirror, by HybridLinearAttnBackend; patch 28579 removes it.",
         ),
         (
             b"needs_cpu_seq_lens = False",
@@ -419,7 +419,7 @@ def test_the_result_for_a_model_with_linear_attention_is_shown_beside_the_answer
     file.write_bytes(LINEAR.replace(b"FLAG", flag).replace(b"WRAPPED", wrapped))
     (note,) = notes(*EAGLE)
     assert note.endswith(message)
-    assert notes() == [], "without speculation there is nothing to free"
+    assert notes() == [], "without speculation there is nothing to remove"
 
 
 @pytest.mark.parametrize(
@@ -874,7 +874,7 @@ def test_a_configuration_file_without_a_name_is_a_sentence(fork: Path, words: li
 
 
 def test_a_container_that_starts_no_server_is_a_sentence(fork: Path) -> None:
-    assert "no server is started" in run(fork, "docker run --gpus all image", code=2).stderr
+    assert "does not start an sglang server" in run(fork, "docker run --gpus all image", code=2).stderr
 
 
 @pytest.mark.parametrize(
@@ -941,8 +941,8 @@ def _reading_local_attention(fork: Path) -> None:
 def test_a_backend_that_depends_on_the_model_is_reported_as_such(fork: Path) -> None:
     _reading_local_attention(fork)
     output = " ".join(run(fork, "--attention-backend", "free", *EAGLE).stdout.split())
-    assert "depends on the model" in output
-    assert "Where the mirror is kept, it is kept by: For models or drafts with local attention:" in output
+    assert "is removed for most models, but kept for models or drafts with local attention." in output
+    assert "The mirror is kept by: For models or drafts with local attention:" in output
     assert "Reading the mirror for models or drafts with local attention: prefill" in output
     assert output.count("local attention") == 3, (
         "once in the verdict, once of the keepers, once of the backends"
@@ -960,7 +960,7 @@ def test_the_result_of_the_patches_names_who_still_keeps_the_mirror_and_where_no
     assert after.endswith("is kept by SGLANG_ENABLE_OVERLAP_PLAN_STREAM.")
     freed: Any = json.loads(run(root, *free, "--json").stdout)
     (after,) = [note for note in freed["notes"] if note.startswith("After `patchkit apply`: ")]
-    assert "is freed" in after
+    assert "is removed" in after
     assert f"After `patchkit apply {root}`: " in run(root, *free).stdout
     known = runs.read()
     never = [note for note in freed["notes"] if note.startswith("Never run on a GPU with 0.5.12.post1")]
@@ -980,8 +980,8 @@ def test_a_backend_that_frees_the_mirror_of_some_models_is_offered_without_the_o
     _reading_local_attention(fork)
     answer: Any = json.loads(run(fork, "--attention-backend", "held", *EAGLE, "--json").stdout)
     assert answer["notes"] == [
-        "These backends free it on this server, if GPU and model support them: --attention-backend free, "
-        "except for models or drafts with local attention."
+        "On this server other backends remove the mirror, if the GPU and the model support them: "
+        "--attention-backend free, except for models or drafts with local attention."
     ]
 
 
@@ -990,8 +990,11 @@ def test_one_branch_is_named_where_several_keep_the_mirror(fork: Path) -> None:
     assert keepers(fork, *words) == {"speculative decoding v1": ["--speculative-eagle-topk 1"]}
 
 
-def _branching(fork: Path) -> None:
-    """Let the server have four branches with one architecture by itself, and a backend that reads the mirror then."""
+def _branching(fork: Path, also: bytes = b"False") -> None:
+    """Let the server have four branches with one architecture by itself, and a backend that reads the mirror then.
+
+    It also reads the mirror where the expression ``also`` is true.
+    """
     fields = (
         b"    speculative_num_steps: int | None = None\n    speculative_num_draft_tokens: int | None = None\n"
     )
@@ -1010,8 +1013,9 @@ def _branching(fork: Path) -> None:
     @property
     def needs_cpu_seq_lens(self):
         mine = self.runner
-        return mine != 3 and mine.server_args.speculative_eagle_topk > 1
+        return mine != 3 and (mine.server_args.speculative_eagle_topk > 1 or also)
 """
+    reading = reading.replace(b"also", also)
     kept = b"class FreeBackend(AttentionBackend):\n    needs_cpu_seq_lens: bool = False"
     made = BACKENDS.replace(kept, b"class FreeBackend(AttentionBackend):" + reading)
     (fork / "srt" / "layers" / "attention" / "backends.py").write_bytes(made)
@@ -1054,6 +1058,15 @@ def test_one_branch_is_named_for_the_architecture_that_has_several_by_default(fo
     typed = "--speculative-eagle-topk 1 --speculative-num-steps 3 --speculative-num-draft-tokens 4"
     assert keeper["remedies"] == [typed]
     assert keepers(fork, "--attention-backend", "free", *EAGLE, *typed.split()) == {}
+
+
+def test_one_branch_is_not_named_for_the_models_that_keep_the_mirror_with_it(fork: Path) -> None:
+    _branching(fork, also=b"mine.model_config.is_local_attention_model")
+    answer: Any = json.loads(run(fork, "--attention-backend", "free", *EAGLE, "--json").stdout)
+    (keeper,) = answer["keepers"]
+    assert keeper["where"].endswith("with local attention, or of the architecture LlamaForCausalLM")
+    typed = "--speculative-eagle-topk 1 --speculative-num-steps 3 --speculative-num-draft-tokens 4"
+    assert keeper["remedies"] == [f"{typed} (except for models or drafts with local attention)"]
 
 
 def test_one_branch_is_not_named_where_it_frees_nothing(fork: Path) -> None:
@@ -1441,10 +1454,10 @@ def test_the_backends_that_would_free_it_are_named(fork: Path) -> None:
         return " ".join(answer["notes"])
 
     held = ("--attention-backend", "held", "--decode-attention-backend", "fork")
-    assert "These backends free it on this server" in notes(*held, *EAGLE)
+    assert "On this server other backends remove the mirror" in notes(*held, *EAGLE)
     assert "--attention-backend free." in notes(*held, *EAGLE)
-    assert "These backends free it" not in notes("--attention-backend", "free", *EAGLE)
-    assert "These backends free it" not in notes(*held, "--enable-two-batch-overlap", *EAGLE), (
+    assert "other backends remove the mirror" not in notes("--attention-backend", "free", *EAGLE)
+    assert "other backends remove the mirror" not in notes(*held, "--enable-two-batch-overlap", *EAGLE), (
         "no backend frees it"
     )
 
@@ -1501,7 +1514,7 @@ def test_a_patch_that_opts_a_backend_out_is_named_only_if_the_tree_then_frees_it
     folders = ("--patches", tmp_path / "own")
     assert keepers(fork, *HELD, *folders) == {"HeldBackend": ["patch x-free"]}
     output = run(fork, *HELD, *folders).stdout
-    assert "freed by: `patchkit apply" in output
+    assert "removed by: `patchkit apply" in output
     assert "x-free`" in output
     _held(fork, b"    def __init__(self, runner=None):\n        self.needs_cpu_seq_lens = True\n\n")
     assert keepers(fork, *HELD, *folders) == {"HeldBackend": []}
@@ -1591,7 +1604,7 @@ def test_every_patch_that_frees_a_backend_is_on_a_line_of_its_own(releases: Rele
     said = run(releases.tree("0.5.14").root, "--attention-backend", "fa3", *EAGLE).stdout
     (line, *_) = (line for line in said.splitlines() if f" {patch}`" in line)
     assert re.match(
-        r"      (freed|or) by: `patchkit apply \S+ \d+`, except for models or drafts with cross", line
+        r"      (removed|or) by: `patchkit apply \S+ \d+`, except for models or drafts with cross", line
     )
 
 

@@ -363,8 +363,8 @@ FIND = "'x.break_()'"
         (edit_of("rewrite", find=FIND, code="'$y.mend()'"), "key `code`: nothing binds $y"),
         (edit_of("rewrite", find="'$_.x()'", code="'$_.y()'"), "key `code`: nothing binds $_"),
         (edit_of("rewrite", find="'$y.x()'", code="'$$y'"), "key `code`: nothing binds $$y"),
-        (edit_of("rewrite", find='"a()\\n...\\nb()"', code=CODE), "key `find`: `code` would lose"),
-        (edit_of("rewrite", find="'f($x, ...)'", code="'g($x)'"), "key `find`: `code` would lose"),
+        (edit_of("rewrite", find='"a()\\n...\\nb()"', code=CODE), "key `find`: `code` would delete"),
+        (edit_of("rewrite", find="'f($x, ...)'", code="'g($x)'"), "key `find`: `code` would delete"),
         (edit_of("rewrite", find="'f($x)'", code="'g($x)'", target='"y"'), "key `target`: `find` has no $y"),
         (
             edit_of("rewrite", find="'f($x)'", code="'g($x)'", target='"x"', context="['h($x)']"),

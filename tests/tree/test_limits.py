@@ -131,7 +131,8 @@ def test_a_chain_of_terms_stays_in_a_file_that_is_patched_and_reverted(tmp_path:
 def test_a_chain_of_terms_that_is_too_long_is_refused(tmp_path: Path, code: str) -> None:
     tree = chained(tmp_path, code + "\n")
     with pytest.raises(
-        TreeError, match=r"mirror\.py has a longer chain of terms, strings or dots than can be read"
+        TreeError,
+        match=r"mirror\.py contains an expression with too many operators, strings or attributes to parse",
     ):
         apply(tree)
 

@@ -179,7 +179,7 @@ class Rewrite(StatementKind, frozen=True, kw_only=True, tag="rewrite", forbid_un
         Example(
             "Code that `...` matches would be lost.",
             'find = "f($x, ...)"\ncode = "g($x)"',
-            refusal="key `find`: `code` would lose what `...` passes over",
+            refusal="key `find`: `code` would delete the code that `...` matches",
         ),
         Example(
             "`target` must be a name in `find`.",

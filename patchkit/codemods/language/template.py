@@ -19,7 +19,7 @@ from patchkit.codemods.language.precedence import as_argument, as_operand
 def _expression(name: str, bindings: Bindings) -> cst.BaseExpression:
     value = bindings.get(name)
     if not isinstance(value, cst.BaseExpression):
-        raise PatternError(f"${name} does not stand for an expression here")
+        raise PatternError(f"${name} is not bound to an expression here")
     return value
 
 
@@ -57,7 +57,7 @@ class _Fill(cst.CSTTransformer):
             return updated_node
         statements = self.bindings.get(name)
         if not isinstance(statements, tuple):
-            raise PatternError(f"$${name} does not stand for statements here")
+            raise PatternError(f"$${name} is not bound to statements here")
         return cst.FlattenSentinel(tuple(syntax.as_statement(each) for each in statements))
 
 

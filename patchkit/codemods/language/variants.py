@@ -85,7 +85,7 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
                     )
                 if place == "replace" and not target and "$$found" not in pair.code and find.passes_over:
                     raise ValueError(
-                        "key `find`: `code` would lose what `...` passes over; name it `$$name` or `$name`"
+                        "key `find`: `code` would delete the code that `...` matches; use `$$name` or `$name` for it"
                     )
                 found = [] if target else ["$$found"]
                 texts.require_bound("code", pair.code, text, *self.context, *found)

@@ -19,7 +19,7 @@ def check(subject: Subject) -> CheckOutcome:
     left_out = len(report.findings) - len(judged.findings) - len(judged.known)
     notes = list(report.notes)
     for count, what in (
-        (left_out, f"less certain than {criteria.confidence.value}: patchkit audit lists them"),
+        (left_out, f"below the confidence {criteria.confidence.value}: patchkit audit lists them"),
         (len(judged.known), "in the baseline"),
         (len(judged.suppressed), "suppressed with a reason"),
     ):

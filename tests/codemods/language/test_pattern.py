@@ -318,12 +318,12 @@ def test_template_with_an_empty_run_still_is_a_block() -> None:
 
 @pytest.mark.parametrize("template", ["f($b)", "$b", "$$b", "$$a"])
 def test_template_with_an_unbound_or_mistaken_name_is_refused(template: str) -> None:
-    with pytest.raises(PatternError, match="does not stand for"):
+    with pytest.raises(PatternError, match="is not bound to"):
         render(template, {"a": cst.Name("x")})
 
 
 def test_template_of_a_run_as_an_expression_is_refused() -> None:
-    with pytest.raises(PatternError, match="does not stand for an expression"):
+    with pytest.raises(PatternError, match="is not bound to an expression"):
         render("f($a)", {"a": ()})
 
 
