@@ -54,6 +54,7 @@ def command(
     from patchkit.cli.answers.rebase import Rebase
     from patchkit.commands.merge import merge
     from patchkit.commands.rebase_check import rebase_check
+    from patchkit.findings.number import counted
     from patchkit.findings.printable import escaped
 
     patches = options.loaded_patches(folders, [tree])
@@ -77,7 +78,8 @@ def command(
             )
         )
     elif merged.is_new:
-        console.say(f"\nMerged {escaped(ref)} at {merged.merged[:9]}; {len(merged.commits)} patches applied.")
+        applied = counted(len(merged.commits), "patch")
+        console.say(f"\nMerged {escaped(ref)} at {merged.merged[:9]}; {applied} applied.")
         console.say_next((f"verify{target.tail}", "checks the result"))
     else:
         console.say(f"\nNothing to merge: this branch already has {escaped(ref)}.")

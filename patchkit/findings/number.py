@@ -4,5 +4,6 @@ from __future__ import annotations
 
 
 def counted(number: int, noun: str) -> str:
-    """Return such text as ``1 file`` or ``2 files``."""
-    return f"{number} {noun}{'s' * (number != 1)}"
+    """Return such text as ``1 file``, ``2 files`` or ``2 patches``."""
+    plural = "es" if noun.endswith("ch") else "s"
+    return f"{number} {noun}{plural * (number != 1)}"

@@ -77,6 +77,12 @@ def _named(repository: Path, pattern: str) -> Iterator[Ref]:
         if home and pattern.startswith("refs/"):
             break
         listed = git(repository, "for-each-ref", form, f"{home}{pattern}")
+        if listed.returncode != 0:
+            # git lists none of them if it cannot read the object of one, which is then an error of its own row.
+            known = list(_readable_or_not(repository, f"{home}{pattern}"))
+            yield from known
+            if known:
+                return
         lines = [line.split("\0") for line in os.fsdecode(listed.stdout).split("\n") if line]
         for name, kind, identifier, behind, commit in lines:
             if "commit" in (kind, behind):
@@ -88,3 +94,15 @@ def _named(repository: Path, pattern: str) -> Iterator[Ref]:
     )
     if revision.returncode == 0:
         yield Ref(pattern, revision.stdout.decode().strip())
+
+
+def _readable_or_not(repository: Path, pattern: str) -> Iterator[Ref]:
+    """Yield the refs that match a pattern, and that are commits as far as git can tell."""
+    listed = git(repository, "for-each-ref", "--format=%(refname)%00%(objectname)", pattern)
+    for line in filter(None, os.fsdecode(listed.stdout).split("\n")):
+        name, identifier = line.split("\0")
+        commit = git(repository, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        if commit.returncode == 0:
+            yield Ref(name, commit.stdout.decode().strip())
+        elif git(repository, "cat-file", "-e", identifier).returncode != 0:
+            yield Ref(name, identifier)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
 OWN_FILES = ("-c", "submodule.recurse=false")
 _SHOWN_LINES = 20
+_SHOWN_BYTES = 64 * 1024
+_SHOWN_CHARACTERS = 500
 _TERMINAL_SEQUENCE = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
@@ -58,8 +61,15 @@ def error_line(done: CompletedProcess[bytes]) -> str:
 
 def last_lines(done: CompletedProcess[bytes]) -> tuple[str, ...]:
     """Return the last lines that git and its hooks printed, without control characters and without empty lines."""
-    output = _TERMINAL_SEQUENCE.sub(b"", done.stdout + done.stderr)
-    lines = [printable(line.rstrip()) for line in decoded_lines(output) if line.strip()]
-    earlier = len(lines) - _SHOWN_LINES
+    if done.returncode < 0:
+        return (f"git was ended by the signal {signal.Signals(-done.returncode).name}",)
+    printed = done.stdout + done.stderr
+    shown = _TERMINAL_SEQUENCE.sub(b"", printed[-_SHOWN_BYTES:])
+    lines = [printable(line.rstrip()) for line in decoded_lines(shown) if line.strip()]
+    earlier = len(lines) - _SHOWN_LINES + printed[:-_SHOWN_BYTES].count(b"\n")
     cut = (f"... {counted(earlier, 'earlier line')}",) if earlier > 0 else ()
-    return (*cut, *lines[-_SHOWN_LINES:]) or ("no message was printed",)
+    return (*cut, *map(_shortened, lines[-_SHOWN_LINES:])) or ("no message was printed",)
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]}..."

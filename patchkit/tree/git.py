@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
+import tempfile
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from patchkit.errors import TreeError
 
@@ -126,7 +128,22 @@ def git(
         if arguments[0] not in _PLAIN:
             environment = _with(environment, _programs_off(folder))
     command = _command(folder, *arguments, personal=personal)
-    return _run(command, {**environment, **(settings or {})}, folder, new_session=new_session, given=given)
+    environment |= settings or {}
+    if not personal:
+        return _run(command, environment, folder, new_session=new_session, given=given)
+    # A pipe has no end as long as a process that a hook left in the background has it open.
+    with _output_file() as output, _output_file() as errors:
+        done = _run(command, environment, folder, (output, errors), new_session=new_session, given=given)
+        output.seek(0)
+        errors.seek(0)
+        return subprocess.CompletedProcess(done.args, done.returncode, output.read(), errors.read())
+
+
+def _output_file() -> IO[bytes]:
+    """Return a file for a process's output, in memory where the system has such files, since the disk may be full."""
+    if sys.platform == "linux":
+        return os.fdopen(os.memfd_create("output"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 def object_reader(folder: Path) -> subprocess.Popen[bytes]:
@@ -177,14 +194,17 @@ def _run(
     command: Sequence[str],
     environment: Mapping[str, str],
     folder: Path,
+    output: tuple[IO[bytes], IO[bytes]] | None = None,
     *,
     new_session: bool = False,
     given: bytes = b"",
 ) -> subprocess.CompletedProcess[bytes]:
+    stdout, stderr = output or (subprocess.PIPE, subprocess.PIPE)
     with _starting(folder):
         return subprocess.run(
             command,
-            capture_output=True,
+            stdout=stdout,
+            stderr=stderr,
             check=False,
             env=environment,
             stdin=None if given else subprocess.DEVNULL,

@@ -97,7 +97,19 @@ def damaged(root: Path) -> str:
     )
 
 
-ODD = {"nested": nested, "bomb": bomb, "truncated": truncated, "damaged": damaged}
+def missing(root: Path) -> str:
+    """A commit that is not in the store."""
+    return "1" * 40
+
+
+ODD = {"nested": nested, "bomb": bomb, "truncated": truncated, "damaged": damaged, "missing": missing}
+
+
+def point(root: Path, branch: str, commit: str) -> None:
+    """Create a branch, also of a commit that git does not have."""
+    path = root / ".git" / "refs" / "heads" / branch
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{commit}\n")
 
 
 def surveyed(fork: CheckoutTree, *, verify: bool = False, jobs: int = 1) -> Matrix:
@@ -111,13 +123,13 @@ def test_an_odd_ref_is_an_error_in_its_own_cells(
     checkout: CheckoutTree, make: Callable[[Path], str], verify: bool
 ) -> None:
     root = checkout.root
-    git(root, "branch", "a/odd", make(root))
+    point(root, "a/odd", make(root))
     git(root, "branch", "b/honest")
     # The file has moved, so that the folders are searched for the class.
     (checkout.package / MIRROR).write_text("x = 1\n")
     git(root, "commit", "-qam", "moved")
     git(root, "branch", "c/moved")
-    git(root, "branch", "d/odd-and-moved", make(root))
+    point(root, "d/odd-and-moved", make(root))
     for _ in range(2):
         rows = {row.ref.removeprefix("refs/heads/"): row for row in surveyed(checkout, verify=verify).rows}
         for name in ("a/odd", "d/odd-and-moved"):

@@ -126,6 +126,28 @@ def test_of_a_hook_that_prints_much_the_last_lines_are_printed(
     assert refusal(fork) == [*cut, *(f"  {number}" for number in range(count - 19, count + 1))]
 
 
+def test_of_a_long_line_of_a_hook_the_start_is_printed(fork: CheckoutTree) -> None:
+    hook(fork, "pre-commit", "seq 60000 | tr '\\n' ' '; echo; echo end; exit 1")
+    first, last = refusal(fork)
+    assert (first.endswith("..."), len(first) < 600, last) == (True, True, "  end")
+
+
+def test_a_process_that_a_hook_leaves_in_the_background_is_not_waited_for(
+    fork: CheckoutTree, tmp_path: Path
+) -> None:
+    go, ended = tmp_path / "go", tmp_path / "ended"
+    waiting = f"for i in $(seq 600); do [ -e {go} ] && break; sleep 0.1; done; touch {ended}"
+    hook(fork, "pre-commit", f"({waiting}) & exit 0")
+    run("apply", fork.root, "--commit")
+    assert not ended.exists()
+    go.touch()
+
+
+def test_git_that_a_signal_ends_is_reported(fork: CheckoutTree) -> None:
+    hook(fork, "pre-commit", "kill -KILL $PPID; sleep 1")
+    assert refusal(fork) == ["  git was ended by the signal SIGKILL"]
+
+
 def test_control_characters_of_a_hook_are_not_printed(fork: CheckoutTree) -> None:
     hook(fork, "pre-commit", r"printf '\033[1;31mlint\033[m\tno\033]0;title\a\r\nlatin \351\n'; exit 1")
     assert refusal(fork) == [r"  lint no\x1b]0;title\x07", "  latin \ufffd"]
