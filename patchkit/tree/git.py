@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import IO, TYPE_CHECKING
 
 from patchkit.errors import TreeError
@@ -129,14 +129,7 @@ def git(
             environment = _with(environment, _programs_off(folder))
     command = _command(folder, *arguments, personal=personal)
     environment |= settings or {}
-    if not personal:
-        return _run(command, environment, folder, new_session=new_session, given=given)
-    # A pipe has no end as long as a process that a hook left in the background has it open.
-    with _output_file() as output, _output_file() as errors:
-        done = _run(command, environment, folder, (output, errors), new_session=new_session, given=given)
-        output.seek(0)
-        errors.seek(0)
-        return subprocess.CompletedProcess(done.args, done.returncode, output.read(), errors.read())
+    return _run(command, environment, folder, new_session=new_session, in_files=personal, given=given)
 
 
 def _output_file() -> IO[bytes]:
@@ -194,14 +187,19 @@ def _run(
     command: Sequence[str],
     environment: Mapping[str, str],
     folder: Path,
-    output: tuple[IO[bytes], IO[bytes]] | None = None,
     *,
     new_session: bool = False,
+    in_files: bool = False,
     given: bytes = b"",
 ) -> subprocess.CompletedProcess[bytes]:
-    stdout, stderr = output or (subprocess.PIPE, subprocess.PIPE)
-    with _starting(folder):
-        return subprocess.run(
+    """Run a command. ``in_files``, do not wait for processes that a hook leaves in the background.
+
+    A pipe has no end as long as one of them has it open.
+    """
+    with _starting(folder), ExitStack() as stack:
+        files = [stack.enter_context(_output_file()) for _ in range(2)] if in_files else None
+        stdout, stderr = files or (subprocess.PIPE, subprocess.PIPE)
+        done = subprocess.run(
             command,
             stdout=stdout,
             stderr=stderr,
@@ -212,6 +210,11 @@ def _run(
             start_new_session=new_session,
             close_fds=not new_session,
         )
+        for file in files or ():
+            file.seek(0)
+        if files:
+            done.stdout, done.stderr = (file.read() for file in files)
+        return done
 
 
 def _programs_off(folder: Path) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -70,18 +70,16 @@ def caching_git(folder: Path) -> Iterator[None]:
         command: Sequence[str],
         environment: Mapping[str, str],
         folder: Path,
-        *,
-        new_session: bool = False,
-        given: bytes = b"",
+        **options: Any,
     ) -> CompletedProcess[bytes]:
         words = command[command.index("-C") + 2 :]
         top = next((place for place in (folder, *folder.parents) if (place / ".git").exists()), folder)
         of_commits = words[0] in _OF_COMMITS and ("HEAD" in words or words[0] != "grep")
         if not of_commits or not (top / ".git").is_dir():
-            return run(command, environment, folder, new_session=new_session, given=given)
-        key = (*command, given, *git_state(top).items(), *_objects(top))
+            return run(command, environment, folder, **options)
+        key = (*command, options.get("given"), *git_state(top).items(), *_objects(top))
         if key not in answers:
-            answers[key] = run(command, environment, folder, new_session=new_session, given=given)
+            answers[key] = run(command, environment, folder, **options)
         return answers[key]
 
     settings = folder / "gitconfig"
