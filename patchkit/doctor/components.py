@@ -47,9 +47,7 @@ class Components:
         """Return the attributes of the scheduler."""
         algorithm = self._algorithm()
         target = Lazy({"model_runner": lambda: self._runners[False]}, "target_worker")
-        worker = self._evaluator.call(
-            self._evaluator.attribute(algorithm, "create_worker"), (self._settings,)
-        )
+        worker = self._created(algorithm)
         return {
             "server_args": self._settings,
             "enable_overlap": not self._setting("disable_overlap_schedule"),
@@ -57,6 +55,18 @@ class Components:
             "tp_worker": target,
             "draft_worker": self._worker(worker, target),
         }
+
+    def worker(self) -> str:
+        """Return the name of the draft worker's class, empty if it is not known."""
+        try:
+            created = self._created(self._algorithm())
+        except RaisedError:
+            return ""
+        return created.name if isinstance(created, Class) else ""
+
+    def _created(self, algorithm: Any) -> Any:
+        """Return the class of the draft worker of an algorithm. Raise the tree's own error."""
+        return self._evaluator.call(self._evaluator.attribute(algorithm, "create_worker"), (self._settings,))
 
     def roles(self, reads: Callable[[Any], bool]) -> Iterator[Role]:
         """Yield each backend of the server; ``reads`` returns whether one reads the mirror."""

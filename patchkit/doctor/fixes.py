@@ -24,7 +24,7 @@ DERIVED = {
 }
 """The names of attention backends in a condition, with the roles that they have in an outcome."""
 SPEC_V2 = "spec_v2"
-"""True in a condition for speculative decoding with the overlap schedule."""
+"""True in a condition for speculative decoding by a v2 worker, with the overlap schedule or without it."""
 _LACKING = frozenset({State.PENDING, State.PARTIAL, State.CONFLICT})
 
 
@@ -72,5 +72,7 @@ def _values(outcome: Outcome) -> Mapping[str, Any]:
     """Return the values that the names of a condition have; one that is missing is None."""
     roles = {one.role: one.name for one in outcome.roles}
     derived = {name: roles[role] for name, role in DERIVED.items() if role in roles}
-    has_v2 = bool(outcome.settled.get("speculative_algorithm")) and outcome.overlap
+    # Later releases have no other worker for most algorithms, also without the overlap schedule.
+    has_v2 = outcome.overlap or outcome.worker.endswith("V2")
+    has_v2 = has_v2 and bool(outcome.settled.get("speculative_algorithm"))
     return {**outcome.settled, **derived, SPEC_V2: has_v2}

@@ -26,7 +26,8 @@ class Outcome:
     """The diagnosis of a server with one kind of model; ``refused`` is the error with which it ends.
 
     ``answer`` is the value of the tree's own decision, None if the tree has none. ``settled`` are the settings after
-    the start, ``condition.UNKNOWN`` for a value that is not known before it.
+    the start, ``condition.UNKNOWN`` for a value that is not known before it. ``worker`` is the class of the draft
+    worker of a server without the overlap schedule, empty if it is not known.
     """
 
     kept: bool
@@ -38,3 +39,4 @@ class Outcome:
     refused: Refusal | None = None
     answer: bool | None = None
     settled: Mapping[str, Any] = field(default_factory=dict)
+    worker: str = ""

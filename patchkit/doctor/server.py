@@ -159,6 +159,8 @@ class _Server:
         # Settings are settled before backends are made.
         refused, found.settled = self._started()
         found.refused = refused or found.refused
+        if not found.overlap and found.settled.get(ALGORITHM):
+            found.worker = self._components.worker()
         return found
 
     def settled(self) -> Outcome:

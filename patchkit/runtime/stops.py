@@ -29,10 +29,13 @@ def _window(request: GeneratedRequest) -> tuple[int, int]:
 def tail_of_step(request: GeneratedRequest, tail: str) -> str:
     """Return the text in which to search the step's stops; for a step of one token, ``tail``.
 
-    Source: pull request 23802.
+    The text is empty if there are no stops, and also if the last tokens decode to nothing, which then does not mean
+    that none of the step's stops is met. Source: pull request 23802.
     """
+    params = request.sampling_params
     first, accepted = _window(request)
-    if not tail or len(request.output_ids) - accepted <= 1:
+    has_stops = bool(params.stop_strs or params.stop_regex_strs)
+    if not has_stops or len(request.output_ids) - accepted <= 1:
         return tail
     return request.tokenizer.decode(request.output_ids[first:])
 

@@ -21,14 +21,15 @@ def before_and_after(releases: Releases) -> tuple[DrivenTree, DrivenTree]:
     return without_and_with(releases, "0.5.14", *OF_LATER_RELEASES)
 
 
+@pytest.mark.parametrize("in_session", [False, True])
 def test_a_request_that_was_turned_down_copies_no_state_that_a_former_match_found(
-    before_and_after: tuple[DrivenTree, DrivenTree],
+    before_and_after: tuple[DrivenTree, DrivenTree], in_session: bool
 ) -> None:
     before, after = before_and_after
-    result = before.ask("cached_states.matched_and_turned_down", room=False)
+    result = before.ask("cached_states.matched_and_turned_down", room=False, in_session=in_session)
     assert result["from"] == [9]
     assert result["cleared"] == []
-    result = after.ask("cached_states.matched_and_turned_down", room=False)
+    result = after.ask("cached_states.matched_and_turned_down", room=False, in_session=in_session)
     assert result["from"] == []
     assert result["cleared"] == result["own"]
 

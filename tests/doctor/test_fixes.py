@@ -232,6 +232,18 @@ def test_fixes_of_images_ranks_and_transfers_are_named_for_the_servers_that_need
 
 
 @pytest.mark.parametrize(
+    ("version", "expected"), [("0.5.12.post1", set()), ("0.5.14", {"25980", "28464", "28496", "31738"})]
+)
+def test_fixes_of_the_v2_worker_are_named_without_overlap_where_there_is_no_other_worker(
+    releases: Releases, version: str, expected: set[str]
+) -> None:
+    words = f"--attention-backend triton {CHAIN} --enable-return-hidden-states --disable-overlap-schedule"
+    known = {"25980", "28039", "28464", "28496", "31738"}
+    assert named_for(releases, version, words, known) == expected
+    assert named_for(releases, version, f"{words} --disaggregation-mode decode", known) == expected
+
+
+@pytest.mark.parametrize(
     ("words", "expected"),
     [
         ("--mamba-radix-cache-strategy no_buffer", {"29354"}),

@@ -27,7 +27,9 @@ class Characters:
 
 def request_of(text: str, accepted: int) -> SimpleNamespace:
     """A request that has this text, its last characters in one step."""
-    params = SimpleNamespace(stop_str_max_len=LONGEST, stop_regex_max_len=0)
+    params = SimpleNamespace(
+        stop_str_max_len=LONGEST, stop_regex_max_len=0, stop_strs=list(STOPS), stop_regex_strs=[]
+    )
     request = SimpleNamespace(
         output_ids=[*map(ord, text)], sampling_params=params, tokenizer=Characters(), vocab_size=0x110000
     )
@@ -61,7 +63,15 @@ def test_a_step_that_accepts_no_token_ends_nothing() -> None:
 
 
 def test_a_request_without_stops_is_not_decoded() -> None:
-    assert tail_of_step(request_of("ab", 2), "") == ""
+    request = request_of("ab", 2)
+    request.sampling_params.stop_strs = []
+    assert tail_of_step(request, "") == ""
+
+
+def test_a_stop_before_tokens_that_decode_to_nothing_is_found() -> None:
+    request = request_of("cab" + "\0" * (LONGEST + 1), LONGEST + 3)
+    request.tokenizer = SimpleNamespace(decode=lambda ids: Characters.decode(ids).replace("\0", ""))
+    assert "ab" in tail_of_step(request, "")
 
 
 @pytest.mark.parametrize(

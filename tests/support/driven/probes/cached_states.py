@@ -14,13 +14,15 @@ from sglang.srt.managers.schedule_batch import ScheduleBatch
 from . import tracked_states
 
 
-def matched_and_turned_down(*, room: bool) -> dict[str, list[int]]:
+def matched_and_turned_down(*, room: bool, in_session: bool = False) -> dict[str, list[int]]:
     """Match a request with a cached state in slot 9 and, without ``room``, reject it; it then matches nothing.
+
+    The slot of a request ``in_session`` stays its own.
 
     Returns the slots of its own that its forward copies to and clears, and those that it copies from.
     """
     pool = tracked_states._pool()
-    request = MagicMock(**vars(tracked_states._request()), session=None)
+    request = MagicMock(**vars(tracked_states._request()), session=MagicMock() if in_session else None)
     request.mamba_cow_src_index, request.mamba_needs_clear = None, False
 
     def match(_: Any) -> None:
