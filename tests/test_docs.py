@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 PAGES = [REPOSITORY / page for page in generate_docs.PAGES]
 FOLDERS = (".", "docs", "docs/kinds", "tests")
 EVERY_PAGE = sorted(path for folder in FOLDERS for path in (REPOSITORY / folder).glob("*.md"))
+SERVER_OPTIONS = {"--enable-deterministic-inference", "--speculative-eagle-topk"}
+"""Options of sglang's server that pages name."""
 STRUCTS: tuple[type[msgspec.Struct], ...] = (
     schema.PatchFile,
     header.FactTable,
@@ -119,7 +121,7 @@ def test_commands_and_options_that_a_page_names_exist(page: Path) -> None:
     assert set(
         re.findall(r"\bpatchkit ([a-z]+)\b(?= \w|`|$)", "\n".join(re.findall(r"`[^`\n]+`", text)))
     ) <= set(main.commands)
-    assert set(re.findall(r"`(--[a-z-]+)", text)) <= options
+    assert set(re.findall(r"`(--[a-z-]+)", text)) <= options | SERVER_OPTIONS
 
 
 def test_every_key_of_a_patch_is_explained() -> None:
