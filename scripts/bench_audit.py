@@ -1,24 +1,28 @@
 """Measure the audit on real trees: seconds cold and cached, findings, and pyright on the same tree for comparison.
 
-    python scripts/bench_audit.py TREE... [--pyright TREE] [--known FILE:LINE,...]
+    python scripts/bench_audit.py TREE... [--pyright TREE] [--known FILE:LINE,...] [--out FILE]
 
-TREE is any tree that ``patchkit audit`` accepts. The table on stdout has one line per tree. With ``--pyright`` the
-type checker also runs on the ``srt`` package of that tree, and ``--known`` lists defects to search in both outputs;
-install pyright with ``pip install pyright`` or ``npm install pyright``.
+TREE is any tree that ``patchkit audit`` accepts; its folder's name is its name in the results. The table on stdout has
+one line per tree. With ``--pyright`` the type checker also runs on the ``srt`` package of that tree, which must be one
+of the trees, and ``--known`` lists defects to search in both outputs; install pyright with ``pip install pyright`` or
+``npm install pyright``. ``--out docs/benchmarks/audit.json`` saves the results for docs/audit.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from patchkit.audit import cache
 from patchkit.audit.engine import audit_program
@@ -29,7 +33,8 @@ from patchkit.tree.tree import CheckoutTree, open_tree
 if TYPE_CHECKING:
     from patchkit.findings.report import Report
 
-_HEADER = ("tree", "files", "certain", "likely", "possible", "suppressed", "cold s", "cpu s", "cached s")
+CONFIDENCES = ("certain", "likely", "possible")
+_COLUMNS = ("name", "files", *CONFIDENCES, "suppressed", "cold_s", "cpu_s", "cached_s")
 _NONE_RULES = (
     "reportOptional",
     "reportArgumentType",
@@ -54,17 +59,31 @@ def measure(tree: CheckoutTree) -> tuple[Report, float, float, float]:
     return report, cold, busy, warm
 
 
-def row(tree: CheckoutTree, name: str) -> list[str]:
-    """Return one line of the table."""
+def audited(tree: CheckoutTree, name: str) -> dict[str, Any]:
+    """Return what the audit of one tree finds, and how long it takes."""
     report, cold, busy, warm = measure(tree)
     counts = Counter(finding.confidence.value for finding in report.findings)
-    numbers = [counts["certain"], counts["likely"], counts["possible"], len(report.suppressed)]
-    seconds = [f"{value:.2f}" for value in (cold, busy, warm)]
-    return [tree.version or name, str(report.files_scanned), *map(str, numbers), *seconds]
+    return {
+        "name": name,
+        "files": report.files_scanned,
+        **{confidence: counts[confidence] for confidence in CONFIDENCES},
+        "suppressed": len(report.suppressed),
+        "cold_s": round(cold, 2),
+        "cpu_s": round(busy, 2),
+        "cached_s": round(warm, 3),
+        "findings": [
+            {
+                "rule": finding.rule,
+                "place": f"{finding.file}:{finding.line}",
+                "confidence": finding.confidence.value,
+            }
+            for finding in report.findings
+        ],
+    }
 
 
 def pyright(tree: CheckoutTree) -> tuple[float, list[dict[str, object]]]:
-    """Run pyright over the ``srt`` package; return its seconds and its diagnostics."""
+    """Run pyright over the ``srt`` package; return its CPU seconds and its diagnostics."""
     program = shutil.which("pyright")
     if program is None:
         raise SystemExit("pyright is not on PATH: pip install pyright, or npm install pyright, and try again")
@@ -72,20 +91,23 @@ def pyright(tree: CheckoutTree) -> tuple[float, list[dict[str, object]]]:
         # The package must have its import name, and no configuration above it.
         (Path(folder) / "sglang").symlink_to(tree.package)
         (Path(folder) / "pyrightconfig.json").write_text(json.dumps({"include": ["sglang/srt"]}))
-        started = time.perf_counter()
+        earlier = _of_children()
         command = [program, "--outputjson", "-p", folder]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        seconds = time.perf_counter() - started
+        seconds = _of_children() - earlier
     if not done.stdout.startswith("{"):
         raise SystemExit(f"pyright printed no JSON: {done.stderr.strip()[:200]}")
     return seconds, json.loads(done.stdout)["generalDiagnostics"]
 
 
-def compare(tree: CheckoutTree, known: list[str]) -> None:
-    """Print seconds, findings and known defects found, for the audit and for pyright."""
-    report, cold, _, _ = measure(tree)
-    ours = {f"{finding.file}:{finding.line}" for finding in report.findings}
-    sure = [finding for finding in report.findings if finding.confidence.value != "possible"]
+def _of_children() -> float:
+    """Return the CPU seconds of all processes that this one started and that ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def compare(tree: CheckoutTree, of_audit: dict[str, Any], known: list[str]) -> dict[str, Any]:
+    """Return the known defects that the audit and pyright find in one tree, and pyright's CPU seconds and findings."""
     seconds, diagnostics = pyright(tree)
     theirs = set()
     about_none = 0
@@ -96,32 +118,50 @@ def compare(tree: CheckoutTree, known: list[str]) -> None:
         about_none += "None" in str(diagnostic["message"]) and str(diagnostic.get("rule", "")).startswith(
             _NONE_RULES
         )
-    print(f"{'tool':10} {'seconds':>8} {'findings':>9} {'of these':>28} {'known':>6}")
-    detail = f"{len(sure)} certain or likely"
-    print(f"{'audit':10} {cold:8.1f} {len(ours):9} {detail:>28} {_hits(known, ours)}")
-    detail = f"{about_none} about None"
-    print(f"{'pyright':10} {seconds:8.1f} {len(diagnostics):9} {detail:>28} {_hits(known, theirs)}")
-
-
-def _hits(known: list[str], found: set[str]) -> str:
-    return f"{sum(place in found for place in known):4}/{len(known)}"
+    ours = {finding["place"] for finding in of_audit["findings"]}
+    return {
+        "tree": of_audit["name"],
+        "known": known,
+        "audit": {"known": [place for place in known if place in ours]},
+        "pyright": {
+            "known": [place for place in known if place in theirs],
+            "cpu_s": round(seconds, 1),
+            "findings": len(diagnostics),
+            "about_none": about_none,
+        },
+    }
 
 
 def main() -> int:
-    """Print the table, then the comparison."""
+    """Print the table, then the comparison, and save both."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("trees", nargs="*", type=Path, metavar="TREE")
-    parser.add_argument("--pyright", type=Path, metavar="TREE")
+    parser.add_argument("trees", nargs="+", type=Path, metavar="TREE")
+    parser.add_argument("--pyright", metavar="TREE")
     parser.add_argument("--known", default="", metavar="FILE:LINE,...")
+    parser.add_argument("--out", type=Path, metavar="FILE")
     arguments = parser.parse_args()
-    if arguments.trees:
-        print("  ".join(f"{name:>10}" for name in _HEADER))
-    for path in arguments.trees:
-        print("  ".join(f"{cell:>10}" for cell in row(open_tree(path), path.name)))
-    if arguments.pyright is not None:
-        compare(open_tree(arguments.pyright), [place for place in arguments.known.split(",") if place])
+    folders = {path.name: path for path in arguments.trees}
+    checked = Path(arguments.pyright).name if arguments.pyright else None
+    if checked is not None and checked not in folders:
+        parser.error(f"--pyright {arguments.pyright} is not one of the trees")
+    print("  ".join(f"{name:>10}" for name in _COLUMNS))
+    trees = {}
+    for name, folder in folders.items():
+        trees[name] = audited(open_tree(folder), name)
+        print("  ".join(f"{trees[name][key]:>10}" for key in _COLUMNS))
+    results: dict[str, Any] = {
+        "command": shlex.join(["python", "scripts/bench_audit.py", *sys.argv[1:]]),
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "trees": list(trees.values()),
+    }
+    if checked is not None:
+        known = [place for place in arguments.known.split(",") if place]
+        results["compared"] = compare(open_tree(folders[checked]), trees[checked], known)
+        print(json.dumps(results["compared"], indent=1))
+    if arguments.out:
+        arguments.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

@@ -47,8 +47,10 @@ SCHEMA = REPOSITORY / "docs" / "patch.schema.json"
 KIND_PAGES = REPOSITORY / "docs" / "kinds"
 PAGES = (
     "README.md",
+    "docs/audit.md",
     "docs/authoring.md",
     "docs/configuration.md",
+    "docs/limits.md",
     "docs/maintaining.md",
     "docs/patches.md",
     "docs/benchmarks.md",
@@ -156,8 +158,8 @@ def patch_table() -> str:
 
 
 BENCHMARKS = REPOSITORY / "docs" / "benchmarks"
-TARGETS = {(32, 1): 0.96, (32, 8): 0.93, (8, 1): 0.93, (8, 8): 0.91}
-"""The target ratio of the patched tree's time to the unpatched tree's, by layers and batch."""
+SPENT = ((32, 1), (32, 8), (8, 1), (8, 8))
+"""Layers and batch of the profiled steps that are shown in detail."""
 TREES = ("unpatched", "patched", "upstream")
 TIMELINE_BATCH = 8
 STEPS = ("decode", "decode-8")
@@ -199,15 +201,6 @@ def _cases() -> dict[_Case, dict[str, dict[str, Any]]]:
     return cases
 
 
-def _targets() -> list[tuple[int, int, float, dict[str, dict[str, Any]]]]:
-    """The layers, batch, target and trees of every target."""
-    cases = _cases()
-    return [
-        (layers, batch, target, cases.get(("straight", layers, batch), {}))
-        for (layers, batch), target in TARGETS.items()
-    ]
-
-
 def _text_tools() -> dict[str, Any]:
     results: dict[str, Any] = json.loads((BENCHMARKS / "text-tools.json").read_text(encoding="utf-8"))
     return results
@@ -228,6 +221,44 @@ def text_tools() -> str:
 def _ported() -> dict[str, Any]:
     results: dict[str, Any] = json.loads((BENCHMARKS / "port.json").read_text(encoding="utf-8"))
     return results
+
+
+def _audits() -> dict[str, Any]:
+    results: dict[str, Any] = json.loads((BENCHMARKS / "audit.json").read_text(encoding="utf-8"))
+    return results
+
+
+def audited() -> str:
+    """Return what ``scripts/bench_audit.py`` found in each tree, and its CPU seconds."""
+    keys = ("files", "certain", "likely", "possible")
+    rows = [
+        [tree["name"], *(str(tree[key]) for key in keys), f"{tree['cpu_s']:.1f}"]
+        for tree in _audits()["trees"]
+    ]
+    return _table(["tree", *keys, "CPU seconds"], rows)
+
+
+def audited_beside_pyright() -> str:
+    """Return the findings, known defects and CPU seconds of the audit and of pyright on one tree."""
+    audits = _audits()
+    compared = audits["compared"]
+    (tree,) = (tree for tree in audits["trees"] if tree["name"] == compared["tree"])
+    checker = compared["pyright"]
+    rows = [
+        [
+            "`patchkit audit`",
+            f"{tree['certain'] + tree['likely']} certain or likely, {tree['possible']} possible",
+            f"{len(compared['audit']['known'])} of {len(compared['known'])}",
+            f"{tree['cpu_s']:.1f}",
+        ],
+        [
+            "pyright (standard)",
+            f"{checker['findings']:,}, {checker['about_none']:,} of them about None",
+            f"{len(checker['known'])} of {len(compared['known'])}",
+            f"{checker['cpu_s']:.1f}",
+        ],
+    ]
+    return _table([f"{compared['tree']}: tool", "findings", "known defects", "CPU seconds"], rows)
 
 
 def ported_backwards() -> str:
@@ -551,11 +582,11 @@ BACKENDS = (
 )
 
 
-def gains() -> list[tuple[_Backend, dict[int, float], dict[int, float]]]:
+def gains() -> list[tuple[_Backend, dict[int, gpu_runs.Spread], dict[int, gpu_runs.Spread]]]:
     """Return each backend's ratios of the patched step to the unpatched one by batch, at 8 and at 32 layers."""
     found = gpu_runs.latest(gpu_runs.outcomes(BENCHMARKS))
     large = {
-        (result["scenario"], result["batch"]): result["ratio"]["median"]
+        (result["scenario"], result["batch"]): msgspec.convert(result["ratio"], gpu_runs.Spread)
         for run, result in _servers()
         if result["layers"] == 32 and result["tree"] == SERVERS_PATCHED.get((run, result["scenario"]))
     }
@@ -573,40 +604,94 @@ def gains() -> list[tuple[_Backend, dict[int, float], dict[int, float]]]:
     ]
 
 
+UNSTEADY = "†"
+"""Marks a ratio whose pairs of runs differ by more than a quarter."""
+
+
 def gained() -> str:
-    """Return the table of changes and ratios by backend."""
+    """Return the table of ratios by backend, the spread of those that vary, and the ratios of later releases."""
 
-    def shown(ratios: dict[int, float]) -> str:
-        return " / ".join(f"{ratios[batch]:.2f}" for batch in (1, 8)) if ratios else ""
+    def shown(ratios: dict[int, gpu_runs.Spread]) -> str:
+        timed = [ratios[batch] for batch in (1, 8)] if ratios else []
+        return " / ".join(f"{each.median:.2f}{'' if each.steady else UNSTEADY}" for each in timed)
 
+    found = gains()
     rows = [
         [backend.name, backend.changes, shown(small) or "not run on a GPU", shown(large)]
-        for backend, small, large in gains()
+        for backend, small, large in found
     ]
-    return _table(["attention backend", "what changes", "8 layers", "32 layers"], rows)
+    table = _table(["attention backend", "what changes", "8 layers", "32 layers"], rows)
+    varying = []
+    for backend, *both in found:
+        for layers, ratios in zip((8, 32), both, strict=True):
+            spans = [
+                f"batch {batch} {spread.lowest:.2f} to {spread.highest:.2f}"
+                for batch, spread in ratios.items()
+                if batch in (1, 8) and not spread.steady
+            ]
+            if spans:
+                varying.append(f"{backend.name} ({layers} layers): {', '.join(spans)}")
+    note = f"{UNSTEADY} Pairs of runs differ by more than a quarter. {'; '.join(varying)}."
+    return "\n\n".join([table, *([note] if varying else []), _gained_later()])
+
+
+def _elsewhere() -> dict[str, dict[str, dict[int, gpu_runs.Spread]]]:
+    """Return the other releases timed at batch 1 and 8 by backend, with their ratios, empty if these are not steady."""
+    found = gpu_runs.latest(gpu_runs.outcomes(BENCHMARKS))
+    timed: dict[str, dict[str, dict[int, gpu_runs.Spread]]] = {}
+    for name, backend in (("Triton", "triton"), ("FlashAttention-3", "fa3")):
+        for release in gpu_runs.RELEASES:
+            outcomes = found.get(_engine("Llama", backend)._replace(release=release), {}).values()
+            if release != RELEASE and {1, 8} <= gpu_runs.ratios(outcomes).keys():
+                timed.setdefault(name, {})[release] = gpu_runs.steady_ratios(outcomes)
+    return timed
 
 
 def gained_elsewhere() -> str:
     """Return the ratios of the other timed releases."""
-    found = gpu_runs.latest(gpu_runs.outcomes(BENCHMARKS))
-    by_name: dict[str, list[str]] = {}
-    unsteady: list[str] = []
-    for name, backend in (("Triton", "triton"), ("FlashAttention-3", "fa3")):
-        for release in gpu_runs.RELEASES:
-            outcomes = found.get(_engine("Llama", backend)._replace(release=release), {}).values()
-            ratios = gpu_runs.ratios(outcomes)
-            steady = gpu_runs.ratios(each for each in outcomes if each.steady)
-            if release == RELEASE or len(ratios) < 2:
-                continue
-            if ratios.keys() == steady.keys():
-                text = " / ".join(f"{steady[batch]:.2f}" for batch in (1, 8))
-                by_name.setdefault(name, []).append(f"{release} {text}")
-            else:
-                unsteady.append(f"{release} ({name})")
-    listed = "; ".join(f"{name}: {', '.join(releases)}" for name, releases in by_name.items())
+    timed = _elsewhere()
+    by_name = {
+        name: [
+            f"{release} {ratios[1].median:.2f} / {ratios[8].median:.2f}"
+            for release, ratios in releases.items()
+            if ratios
+        ]
+        for name, releases in timed.items()
+    }
+    listed = "; ".join(f"{name}: {', '.join(releases)}" for name, releases in by_name.items() if releases)
+    unsteady = [
+        f"{release} ({name})"
+        for name, releases in timed.items()
+        for release, ratios in releases.items()
+        if not ratios
+    ]
     if unsteady:
         listed += f". No figure, because pairs of runs differ by more than a quarter: {', '.join(unsteady)}"
     return f"8 layers. {listed}."
+
+
+UPSTREAM_SINCE = "0.5.13"
+"""The first release that contains upstream's 26128."""
+
+
+def _gained_later() -> str:
+    """Return the lowest and the highest ratio of the releases that contain upstream's change, in one sentence."""
+    since = gpu_runs.order(UPSTREAM_SINCE)
+    parts = []
+    for name, releases in _elsewhere().items():
+        later = {release: ratios for release, ratios in releases.items() if gpu_runs.order(release) >= since}
+        steady = [ratios for ratios in later.values() if ratios]
+        spans = [spread.median for ratios in steady for spread in ratios.values()]
+        if steady:
+            parts.append(
+                f"on {name} their patched step takes {min(spans):.2f} to {max(spans):.2f} of the unpatched time, in "
+                f"{len(steady)} releases with steady runs"
+            )
+        elif later:
+            parts.append(f"on {name} the figures of {', '.join(later)} vary by more than a quarter")
+    return (
+        f"Releases from {UPSTREAM_SINCE} on contain upstream's own change: with 8 layers, {'; '.join(parts)}."
+    )
 
 
 def servers_compared() -> str:
@@ -662,9 +747,11 @@ def masks_written() -> str:
 
 
 def spent() -> str:
-    """Return how the time of a profiled step is spent, by target and tree."""
+    """Return how the time of a profiled step is spent, by layers, batch and tree."""
+    cases = _cases()
     rows = []
-    for layers, batch, _, trees in _targets():
+    for layers, batch in SPENT:
+        trees = cases.get(("straight", layers, batch), {})
         for tree in TREES:
             if tree in trees:
                 step = _spent(trees[tree])
@@ -699,43 +786,6 @@ def _spent(result: dict[str, Any]) -> Spent:
     waiting = sum(length for _, length in profile["timeline_waits"]) / 1000
     took, busy = profile["milliseconds"], profile["busy_milliseconds"]
     return Spent(took, busy, waiting, untraced["median"] if untraced else None)
-
-
-def reached() -> str:
-    """Return whether each target was reached and, if not, what limits the patched tree's step."""
-    lines = []
-    for layers, batch, target, trees in _targets():
-        if not {"unpatched", "patched"} <= trees.keys():
-            lines.append(f"- {layers} layers, batch {batch}: target {target:g}, not measured.")
-            continue
-        ratio = trees["patched"]["ratio"]["median"]
-        verdict = f"- {layers} layers, batch {batch}: {ratio:.3f}, target {target:g}, "
-        if ratio <= target:
-            lines.append(f"{verdict}reached.")
-        else:
-            lines.append(f"{verdict}missed. {_bound(trees['unpatched'], trees['patched'])}")
-    return "\n".join(lines)
-
-
-def _bound(unpatched: dict[str, Any], patched: dict[str, Any]) -> str:
-    before, after = _spent(unpatched), _spent(patched)
-    longest = patched["profile"]["longest_gap_us"]
-    text = (
-        f"in the patched step the GPU is idle for {after.idle:.3f} ms, at most {longest:.0f} µs at a time, "
-        f"and the host waits for it for {after.waiting:.3f} ms"
-    )
-    # Host and GPU wait for each other; the one that waits less is the limit.
-    if after.waiting > after.idle:
-        text = f"The GPU bounds it: {text}."
-    else:
-        text = f"The host's own work bounds it under the profiler, which slows the host: {text}."
-    if before.untraced and after.untraced:
-        text += (
-            f" Without the profiler the GPU is busy for {before.busy / before.untraced:.3f} of the same steps "
-            f"unpatched, which is the lowest possible ratio, and for {after.busy / after.untraced:.3f} "
-            "of them patched."
-        )
-    return text
 
 
 def compared(name: str) -> str:
@@ -875,12 +925,13 @@ def pictures() -> dict[str, Plot]:
     batch, context = REPLAY
     drawn = {
         "gains": Plot(
-            "Bars: time of a decode step of the patched release over the unpatched one, by attention backend and batch",
+            "Bars: time of a decode step of the patched release over the unpatched one, by attention backend and "
+            "batch, with whiskers to the lowest and the highest pair",
             lambda: plots.gains([(backend.name, ratios) for backend, ratios, _ in gains() if ratios]),
         ),
         "decode-steps": Plot(
             "Bars: time per decode step of each tree as a ratio to unpatched, host syncs and copies to the host",
-            lambda: plots.decode_steps(steps(), TARGETS),
+            lambda: plots.decode_steps(steps()),
         ),
         "step-timelines": Plot(
             "Timelines of one decode step, unpatched above patched: when the GPU runs and when the host waits",
@@ -911,7 +962,7 @@ def pictures() -> dict[str, Plot]:
         if _timed(run):
             drawn[f"{name}-steps"] = Plot(
                 f"Bars: time per decode step of each tree of {name} as a ratio to unpatched, by scenario",
-                functools.partial(plots.decode_steps, run["results"], {}),
+                functools.partial(plots.decode_steps, run["results"]),
             )
     return drawn
 
@@ -1096,14 +1147,20 @@ def in_brief() -> str:
 
 
 def _gained_in_brief() -> str:
-    """Return the lowest and the highest ratio by number of layers, in one sentence."""
-    rows = gains()
-    large = [ratio for *_, ratios in rows for ratio in ratios.values()]
-    small = [ratios[batch] for _, ratios, _ in rows for batch in (1, 8) if batch in ratios]
-    spans = [f"{min(ratios):.2f} to {max(ratios):.2f}" for ratios in (large, small)]
+    """Return the lowest and the highest steady ratio by number of layers, in one sentence."""
+    spans = []
+    for sizes in zip(*((large, small) for _, small, large in gains()), strict=True):
+        steady = [
+            ratios[batch].median
+            for ratios in sizes
+            for batch in (1, 8)
+            if batch in ratios and ratios[batch].steady
+        ]
+        spans.append(f"{min(steady):.2f} to {max(steady):.2f}")
     return (
         f"A decode step of the patched release {RELEASE} takes {spans[0]} of the unpatched time with 32 layers and "
-        f"{spans[1]} with 8 layers, depending on the attention backend: one H200, batch 1 and 8."
+        f"{spans[1]} with 8 layers, depending on the attention backend: one H200, batch 1 and 8, without "
+        "figures whose pairs of runs differ by more than a quarter."
     )
 
 
@@ -1134,7 +1191,7 @@ def _text_tools_in_brief() -> str:
 
 
 NEVER = "-"
-"""In a table: not timed, or never run."""
+"""In a table: no steady time, or never run."""
 
 
 def ran_by_release() -> str:
@@ -1194,21 +1251,41 @@ def _came_out(found: _Found) -> tuple[str, str, str]:
         tokens = "tokens identical" + (
             f" in {len(names - otherwise.keys())} of {len(names)}" if otherwise else ""
         )
-    ratios = gpu_runs.ratios(found.values())
-    timed = " / ".join(f"{ratios[batch]:.3f}" if batch in ratios else NEVER for batch in (1, 8))
+    ratios = gpu_runs.steady_ratios(found.values())
+    timed = " / ".join(f"{ratios[batch].median:.3f}" if batch in ratios else NEVER for batch in (1, 8))
     last = max(found.values(), key=lambda outcome: outcome.date)
-    return tokens, timed if ratios.keys() & {1, 8} else NEVER, f"{last.date[:10]}, {_card(last.gpu)}"
+    return tokens, timed if ratios else NEVER, f"{last.date[:10]}, {_card(last.gpu)}"
 
 
 def ran_by_patch() -> str:
-    """Return a row per patch: the releases on which its code ran, or was only constructed."""
+    """Return a row per patch: the releases on which its code ran, changed tokens, or was only constructed."""
     known, built = _known(), gpu_runs.constructed()
     rows = []
     for patch in known.patches:
+        executed = {run.release for run in known.where(patch) or ()}
         ran = {release for release in gpu_runs.RELEASES if known.ran(patch, release)}
-        only_built = {release for release in built if patch in built[release]} - ran
-        rows.append([patch, _releases(ran), _releases(only_built)])
-    return _table(["patch", "ran on", "constructed on"], rows)
+        only_built = {release for release in built if patch in built[release]} - executed
+        rows.append([patch, _releases(ran), _releases(executed - ran), _releases(only_built)])
+    return _table(["patch", "ran on", "ran with other tokens on", "constructed on"], rows)
+
+
+def never_run() -> str:
+    """Return the patches of which no statement was executed on a GPU, and which of these were constructed on a CPU."""
+    known, built = _known(), frozenset().union(*gpu_runs.constructed().values())
+    never = [patch for patch in load.patches() if not known.where(patch.id)]
+    named = {
+        default: _listed([patch.id for patch in never if patch.default is default])
+        for default in (True, False)
+    }
+    constructed = _listed([patch.id for patch in never if patch.id in built])
+    return (
+        f"No run on a GPU executed code of {named[True]}, of the default patches, and of {named[False]}, of the opt-in "
+        f"ones. Of these, {constructed} were constructed on a CPU."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]])) or "none"
 
 
 def _releases(named: Collection[str]) -> str:

@@ -78,6 +78,19 @@ _OTHER_STEPS = ("penalties-straight", "sampled-straight", "tensor-parallel", "de
 _MAX_SPREAD = 1.25
 
 
+class Spread(msgspec.Struct, frozen=True):
+    """The median, the lowest and the highest ratio of pairs of runs."""
+
+    median: float
+    lowest: float
+    highest: float
+
+    @property
+    def steady(self) -> bool:
+        """Whether the pairs are at most a quarter apart."""
+        return self.highest <= _MAX_SPREAD * self.lowest
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The outcome of one tree with patches in one scenario."""
@@ -89,9 +102,7 @@ class Outcome:
     end: str
     # The difference or the error, as in the results.
     detail: str
-    ratio: float | None
-    # Whether the pairs of runs are at most a quarter apart.
-    steady: bool
+    ratio: Spread | None
     reached: tuple[str, ...]
     # Whether the unpatched release failed and this tree did not.
     alone: bool
@@ -119,12 +130,6 @@ class _Tree(msgspec.Struct):
         return self.name in _UNPATCHED if self.patches is None else not self.patches
 
 
-class _Spread(msgspec.Struct):
-    median: float
-    lowest: float
-    highest: float
-
-
 class _Difference(msgspec.Struct):
     requests: int
     of: int
@@ -139,7 +144,7 @@ class _Result(msgspec.Struct):
     error: str | None
     identical: bool | None
     reproducible: bool | None = None
-    ratio: _Spread | None = None
+    ratio: Spread | None = None
     difference: _Difference | None = None
     family: str = "Llama"
     backend: str = ""
@@ -240,8 +245,7 @@ def _outcome(file: _File, tree: _Tree, result: _Result, reference: _Result | Non
         gpu=file.machine.gpu,
         end=end,
         detail=detail,
-        ratio=ratio.median if ratio else None,
-        steady=ratio is not None and ratio.highest <= _MAX_SPREAD * ratio.lowest,
+        ratio=ratio,
         reached=result.reached or (),
         alone=result.error is None and reference is not None and reference.error is not None,
     )
@@ -277,14 +281,20 @@ def latest(found: Iterable[Outcome]) -> dict[Place, dict[Scenario, Outcome]]:
     return places
 
 
-def ratios(found: Iterable[Outcome]) -> dict[int, float]:
+def ratios(found: Iterable[Outcome]) -> dict[int, Spread]:
     """Return the ratio of the step's time to the unpatched release's by batch, from one place's outcomes."""
-    timed: dict[int, Outcome] = {}
+    timed: dict[int, Spread] = {}
     for outcome in sorted(found, key=lambda each: each.rank):
-        counts = outcome.ratio is not None and outcome.scenario.name not in _OTHER_STEPS
-        if counts and outcome.scenario.batch is not None and outcome.end == IDENTICAL:
-            timed[outcome.scenario.batch] = outcome
-    return {batch: round(timed[batch].ratio or 0, 3) for batch in sorted(timed)}
+        batch, counts = outcome.scenario.batch, outcome.scenario.name not in _OTHER_STEPS
+        if counts and batch is not None and outcome.ratio is not None and outcome.end == IDENTICAL:
+            timed[batch] = outcome.ratio
+    return {batch: timed[batch] for batch in sorted(timed)}
+
+
+def steady_ratios(found: Iterable[Outcome]) -> dict[int, Spread]:
+    """Return the ratios at batch 1 and 8, empty if pairs of runs differ by more than a quarter at either of them."""
+    timed = {batch: spread for batch, spread in ratios(found).items() if batch in (1, 8)}
+    return timed if all(spread.steady for spread in timed.values()) else {}
 
 
 def known(found: Sequence[Outcome], patches: Sequence[str]) -> KnownRuns:
@@ -302,7 +312,7 @@ def known(found: Sequence[Outcome], patches: Sequence[str]) -> KnownRuns:
         runs=tuple(
             Run(
                 *(*place, together[-1].gpu, date[:10], _TOKENS[end]),
-                {str(batch): ratio for batch, ratio in ratios(together).items()},
+                {str(batch): round(spread.median, 3) for batch, spread in ratios(together).items()},
                 named,
             )
             for (place, end, date), together in sorted(runs.items(), key=_by_release)

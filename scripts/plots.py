@@ -28,6 +28,7 @@ from matplotlib.ticker import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from gpu_runs import Spread
     from matplotlib.axes import Axes
 
     Result = Mapping[str, Any]
@@ -126,7 +127,7 @@ def _headline(axes: Axes, y: float, text: str) -> None:
 
 
 @matplotlib.rc_context(STYLE)
-def gains(rows: Sequence[tuple[str, Mapping[int, float]]]) -> Figure:
+def gains(rows: Sequence[tuple[str, Mapping[int, Spread]]]) -> Figure:
     """Return the ratios of a step's time to the unpatched one's, grouped by backend, one bar per batch size."""
     figure = Figure((_WIDTH, 0.7 + 0.42 * len(rows)), layout="constrained")
     axes = figure.subplots()
@@ -136,14 +137,25 @@ def gains(rows: Sequence[tuple[str, Mapping[int, float]]]) -> Figure:
             (y + 0.36 * (place - 0.5), ratios[batch]) for y, (_, ratios) in enumerate(rows) if batch in ratios
         ]
         colour = COLOURS["patched"] if place else _SPARE[2]
+        medians = [spread.median for _, spread in spots]
+        whiskers = [
+            [spread.median - spread.lowest for _, spread in spots],
+            [spread.highest - spread.median for _, spread in spots],
+        ]
         bars = axes.barh(
-            [y for y, _ in spots], [ratio for _, ratio in spots], 0.34, color=colour, label=f"batch {batch}"
+            *([y for y, _ in spots], medians, 0.34),
+            color=colour,
+            label=f"batch {batch}",
+            xerr=whiskers,
+            ecolor=_INK,
+            capsize=2.0,
         )
-        axes.bar_label(bars, fmt="%.2f", padding=3)
+        axes.bar_label(bars, [f"{spread.median:.2f}" for _, spread in spots], padding=3)
     axes.axvline(1.0, color=_colour("unpatched"))
     axes.set_yticks(range(len(rows)), [name for name, _ in rows])
     axes.set_ylim(len(rows) - 0.45, -0.55)
-    axes.set_xlim(0, 1.08)
+    highest = max(spread.highest for _, ratios in rows for spread in ratios.values())
+    axes.set_xlim(0, max(1.0, highest) + 0.08)
     axes.set_xlabel("time of a decode step at 8 layers, unpatched = 1")
     axes.tick_params(axis="y", length=0)
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, frameon=False)
@@ -151,16 +163,13 @@ def gains(rows: Sequence[tuple[str, Mapping[int, float]]]) -> Figure:
 
 
 @matplotlib.rc_context(STYLE)
-def decode_steps(results: Sequence[Result], targets: Mapping[tuple[int, int], float]) -> Figure:
-    """Return the time of a decode step as a ratio to the first tree's, and its host syncs and copies.
-
-    ``targets`` are the target ratios of the straight scenario, by layers and batch.
-    """
+def decode_steps(results: Sequence[Result]) -> Figure:
+    """Return the time of a decode step as a ratio to the first tree's, and its host syncs and copies."""
     timed = [result for result in results if result["ratio"] and not result.get("control")]
     rows = _rows(timed, ("scenario", "layers", "batch"))
     figure = Figure((_WIDTH, 0.6 + 0.165 * (rows[-1].y + 1)), layout="constrained")
     ratios, waits, copies = figure.subplots(1, 3, sharey=True, width_ratios=(6, 2, 2))
-    lowest = min([row.result["ratio"]["lowest"] for row in rows] + list(targets.values()))
+    lowest = min(row.result["ratio"]["lowest"] for row in rows)
     highest = max(row.result["ratio"]["highest"] for row in rows)
     low, high = math.floor(lowest * 50 - 0.2) / 50, math.ceil(highest * 50) / 50
     ratios.set_xlim(low, high + (high - low) * 0.36)
@@ -187,7 +196,6 @@ def decode_steps(results: Sequence[Result], targets: Mapping[tuple[int, int], fl
             scenario, layers, batch = row.group
             if scenario == "straight":
                 _headline(ratios, row.y, f"{layers} layers, batch {batch}")
-                _mark_target(ratios, [r for r in rows if r.group == row.group], targets.get((layers, batch)))
             else:
                 _headline(ratios, row.y, f"{scenario}, {layers} layers, batch {batch}")
     ratios.set_xlabel("time per decode step, ratio to unpatched (bars start at 1)")
@@ -200,14 +208,6 @@ def decode_steps(results: Sequence[Result], targets: Mapping[tuple[int, int], fl
     for axes in (ratios, waits, copies):
         axes.grid(axis="x")
     return figure
-
-
-def _mark_target(axes: Axes, group: Sequence[_Row], target: float | None) -> None:
-    if target is not None:
-        top, bottom = group[0].y, group[-1].y
-        axes.plot([target] * 2, [top - 0.5, bottom + 0.5], "--", color=_INK, linewidth=0.9)
-        place = (target, top - 0.95)
-        axes.annotate(f"target {target:g}", place, (-2, 0), textcoords="offset points", va="center", size=8)
 
 
 @matplotlib.rc_context(STYLE)

@@ -75,7 +75,7 @@ def save(
 
 
 def timed(ratio: float) -> dict[str, float]:
-    return {"lowest": ratio - 0.1, "median": ratio, "highest": ratio + 0.1}
+    return {"lowest": ratio - 0.05, "median": ratio, "highest": ratio + 0.05}
 
 
 def known(folder: Path) -> runs.KnownRuns:
@@ -250,6 +250,46 @@ def test_the_latest_run_counts_and_its_ratios_are_by_batch(benchmarks: Path) -> 
     )
 
 
+@pytest.mark.parametrize("batch", [1, 8])
+def test_ratios_whose_pairs_differ_by_more_than_a_quarter_at_one_batch_are_not_on_the_page(
+    benchmarks: Path, batch: int
+) -> None:
+    results = [
+        tree(
+            batch=each, ratio=timed(0.9) if each != batch else {"lowest": 0.7, "median": 0.8, "highest": 0.9}
+        )
+        for each in (1, 8)
+        for tree in (plain, ours)
+    ]
+    save(benchmarks, *results)
+    assert section()[0][0][2:] == ["tokens identical", "-", "2026-11-23, H200"]
+
+
+def test_a_patch_whose_runs_all_gave_other_tokens_is_listed_with_them(
+    benchmarks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(benchmarks, plain(), ours(identical=False))
+    monkeypatch.setattr(gpu_runs, "constructed", lambda: {"0.5.14": frozenset({"26128", "27998"})})
+    rows = generate_docs.ran_by_patch().splitlines()
+    assert "| 26128 | - | 0.5.14 | - |" in rows
+    assert "| 27998 | - | - | 0.5.14 |" in rows
+
+
+def test_patches_that_no_run_executed_are_listed_by_whether_they_are_on_by_default(
+    benchmarks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    default, opted, *_ = (
+        next(patch.id for patch in load.patches() if patch.default is wanted) for wanted in (True, False)
+    )
+    others = [patch for patch in IDS if patch not in (default, opted)]
+    save(benchmarks, plain(), ours(reached=others))
+    monkeypatch.setattr(gpu_runs, "constructed", lambda: {"0.5.14": frozenset({opted, *others})})
+    assert generate_docs.never_run() == (
+        f"No run on a GPU executed code of {default}, of the default patches, and of {opted}, of the opt-in ones. "
+        f"Of these, {opted} were constructed on a CPU."
+    )
+
+
 def test_of_a_run_beside_other_work_the_tokens_count_and_the_times_do_not(benchmarks: Path) -> None:
     results = plain(batch=1, ratio=timed(1)), ours(batch=1, ratio=timed(0.8))
     save(benchmarks, *results, day=24)
@@ -287,7 +327,7 @@ def test_every_release_and_every_patch_is_on_the_page_without_any_run(
     )
     rows = generate_docs.ran_by_patch().splitlines()[2:]
     assert [row.split("|")[1].strip() for row in rows] == list(IDS)
-    assert [row for row in rows if not row.endswith("| - | - |")] == ["| 27998 | - | 0.5.20 |"]
+    assert [row for row in rows if not row.endswith("| - | - | - |")] == ["| 27998 | - | - | 0.5.20 |"]
 
 
 def test_what_a_start_on_a_cpu_makes_of_every_release_is_on_the_page(benchmarks: Path) -> None:
@@ -297,7 +337,7 @@ def test_what_a_start_on_a_cpu_makes_of_every_release_is_on_the_page(benchmarks:
     (row,) = (
         row for row in generate_docs.ran_by_patch().splitlines() if row.startswith("| pk-overlap-hook ")
     )
-    assert row == f"| pk-overlap-hook | - | {gpu_runs.RELEASES[0]} to {gpu_runs.RELEASES[-1]} |"
+    assert row == f"| pk-overlap-hook | - | - | {gpu_runs.RELEASES[0]} to {gpu_runs.RELEASES[-1]} |"
 
 
 def test_a_patch_that_ran_is_not_merely_constructed(
@@ -307,8 +347,8 @@ def test_a_patch_that_ran_is_not_merely_constructed(
     built = dict.fromkeys(("0.5.11", "0.5.12", "0.5.14"), frozenset({"26128", "27998"}))
     monkeypatch.setattr(gpu_runs, "constructed", lambda: built)
     rows = generate_docs.ran_by_patch().splitlines()
-    assert "| 26128 | 0.5.14 | 0.5.11 to 0.5.12 |" in rows
-    assert "| 27998 | - | 0.5.11 to 0.5.12, 0.5.14 |" in rows
+    assert "| 26128 | 0.5.14 | - | 0.5.11 to 0.5.12 |" in rows
+    assert "| 27998 | - | - | 0.5.11 to 0.5.12, 0.5.14 |" in rows
 
 
 def test_what_is_written_is_what_commands_read(
