@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,7 +13,7 @@ from patchkit.matrix.refs import left_out, refs
 from patchkit.matrix.survey import SurveyResult, survey
 from patchkit.patchset import configuration
 from patchkit.tree.fork import GitFork
-from patchkit.tree.objects import GitRepository
+from patchkit.tree.objects import GitRepository, GitTree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -75,14 +76,15 @@ class _PatchSets:
         if self._patches_of is None:
             return self._patches
         try:
-            fork = GitFork(git, ref.commit)
-            key = tuple(fork.entry(name)[1] for name in configuration.places(fork))
+            fork = GitFork(git, ref.commit, GitTree(git, ref.commit).place)
+            key = (fork.package, *(fork.entry(name)[1] for name in configuration.places(fork)))
             if self._known.get(key) is self._patches:
                 return self._patches
             content = configuration.read(fork)
             if content is None:
                 return self._known.setdefault(key, self._patches)
-            key += tuple(fork.entry(name)[1] or ref.commit for name in content.content.patches)
+            names = (posixpath.join(content.root, name) for name in content.content.patches)
+            key += tuple(fork.entry(name)[1] or ref.commit for name in names)
             if key not in self._known:
                 self._known[key] = self._patches_of(fork)
             return self._known[key]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -21,11 +22,11 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from patchkit.patchset.patch import Patch
-    from patchkit.tree.fork import DiskFork, Fork
+    from patchkit.tree.fork import DiskFork, Fork, Level
 
 NAME = "patchkit.toml"
 PROJECT = "pyproject.toml"
@@ -38,7 +39,7 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 class Configuration(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """A fork's configuration. Paths are relative to its root; names are those of patches or groups such as ``@speed``.
+    """A fork's configuration. Paths are relative to its folder; names are of patches or groups such as ``@speed``.
 
     ``patches`` are folders with the fork's own patches. ``chosen`` replaces the default patches, and ``left_out`` are
     patches that are never applied unless they are named. ``runtime`` and ``baseline`` are the options of these names,
@@ -55,11 +56,12 @@ class Configuration(
 
 @dataclass(frozen=True)
 class ConfigurationFile:
-    """A fork's configuration and its file."""
+    """A fork's configuration, its file, and the folder to which its paths are relative."""
 
     file: str
     content: Configuration
     fork: Fork
+    root: str
 
     def refusal(self, key: str, why: object) -> UsageError:
         """Return the error for the value of a key."""
@@ -67,12 +69,16 @@ class ConfigurationFile:
             f"key `{key}`: {str(why).removesuffix('.')}", where=self.file, advice="fix it and try again"
         )
 
+    def place(self, key: str, path: str) -> str:
+        """Return the name of a path that a key has. Raise UsageError if it leads out of the configuration's folder."""
+        try:
+            return posixpath.join(self.root, checked(path)).rstrip("/")
+        except ValueError as error:
+            raise self.refusal(key, error) from None
+
     def folder(self, name: str) -> list[str]:
         """Return the patch files in a folder or directly below it. Raise UsageError if there are none."""
-        try:
-            folder = checked(name)
-        except ValueError as error:
-            raise self.refusal("patches", error) from None
+        folder = self.place("patches", name)
         alone = f"{folder}/{PATCH}".removeprefix("/")
         if folder and self.fork.kind(folder) != FOLDER:
             raise self.refusal(
@@ -94,19 +100,30 @@ class ConfigurationFile:
 
 
 def read(fork: Fork) -> ConfigurationFile | None:
-    """Return a fork's configuration, or None. Raise UsageError, with file, key and reason, if it is malformed."""
-    _, *projects = places(fork)
-    found = [known for known in (_own(fork), *(_project(fork, name) for name in projects)) if known]
-    if len(found) > 1:
-        raise UsageError(
-            f"{found[0].file} and {found[1].file} both configure patchkit", advice="keep one of them"
-        )
-    return found[0] if found else None
+    """Return the nearest configuration of a fork, or None.
+
+    Raise UsageError, with file, key and reason, if it is malformed, or if there are several at its level.
+    """
+    for level in fork.levels:
+        readers = ((_own, NAME), (_project, PROJECT))
+        each = (of(fork, level.root, name) for of, file in readers for name in _files(level, file))
+        found = [known for known in each if known]
+        if len(found) > 1:
+            raise UsageError(
+                f"{found[0].file} and {found[1].file} both configure patchkit", advice="keep one of them"
+            )
+        if found:
+            return found[0]
+    return None
 
 
 def places(fork: Fork) -> tuple[str, ...]:
     """Return the names of the files that may contain a fork's configuration."""
-    return (NAME, *(f"{folder}/{PROJECT}".removeprefix("/") for folder in fork.projects))
+    return tuple(name for level in fork.levels for file in (NAME, PROJECT) for name in _files(level, file))
+
+
+def _files(level: Level, file: str) -> Iterator[str]:
+    return (posixpath.join(folder, file) for folder in level.folders)
 
 
 def baseline_of(fork: DiskFork) -> Path | None:
@@ -114,25 +131,22 @@ def baseline_of(fork: DiskFork) -> Path | None:
     known = read(fork)
     if known is None or not known.content.baseline:
         return None
-    try:
-        name = checked(known.content.baseline)
-    except ValueError as error:
-        raise known.refusal("baseline", error) from None
+    name = known.place("baseline", known.content.baseline)
     if fork.kind(name) != FILE:
         raise known.refusal("baseline", f"{known.content.baseline!r} is not a regular file of the repository")
     return fork.path(name)
 
 
-def _own(fork: Fork) -> ConfigurationFile | None:
-    kind = fork.kind(NAME)
+def _own(fork: Fork, root: str, name: str) -> ConfigurationFile | None:
+    kind = fork.kind(name)
     if kind not in {"", FILE}:
         raise UsageError(
-            f"{fork.label(NAME)} is not a regular file", advice="replace it with the file itself"
+            f"{fork.label(name)} is not a regular file", advice="replace it with the file itself"
         )
-    return _configured(fork, fork.label(NAME), _table(fork, NAME)) if kind else None
+    return _configured(fork, root, fork.label(name), _table(fork, name)) if kind else None
 
 
-def _project(fork: Fork, name: str) -> ConfigurationFile | None:
+def _project(fork: Fork, root: str, name: str) -> ConfigurationFile | None:
     # Links are skipped: git's objects contain a link's target, not its content.
     if fork.kind(name) != FILE or b"patchkit" not in fork.read(name):
         return None
@@ -141,7 +155,7 @@ def _project(fork: Fork, name: str) -> ConfigurationFile | None:
         table = table.get(key) if isinstance(table, dict) else None
         if table is None:
             return None
-    return _configured(fork, f"{fork.label(name)} [{_TABLE}]", table)
+    return _configured(fork, root, f"{fork.label(name)} [{_TABLE}]", table)
 
 
 def _table(fork: Fork, name: str) -> dict[str, Any]:
@@ -163,9 +177,9 @@ def _table(fork: Fork, name: str) -> dict[str, Any]:
         ) from None
 
 
-def _configured(fork: Fork, file: str, table: object) -> ConfigurationFile:
+def _configured(fork: Fork, root: str, file: str, table: object) -> ConfigurationFile:
     try:
-        known = ConfigurationFile(file, msgspec.convert(table, Configuration), fork)
+        known = ConfigurationFile(file, msgspec.convert(table, Configuration), fork, root)
     except msgspec.ValidationError as error:
         fault = fault_of(error, Configuration)
         raise UsageError(fault.what, where=file, advice=fault.advice) from None

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
-from patchkit.tree.git import git
+from patchkit.tree.git import git, top_around
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -39,8 +39,7 @@ class Checkout:
 
         Raise TreeError if git reports another checkout than the nearest ``.git`` folder.
         """
-        places = (folder, *folder.parents)
-        nearest = next((place for place in places if _is_repository(place / ".git")), None)
+        nearest = top_around(folder)
         if nearest is None:
             return None
         checkout = cls(folder)
@@ -226,12 +225,3 @@ class Checkout:
             f"git cannot determine what is uncommitted in {self._folder} ({reason})",
             advice="pass --allow-dirty to continue",
         )
-
-
-def _is_repository(path: Path) -> bool:
-    """Return whether a ``.git`` is a repository, or a file or link that names one elsewhere."""
-    if not os.path.lexists(path):
-        return False
-    if path.is_symlink() or not path.is_dir():
-        return True
-    return any(os.path.lexists(path / name) for name in ("HEAD", "objects", "refs", "config"))

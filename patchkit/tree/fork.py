@@ -1,23 +1,25 @@
-"""Read the files that a fork keeps for patchkit (configuration, patch folders), from its root on disk or in git.
+"""Read the files that a fork keeps for patchkit (configuration, patch folders), from its repository on disk or in git.
 
-A *name* is a POSIX path relative to the root. Nothing is read that a clone would not have as a regular file: no links,
-pipes, paths outside the root, or paths inside ``.git``.
+A *name* is a POSIX path relative to the top of the repository. Nothing is read that a clone would not have as a regular
+file: no links, pipes, paths outside the repository, or paths inside ``.git``.
 """
 
 from __future__ import annotations
 
 import os
 import posixpath
+import shlex
 import stat
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from patchkit.errors import UsageError
+from patchkit.errors import TreeError, UsageError
+from patchkit.tree.git import git
 from patchkit.tree.limits import MAX_READ_BYTES, read_named
 from patchkit.tree.names import is_unsafe
-from patchkit.tree.sglang import PLACES
+from patchkit.tree.sglang import PARENTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,14 +30,42 @@ FILE, FOLDER, LINK, OTHER = "file", "folder", "link", "other"
 _LONGEST = 1024
 """Longest accepted name, in characters."""
 _GIT_KINDS = {"blob": FILE, "tree": FOLDER, "link": LINK}
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+class Level(NamedTuple):
+    """A folder to which the paths of a configuration are relative, and the folders that may contain that file."""
+
+    root: str
+    folders: tuple[str, ...]
+
+
+def levels(package: str) -> tuple[Level, ...]:
+    """Return the levels at which a package is configured, from its folder up to the top of the repository.
+
+    sglang's folder ``python`` is at the level of its checkout. An installed package has only the level of the folder
+    that contains it: an environment is no part of the repository around it.
+    """
+    above = posixpath.dirname(package)
+    if posixpath.basename(above) in _INSTALLED:
+        return (Level(above, (above,)),)
+    inner = above if posixpath.basename(above) == PARENTS[0] else None
+    found = []
+    for folder in (package, *map(str, PurePosixPath(package).parents)):
+        root = "" if folder == "." else folder
+        if root != inner:
+            found.append(
+                Level(root, (root, inner) if inner and root == posixpath.dirname(inner) else (root,))
+            )
+    return tuple(found)
 
 
 class Fork(Protocol):
-    """The root of a fork, read by name."""
+    """The repository of a fork, read by name."""
 
     @property
-    def projects(self) -> tuple[str, ...]:
-        """The folders that may contain the project file of the package or the fork."""
+    def levels(self) -> tuple[Level, ...]:
+        """The levels at which the package is configured, nearest first."""
 
     def label(self, name: str) -> str:
         """Return the location of a name, for messages."""
@@ -52,22 +82,27 @@ class Fork(Protocol):
 
 @dataclass(frozen=True)
 class DiskFork:
-    """The root of a tree on disk."""
+    """The repository that contains a tree on disk, or the root of a tree outside a repository.
 
-    root: Path
+    ``root`` is the tree's own. What is above it is read only if git too takes ``top`` for the top of the repository,
+    since ``.git`` can be another user's.
+    """
+
+    top: Path
     package: Path
+    root: Path
+    is_repository: bool
 
     @property
-    def projects(self) -> tuple[str, ...]:
-        """The root, and the folder that contains the package."""
-        if not self.package.parent.is_relative_to(self.root):  # The package is the repository.
-            return ("",)
-        inside = self.package.parent.relative_to(self.root).as_posix()
-        return tuple(dict.fromkeys(("", "" if inside == "." else inside)))
+    def levels(self) -> tuple[Level, ...]:
+        """The levels at which the package is configured; outside a repository only the root."""
+        inside = self.package.relative_to(self.top).as_posix()
+        found = levels("" if inside == "." else inside)
+        return found if self.is_repository else found[-1:]
 
     def path(self, name: str) -> Path:
         """Return the path of a name."""
-        return self.root / name
+        return self.top / name
 
     def label(self, name: str) -> str:
         """Return the path of a name, for messages."""
@@ -80,7 +115,7 @@ class DiskFork:
             if found != FOLDER:
                 return ""
             try:
-                mode = os.lstat(self.root / place).st_mode
+                mode = os.lstat(self.top / place).st_mode
             except FileNotFoundError:
                 return ""
             except OSError as error:
@@ -91,8 +126,14 @@ class DiskFork:
         return found
 
     def read(self, name: str) -> bytes:
-        """Return the bytes of a file."""
-        return read_named(self.path(name))
+        """Return the bytes of a file. Raise UsageError if git does not read the repository that contains it."""
+        path = self.path(name)
+        if not path.is_relative_to(self.root) and self._refusal:
+            raise UsageError(
+                f"{path} is not read, since git does not read {self.top} ({self._refusal})",
+                advice=f"fix the cause, which git -C {shlex.quote(str(self.package))} status names, and try again",
+            )
+        return read_named(path)
 
     def inside(self, name: str) -> list[str]:
         """Return the names of a folder's entries, sorted."""
@@ -100,6 +141,18 @@ class DiskFork:
             return sorted(os.listdir(self.path(name)))
         except OSError as error:
             raise self._unreadable(name, error) from None
+
+    @cached_property
+    def _refusal(self) -> str:
+        """The reason why the repository is not git's, empty if it is."""
+        try:
+            answer = git(self.package, "rev-parse", "--show-toplevel")
+        except TreeError as error:
+            return error.what
+        if answer.returncode:
+            return answer.stderr.decode(errors="replace").partition("\n")[0]
+        top = os.fsdecode(answer.stdout.rstrip(b"\n"))
+        return "" if os.path.realpath(top) == os.path.realpath(self.top) else f"git uses the checkout {top}"
 
     def _unreadable(self, name: str, error: OSError) -> UsageError:
         return UsageError(
@@ -109,16 +162,16 @@ class DiskFork:
 
 @dataclass(frozen=True)
 class GitFork:
-    """The root of a commit in git's object store."""
+    """A commit in git's object store, with the place of its package."""
 
     repository: GitRepository
     commit: str
+    package: str
 
     @property
-    def projects(self) -> tuple[str, ...]:
-        """The root, and the folder that contains the package."""
-        package = next((place for place in PLACES if self.kind(place) == FOLDER), "")
-        return tuple(dict.fromkeys(("", posixpath.dirname(package))))
+    def levels(self) -> tuple[Level, ...]:
+        """The levels at which the package is configured, nearest first."""
+        return levels(self.package)
 
     def label(self, name: str) -> str:
         """Return the repository, the commit and the name, as ``git show`` spells them."""

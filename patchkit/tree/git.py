@@ -103,6 +103,20 @@ def place_of(folder: Path) -> str:
     return os.fsdecode(git(folder, "rev-parse", "--show-prefix").stdout).rstrip("\n").rstrip("/")
 
 
+def top_around(folder: Path) -> Path | None:
+    """Return ``folder`` or the nearest folder above it that has a repository, as ``.git`` shows, or None."""
+    return next((place for place in (folder, *folder.parents) if _is_repository(place / ".git")), None)
+
+
+def _is_repository(path: Path) -> bool:
+    """Return whether a ``.git`` is a repository, or a file or link that names one elsewhere."""
+    if not os.path.lexists(path):
+        return False
+    if path.is_symlink() or not path.is_dir():
+        return True
+    return any(os.path.lexists(path / name) for name in ("HEAD", "objects", "refs", "config"))
+
+
 def git(
     folder: Path,
     *arguments: str,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 from patchkit.errors import TreeError
 from patchkit.tree import project, sglang
 from patchkit.tree.fork import DiskFork
-from patchkit.tree.git import tag_version
+from patchkit.tree.git import tag_version, top_around
 from patchkit.tree.limits import MAX_READ_BYTES, NoFileError, TooLongError, read_whole
 from patchkit.tree.sglang import NAME, PLACES, SERVING, stated_version
 
@@ -108,8 +108,9 @@ class CheckoutTree:
 
     @property
     def fork(self) -> DiskFork:
-        """The root of the fork, with its configuration and patch folders."""
-        return DiskFork(self.root, self.package)
+        """The repository that contains the package, or the root outside one, with the fork's configuration."""
+        top = top_around(self.package)
+        return DiskFork(top or self.root, self.package, self.root, is_repository=top is not None)
 
     def read(self, file: str) -> bytes | None:
         """Return the bytes of ``file``, or None if there is no such file. Raise TreeError if it is unreadable."""
