@@ -138,7 +138,15 @@ def command(
     opt_in = () if as_json else _opt_in(tree, patches, target.ids)
     again = "".join(f" {word}" for word in _repeated_options(context))
     _print(
-        tree, applied, target, as_json=as_json, dry_run=dry_run, commits=commits, opt_in=opt_in, again=again
+        tree,
+        applied,
+        target,
+        as_json=as_json,
+        dry_run=dry_run,
+        committing=committing,
+        commits=commits,
+        opt_in=opt_in,
+        again=again,
     )
     if (keep_going or markers) and describe_conflicts(applied.patches):
         context.exit(1)
@@ -224,6 +232,7 @@ def _print(
     *,
     as_json: bool,
     dry_run: bool,
+    committing: bool = False,
     commits: Sequence[Commit] = (),
     opt_in: Sequence[Patch] = (),
     again: str = "",
@@ -231,11 +240,12 @@ def _print(
     """Print what was applied; ``again`` are the options to repeat after a dry run."""
     from patchkit.cli import console
     from patchkit.cli.answers.apply import Apply
-    from patchkit.commands.apply import describe_resolutions
+    from patchkit.commands.apply import describe_committing, describe_resolutions
     from patchkit.findings.number import counted
     from patchkit.findings.printable import escaped
     from patchkit.plan.refusal import describe_left_out
     from patchkit.plan.status import State
+    from patchkit.transaction.conflicts import UNRECORDED
 
     if as_json:
         console.emit(Apply.of(tree, applied, commits))
@@ -266,14 +276,21 @@ def _print(
             f"\n{escaped(describe_left_out(applied.left_out))} patchkit diff{target.whole_tail} shows where."
         )
     if applied.resolved_elsewhere:
-        console.say(f"{describe_resolutions(applied.resolved_elsewhere, applied.patches)}.")
+        describe = describe_committing if committing else describe_resolutions
+        clause = describe(applied.resolved_elsewhere, applied.patches)
+        console.say(f"{escaped(options.runnable(clause))}.")
+    conflicting = {status.patch.id for status in applied.patches if status.state is State.CONFLICT}
+    for name, edit in applied.unrecorded:
+        if name not in conflicting:
+            console.say(f"\n[bold]{escaped(name)}[/]  {escaped(edit)}: {UNRECORDED}.")
     if is_planned:
         console.say(f"\nWould change {console.count(applied.files)}.")
         console.say_next((f"apply{target.whole_tail}{again}", "applies the patches"))
     elif commits:
         number = len({one.commit for one in commits})
         console.say(f"\nChanged {console.count(applied.files)} in {counted(number, 'commit')}.")
-        console.say_next((f"verify{target.tail}", "checks the result"))
+        if not applied.unrecorded:
+            console.say_next((f"verify{target.tail}", "checks the result"))
     elif applied.marked:
         _, first = applied.marked[0]
         console.say(
@@ -282,6 +299,9 @@ def _print(
         console.say_unfinished(target.tail, first.patch, first.edit)
     elif applied.files:
         console.say(f"\nChanged {console.count(applied.files)}.")
-        console.say_next((f"revert{target.tail}", "reverts the patches"))
+        if not applied.unrecorded:
+            console.say_next((f"revert{target.tail}", "reverts the patches"))
     else:
         console.say("\nNothing changed.")
+    if applied.unrecorded and not (is_planned or applied.marked):
+        console.say_unfinished(target.tail, *applied.unrecorded[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.plan.conflict import conflicts
 from patchkit.plan.fitting import fitting_plan
@@ -14,9 +14,10 @@ from patchkit.plan.refusal import require_fitting
 from patchkit.plan.resolutions import recall_resolutions, with_recalled
 from patchkit.plan.status import State
 from patchkit.transaction.apply import Transaction
-from patchkit.transaction.conflicts import read_without_conflicts
+from patchkit.transaction.conflicts import read_without_conflicts, with_unrecorded
 from patchkit.transaction.origins import origin
 from patchkit.transaction.resolution_store import ResolutionStore
+from patchkit.transaction.resolve import unrecorded_edits
 from patchkit.tree.backends import inheriting_backends
 from patchkit.tree.tree import OverlayTree
 
@@ -59,7 +60,7 @@ def apply(
     requested = patches.requested(ids)
     transaction = Transaction(tree, patches.digest, allow_dirty=allow_dirty)
 
-    def prepare(read: ReadTree) -> tuple[ReadTree, Plan, tuple[InheritingBackend, ...], int]:
+    def prepare(read: ReadTree) -> _Prepared:
         planner = Planner(read, patches, runtime or patches.settings.runtime)
         make_plan = partial(
             planner.plan, ids, only=only, try_closest_shape=resolved or markers, allow_partial=markers
@@ -70,23 +71,48 @@ def apply(
             return _resolved(read, planning, allow_partial=markers) if resolved else planning()
 
         plan = with_markers(plan_without()) if markers else fitting_plan(plan_without)
-        known = _count_resolutions(read, partial(make_plan, try_closest_shape=True)) if plan.left_out else 0
+        unrecorded = unrecorded_edits(read)
+        plan = replace(plan, patches=with_unrecorded(plan.patches, unrecorded))
+        known = (
+            recorded_resolutions(read, partial(make_plan, try_closest_shape=True)) if plan.left_out else ()
+        )
         if not keep_going:
             option = "--markers with --resolved" if resolved else "--resolved"
             offer = f"; {describe_resolutions(known, plan.patches, option)}" if known else ""
-            require_fitting(plan, requested, f"--markers writes conflict markers to finish by hand{offer}")
+            remedy = f"--markers writes conflict markers to finish by hand{offer}"
+            require_fitting(plan, requested, describe_recording(plan.patches, unrecorded) or remedy)
         if not markers:
             plan = planner.combined_plan(plan, origin(read, planner))
-        return read, plan, _newly_inheriting(plan), 0 if resolved else known
+        edits = tuple((patch, edit) for patch, edit, _ in unrecorded)
+        return _Prepared(read, plan, _newly_inheriting(plan), () if resolved else known, edits)
 
     def check(read: ReadTree) -> ApplyResult:
-        _, plan, inheriting, known = prepare(read)
-        return replace(transaction.check(plan), inheriting=inheriting, resolved_elsewhere=known)
+        prepared = prepare(read)
+        return prepared.completed(transaction.check(prepared.plan))
 
     if dry_run:
         return read_without_conflicts(tree, check)
-    read, plan, inheriting, known = read_without_conflicts(tree, prepare)
-    return replace(transaction.commit(plan, read=read), inheriting=inheriting, resolved_elsewhere=known)
+    prepared = read_without_conflicts(tree, prepare)
+    return prepared.completed(transaction.commit(prepared.plan, read=prepared.read))
+
+
+class _Prepared(NamedTuple):
+    """A plan, the tree that it was computed from, and what the result of applying it has besides."""
+
+    read: ReadTree
+    plan: Plan
+    inheriting: tuple[InheritingBackend, ...]
+    resolutions: tuple[tuple[str, str], ...]
+    unrecorded: tuple[tuple[str, str], ...]
+
+    def completed(self, applied: ApplyResult) -> ApplyResult:
+        """Return the result with what was prepared."""
+        return replace(
+            applied,
+            inheriting=self.inheriting,
+            resolved_elsewhere=self.resolutions,
+            unrecorded=self.unrecorded,
+        )
 
 
 def _resolved(tree: CheckoutTree, planning: Callable[..., Plan], *, allow_partial: bool) -> Plan:
@@ -118,22 +144,37 @@ def _resolved(tree: CheckoutTree, planning: Callable[..., Plan], *, allow_partia
     return plan
 
 
-def _count_resolutions(tree: CheckoutTree, planning: Callable[[], Plan]) -> int:
-    """Return the number of conflicts of a plan that have a recorded resolution."""
+def recorded_resolutions(tree: CheckoutTree, planning: Callable[[], Plan]) -> tuple[tuple[str, str], ...]:
+    """Return the conflicts of a plan that have a recorded resolution, as patch id and edit name."""
     store = ResolutionStore(tree)
     if next(iter(store), None) is None:
-        return 0
+        return ()
     plan = planning()
     found = recall_resolutions(tree, conflicts(plan.tree, plan.patches), store.get)
-    return sum(len(known.edits) for known in found.values())
+    return tuple(edit for known in found.values() for edit in known.edits)
 
 
-def describe_resolutions(known: int, statuses: Iterable[PatchStatus], option: str = "--resolved") -> str:
+def describe_recording(statuses: Iterable[PatchStatus], unrecorded: Iterable[tuple[str, str, str]]) -> str:
+    """Return a clause that names the command for the first unrecorded edit of a conflicting patch, or nothing."""
+    conflicting = {status.patch.id for status in statuses if status.state is State.CONFLICT}
+    first = next((each for each in unrecorded if each[0] in conflicting), None)
+    return f"patchkit resolve {first[0]} {first[1]} records your resolution" if first else ""
+
+
+def describe_committing(known: Sequence[tuple[str, str]], statuses: Iterable[PatchStatus]) -> str:
+    """Return a clause on the commands that commit patches with the resolutions that are ``known``."""
+    command = f"patchkit apply --resolved {' '.join(dict.fromkeys(patch for patch, _ in known))}"
+    return f"{describe_resolutions(known, statuses, command)}; commit it with git commit"
+
+
+def describe_resolutions(
+    known: Sequence[tuple[str, str]], statuses: Iterable[PatchStatus], option: str = "--resolved"
+) -> str:
     """Return a clause on the option that uses the resolutions that are ``known`` of the conflicts."""
     unfit = (status for status in statuses if status.state is State.CONFLICT)
     # A patch that has no shape of the tree conflicts as a whole.
     total = sum(max(1, sum(edit.state is State.CONFLICT for edit in status.edits)) for status in unfit)
-    which = "resolution" if total == known == 1 else f"resolutions of {known} of the conflicts"
+    which = "resolution" if total == len(known) == 1 else f"resolutions of {len(known)} of the conflicts"
     return f"{option} uses your earlier {which}"
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from patchkit.commands.apply import describe_committing, describe_recording, recorded_resolutions
 from patchkit.plan.fitting import fitting_plan
 from patchkit.plan.planner import Planner
 from patchkit.plan.refusal import require_fitting
 from patchkit.series.commit import commit as committing
 from patchkit.series.commit import prepare
-from patchkit.transaction.conflicts import read_without_conflicts
+from patchkit.transaction.conflicts import read_without_conflicts, with_unrecorded
 from patchkit.transaction.origins import origin
+from patchkit.transaction.resolve import unrecorded_edits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,9 +42,16 @@ def commit(
 
     def prepared(read: CheckoutTree) -> PreparedCommit:
         planner = Planner(read, patches, runtime)
-        planned = fitting_plan(lambda without: planner.plan(ids, only=only, without=without))
+        planning = partial(planner.plan, ids, only=only)
+        planned, unrecorded = fitting_plan(lambda without: planning(without=without)), unrecorded_edits(read)
+        planned = replace(planned, patches=with_unrecorded(planned.patches, unrecorded))
+        closest = partial(planning, try_closest_shape=True)
+        known = recorded_resolutions(read, closest) if planned.left_out else ()
         if not keep_going:
-            require_fitting(planned, requested)
-        return prepare(read, planner.combined_plan(planned, origin(read, planner)), patches)
+            offer = describe_committing(known, planned.patches) if known else ""
+            require_fitting(planned, requested, describe_recording(planned.patches, unrecorded) or offer)
+        found = prepare(read, planner.combined_plan(planned, origin(read, planner)), patches)
+        edits = tuple((patch, edit) for patch, edit, _ in unrecorded)
+        return replace(found, applied=replace(found.applied, resolved_elsewhere=known, unrecorded=edits))
 
     return committing(tree, read_without_conflicts(tree, prepared), patches, runtime)

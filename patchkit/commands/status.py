@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from patchkit.plan.fitting import with_left_out
 from patchkit.plan.planner import Planner
-from patchkit.transaction.conflicts import before_markers, conflicts_in, with_conflicts
+from patchkit.transaction.conflicts import before_markers, conflicts_in, with_conflicts, with_unrecorded
+from patchkit.transaction.resolve import unrecorded_edits
 from patchkit.transaction.write import read_consistently
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ def tree_status(tree: CheckoutTree, patches: PatchSet) -> TreeStatus:
         found = Planner(read, patches).tree_status(before)
         blocks = conflicts_in(read) if before else {}
         statuses = with_conflicts(found.patches, blocks)
-        edits = tuple((block.patch, block.edit) for inside in blocks.values() for block in inside)
-        return replace(found, patches=with_left_out(statuses), unfinished=edits)
+        unrecorded = unrecorded_edits(read)
+        edits = [(block.patch, block.edit) for inside in blocks.values() for block in inside]
+        edits += [(patch, edit) for patch, edit, _ in unrecorded]
+        statuses = with_left_out(with_unrecorded(statuses, unrecorded))
+        return replace(found, patches=statuses, unfinished=tuple(edits))
 
     return read_consistently(tree, status_of)

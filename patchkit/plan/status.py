@@ -52,7 +52,8 @@ class PatchStatus:
 class TreeStatus:
     """Each patch's status on a tree, and the ids of unknown patches that the tree's comments name.
 
-    ``unfinished`` are the edits, as patch id and edit name, of which the tree has conflict markers.
+    ``unfinished`` are the edits, as patch id and edit name, of which the tree has conflict markers, or code in their
+    place that is not recorded.
     """
 
     patches: tuple[PatchStatus, ...]

@@ -123,8 +123,10 @@ class ApplyResult:
     """The conflict markers that were written, each with its file."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """The reason for each patch that was left out because it conflicts."""
-    resolved_elsewhere: int = 0
-    """The number of conflicts for which a resolution of the same code is recorded."""
+    resolved_elsewhere: tuple[tuple[str, str], ...] = ()
+    """The conflicts for which a resolution of the same code is recorded, as patch id and edit name."""
+    unrecorded: tuple[tuple[str, str], ...] = ()
+    """The edits whose conflict markers a person removed and whose code is not recorded yet."""
 
 
 def with_plan(

@@ -15,10 +15,11 @@ from patchkit.transaction.write import read_consistently
 from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from patchkit.tree.tree import CheckoutTree, ReadTree
 
+UNRECORDED = "the conflict markers were removed, and the code in their place is not recorded"
 _Result = TypeVar("_Result")
 
 
@@ -102,6 +103,34 @@ def with_conflicts(
 def placeholder(name: str) -> Patch:
     """Return a patch with only a name, such as for a ported change."""
     return Patch(id=name, title=name, why="", risk="", verify="", edits=())
+
+
+def with_unrecorded(
+    statuses: Iterable[PatchStatus], unrecorded: Collection[tuple[str, str, str]]
+) -> tuple[PatchStatus, ...]:
+    """Return the statuses with, as the reason of a conflict, that its markers were removed and what is to be run.
+
+    ``unrecorded`` are patch id, edit name and file. An edit that is in place keeps its status.
+    """
+    return tuple(_with_unrecorded(status, unrecorded) for status in statuses)
+
+
+def recording(patch: str, edit: str) -> str:
+    """Return how to record an edit whose conflict markers a person removed, for messages."""
+    resolve = "patchkit resolve"
+    return f"run {resolve} {patch} {edit}, or {resolve} --accept {patch} {edit} to record it without a check"
+
+
+def _with_unrecorded(status: PatchStatus, unrecorded: Collection[tuple[str, str, str]]) -> PatchStatus:
+    own = [(name, file) for patch, name, file in unrecorded if patch == status.patch.id]
+    if not own or status.state is not State.CONFLICT:
+        return status
+    edits = {(edit.name, edit.file): edit for edit in status.edits}
+    for name, file in own:
+        edit = edits.get((name, file), EditStatus(name, file, "", State.CONFLICT))
+        if edit.state is State.CONFLICT:
+            edits[name, file] = replace(edit, reason=f"{UNRECORDED}: {recording(status.patch.id, name)}")
+    return replace(status, edits=tuple(edits.values()))
 
 
 def _with_conflicts(status: PatchStatus, reasons: Mapping[tuple[str, str, str], str]) -> PatchStatus:

@@ -27,7 +27,7 @@ from patchkit.transaction.write import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from patchkit.patchset.patch import Patch
     from patchkit.plan.markers import Block
@@ -101,6 +101,43 @@ def made_by_patchkit(tree: CheckoutTree) -> frozenset[tuple[str, str]]:
     """Return the edits that the ledger records as made by patchkit."""
     record = _record(tree, Store(tree.package))
     return frozenset((p.id, e.name) for p in record.patches.values() for e in p.edits) - record.manual_edits
+
+
+def unrecorded_edits(tree: CheckoutTree) -> tuple[tuple[str, str, str], ...]:
+    """Return the edits whose conflict markers a person replaced by other code than before, not yet recorded.
+
+    Each is given by patch id, edit name and file. Return none if the ledger is damaged.
+    """
+    with suppress(TreeError):
+        store = Store(tree.package)
+        if any(True for each in store.read().records for _ in _replaced_markers(tree, store, each)):
+            record = _record(tree, store)
+            made = {(p.id, edit.name) for layer in record.layers for p in layer.patches for edit in p.edits}
+            left = {(b.patch, b.edit) for blocks in conflicts_in(tree).values() for b in blocks}
+            done = made | left | record.manual_edits
+            found = _replaced_markers(tree, store, record)
+            return tuple(dict.fromkeys(each for each in found if each[:2] not in done))
+    return ()
+
+
+def _replaced_markers(tree: CheckoutTree, store: Store, record: Record) -> Iterator[tuple[str, str, str]]:
+    """Yield the conflicts of a record for which a file has neither the markers nor the code from before them."""
+    for layer in record.layers:
+        for file, known in layer.files.items():
+            current = tree.read(file)
+            # Few files were changed since, so that few contents are read.
+            if (
+                current is None
+                or known.applied is None
+                or digest_of(current) in (known.applied, known.original)
+            ):
+                continue
+            marked = store.get(known.applied)
+            for block in blocks_in(marked):
+                start, end = _bounds(marked, block, current)
+                found = _lines(marked)[block.start + 1 : block.start + 1 + block.found]
+                if _lines(current)[start:end] != found:
+                    yield block.patch, block.edit, file
 
 
 def manual_edit_for(
@@ -218,9 +255,13 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
                 changes = check_targets(tree, {file: (current, without_markers(current, [block]))})
                 write_all(tree, store, changes, before=ledger, after=ledger)
                 return file
+    is_unrecorded = any(each[:2] == (patch, edit) for each in unrecorded_edits(tree))
     raise ConflictError(
         f"{tree.package} has no conflict markers of {patch} {edit}",
-        advice=f"patchkit status {tree.argument} lists the conflicts",
+        advice=f"patchkit resolve --accept {patch} {edit} records the code in their place, and patchkit revert {patch} "
+        "then restores the original"
+        if is_unrecorded
+        else f"patchkit status {tree.argument} lists the conflicts",
     )
 
 

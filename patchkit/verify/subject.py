@@ -18,6 +18,7 @@ from patchkit.plan.status import State
 from patchkit.transaction.history import checkout_of
 from patchkit.transaction.ledger import Ledger
 from patchkit.transaction.origins import Origins
+from patchkit.transaction.resolve import unrecorded_edits
 from patchkit.transaction.store import Store
 from patchkit.tree.backends import Backends
 from patchkit.tree.index import Program
@@ -121,6 +122,11 @@ class Subject:
     def statuses(self) -> tuple[PatchStatus, ...]:
         """Each patch's status. Raise TreeError if a file that patches name is not valid Python."""
         return inspect(self.tree, self.patches)
+
+    @cached_property
+    def unrecorded(self) -> tuple[tuple[str, str, str], ...]:
+        """The edits whose conflict markers a person removed without recording the code: patch id, name and file."""
+        return unrecorded_edits(self.tree)
 
     @cached_property
     def commenting_patches(self) -> frozenset[str]:

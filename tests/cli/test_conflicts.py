@@ -1081,3 +1081,110 @@ def test_a_link_in_the_repository_leads_no_resolution_out_of_it(
     finish(checkout, DONE)
     assert not answer_of("resolve", checkout.root, "t-copy", "copy")["remembered"]
     assert not list(outside.iterdir())
+
+
+# ---- markers that were removed, and no resolution recorded ------------------------------------------------------
+
+REMOVED = "the conflict markers were removed, and the code in their place is not recorded"
+
+
+def test_markers_removed_before_resolve_are_named_with_the_command_that_is_due(
+    checkout: CheckoutTree,
+) -> None:
+    marked(checkout, "t-copy")
+    finish(checkout)
+    root, before = checkout.root, everything(checkout.root)
+    left = (
+        f"{REMOVED}: run patchkit resolve {root} t-copy copy, or patchkit resolve {root} --accept t-copy copy"
+    )
+    status = run("status", root).stdout
+    assert left in status
+    assert f"\nNext: patchkit resolve {root} t-copy copy records your resolution; " in status
+    dry = run("apply", root, "--dry-run", "--allow-dirty").stdout
+    assert left in dry
+    assert f"patchkit apply {root} --allow-dirty applies" in dry
+    refused = run("apply", root, "t-copy", "--allow-dirty", code=3)
+    assert left in refused.stdout
+    assert f"help: patchkit resolve {root} t-copy copy records" in refused.stderr
+    assert "--markers" not in refused.stderr
+    verified = run("verify", root, code=1).output
+    assert f"t-copy: copy is not in place: {REMOVED}\n" in verified
+    assert f"run patchkit resolve {root} t-copy copy, or" in verified
+    assert "restore the code" not in verified
+    assert everything(root) == before
+    run("resolve", root, "t-copy", "copy", "--accept")
+    for command in ("status", "apply", "verify"):
+        assert REMOVED not in run(command, root).output
+
+
+def test_a_resolution_that_is_in_place_is_still_to_be_recorded(checkout: CheckoutTree) -> None:
+    marked(checkout, "t-copy")
+    finish(checkout, DONE)
+    root = checkout.root
+    assert state(checkout)["state"] == "applied"
+    assert f"\nNext: patchkit resolve {root} t-copy copy records" in run("status", root).stdout
+    applied = run("apply", root, "--allow-dirty").stdout
+    assert f"t-copy  copy: {REMOVED}.\n" in applied
+    assert f"\nNext: patchkit resolve {root} t-copy copy records" in applied
+    assert (
+        f"note: t-copy copy: {REMOVED}: run patchkit resolve {root} t-copy copy" in run("verify", root).stdout
+    )
+    run("resolve", root, "t-copy", "copy")
+    for command in ("status", "apply", "verify"):
+        assert REMOVED not in run(command, root).output
+
+
+def test_giving_up_without_markers_names_the_commands_that_restore_the_original(
+    checkout: CheckoutTree,
+) -> None:
+    before = everything(checkout.root)
+    marked(checkout, "t-copy")
+    finish(checkout)
+    root = checkout.root
+    message = run("resolve", root, "t-copy", "copy", "--give-up", code=3).stderr
+    assert f"help: patchkit resolve {root} --accept t-copy copy records" in message
+    assert f"patchkit revert {root} t-copy then restores" in message
+    run("resolve", root, "t-copy", "copy", "--accept")
+    run("revert", root, "t-copy")
+    assert everything(root) == before
+
+
+def test_markers_replaced_by_the_code_from_before_them_leave_nothing_to_record(
+    checkout: CheckoutTree,
+) -> None:
+    marked(checkout, "t-copy")
+    finish(checkout, b"        return self.copies\n")
+    assert REMOVED not in run("status", checkout.root).stdout
+    git(checkout.root, "checkout", "-q", ".")
+    assert REMOVED not in run("status", checkout.root).stdout
+
+
+def test_on_another_branch_nothing_is_to_be_recorded(checkout: CheckoutTree) -> None:
+    git(checkout.root, "branch", "other")
+    marked(checkout, "t-copy")
+    finish(checkout)
+    git(checkout.root, "commit", "-qam", "By hand, not recorded")
+    assert REMOVED in run("status", checkout.root).stdout
+    git(checkout.root, "checkout", "-q", "other")
+    edit(checkout, MIRROR, b"depth = 1", b"depth = 2")
+    assert REMOVED not in run("status", checkout.root).stdout
+
+
+# ---- resolutions and --commit -----------------------------------------------------------------------------------
+
+
+def test_with_commit_an_earlier_resolution_is_offered_with_the_commands_that_commit_it(
+    checkout: CheckoutTree, tmp_path: Path
+) -> None:
+    resolved(checkout)
+    other = sibling(checkout, tmp_path)
+    git(other.root, "config", "user.name", "A Maintainer")
+    git(other.root, "config", "user.email", "maintainer@example.com")
+    message = run("apply", other.root, "t-copy", "--commit", code=3).stderr
+    command = f"patchkit apply {other.root} --resolved t-copy"
+    assert f"{command} uses your earlier resolution; commit it with git commit\n" in message
+    output = run("apply", other.root, "--commit").stdout
+    assert "Left out because of conflicts: t-copy." in output
+    assert f"{command} uses your earlier resolution; commit it with git commit.\n" in output
+    run("apply", other.root, "--resolved", "t-copy")
+    assert state(other)["reason"] == "by hand: copy"

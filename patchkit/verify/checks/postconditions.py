@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from patchkit.errors import TreeError
 from patchkit.findings.rule import Rule
 from patchkit.plan.status import State
+from patchkit.transaction.conflicts import UNRECORDED, recording, with_unrecorded
 from patchkit.verify.check import CheckOutcome, register, violation
 from patchkit.verify.checks.compiling import COMPILE, OBSTACLE
 
@@ -27,9 +28,10 @@ _DONE = {State.APPLIED, State.UPSTREAM}
 def check(subject: Subject) -> CheckOutcome:
     """Check the edits of each applied patch; other patches become notes."""
     try:
-        statuses = subject.statuses
+        statuses = with_unrecorded(subject.statuses, subject.unrecorded)
     except TreeError as error:
         return CheckOutcome(str(error), (_unreadable(error),), obstacle=OBSTACLE)
+    conflicting = {status.patch.id for status in statuses if status.state is State.CONFLICT}
     had = {status.patch.id for status in statuses if status.state in _DONE}
     findings: list[Finding] = []
     notes = []
@@ -65,6 +67,9 @@ def check(subject: Subject) -> CheckOutcome:
         f"{name} is applied, but its patch folder is not loaded: name the folder with --patches DIR"
         for name in subject.unknown
     ]
+    for patch, edit, _ in subject.unrecorded:
+        if patch not in conflicting:
+            notes.append(f"{patch} {edit}: {UNRECORDED}: {recording(patch, edit)}")
     obstacle = ""
     pending = [
         status.patch.id
@@ -73,7 +78,6 @@ def check(subject: Subject) -> CheckOutcome:
     ]
     if not findings and not patched and (pending or not present):
         obstacle = "no patch is applied"
-        conflicting = {status.patch.id for status in statuses if status.state is State.CONFLICT}
         fits = [name for name in pending if name not in conflicting]
         could = f"{', '.join(fits)} can be applied" if fits else "and none applies to this tree"
         message = f"no patch is applied; {could}"
@@ -87,6 +91,8 @@ def check(subject: Subject) -> CheckOutcome:
 
 def _expected(subject: Subject, status: PatchStatus) -> bool:
     """Return whether the tree has at least a part of the patch itself, not only of a similar patch."""
+    if status.state is State.CONFLICT and any(patch == status.patch.id for patch, _, _ in subject.unrecorded):
+        return True
     # A fork that leaves a patch out may have made some of its changes itself, and so may one that did not choose it.
     if status.patch.upstream_when and status.patch.default and not status.patch.left_out:
         return any(edit.state in _DONE for edit in status.edits)
@@ -107,12 +113,15 @@ def _missing(subject: Subject, status: PatchStatus) -> Iterator[Finding]:
 def _lost(subject: Subject, status: PatchStatus, edit: EditStatus) -> Finding:
     conflict = edit.state is State.CONFLICT
     why = edit.reason or "the code is as it was before the patch"
+    remedy = "restore the code as the patch wrote it" if conflict else f"patchkit apply {status.patch.id}"
+    if conflict and (status.patch.id, edit.name, edit.file) in subject.unrecorded:
+        why, remedy = UNRECORDED, recording(status.patch.id, edit.name)
     return violation(
         CONFLICT if conflict else EDIT,
         edit.file,
         subject.line(edit.file, edit.site),
         f"{status.patch.id}: {edit.name} is not in place: {why}",
-        "restore the code as the patch wrote it" if conflict else f"patchkit apply {status.patch.id}",
+        remedy,
         function=edit.site,
     )
 
