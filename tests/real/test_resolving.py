@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -28,7 +31,6 @@ from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from patchkit.patchset.patch import Edit, Patch
     from patchkit.tree.tree import Tree
@@ -148,6 +150,34 @@ def test_the_copies_of_a_fork_that_clamps_one_are_enclosed_and_its_own_launch_is
         path.write_text(head + LAUNCH.format(topk=topk) + left + tail)
         assert missing in run("resolve", root, "28465", "draft", code=3).stderr
     assert answer("resolve", root, "28465", "draft", "--accept")["accepted"]
+    assert states_in(answer("status", root))["28465"] == "applied"
+    run("revert", root)
+    assert without_ledger(fingerprints(root)) == without_ledger(before)
+
+
+def test_the_resolution_in_the_docs_is_accepted_and_its_copy_beside_the_others_is_not(
+    releases: Releases, tmp_path: Path
+) -> None:
+    page = (Path(__file__).parents[2] / "docs/conflicts.md").read_text()
+    code = textwrap.indent(page.partition("```python\n")[2].partition("```")[0], " " * 8)
+    clamp, launch = code.split("\n", 1)
+    root = releases.copy(REFERENCE, tmp_path / "fork").root
+    (path,) = root.rglob(RUNNER)
+    own = f"copy_({TOPK}.clamp(0, 1))"
+    path.write_text(path.read_text().replace(f"copy_({TOPK})", own))
+    before = fingerprints(root)
+    run("apply", root, "28465", "--markers", code=1)
+    head, _, rest = path.read_text().partition("<<<<<<<")
+    found, _, tail = rest.partition("\n")[2].partition("|||||||")
+    tail = tail.partition(">>>>>>>")[2].partition("\n")[2]
+    left = re.sub(r" +buffers\.(?!hidden)\w+\[[^]]+\]\.copy_\((?:.*|\n.*\n *)\)\n", "", found)
+    assert "maybe_detect_nan" in left
+    assert left.count("copy_") == 1
+    beside = launch.replace(f"(buffers.topk_p[:raw_bs], {TOPK}),", "")
+    path.write_text(f"{head}{beside}        buffers.topk_p[:raw_bs].{own}\n{left}{tail}")
+    run("resolve", root, "28465", "draft", code=3)
+    path.write_text(f"{head}{clamp}\n{launch}{left}{tail}")
+    assert answer("resolve", root, "28465", "draft")["remembered"]
     assert states_in(answer("status", root))["28465"] == "applied"
     run("revert", root)
     assert without_ledger(fingerprints(root)) == without_ledger(before)
