@@ -485,7 +485,6 @@ def test_another_measurement_is_another_plot(benchmarks: Path) -> None:
     def raise_the_median(results: list[dict[str, Any]]) -> None:
         results[1]["ratio"]["median"] = results[1]["ratio"]["highest"]
 
-    assert generate_docs.stale_pictures(write=False) == []
     change(benchmarks, "decode", raise_the_median)
     assert generate_docs.stale_pictures(write=False) == ["decode-steps.svg"]
     change(benchmarks, "decode", lambda results: results[0]["profile"]["timeline_waits"].append([0.0, 90.0]))

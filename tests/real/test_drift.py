@@ -128,11 +128,9 @@ def drifts(called: frozenset[str]) -> dict[str, Drift]:
     }
 
 
-# The other kinds come together in the second of these, or are among those of the fork that drifted in every way.
-KINDS = swept(
-    drifts(frozenset()),
-    {"narrow-lines", "statements-class-between-and-names"}.__contains__,
-)
+# The other kinds come together in this one, are among those of the fork that drifted in every way, or are a layout
+# as that of the trees in test_formatters.
+KINDS = swept(drifts(frozenset()), "statements-class-between-and-names".__eq__)
 
 
 class Fork:
@@ -312,7 +310,7 @@ def test_bases_that_moved_behind_a_class_in_another_file_change_nothing(fork: Fo
     home = b"from sglang.srt.layers.attention.flashinfer_mla_backend import FlashInferMLAAttnBackend\n"
     base = home + b"\n\nclass Between(FlashInferMLAAttnBackend):\n    pass\n"
     tree = OverlayTree(fork.tree, {file: drifted, "srt/fork/between.py": base})
-    plan = make_plan(tree, PATCHES)
+    plan = make_plan(tree, concerning(file))
     assert {status.state for status in plan.patches} == {State.PENDING}
     assert [change.file for change in plan.changes if "fork" in change.file] == []
 
