@@ -21,7 +21,7 @@ from support.releases import (
     texts,
     without_ledger,
 )
-from support.sweeps import patch_by_patch, swept
+from support.sweeps import patch_by_patch, representatives, swept
 
 from patchkit.codemods.kinds.none_guard import NoneGuard
 from patchkit.codemods.language.variants import StatementKind
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("_parsed_once")
 
 IDS = tuple(patch.id for patch in PATCHES)
+FEW = tuple(name for name in IDS if name in representatives(PATCHES))
 ATTENTION = "srt/layers/attention"
 # Methods of torch, NumPy and Python, whose arguments no fork changes.
 BUILT_IN = frozenset({"__init__", "sum", "item", "cpu", "to", "copy_", "max", "empty", "filter", "get"})
@@ -233,15 +234,17 @@ def test_a_patch_is_recognised_on_a_patched_tree_that_drifted(fork: Fork, kind: 
     assert set(fork.states_of_drifted_patched(kind).values()) <= {"applied", "upstream"}
 
 
+@pytest.mark.parametrize("names", swept([IDS, FEW], FEW.__eq__), ids=["all", "few"])
 def test_a_fork_that_drifted_in_every_way_is_patched_and_reverted(
-    fork: Fork, releases: Releases, tmp_path: Path
+    fork: Fork, releases: Releases, tmp_path: Path, names: tuple[str, ...]
 ) -> None:
     tree = releases.copy(REFERENCE, tmp_path)
     for file in fork.patched.contents:
         (tree.package / file).write_bytes(fork.in_every_way((tree.package / file).read_bytes()))
     before = fingerprints(tree.root)
-    run("apply", tree.root, *IDS)
-    assert set(states(tree).values()) == {"applied"}
+    run("apply", tree.root, *names)
+    chosen = tuple(patch for patch in PATCHES if patch.id in names)
+    assert states(tree, chosen) == dict.fromkeys(names, "applied")
     for file in fork.patched.contents:
         compile((tree.package / file).read_bytes(), file, "exec", dont_inherit=True)
     run("revert", tree.root)

@@ -399,7 +399,7 @@ FLAGS = {
 }
 
 
-@pytest.fixture(params=[*LACKING, HAVING[0]])
+@pytest.fixture(params=[*LACKING, pytest.param(HAVING[0], marks=pytest.mark.sweep)])
 def patched(request: pytest.FixtureRequest, releases: Releases) -> OverlayTree:
     """A patched release, and one that has upstream's own code: the names are in the same places."""
     return releases.patched(request.param)

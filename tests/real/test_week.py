@@ -69,13 +69,19 @@ def own_fix(fork: Path) -> None:
     git(fork, "commit", "-qam", "A flag of our own")
 
 
+def in_a_shell(command: str, fork: Path) -> str:
+    done = subprocess.run(["bash", "-c", command], cwd=fork, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, (command, done.stdout[-1500:], done.stderr[-1500:])
+    return done.stdout
+
+
 def typed(command: str, fork: Path) -> str:
-    """Run a command in the fork; return its output. One that needs no shell runs in this process."""
-    if OF_A_SHELL.search(command):
-        done = subprocess.run(["bash", "-c", command], cwd=fork, check=False, capture_output=True, text=True)
-        assert done.returncode == 0, (command, done.stdout[-1500:], done.stderr[-1500:])
-        return done.stdout
-    return run(*shlex.split(command)[1:]).stdout
+    """Run a command in the fork; return its output. What needs no shell runs in this process."""
+    first, _, then = command.partition(" && ")
+    if OF_A_SHELL.search(first):
+        return in_a_shell(command, fork)
+    output = run(*shlex.split(first)[1:]).stdout
+    return output + in_a_shell(then, fork) if then else output
 
 
 @pytest.mark.parametrize("left_out", swept([(), READING], READING.__eq__), ids=" ".join)
