@@ -212,4 +212,4 @@ def test_whichever_statement_a_fork_has_otherwise_all_that_the_edit_looks_for_is
                 statement = syntax.node_at(forked, (*match.path, ("body", end)))
                 code = syntax.code_of(statement.with_changes(leading_lines=())).strip()
                 assert code.splitlines()[0] in conflict.found, (patch.id, edit.name, at)
-    assert seen > 10
+    assert seen > 5
