@@ -13,7 +13,7 @@ from patchkit.commands.patch_folder import staged
 from patchkit.drafting import difference
 from patchkit.drafting.change import FileDiff
 from patchkit.errors import ConflictError, TreeError, UsageError
-from patchkit.findings.number import counted
+from patchkit.findings.plural import counted
 from patchkit.patchset.patch import Patch
 from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
 from patchkit.porting.dependencies import dependencies_of

@@ -6,7 +6,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from patchkit import collector
-from patchkit.findings.number import counted
+from patchkit.findings.plural import counted
 from patchkit.findings.rule import Rule
 from patchkit.plan.vendor import FOLDER
 from patchkit.verify.check import CheckOutcome, register, violation
