@@ -218,7 +218,8 @@ def port(
     drafts = _drafts(steps, folder, watch) if folder is not None and not dry_run else {}
     with staged(drafts):
         if committing:
-            commits = commit_ports(onto, plan, [(step.ported.change, step.plan) for step in steps])
+            concerned = frozenset[str]().union(*(step.concerned for step in steps))
+            commits = commit_ports(onto, plan, [(step.ported.change, step.plan) for step in steps], concerned)
             done = tuple(
                 replace(step.ported, commit=commit) for step, commit in zip(steps, commits, strict=True)
             )
@@ -273,6 +274,7 @@ class _Step:
     ported: PortedChange
     tree: Tree
     plan: Plan
+    concerned: frozenset[str]
 
 
 class _PreparedPort(NamedTuple):
@@ -311,7 +313,7 @@ class _PortedTree:
         known = {(each.rule, each.file, each.line) for each in found}
         used = dependencies_of(tree, sources, landing)
         found += tuple(each for each in used if (each.rule, each.file, each.line) not in known)
-        return _Step(PortedChange(change, tuple(landing.files), found), tree, plan)
+        return _Step(PortedChange(change, tuple(landing.files), found), tree, plan, landing.concerned)
 
     def plan(self, steps: Sequence[_Step]) -> Plan:
         """Return the plan of all steps together."""

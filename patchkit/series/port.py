@@ -11,12 +11,17 @@ from patchkit.series.commit import require_committable, require_committed
 from patchkit.series.plumbing import git_output
 from patchkit.series.worktree import linked_worktree
 from patchkit.transaction.apply import Transaction
-from patchkit.transaction.ledger import PORTED
+from patchkit.transaction.current import current_record
+from patchkit.transaction.ledger import PORTED, Record
 from patchkit.transaction.ports import TRAILER_LINE, trailer, trailer_of
+from patchkit.transaction.store import Store
+from patchkit.transaction.uncommitted import PACKAGE_FILE, uncommitted
+from patchkit.transaction.write import place_of
+from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from patchkit.drafting.change import Facts
@@ -44,15 +49,18 @@ class Origin(Protocol):
         ...
 
 
-def commit_ports(tree: CheckoutTree, whole: Plan, steps: Sequence[tuple[Origin, Plan]]) -> tuple[str, ...]:
+def commit_ports(
+    tree: CheckoutTree, whole: Plan, steps: Sequence[tuple[Origin, Plan]], concerned: Iterable[str]
+) -> tuple[str, ...]:
     """Commit each change on the current branch, all or none; return their commits, empty for a change without effect.
 
-    ``whole`` is the plan of all changes together. Raise TreeError if git does not track the package, a file to change
-    has uncommitted changes, or another git operation is in progress, and RefusedCommitError if git or a hook rejects a
-    commit.
+    ``whole`` is the plan of all changes together, ``concerned`` are the files that they change or find changed. Raise
+    TreeError if git does not track the package, one of these files has uncommitted changes, or another git operation is
+    in progress, and RefusedCommitError if git or a hook rejects a commit.
     """
     require_committable(tree)
     require_committed(tree, whole)
+    _require_found_committed(tree, concerned)
     commits: list[str] = []
     with linked_worktree(tree, "patchkit port --commit") as worktree:
         for origin, plan in steps:
@@ -71,6 +79,36 @@ def commit_ports(tree: CheckoutTree, whole: Plan, steps: Sequence[tuple[Origin, 
             made = trailer_of(worktree.tree.package, origin.facts.id, parent, commit)
             commits.append(commit if made == line else _with_trailer(worktree, line, made))
     return tuple(commits)
+
+
+def _require_found_committed(tree: CheckoutTree, files: Iterable[str]) -> None:
+    """Raise TreeError if a file differs from HEAD: an edit that is found in it would be in no commit."""
+    contents = {file: tree.read(file) for file in sorted(files)}
+    checkout = Checkout(tree.package)
+    if not checkout.has(PACKAGE_FILE):
+        raise TreeError(f"git does not track {tree.package}", advice="leave out --commit")
+    places = {
+        file: (place_of(tree, file, exists=True), text) for file, text in contents.items() if text is not None
+    }
+    dirty = uncommitted(tree.package, places)
+    missing = contents.keys() - places.keys()
+    if missing:
+        dirty += sorted({*checkout.committed(missing), *checkout.staged(missing)})
+    if not dirty:
+        return
+    store = Store(tree.package)
+    record = current_record(store.read(), tree.read, store.get) or Record()
+    known = [record.files[file] for file in dirty if file in record.files]
+    names = sorted(record.ported.intersection(name for each in known for name in each.patches))
+    raise TreeError(
+        "uncommitted, and part of the change, so that its commit would lack them",
+        where=", ".join(dirty),
+        advice=(
+            f"run patchkit revert {tree.argument} {' '.join(names)}, then try again"
+            if names
+            else "commit, stash (git stash -u) or move them, then try again"
+        ),
+    )
 
 
 def _with_trailer(worktree: LinkedWorktree, line: str, made: str) -> str:
