@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, Protocol
 
 from patchkit.errors import TreeError
@@ -13,7 +12,7 @@ from patchkit.series.worktree import linked_worktree
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.current import current_record
 from patchkit.transaction.ledger import PORTED, Record
-from patchkit.transaction.ports import TRAILER_LINE, trailer, trailer_of
+from patchkit.transaction.ports import trailer, trailer_of, without_trailers
 from patchkit.transaction.store import Store
 from patchkit.transaction.uncommitted import PACKAGE_FILE, uncommitted
 from patchkit.transaction.write import place_of
@@ -127,10 +126,9 @@ def _authorship(origin: Origin, trailer_line: str) -> tuple[str, str, str]:
     """
     facts = origin.facts
     if not origin.commit:
-        message = f"{facts.title or facts.id}\n"
-        if facts.why and facts.why != facts.title:
-            message += f"\n{facts.why}\n"
-        return "", "", f"{message}\n{_trailers(trailer_line, facts.upstream_commit)}"
+        title, why = (without_trailers(text).strip() for text in (facts.title, facts.why))
+        body = [why] if why != title else []
+        return "", "", _message([title or facts.id, *body], trailer_line, facts.upstream_commit)
     format_option = "--format=%an <%ae>%x00%ad%x00%B"
     log = git(origin.repository, "log", "-1", "--date=raw", format_option, origin.commit, "--")
     fields = log.stdout.decode(errors="replace").split("\0")
@@ -141,9 +139,10 @@ def _authorship(origin: Origin, trailer_line: str) -> tuple[str, str, str]:
         )
     author, date, message = fields
     # The trailers of a port that is ported again state what that one changed.
-    message = re.sub(rf"(?:{TRAILER_LINE.pattern}\n?)+", "", message, flags=re.MULTILINE)
-    return author, f"@{date}", f"{message.rstrip()}\n\n{_trailers(trailer_line, origin.commit)}"
+    message = without_trailers(message).rstrip()
+    return author, f"@{date}", _message([message or facts.id], trailer_line, origin.commit)
 
 
-def _trailers(trailer_line: str, commit: str) -> str:
-    return f"{trailer_line}\n" + (f"(cherry picked from commit {commit})\n" if commit else "")
+def _message(paragraphs: Sequence[str], trailer_line: str, commit: str) -> str:
+    trailers = f"{trailer_line}\n" + (f"(cherry picked from commit {commit})\n" if commit else "")
+    return "\n\n".join([*filter(None, paragraphs), trailers])

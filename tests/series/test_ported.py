@@ -488,3 +488,78 @@ def test_a_package_that_git_does_not_track_is_not_committed(theirs: CheckoutTree
     git(fork.root, "rm", "-rq", "--cached", ".")
     git(fork.root, "commit", "-qm", "Nothing is tracked")
     assert "git does not track" in not_committed(theirs, fork)
+
+
+FOREIGN = [
+    f"Patchkit-Port: 78 {'0' * 32}\r",
+    f"Patchkit-Port: 78 {'0' * 32}  ",
+    f"Patchkit-Port: 78 {'0' * 32}\t",
+    f"Patchkit-Port: --patches=./evil {'0' * 32}",
+    "Patchkit-Port: 78 of another fork",
+]
+
+
+@pytest.mark.parametrize("given", ["commit", "mail", "subject", "only"])
+def test_a_trailer_of_another_port_in_the_message_is_left_out(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path, given: str
+) -> None:
+    port(theirs, fork, 78, FAR)
+    edit(theirs, MIRROR, *LATER)
+    text = "\n".join(["Something else", "", "Why.", "", *FOREIGN, "Helped-by: Nobody"])
+    text = {"subject": FOREIGN[1], "only": "\n".join(FOREIGN)}.get(given, text)
+    (tmp_path / "message").write_text(text, newline="")
+    git(theirs.root, "commit", "-qa", "--cleanup=verbatim", "-F", str(tmp_path / "message"))
+    source: tuple[object, ...] = ("HEAD", "--repo", theirs.root)
+    name = git(theirs.root, "rev-parse", "HEAD")[:12]
+    if given in ("mail", "subject"):
+        name = "mailed"
+        source = (tmp_path / "mailed.patch", "--from", theirs.root)
+        mail = git(theirs.root, "format-patch", "-1", "--stdout")
+        git(theirs.root, "checkout", "-q", "HEAD^")
+        (tmp_path / "mailed.patch").write_text(mail, newline="")
+    run("port", *source, "--onto", fork.root, "--commit")
+    message = git(fork.root, "log", "-1", "--format=%B")
+    assert message.count("Patchkit-Port:") == 1
+    assert f"\nPatchkit-Port: {name} " in message
+    assert ("Helped-by: Nobody" in message) == (given in ("commit", "mail"))
+    clone = clone_of(fork, tmp_path)
+    run("revert", clone.root, "78")
+    run("revert", clone.root, name)
+    assert clone.read(MIRROR) == SOURCES[MIRROR]
+
+
+def test_of_trailers_with_other_names_the_one_that_fits_is_the_commits_own(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    port(theirs, fork, 78, FAR)
+    port(theirs, fork, 77, LATER)
+    message = git(fork.root, "log", "-1", "--format=%B")
+    for place in (message.replace("\n\n", f"\n\n{FOREIGN[1].rstrip()}\n", 1), message + FOREIGN[1].rstrip()):
+        git(fork.root, "commit", "-q", "--amend", "-m", place)
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        clone = clone_of(fork, folder)
+        run("revert", clone.root, "78")
+        assert clone.read(MIRROR) == mirror(LATER)
+        run("revert", clone.root, "77")
+        assert clone.read(MIRROR) == SOURCES[MIRROR]
+
+
+def test_a_trailer_whose_name_no_port_can_have_names_none(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    edit(fork, MIRROR, *LATER)
+    git(fork.root, "commit", "-qam", f"Something\n\n{FOREIGN[3]}")
+    clone = clone_of(fork, tmp_path)
+    assert "evil" not in run("revert", clone.root).output
+
+
+def test_a_draft_does_not_take_over_the_trailer_of_a_port(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    edit(theirs, MIRROR, *LATER)
+    git(theirs.root, "commit", "-qam", f"Something\n\nWhy.\n\n{FOREIGN[1].rstrip()}")
+    run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root, "-o", tmp_path / "drafted")
+    text = (tmp_path / "drafted" / "patch.toml").read_text()
+    assert "Why." in text
+    assert "Patchkit-Port" not in text
