@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
     Contents = Mapping[str, bytes | None]
 
+_MADE = frozenset({Outcome.LANDED, Outcome.CHANGED})
+
 
 @dataclass(frozen=True)
 class Change:
@@ -66,6 +68,11 @@ class PortedChange:
     def is_whole(self) -> bool:
         """Whether all of its edits are there now."""
         return all(file.is_whole for file in self.files)
+
+    @property
+    def is_made(self) -> bool:
+        """Whether an edit of it was made, and not found."""
+        return any(edit.outcome in _MADE for file in self.files for edit in file.edits)
 
 
 @dataclass(frozen=True)
@@ -335,7 +342,7 @@ def _plan(tree: Tree, change: Change, files: Sequence[LandedFile], contents: Con
     edits = tuple(
         EditStatus(f"edit-{number}", file.onto, edit.site, State.PENDING)
         for number, (file, edit) in enumerate(((file, edit) for file in files for edit in file.edits), 1)
-        if edit.outcome in (Outcome.LANDED, Outcome.CHANGED)
+        if edit.outcome in _MADE
     )
     changes = tuple(
         FileChange(file, tree.read(file), text, (facts.id,))

@@ -980,7 +980,9 @@ def test_a_new_file_that_is_no_python_is_a_finding(
 def test_a_file_that_was_no_python_is_a_finding_beside_those_of_the_others(
     main_line: Path, fork: Path
 ) -> None:
-    commit = changed(main_line, LENT, (b"        return place(book)\n", b"        return place(book, row=1)\n"))
+    commit = changed(
+        main_line, LENT, (b"        return place(book)\n", b"        return place(book, row=1)\n")
+    )
     (main_line / "python" / "sglang" / SHELF).write_bytes(SOURCES[SHELF] + b"\n\nmore = 1\n")
     git(main_line, "commit", "-qa", "--amend", "--no-edit")
     drifted(fork, (b"def stamp(book):", b"def stamp(book:"), file=SHELF)
@@ -1013,3 +1015,37 @@ def test_in_many_trees_a_file_that_is_no_python_is_a_finding_in_each(main_line: 
     answer = answer_of(*words, code=1)
     rules = [each["rule"] for tree in answer["trees"] for each in tree["changes"][0]["findings"]]
     assert rules == ["PV101", "PV101"]
+
+
+CLONES = "Only what port --commit commits can be reverted in a clone."
+
+
+def test_a_port_in_git_without_a_commit_names_what_a_clone_can_revert(main_line: Path, fork: Path) -> None:
+    commit = changed(main_line, LENT)
+    words = ("port", commit, "--repo", main_line, "--onto", fork)
+    assert "Next" not in run(*words).stdout
+    run("revert", fork)
+    git(fork, "init", "-q")
+    git(fork, "add", ".")
+    git(fork, "commit", "-qm", "A fork")
+    committing(open_tree(fork))
+    assert CLONES not in run(*words, "--dry-run").stdout
+    output = " ".join(run(*words).stdout.split())
+    assert output.endswith(f"Next: patchkit revert {fork} 77 reverts the change. {CLONES}")
+    assert "Next" not in run(*words).stdout
+    run("revert", fork, "77")
+    assert CLONES not in run(*words, "--commit").stdout
+
+
+def test_markers_in_git_name_the_first_conflict_and_what_a_clone_can_revert(
+    main_line: Path, fork: Path
+) -> None:
+    commit = changed(main_line, LENT, (b"self.today + self.days", b"self.today + self.days * 2"))
+    drifted(fork, (b"self.today + self.days", b"self.later()"))
+    git(fork, "init", "-q")
+    git(fork, "add", ".")
+    git(fork, "commit", "-qm", "A fork")
+    output = run("port", commit, "--repo", main_line, "--onto", fork, "--markers", code=1).stdout
+    _, _, following = " ".join(output.split()).partition("Next: ")
+    assert following.startswith(f"patchkit resolve {fork} 77 ")
+    assert following.endswith(CLONES)
