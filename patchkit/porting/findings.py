@@ -70,8 +70,8 @@ def findings_of(tree: Tree, contents: Mapping[str, bytes | None], in_place: InPl
             earlier_counts[_identity(each)] -= 1
         else:
             found.append(each)
-    invalid = [each for file in files if (each := compiling.finding_of(file, contents[file] or b""))]
-    return (*invalid, *_undefined(tree, contents, files), *found)
+    invalid = (compiling.finding_of(file, contents[file] or b"") for file in files)
+    return (*filter(None, invalid), *_undefined(tree, contents, files), *found)
 
 
 def _undefined(tree: Tree, contents: Mapping[str, bytes | None], files: Sequence[str]) -> list[Finding]:
