@@ -10,8 +10,8 @@ from patchkit.commands.patch_folder import staged
 from patchkit.drafting import difference
 from patchkit.drafting.patch import draft_patch
 from patchkit.errors import UsageError
+from patchkit.plan.examples import MemoryTree
 from patchkit.plan.package_name import as_upstream
-from patchkit.plan.rehearse import MemoryTree
 from patchkit.tree.git import place_of, require_repository
 from patchkit.tree.objects import GitRepository, GitTree
 
