@@ -17,7 +17,7 @@ from patchkit.tree.tree import OverlayTree
         (HAVING[0], {Confidence.POSSIBLE}),
         (HAVING[-1], {Confidence.POSSIBLE}),
         # Upstream's own backends read more than the audit can follow there.
-        (LATEST, {Confidence.POSSIBLE, Confidence.LIKELY}),
+        pytest.param(LATEST, {Confidence.POSSIBLE, Confidence.LIKELY}, marks=pytest.mark.sweep),
     ],
 )
 def test_every_patch_together_leaves_no_finding_that_fails_a_check(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.sweeps import swept
 from support.toys import MIRROR, add_patch, attribute, git, write_package
 
 import patchkit
@@ -79,16 +80,15 @@ def test_a_reader_that_went_away_is_no_error(fork: Path) -> None:
     assert done.stderr == b""
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["verify", "--format", "html"],
-        ["audit", "--format", "sarif"],
-        *(["matrix", "--refs", "größe", "--format", style] for style in ("html", "csv")),
-        *(["status", "--format", "ledger"], ["diff", "t-odd", "--patches", "TOYS"]),
-    ],
-    ids=" ".join,
+DOCUMENTS = (
+    ["verify", "--format", "html"],
+    ["audit", "--format", "sarif"],
+    *(["matrix", "--refs", "größe", "--format", style] for style in ("html", "csv")),
+    *(["status", "--format", "ledger"], ["diff", "t-odd", "--patches", "TOYS"]),
 )
+
+
+@pytest.mark.parametrize("words", swept(DOCUMENTS, DOCUMENTS[::5].__contains__), ids=" ".join)
 def test_a_document_is_the_same_in_every_encoding_of_stdout(fork: Path, words: list[str]) -> None:
     command, *options = [str(fork.parent / "toys") if word == "TOYS" else word for word in words]
     plain = run(command, fork, *options, PYTHONIOENCODING="utf-8")

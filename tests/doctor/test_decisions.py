@@ -97,9 +97,8 @@ TREES = [
 
 
 def _represents(version: str, how: str) -> bool:
-    """Return whether a tree is of the first release, or has the most patches of its release."""
-    most = "opted" if version in RELEASES[:3] else "default"
-    return version == RELEASES[0] or how == most
+    """Return whether a tree has the most patches, or is the first release as it is."""
+    return how == "opted" or (version, how) == TREES[0]
 
 
 @pytest.mark.parametrize(

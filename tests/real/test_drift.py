@@ -21,7 +21,7 @@ from support.releases import (
     texts,
     without_ledger,
 )
-from support.sweeps import patch_by_patch, swept
+from support.sweeps import patch_by_patch, representatives, swept
 
 from patchkit.codemods.kinds.none_guard import NoneGuard
 from patchkit.codemods.language.variants import StatementKind
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("_parsed_once")
 
 IDS = tuple(patch.id for patch in PATCHES)
+FEW = tuple(name for name in IDS if name in representatives(PATCHES))
 ATTENTION = "srt/layers/attention"
 # Methods of torch, NumPy and Python, whose arguments no fork changes.
 BUILT_IN = frozenset({"__init__", "sum", "item", "cpu", "to", "copy_", "max", "empty", "filter", "get"})
@@ -128,11 +129,9 @@ def drifts(called: frozenset[str]) -> dict[str, Drift]:
     }
 
 
-# The other kinds come together in the second of these, or are among those of the fork that drifted in every way.
-KINDS = swept(
-    drifts(frozenset()),
-    {"narrow-lines", "statements-class-between-and-names"}.__contains__,
-)
+# The other kinds come together in this one, are among those of the fork that drifted in every way, or are a layout
+# as that of the trees in test_formatters.
+KINDS = swept(drifts(frozenset()), "statements-class-between-and-names".__eq__)
 
 
 class Fork:
@@ -235,15 +234,17 @@ def test_a_patch_is_recognised_on_a_patched_tree_that_drifted(fork: Fork, kind: 
     assert set(fork.states_of_drifted_patched(kind).values()) <= {"applied", "upstream"}
 
 
+@pytest.mark.parametrize("names", swept([IDS, FEW], FEW.__eq__), ids=["all", "few"])
 def test_a_fork_that_drifted_in_every_way_is_patched_and_reverted(
-    fork: Fork, releases: Releases, tmp_path: Path
+    fork: Fork, releases: Releases, tmp_path: Path, names: tuple[str, ...]
 ) -> None:
     tree = releases.copy(REFERENCE, tmp_path)
     for file in fork.patched.contents:
         (tree.package / file).write_bytes(fork.in_every_way((tree.package / file).read_bytes()))
     before = fingerprints(tree.root)
-    run("apply", tree.root, *IDS)
-    assert set(states(tree).values()) == {"applied"}
+    run("apply", tree.root, *names)
+    chosen = tuple(patch for patch in PATCHES if patch.id in names)
+    assert states(tree, chosen) == dict.fromkeys(names, "applied")
     for file in fork.patched.contents:
         compile((tree.package / file).read_bytes(), file, "exec", dont_inherit=True)
     run("revert", tree.root)
@@ -312,7 +313,7 @@ def test_bases_that_moved_behind_a_class_in_another_file_change_nothing(fork: Fo
     home = b"from sglang.srt.layers.attention.flashinfer_mla_backend import FlashInferMLAAttnBackend\n"
     base = home + b"\n\nclass Between(FlashInferMLAAttnBackend):\n    pass\n"
     tree = OverlayTree(fork.tree, {file: drifted, "srt/fork/between.py": base})
-    plan = make_plan(tree, PATCHES)
+    plan = make_plan(tree, concerning(file))
     assert {status.state for status in plan.patches} == {State.PENDING}
     assert [change.file for change in plan.changes if "fork" in change.file] == []
 

@@ -36,29 +36,25 @@ def checks(tree: Path) -> set[str]:
     return {path.name for path in tree.rglob("*.py") if "require_overlap_hook(" in path.read_text("utf-8")}
 
 
-@pytest.mark.parametrize("version", ["0.5.12.post1", pytest.param("0.5.14", marks=pytest.mark.sweep)])
+@pytest.mark.parametrize(
+    ("version", "patches"),
+    [
+        ("0.5.12.post1", (PATCH,)),
+        pytest.param("0.5.14", (PATCH,), marks=pytest.mark.sweep),
+        pytest.param("0.5.14", (), marks=pytest.mark.sweep, id="0.5.14-all"),
+    ],
+)
 def test_the_former_check_goes_with_a_new_apply_and_what_is_then_reverted_is_the_release(
-    releases: Releases, tmp_path: Path, version: str
+    releases: Releases, tmp_path: Path, version: str, patches: tuple[str, ...]
 ) -> None:
     tree = releases.copy(version, tmp_path / "tree").root
     pristine = fingerprints(tree)
-    apply_former(tree, tmp_path / "former", PATCH)
+    apply_former(tree, tmp_path / "former", *patches)
     workers = {f"{name}_worker_v2.py" for name in ("eagle", "multi_layer_eagle", "standalone")}
     assert checks(tree) >= workers
     assert states_in(answer("status", tree))[PATCH] == "partial"
-    run("apply", tree, PATCH)
+    run("apply", tree, *patches)
     assert checks(tree) == set()
     assert states_in(answer("status", tree))[PATCH] == "applied"
-    run("revert", tree)
-    assert without_ledger(fingerprints(tree)) == pristine
-
-
-def test_the_former_check_goes_with_an_apply_of_all_patches(releases: Releases, tmp_path: Path) -> None:
-    tree = releases.copy("0.5.14", tmp_path / "tree").root
-    pristine = fingerprints(tree)
-    apply_former(tree, tmp_path / "former")
-    run("apply", tree)
-    assert states_in(answer("status", tree))[PATCH] == "applied"
-    assert checks(tree) == set()
     run("revert", tree)
     assert without_ledger(fingerprints(tree)) == pristine

@@ -31,7 +31,7 @@ def require_made_at_once(tree: CheckoutTree, releases: Releases) -> None:
     assert {file: tree.read(file) for file in others} == {file: was.read(file) for file in others}
 
 
-@pytest.mark.parametrize("pace", swept([1, 4], (4).__eq__))
+@pytest.mark.parametrize("pace", swept([1, 16], (16).__eq__))
 def test_patches_that_come_and_go_in_any_order_leave_what_their_set_makes(
     releases: Releases, tmp_path: Path, pace: int
 ) -> None:

@@ -236,7 +236,7 @@ def test_a_plain_apply_of_a_release_meets_no_conflict(releases: Releases, versio
     assert stuck == {}
 
 
-@pytest.mark.parametrize("version", [REFERENCE, "0.5.13", "0.5.14"])
+@pytest.mark.parametrize("version", swept([REFERENCE, "0.5.13", "0.5.14"], "0.5.14".__eq__))
 def test_no_opt_in_patch_makes_another_a_conflict(releases: Releases, version: str) -> None:
     patches, tree = load.patches(), releases.tree(version)
     defaults = after(make_plan(tree, patches.select()))
@@ -399,7 +399,7 @@ FLAGS = {
 }
 
 
-@pytest.fixture(params=[*LACKING, HAVING[0]])
+@pytest.fixture(params=[*LACKING, pytest.param(HAVING[0], marks=pytest.mark.sweep)])
 def patched(request: pytest.FixtureRequest, releases: Releases) -> OverlayTree:
     """A patched release, and one that has upstream's own code: the names are in the same places."""
     return releases.patched(request.param)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.releases import PATCHES, REFERENCE, answer, fingerprints, run, states_in, without_ledger
+from support.sweeps import representatives, swept
 from support.toys import MIRROR, SOURCES, add_patch, everything, rewriting, statement, write_package
 
 from patchkit.tree.tree import open_tree
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 NAME = "acme_sglang"
 USER = "srt/managers/user.py"
 IMPORT = "from sglang.srt.managers.mirror import Mirror"
+ALL = tuple(patch.id for patch in PATCHES if patch.default)
+FEW = tuple(name for name in ALL if name in representatives(PATCHES))
 
 
 def renamed(
@@ -88,8 +91,9 @@ def test_a_package_of_two_names_is_refused(tmp_path: Path, patches: Path) -> Non
     assert everything(package) == before
 
 
+@pytest.mark.parametrize("names", swept([ALL, FEW], FEW.__eq__), ids=["all", "few"])
 def test_a_renamed_release_takes_every_patch_is_verified_and_gives_them_back(
-    releases: Releases, tmp_path: Path
+    releases: Releases, tmp_path: Path, names: tuple[str, ...]
 ) -> None:
     root = tmp_path / "fork"
     releases.copy(REFERENCE, root)
@@ -98,11 +102,11 @@ def test_a_renamed_release_takes_every_patch_is_verified_and_gives_them_back(
         text = path.read_bytes()
         path.write_bytes(re.sub(rb"\b(from|import) sglang\b", rb"\1 acme_sglang", text))
     before = without_ledger(fingerprints(root))
-    reply = answer("apply", package, *(patch.id for patch in PATCHES if patch.default))
+    reply = answer("apply", package, *names)
     assert set(reply["changed_files"])
     for file in reply["changed_files"]:
         assert not re.search(rb"\b(from|import) sglang\b", (package / file).read_bytes()), file
-    assert answer("apply", package)["changed_files"] == []
+    assert answer("apply", package, *names)["changed_files"] == []
     checks = answer("verify", package)["checks"]
     assert [check for check in checks if check["outcome"] == "failed"] == []
     run("revert", package)

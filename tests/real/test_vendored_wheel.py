@@ -67,7 +67,17 @@ class Empty:
         venv.create(folder, with_pip=False, symlinks=True)
         self.python = folder / "bin" / "python"
         self.site = folder / "lib" / f"python{sysconfig.get_python_version()}" / "site-packages"
-        pip = (sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--no-index", "--target")
+        pip = (
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "-qq",
+            "--no-deps",
+            "--no-index",
+            "--no-compile",
+            "--target",
+        )
         subprocess.run((*pip, str(self.site), str(built)), check=True)
         self.seen = folder / "seen"
         self.seen.mkdir()

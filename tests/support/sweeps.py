@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections import Counter
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.patch import Patch
 
-_OF_EACH = 2
 _RELEASE = re.compile(r"0\.5\.(\d+)(?:\.post\d+)?")
 # The last releases before one that has another shape: of those up to each, some are alike.
 _LAST_OF_A_SHAPE = (10, 12, 14)
@@ -74,22 +72,19 @@ def patch_by_patch(patches: Sequence[Patch]) -> list[ParameterSet]:
 
 
 def representatives(patches: Sequence[Patch]) -> frozenset[str]:
-    """Return the ids of patches of which at least two, or all that there are, have each trait of any patch."""
+    """Return the ids of patches of which at least one has each trait of any patch."""
     traits = {patch.id: frozenset(_traits(patch, patches)) for patch in patches}
-    left = {
-        trait: min(count, _OF_EACH)
-        for trait, count in Counter(trait for having in traits.values() for trait in having).items()
-    }
+    left = frozenset[str]().union(*traits.values())
     chosen: set[str] = set()
-    while any(left.values()):
+
+    def rank(patch: Patch) -> tuple[int, int]:
         # Of patches with as many traits the smallest: a large one makes every test of it long.
-        best = max(
-            (patch for patch in patches if patch.id not in chosen),
-            key=lambda patch: (sum(left[trait] > 0 for trait in traits[patch.id]), -len(patch.edits)),
-        )
+        return len(left & traits[patch.id]), -len(patch.edits)
+
+    while left:
+        best = max(patches, key=rank)
         chosen.add(best.id)
-        for trait in traits[best.id]:
-            left[trait] = max(0, left[trait] - 1)
+        left -= traits[best.id]
     return frozenset(chosen)
 
 

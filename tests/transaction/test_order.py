@@ -106,7 +106,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(steps=steps)
 @example(steps=[("apply", {"g-method"}), ("apply", {"z-last"})])
 @example(steps=[("apply", {"g-method"}), ("apply", {"z-last"}), ("revert", {"g-method"})])
@@ -148,7 +148,7 @@ commits = st.lists(
 )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(steps=commits)
 @example(steps=[("commit", {"g-method"}), ("commit", {"z-last"}), ("revert", {"g-method"})])
 @example(steps=[("commit", {"z-last"}), ("commit", {"g-method"}), ("revert", {"g-method"})])
@@ -286,7 +286,7 @@ EDITS = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     applied=st.lists(one, unique=True, min_size=1, max_size=4),
     edited=st.integers(0, 3),

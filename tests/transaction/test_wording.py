@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 from support.releases import PATCHES
+from support.sweeps import swept
 from support.toys import (
     ABRUPT,
     APPLIED,
@@ -34,6 +35,7 @@ from support.toys import (
 from patchkit import api
 from patchkit.errors import ConflictError
 from patchkit.findings.finding import Confidence
+from patchkit.patchset import load
 from patchkit.patchset.select import PatchSet
 from patchkit.plan.status import State
 from patchkit.transaction.revert import revert
@@ -60,6 +62,9 @@ THRICE = toy(
     statement("insert-before", "inside", f"{MIRROR}::Mirror.host", "return $value", "inside()"),
     rewriting("steps", f"{ABRUPT}::Worker", "steps = 3", "steps = 5"),
 )
+
+
+FEW = load.patches().select(("27998", "28465", "28496", "28500", "28633"), only=True)
 
 
 def formerly(*patches: Patch) -> tuple[Patch, ...]:
@@ -208,14 +213,15 @@ def test_comment_of_an_edit_made_by_hand_is_no_wording() -> None:
     assert with_wording_of(text, noted) == noted
 
 
+@pytest.mark.parametrize("patched", swept([PATCHES, FEW], FEW.__eq__), ids=["all", "few"])
 def test_release_patched_with_other_words_is_verified_and_reverted(
-    releases: Releases, tmp_path: Path
+    releases: Releases, tmp_path: Path, patched: tuple[Patch, ...]
 ) -> None:
     tree, other = (releases.copy("0.5.13", tmp_path / name) for name in ("fork", "other"))
     git(tree.root, "init", "-q")
     git(tree.root, "add", ".")
     git(tree.root, "commit", "-qm", "As released")
-    patches, former = PatchSet(PATCHES, "now"), PatchSet(formerly(*PATCHES), "formerly")
+    patches, former = PatchSet(patched, "now"), PatchSet(formerly(*patched), "formerly")
     api.apply(tree, former)
     clone = in_clone(tree, tmp_path)
     there = [s.patch.id for s in api.status(clone, patches) if s.state is State.APPLIED]

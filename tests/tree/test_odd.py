@@ -44,6 +44,8 @@ COMMANDS = {
         *(("status", "TREE"), ("status", "TREE", "--json"), ("status", "TREE", "--check"), ("diff", "TREE")),
         *(("apply", "TREE", "--dry-run"), ("audit", "TREE", "--format", "json"), ("doctor", "TREE")),
         *(("verify", "TREE", "--format", "html", "-o", "OUT/page"), ("status", "TREE", "--format", "ledger")),
+    ),
+    "reading more": (
         *(("export", "TREE", "-o", "OUT/series"), ("rebase", "TREE", "--onto", "HEAD")),
         *(
             ("matrix", "TREE", "--refs", "HEAD"),
@@ -153,7 +155,7 @@ def around(place: Path, tree: Path) -> dict[str, tuple[int, int, int]]:
     }
 
 
-@pytest.mark.parametrize(("odd", "commands"), crossed(ODD, COMMANDS, one_in=2))
+@pytest.mark.parametrize(("odd", "commands"), crossed(ODD, COMMANDS, one_in=3))
 def test_an_odd_tree_is_a_sentence_at_worst_and_what_lies_beside_it_stays(
     short_tmp: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, odd: str, commands: str
 ) -> None:

@@ -98,7 +98,7 @@ loading.check(SimpleNamespace(tree=tree, files=("srt/module.py",)))
 @pytest.mark.parametrize("busy", ["while True: pass", "import re; re.match('(a+)+$', 'a' * 60 + 'b')"])
 @pytest.mark.parametrize(
     ("end", "seconds"),
-    [(signal.SIGTERM, 300), (signal.SIGHUP, 300), (signal.SIGKILL, 300), (signal.SIGSTOP, 5)],
+    [(signal.SIGTERM, 300), (signal.SIGHUP, 300), (signal.SIGKILL, 300), (signal.SIGSTOP, 3)],
     ids=["terminated", "hung up", "killed", "stopped"],
 )
 def test_modules_end_with_the_process_that_imports_them_or_at_the_limit(
