@@ -49,8 +49,8 @@ def command(
     """Show each patch's state in TREE: applied, pending or in conflict.
 
     upstream: TREE has upstream's own change. pending: apply would make the change. opt-in: apply makes it only if you
-    name the patch. partial: apply would make the rest, of an opt-in patch only if you name it. not-applicable: TREE lacks
-    the code that the patch changes.
+    name the patch. partial: apply would make the rest, of an opt-in patch only if you name it. not-applicable: TREE
+    lacks the code that the patch changes.
     """
     from patchkit.cli import console
     from patchkit.commands.status import tree_status
