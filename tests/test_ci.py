@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from support.toys import MIRROR, add_patch, attribute
 
 from patchkit.cli import main
-from patchkit.cli.former import NOW
+from patchkit.cli.renamed import NOW
 
 if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree

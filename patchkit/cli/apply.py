@@ -232,7 +232,7 @@ def _print(
     from patchkit.cli import console
     from patchkit.cli.answers.apply import Apply
     from patchkit.commands.apply import describe_resolutions
-    from patchkit.findings.number import counted
+    from patchkit.findings.plural import counted
     from patchkit.findings.printable import escaped
     from patchkit.plan.refusal import describe_left_out
     from patchkit.plan.status import State

@@ -208,6 +208,6 @@ def say_unfinished(tail: str, patch: str, edit: str) -> None:
 
 def count(files: Sequence[str]) -> str:
     """Return the number of files as text, such as ``1 file`` or ``2 files``."""
-    from patchkit.findings.number import counted
+    from patchkit.findings.plural import counted
 
     return counted(len(files), "file")

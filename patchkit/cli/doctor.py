@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from patchkit.doctor.diagnosis import Diagnosis
     from patchkit.doctor.fixes import Fix
-    from patchkit.doctor.worth import Worth
+    from patchkit.doctor.gains import Gain
 
 _Item = TypeVar("_Item")
 
@@ -75,21 +75,21 @@ def _by_condition(items: Iterable[_Item], condition: Callable[[_Item], str]) -> 
     return sorted(found.items(), key=lambda pair: pair[0] != "")
 
 
-def _say_worth(worth: Sequence[Worth], version: str | None) -> None:
+def _say_gains(gains: Sequence[Gain], version: str | None) -> None:
     from patchkit.cli import console
     from patchkit.findings.printable import escaped
     from patchkit.patchset.runs import release_of
 
-    if not worth:
+    if not gains:
         return
-    release, known = worth[0].release, release_of(version)
+    release, known = gains[0].release, release_of(version)
     if release != known:
         console.say(f"\nThe gain was not measured on {escaped(known or 'this tree')} with these backends.")
     console.say(
         f"\nMeasured on {escaped(release)}: time per step with the patches of that run, some of them opt-in, "
         "divided by the unpatched release's (median, lowest to highest):"
     )
-    for case in worth:
+    for case in gains:
         console.say(
             f"  {escaped(case.scenario)}, {case.layers} layers, batch {case.batch}: "
             f"{case.ratio:.3f} ({case.lowest:.3f} to {case.highest:.3f}), "
@@ -167,4 +167,4 @@ def _say(diagnosis: Diagnosis, tail: str, version: str | None) -> None:
     for note in diagnosis.notes:
         console.say(f"\n{escaped(options.runnable(note))}")
     _say_fixes(diagnosis.fixes, tail)
-    _say_worth(diagnosis.worth, version)
+    _say_gains(diagnosis.gains, version)

@@ -37,8 +37,8 @@ from patchkit.cli import (
     test,
     verify,
 )
-from patchkit.cli.former import renamed
 from patchkit.cli.options import runnable
+from patchkit.cli.renamed import renamed
 from patchkit.errors import PatchkitError, UsageError
 
 if TYPE_CHECKING:

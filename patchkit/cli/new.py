@@ -63,7 +63,7 @@ def command(
     from patchkit.cli import console
     from patchkit.cli.answers.new import New
     from patchkit.commands.new import new
-    from patchkit.findings.number import counted
+    from patchkit.findings.plural import counted
     from patchkit.findings.printable import escaped
 
     if bool(diffs) is (commit is not None):

@@ -126,7 +126,7 @@ def command(
     written = alone is not None and not dry_run and bool(found[0].changed)
     _print(found, done="Changed" if written else "Would change", written=written, as_json=as_json)
     if written and alone is not None and not as_json:
-        _say_next(alone)
+        _say_next(alone, found[0], committed=committing)
     if any(not each.is_whole or any(change.findings for change in each.changes) for each in found):
         context.exit(1)
 
@@ -157,16 +157,23 @@ def _print(found: Sequence[PortResult], *, done: str, written: bool = False, as_
             console.say(f"{escaped(str(place))} contains the change as a patch for this tree.")
 
 
-def _say_next(tree: Path) -> None:
-    """Print the next command for the first remaining conflict."""
+def _say_next(tree: Path, ported: PortResult, *, committed: bool) -> None:
+    """Print the next command: for the first remaining conflict, or to revert what is not committed in git."""
     from patchkit.cli import console
     from patchkit.transaction.conflicts import conflicts_in
+    from patchkit.transaction.history import checkout_of
     from patchkit.tree.tree import open_tree
 
-    block = next((block for blocks in conflicts_in(open_tree(tree)).values() for block in blocks), None)
+    opened = open_tree(tree)
+    is_in_git = not committed and checkout_of(opened.package) is not None
+    note = ". Only what port --commit commits can be reverted in a clone." if is_in_git else ""
+    block = next((block for blocks in conflicts_in(opened).values() for block in blocks), None)
     if block is not None:
         words = shlex.join(("resolve", str(tree), block.patch, block.edit))
-        console.say_next((words, "records the first conflict once you have removed its markers"))
+        console.say_next((words, f"records the first conflict once you have removed its markers{note}"))
+    elif is_in_git:
+        names = dict.fromkeys(change.change.facts.id for change in ported.changes if change.is_made)
+        console.say_next((shlex.join(("revert", str(tree), *names)), f"reverts the change{note}"))
 
 
 def _print_change(change: PortedChange, *, brief: bool) -> None:

@@ -54,7 +54,7 @@ def command(
     from patchkit.cli.answers.rebase import Rebase
     from patchkit.commands.merge import merge
     from patchkit.commands.rebase_check import rebase_check
-    from patchkit.findings.number import counted
+    from patchkit.findings.plural import counted
     from patchkit.findings.printable import escaped
 
     patches = options.loaded_patches(folders, [tree])

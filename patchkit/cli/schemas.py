@@ -22,7 +22,7 @@ from patchkit.cli.answers.resolve import Resolve
 from patchkit.cli.answers.revert import Revert
 from patchkit.cli.answers.status import Status
 from patchkit.cli.answers.verify import Verify
-from patchkit.cli.former import NOW
+from patchkit.cli.renamed import NOW
 from patchkit.commands.test import Trial
 from patchkit.matrix.answer import Matrix
 

@@ -85,7 +85,7 @@ def check(folder: Path, trees: Sequence[str], *, as_json: bool) -> None:
     from patchkit.cli import console
     from patchkit.cli.answers.check_patch import CheckPatch
     from patchkit.commands.check import check_patches
-    from patchkit.findings.number import counted
+    from patchkit.findings.plural import counted
     from patchkit.findings.printable import escaped
 
     checked = check_patches(folder, [options.Target(tree, False).open() for tree in trees])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from patchkit.patchset import load
 from patchkit.patchset.examples import examples_in
 from patchkit.patchset.patch import TODO
-from patchkit.plan.rehearse import faults_of, undefined_in
+from patchkit.plan.examples import faults_of, undefined_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

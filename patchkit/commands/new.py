@@ -11,8 +11,8 @@ from patchkit.drafting import difference
 from patchkit.drafting.patch import draft_patch
 from patchkit.errors import UsageError
 from patchkit.patchset.header import require_name
+from patchkit.plan.examples import MemoryTree
 from patchkit.plan.package_name import as_upstream
-from patchkit.plan.rehearse import MemoryTree
 from patchkit.tree.git import place_of, require_repository
 from patchkit.tree.objects import GitRepository, GitTree
 

@@ -5,31 +5,43 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
+from patchkit.transaction.temporary import held, remove_abandoned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from patchkit.drafting.change import Draft
 
+_PREFIX = ".patchkit-new-"
+
 
 @contextmanager
 def staged(drafts: Mapping[Path, Draft]) -> Iterator[None]:
     """Write each folder's draft under a temporary name in it, and rename the files once the body is done.
 
-    Raise TreeError before the body if a folder cannot be written. If that or the body fails, nothing is left.
+    Raise TreeError before the body if a folder cannot be written. If that or the body fails, nothing is left. What
+    killed processes left in the folders is removed.
     """
     missing = {place for folder in drafts for place in (folder, *folder.parents) if not os.path.exists(place)}
     waiting: dict[Path, Path] = {}
+    locks = ExitStack()
     try:
         with _wrapped_os_errors("nothing was written"):
             for folder, draft in drafts.items():
                 folder.mkdir(parents=True, exist_ok=True)
-                waiting[folder] = Path(tempfile.mkdtemp(prefix=".patchkit-new-", dir=folder))
+                for place in folder.glob(f"{_PREFIX}*"):
+                    with suppress(OSError):
+                        remove_abandoned(place, partial(shutil.rmtree, place))
+                waiting[folder] = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
+                # The file system may have no locks; then what a killed process leaves stays.
+                with suppress(OSError):
+                    locks.enter_context(held(waiting[folder]))
                 for name, text in draft.files.items():
                     (waiting[folder] / name).write_text(text, encoding="utf-8")
         yield
@@ -41,6 +53,7 @@ def staged(drafts: Mapping[Path, Draft]) -> Iterator[None]:
     finally:
         for place in waiting.values():
             shutil.rmtree(place, ignore_errors=True)
+        locks.close()
         for place in sorted(missing, key=lambda place: -len(place.parts)):
             with suppress(OSError):  # It has files if the body is done.
                 place.rmdir()

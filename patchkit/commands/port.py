@@ -13,7 +13,7 @@ from patchkit.commands.patch_folder import staged
 from patchkit.drafting import difference
 from patchkit.drafting.change import FileDiff
 from patchkit.errors import ConflictError, TreeError, UsageError
-from patchkit.findings.number import counted
+from patchkit.findings.plural import counted
 from patchkit.patchset.patch import Patch
 from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
 from patchkit.porting.dependencies import dependencies_of
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree, ReadTree, Tree
 
     Contents = Mapping[str, bytes | None]
+
+_MADE = frozenset({Outcome.LANDED, Outcome.CHANGED})
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,11 @@ class PortedChange:
     def is_whole(self) -> bool:
         """Whether all of its edits are there now."""
         return all(file.is_whole for file in self.files)
+
+    @property
+    def is_made(self) -> bool:
+        """Whether an edit of it was made, and not found."""
+        return any(edit.outcome in _MADE for file in self.files for edit in file.edits)
 
 
 @dataclass(frozen=True)
@@ -224,7 +231,8 @@ def port(
     drafts = _drafts(steps, folder, watch) if folder is not None and not dry_run else {}
     with staged(drafts):
         if committing:
-            commits = commit_ports(onto, plan, [(step.ported.change, step.plan) for step in steps])
+            concerned = frozenset[str]().union(*(step.concerned for step in steps))
+            commits = commit_ports(onto, plan, [(step.ported.change, step.plan) for step in steps], concerned)
             done = tuple(
                 replace(step.ported, commit=commit) for step, commit in zip(steps, commits, strict=True)
             )
@@ -279,6 +287,7 @@ class _Step:
     ported: PortedChange
     tree: Tree
     plan: Plan
+    concerned: frozenset[str]
 
 
 class _PreparedPort(NamedTuple):
@@ -317,7 +326,7 @@ class _PortedTree:
         known = {(each.rule, each.file, each.line) for each in found}
         used = dependencies_of(tree, sources, landing)
         found += tuple(each for each in used if (each.rule, each.file, each.line) not in known)
-        return _Step(PortedChange(change, tuple(landing.files), found), tree, plan)
+        return _Step(PortedChange(change, tuple(landing.files), found), tree, plan, landing.concerned)
 
     def plan(self, steps: Sequence[_Step]) -> Plan:
         """Return the plan of all steps together."""
@@ -339,7 +348,7 @@ def _plan(tree: Tree, change: Change, files: Sequence[LandedFile], contents: Con
     edits = tuple(
         EditStatus(f"edit-{number}", file.onto, edit.site, State.PENDING)
         for number, (file, edit) in enumerate(((file, edit) for file in files for edit in file.edits), 1)
-        if edit.outcome in (Outcome.LANDED, Outcome.CHANGED)
+        if edit.outcome in _MADE
     )
     changes = tuple(
         FileChange(file, tree.read(file), text, (facts.id,))

@@ -14,8 +14,8 @@ from patchkit.commands.revert import revert
 from patchkit.commands.verify import verify
 from patchkit.errors import PatchkitError, TreeError
 from patchkit.findings.finding import Confidence
+from patchkit.plan.examples import undefined_in
 from patchkit.plan.planner import Planner
-from patchkit.plan.rehearse import undefined_in
 from patchkit.transaction.revert import in_code, recorded
 from patchkit.tree.scratch import scratch
 from patchkit.tree.tree import open_tree

@@ -12,15 +12,15 @@ from patchkit.doctor import fixes
 from patchkit.doctor.evaluation.memory import Memory
 from patchkit.doctor.examined import TOP_K, ExaminedServer
 from patchkit.doctor.fixes import Fix  # noqa: TC001  # schemas are made of it
+from patchkit.doctor.gains import Gain, gains
 from patchkit.doctor.keepers import Keeper, mirror_keepers
 from patchkit.doctor.models import named, unless_usual
 from patchkit.doctor.options import spelling_hint
 from patchkit.doctor.optouts import decides, opts_out, writes_at
+from patchkit.doctor.phrases import listed, option
 from patchkit.doctor.registry import algorithms, makers
 from patchkit.doctor.remedies import Trials
 from patchkit.doctor.server import ASSUMED, outcomes, without_speculation
-from patchkit.doctor.words import listed, option
-from patchkit.doctor.worth import Worth, worth
 from patchkit.patchset import runs
 from patchkit.plan.build import make_plan
 from patchkit.plan.status import State
@@ -84,7 +84,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """A server's verdict: ``kept`` if any keeper keeps the mirror, and the measured ``worth`` of removing it.
+    """A server's verdict: ``kept`` if any keeper keeps the mirror, and the measured ``gains`` of removing it.
 
     ``fixes`` are those that the tree lacks and the server needs. Of a server that is ``refused`` nothing else is known.
     """
@@ -93,7 +93,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
     verdict: str
     backends: tuple[Touched, ...]
     keepers: tuple[Keeper, ...]
-    worth: tuple[Worth, ...]
+    gains: tuple[Gain, ...]
     notes: tuple[str, ...]
     refused: Refused | None = None
     fixes: tuple[Fix, ...] = ()
@@ -148,7 +148,7 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
     default = launch.get("attention_backend") or ASSUMED
     sides = (str(launch.get(f"{side}_attention_backend") or default) for side in ("prefill", "decode"))
     touched = tuple(_touched(found))
-    measured = worth(tree.version, *sides) if freed else ()
+    measured = gains(tree.version, *sides) if freed else ()
     if not running:
         # Upstream removed it here, so what patches gain on an older release is not to be had.
         measured = tuple(case for case in measured if case.release == runs.release_of(tree.version))

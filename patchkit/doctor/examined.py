@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from patchkit.audit.reach import Reach
 from patchkit.doctor.models import limits
+from patchkit.doctor.phrases import option
 from patchkit.doctor.server import outcomes
-from patchkit.doctor.words import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable

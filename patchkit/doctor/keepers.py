@@ -10,7 +10,7 @@ import msgspec
 from patchkit.doctor.components import PLAN_STREAM
 from patchkit.doctor.models import limits, unless_usual
 from patchkit.doctor.optouts import decides
-from patchkit.doctor.words import listed, option
+from patchkit.doctor.phrases import listed, option
 from patchkit.tree import mirror
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from patchkit.doctor.phrases import listed
 from patchkit.doctor.questions import ARCHITECTURES
-from patchkit.doctor.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from patchkit.drafting.change import Facts, FileDiff
 from patchkit.errors import UsageError
 from patchkit.lines import split_lines
+from patchkit.transaction.ports import TRAILER
 from patchkit.tree.git import git, place_of
 from patchkit.tree.names import is_unsafe
 from patchkit.tree.sglang import NAME, PARENTS, PLACES
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _GIT = re.compile(r'diff --git (?:"?a/(?P<old>.+?)"? "?b/(?P<new>.+?)"?)$')
-_NUMBER = re.compile(r"\s*\(#(\d+)\)\s*$")
+_NUMBER = re.compile(r"\s*\(#([0-9]+)\)\s*$")
 _MAIL = re.compile(r"^From ([0-9a-f]{40}) ", re.MULTILINE)
 _SUBJECT = re.compile(r"^Subject: (?:\[[^\]]*\] *)?(.*(?:\n[ \t].*)*)", re.MULTILINE)
 _PULLS = f"https://github.com/sgl-project/{NAME}/pull/"
@@ -166,7 +167,7 @@ def facts_of_diff(identifier: str, text: str, where: Path | str = "") -> Facts:
 def _facts(identifier: str, subject: str, body: str, sha: str) -> Facts:
     number = _NUMBER.search(subject)
     title = _NUMBER.sub("", subject).strip()
-    trailers = re.compile(r"^(?:Co-authored-by|Signed-off-by|Change-Id): ", re.IGNORECASE)
+    trailers = re.compile(rf"^(?:Co-authored-by|Signed-off-by|Change-Id|{TRAILER}):", re.IGNORECASE)
     lines = [line.rstrip() for line in split_lines(body.strip()) if not trailers.match(line)]
     why = "\n".join(lines).strip() or title
     return Facts(identifier, title, why, f"{_PULLS}{number[1]}" if number else "", sha)

@@ -11,7 +11,7 @@ from patchkit.drafting.patch_file import toml_value
 from patchkit.errors import TreeError
 from patchkit.patchset.examples import PatchExample
 from patchkit.plan.build import make_plan
-from patchkit.plan.rehearse import MemoryTree, faults_of
+from patchkit.plan.examples import MemoryTree, faults_of
 from patchkit.plan.status import State
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from patchkit.patchset import convert
 from patchkit.patchset.examples import FILE as EXAMPLES
 from patchkit.plan.build import make_plan
 from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
-from patchkit.plan.rehearse import MemoryTree
+from patchkit.plan.examples import MemoryTree
 from patchkit.plan.status import State
 from patchkit.tree.limits import MAX_BYTES, is_deep
 from patchkit.tree.modules import Modules

@@ -22,7 +22,7 @@ class StuckEdit(msgspec.Struct, frozen=True):
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One patch on one ref: its state and reason; ``left_out`` says why the ref's configuration leaves it out."""
+    """One patch on one ref: its state and reason; ``left_out`` is the reason if the ref leaves it out."""
 
     patch: str
     state: str

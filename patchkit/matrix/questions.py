@@ -9,7 +9,7 @@ from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
     from patchkit.matrix.definitions import Definitions
-    from patchkit.plan.recollection import AnsweredQuestion, Question
+    from patchkit.plan.examinations import AnsweredQuestion, Question
     from patchkit.tree.headers import Interest
     from patchkit.tree.objects import GitTree
 

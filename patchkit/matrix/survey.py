@@ -24,8 +24,8 @@ from patchkit.matrix.memory import Memory
 from patchkit.matrix.questions import RecordingModules, answer
 from patchkit.matrix.tasks import VERIFY
 from patchkit.matrix.workers import spread
+from patchkit.plan.examinations import AnsweredQuestion, Decisions, Examinations, RememberedResult
 from patchkit.plan.interest import interest_of
-from patchkit.plan.recollection import AnsweredQuestion, Decisions, Recollection, RememberedResult
 from patchkit.tree.objects import GitRepository, GitTree, MissingObjectError
 from patchkit.tree.sglang import SERVING
 
@@ -292,7 +292,7 @@ class _Examination(_Reading):
     names: dict[str, str]
     edits: tuple[RememberedResult, ...]
     _fresh: dict[str, str] = field(default_factory=dict, init=False)
-    _recollection: Recollection | None = field(default=None, init=False)
+    _examinations: Examinations | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._definitions = Definitions(self.names.get, self._fresh.__setitem__)
@@ -300,20 +300,20 @@ class _Examination(_Reading):
     def __call__(
         self, commit: str, new_results: Sequence[tuple[RememberedResult, ...]]
     ) -> _Inspection | Failure:
-        recollection = self._recollection = self._recollection or Recollection(self.edits)
+        examinations = self._examinations = self._examinations or Examinations(self.edits)
         for results in new_results:
             for each in results:
-                recollection.load(each)
-        inspection = attempted(lambda: self._inspect(self.tree(commit), recollection))
+                examinations.load(each)
+        inspection = attempted(lambda: self._inspect(self.tree(commit), examinations))
         collector.forget_if_large()
         return inspection
 
-    def _inspect(self, tree: GitTree, recollection: Recollection) -> _Inspection:
+    def _inspect(self, tree: GitTree, examinations: Examinations) -> _Inspection:
         from patchkit.plan.build import inspect
 
         modules = RecordingModules(tree, interest_of(self.patches), self._definitions)
         try:
-            statuses = inspect(tree, self.patches, modules, recollection)
+            statuses = inspect(tree, self.patches, modules, examinations)
             answer = Answer(tuple(map(cell_of, statuses)))
         except (MissingObjectError, UsageError):
             raise
@@ -323,4 +323,4 @@ class _Examination(_Reading):
         self._fresh.clear()
         state = hashlib.sha256(repr(modules.answers).encode()).hexdigest()[:16]
         examined = _ExaminedState(modules.answers, msgspec.structs.replace(answer, state=state))
-        return _Inspection(examined, names, recollection.fresh())
+        return _Inspection(examined, names, examinations.fresh())

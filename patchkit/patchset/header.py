@@ -95,6 +95,8 @@ def patch_of(file: PatchHeader, path: Path, late: Iterable[Change] = ()) -> Patc
         for key in ("title", "why", "risk", "upstream"):
             if "\0" in getattr(patch, key):
                 raise ValueError(f"key `{key}`: a NUL character, which no commit message can have")
+        if patch.upstream and not re.fullmatch(r"https?://\S+", patch.upstream):
+            raise ValueError(f"key `upstream`: {patch.upstream!r} is not an http or https address")
         return patch
     except ValueError as error:
         raise UsageError(str(error), where=path, advice="fix it and try again") from None

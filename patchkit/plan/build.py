@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from patchkit.patchset.patch import Patch
-    from patchkit.plan.recollection import Recollection
+    from patchkit.plan.examinations import Examinations
     from patchkit.tree.tree import Tree
 
 
@@ -38,9 +38,9 @@ def _run(
     *,
     try_closest_shape: bool = False,
     allow_partial: bool = False,
-    recollection: Recollection | None = None,
+    examinations: Examinations | None = None,
 ) -> tuple[Workspace, tuple[PatchStatus, ...], dict[str, list[str]]]:
-    space = Workspace(modules, recollection)
+    space = Workspace(modules, examinations)
     touched: dict[str, list[str]] = {}
     statuses: list[PatchStatus] = []
     old = _too_old(modules)
@@ -100,16 +100,16 @@ def inspect(
     tree: Tree,
     patches: Sequence[Patch],
     modules: Modules | None = None,
-    recollection: Recollection | None = None,
+    examinations: Examinations | None = None,
 ) -> tuple[PatchStatus, ...]:
     """Return each patch's status on ``tree``. Raise TreeError if a file that a patch names is not valid Python.
 
-    ``modules`` reads the tree's files, where they are shared with other trees. ``recollection`` has results of these
+    ``modules`` reads the tree's files, where they are shared with other trees. ``examinations`` has results of these
     patches on other trees.
     """
     patches = with_package_name(patches, tree.name)
     modules = modules or Modules(tree, interest_of(patches))
-    return _run(modules, patches, recollection=recollection)[1]
+    return _run(modules, patches, examinations=examinations)[1]
 
 
 @collector.paused()

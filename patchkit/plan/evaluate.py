@@ -17,8 +17,8 @@ from patchkit.codemods.language.imports import Import
 from patchkit.codemods.language.scope import Scope
 from patchkit.patchset.patch import Address, ConvertedChange
 from patchkit.plan.comments import COMMENT_PREFIX
+from patchkit.plan.examinations import ExaminationResult
 from patchkit.plan.locate import key_of
-from patchkit.plan.recollection import ExaminationResult
 from patchkit.plan.status import ACCEPTED, BY_HAND, EditStatus, PatchStatus, State, comment_start, is_noted
 from patchkit.tree.limits import recursing
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from patchkit.codemods.kind import Kind
     from patchkit.patchset.patch import Edit, Fact, Patch
+    from patchkit.plan.examinations import Examinations
     from patchkit.plan.locate import Workspace
-    from patchkit.plan.recollection import Recollection
 
 
 @lru_cache(maxsize=2048)
@@ -40,12 +40,12 @@ def _key_of(patch: str, spec: Edit) -> str:
 
 def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Examination]:
     """Return an edit's location, as a status whose state is not yet decided, and its examination."""
-    if space.recollection is None:
+    if space.examinations is None:
         return _examine_now(space, patch, spec)
     key = _key_of(patch.id, spec)
-    found = space.recollection.find(key, space.answer)
+    found = space.examinations.find(key, space.answer)
     if found is None:
-        return _examine_first(space, space.recollection, patch, spec)
+        return _examine_first(space, space.examinations, patch, spec)
     before = space.snapshot()
 
     @cache
@@ -67,18 +67,18 @@ def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Ex
 
 
 def _examine_first(
-    space: Workspace, recollection: Recollection, patch: Patch, spec: Edit
+    space: Workspace, examinations: Examinations, patch: Patch, spec: Edit
 ) -> tuple[EditStatus, Examination]:
     """Examine an edit for which nothing is remembered, and remember the result."""
     recording = space.snapshot(recording=True)
     status, examined = _examine_now(recording, patch, spec)
     key, answers = _key_of(patch.id, spec), recording.answers
     found = ExaminationResult(status.file, status.site, examined.state.value, examined.added_imports)
-    recollection.record(key, answers, found)
+    examinations.record(key, answers, found)
 
     def explain() -> str:
         reason = examined.reason
-        recollection.record(key, answers, msgspec.structs.replace(found, reason=reason))
+        examinations.record(key, answers, msgspec.structs.replace(found, reason=reason))
         return reason
 
     return status, replace(examined, explain=explain)

@@ -15,7 +15,7 @@ from patchkit import collector
 from patchkit.codemods.examination import Examination, SiteState, absent, ambiguous
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import Scope, base_names, resolve
-from patchkit.plan.recollection import ExaminationResult
+from patchkit.plan.examinations import ExaminationResult
 from patchkit.tree.index import linearised
 from patchkit.tree.plain import is_no_file, plain
 from patchkit.tree.sglang import files_of, module_of, serves
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from patchkit.codemods.language.imports import Import
     from patchkit.patchset.patch import Address, Edit, Fact
-    from patchkit.plan.recollection import AnsweredQuestion, Question, Recollection
+    from patchkit.plan.examinations import AnsweredQuestion, Examinations, Question
     from patchkit.tree.modules import Modules
 
 
@@ -95,21 +95,21 @@ class EditedFile:
 class Workspace:
     """A tree with the edits made so far.
 
-    With a ``recollection``, results for another tree are reused if every question asked there has the same answer here.
+    With a ``examinations``, results for another tree are reused if every question asked there has the same answer here.
     """
 
-    def __init__(self, modules: Modules, recollection: Recollection | None = None) -> None:
+    def __init__(self, modules: Modules, examinations: Examinations | None = None) -> None:
         self.modules = modules
         self.edited: dict[str, EditedFile] = {}
-        self.recollection = recollection
+        self.examinations = examinations
         self._answers: dict[Question, str] | None = None
 
     def pristine(self) -> Workspace:
         """Return a workspace of the tree without the edits."""
-        return Workspace(self.modules, self.recollection)
+        return Workspace(self.modules, self.examinations)
 
     def snapshot(self, *, recording: bool = False) -> Workspace:
-        """Return a copy without the recollection; with ``recording``, it records the questions asked of it."""
+        """Return a copy without the examinations; with ``recording``, it records the questions asked of it."""
         space = Workspace(self.modules)
         space.edited = dict(self.edited)
         space._answers = {} if recording else None
@@ -135,7 +135,7 @@ class Workspace:
     ) -> None:
         """Add an edit to a file; ``what`` identifies the edit for the file's label."""
         label = ""
-        if self.recollection is not None:
+        if self.examinations is not None:
             parts = repr((self._label(file), *what)).encode()
             label = f"+{hashlib.blake2b(parts, digest_size=16).hexdigest()}"
         self.edited[file] = EditedFile(rewrite, label, self.edited.get(file), verbatim)
@@ -315,14 +315,14 @@ class Workspace:
 
         If the tree has the file under several names, one must match ``has``, and none may match ``lacks``.
         """
-        if self.recollection is None:
+        if self.examinations is None:
             return self._holds(fact)
         key = key_of(fact)
-        found = self.recollection.find(key, self.answer)
+        found = self.examinations.find(key, self.answer)
         if found is None:
             recording = self.snapshot(recording=True)
             found = ExaminationResult(state="holds" if recording._holds(fact) else "")
-            self.recollection.record(key, recording.answers, found)
+            self.examinations.record(key, recording.answers, found)
         return bool(found.state)
 
     def _holds(self, fact: Fact) -> bool:

@@ -1,6 +1,7 @@
 """Run checks of ``verify`` on a tree before and after a port, and return the new findings.
 
-These are undefined names, broken imports, calls with wrong arguments, and locals that are not bound on every path.
+These are files that are not valid Python, undefined names, broken imports, calls with wrong arguments, and locals that
+are not bound on every path.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from patchkit.tree.index import Program
 from patchkit.tree.sglang import SERVING, serves
 from patchkit.tree.tree import OverlayTree
 from patchkit.verify.check import violation
-from patchkit.verify.checks import imports, reads, signatures
+from patchkit.verify.checks import compiling, imports, reads, signatures
 from patchkit.verify.runtime import Runtime
 from patchkit.verify.subject import Criteria, Subject
 
@@ -35,7 +36,10 @@ _CHECKS = (imports.check, signatures.check, reads.check)
 
 @collector.paused()
 def findings_of(tree: Tree, contents: Mapping[str, bytes | None], in_place: InPlace) -> tuple[Finding, ...]:
-    """Return the findings of ``tree`` with other ``contents`` that are new; edits ``in_place`` were made."""
+    """Return the findings of ``tree`` with other ``contents`` that are new; edits ``in_place`` were made.
+
+    A file that does not compile is a finding, also if it did not before, and is not checked further.
+    """
     files = [file for file, text in contents.items() if text is not None and file.endswith(".py")]
     if not files:
         return ()
@@ -66,7 +70,8 @@ def findings_of(tree: Tree, contents: Mapping[str, bytes | None], in_place: InPl
             earlier_counts[_identity(each)] -= 1
         else:
             found.append(each)
-    return (*_undefined(tree, contents, files), *found)
+    invalid = (compiling.finding_of(file, contents[file] or b"") for file in files)
+    return (*filter(None, invalid), *_undefined(tree, contents, files), *found)
 
 
 def _undefined(tree: Tree, contents: Mapping[str, bytes | None], files: Sequence[str]) -> list[Finding]:
@@ -96,7 +101,8 @@ def _subject(
     The names in the ``new`` lines are resolved in advance, since a check reads no further files.
     """
     subject = Subject(tree, (), Criteria(Confidence.LIKELY))  # type: ignore[arg-type]
-    files = tuple(sorted(file for file in originals if file in sources and file.endswith(".py")))
+    python = (file for file in originals if file in sources and file.endswith(".py"))
+    files = tuple(sorted(file for file in python if compiling.finding_of(file, sources[file]) is None))
     program = Program({file: text for file, text in sources.items() if serves(file)}, files)
     named = set(words(b"\n".join(new).decode(errors="replace")))
     for module in program.core:

@@ -61,12 +61,14 @@ class LandedFile:
 class Landing:
     """A change in another tree: its files, and the new contents; None for a file that is removed.
 
-    ``marked`` are the contents with conflict markers at edits that were not made.
+    ``marked`` are the contents with conflict markers at edits that were not made, ``concerned`` the files of the tree
+    in which edits were made, or found to be made.
     """
 
     files: list[LandedFile]
     contents: dict[str, bytes | None]
     marked: dict[str, bytes | None] = field(default_factory=dict)
+    concerned: frozenset[str] = frozenset()
 
 
 @collector.paused()
@@ -165,7 +167,9 @@ class _Landing:
             self._mark_unchanged(file)
         if self._name:
             self._mark(files)
-        return Landing(files, self._contents, self._contents | self._marked)
+        named = {name for file in files for name in (file.file, file.onto, self._target(file.file))}
+        concerned = named.union(self._roots, self._contents, self._marked)
+        return Landing(files, self._contents, self._contents | self._marked, frozenset(concerned))
 
     def invalid(self, files: Sequence[LandedFile]) -> dict[Key, str]:
         """Return the edits that leave a function, or otherwise the file, invalid Python."""

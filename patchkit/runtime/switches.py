@@ -39,7 +39,7 @@ SWITCHES = frozenset(
         "pk-verify-outputs",
     }
 )
-"""The patches that can be disabled; ``no_switch`` of any other patch says why it cannot."""
+"""The patches that can be disabled; ``no_switch`` of any other patch explains why it cannot."""
 
 
 @functools.cache

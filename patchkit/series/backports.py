@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import msgspec
 
@@ -91,17 +93,31 @@ def markdown(rows: Iterable[Backport]) -> str:
     head = ("Pull request", "Upstream commit", "Files", "How", "Verified", "Removal")
     lines = [_row(head), _row(("---",) * len(head))]
     for row in rows:
-        link = f"[{row.patch}]({row.pull_request})" if row.pull_request else row.patch
+        link = f"[{row.patch}]({_address(row.pull_request)})" if row.pull_request else row.patch
         how = (
             f"{row.how}, by hand: {', '.join(row.by_hand)}"
             if row.by_hand and row.how == "ported"
             else row.how
         )
         how += f", {ACCEPTED}: {', '.join(row.accepted)}" if row.accepted else ""
-        files = "<br>".join(f"`{file}`" for file in row.files)
-        cells = (f"{link} {row.title}", row.upstream_commit[:12], files, how, row.verified, row.removal)
-        lines.append(_row(cells))
+        files = "<br>".join(map(_code, row.files))
+        title, how, verified, removal = map(_text, (row.title, how, row.verified, row.removal))
+        lines.append(_row((f"{link} {title}", row.upstream_commit[:12], files, how, verified, removal)))
     return "\n".join(lines) + "\n"
+
+
+def _text(text: str) -> str:
+    """Return a text whose characters Markdown shows and does not read as markup."""
+    return re.sub(r"[\\`<\[]", r"\\\g<0>", text)
+
+
+def _code(file: str) -> str:
+    # A backslash does not escape in code.
+    return _text(file) if re.search(r"[\\`]", file) else f"`{file}`"
+
+
+def _address(url: str) -> str:
+    return re.sub(r"[\\<>()\[\]]", lambda found: quote(found[0]), url)
 
 
 def _row(cells: Iterable[str]) -> str:

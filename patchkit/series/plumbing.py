@@ -8,7 +8,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
-from patchkit.findings.number import counted
+from patchkit.findings.plural import counted
 from patchkit.findings.printable import printable
 from patchkit.lines import decoded_lines
 from patchkit.tree.git import git

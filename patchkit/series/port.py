@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, Protocol
 
 from patchkit.errors import TreeError
@@ -11,12 +10,17 @@ from patchkit.series.commit import require_committable, require_committed
 from patchkit.series.plumbing import git_output
 from patchkit.series.worktree import linked_worktree
 from patchkit.transaction.apply import Transaction
-from patchkit.transaction.ledger import PORTED
-from patchkit.transaction.ports import TRAILER_LINE, trailer, trailer_of
+from patchkit.transaction.current import current_record
+from patchkit.transaction.ledger import PORTED, Record
+from patchkit.transaction.ports import trailer, trailer_of, without_trailers
+from patchkit.transaction.store import Store
+from patchkit.transaction.uncommitted import PACKAGE_FILE, uncommitted
+from patchkit.transaction.write import place_of
+from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from patchkit.drafting.change import Facts
@@ -44,15 +48,18 @@ class Origin(Protocol):
         ...
 
 
-def commit_ports(tree: CheckoutTree, whole: Plan, steps: Sequence[tuple[Origin, Plan]]) -> tuple[str, ...]:
+def commit_ports(
+    tree: CheckoutTree, whole: Plan, steps: Sequence[tuple[Origin, Plan]], concerned: Iterable[str]
+) -> tuple[str, ...]:
     """Commit each change on the current branch, all or none; return their commits, empty for a change without effect.
 
-    ``whole`` is the plan of all changes together. Raise TreeError if git does not track the package, a file to change
-    has uncommitted changes, or another git operation is in progress, and RefusedCommitError if git or a hook rejects a
-    commit.
+    ``whole`` is the plan of all changes together, ``concerned`` are the files that they change or find changed. Raise
+    TreeError if git does not track the package, one of these files has uncommitted changes, or another git operation is
+    in progress, and RefusedCommitError if git or a hook rejects a commit.
     """
     require_committable(tree)
     require_committed(tree, whole)
+    _require_found_committed(tree, concerned)
     commits: list[str] = []
     with linked_worktree(tree, "patchkit port --commit") as worktree:
         for origin, plan in steps:
@@ -73,6 +80,36 @@ def commit_ports(tree: CheckoutTree, whole: Plan, steps: Sequence[tuple[Origin, 
     return tuple(commits)
 
 
+def _require_found_committed(tree: CheckoutTree, files: Iterable[str]) -> None:
+    """Raise TreeError if a file differs from HEAD: an edit that is found in it would be in no commit."""
+    contents = {file: tree.read(file) for file in sorted(files)}
+    checkout = Checkout(tree.package)
+    if not checkout.has(PACKAGE_FILE):
+        raise TreeError(f"git does not track {tree.package}", advice="leave out --commit")
+    places = {
+        file: (place_of(tree, file, exists=True), text) for file, text in contents.items() if text is not None
+    }
+    dirty = uncommitted(tree.package, places)
+    missing = contents.keys() - places.keys()
+    if missing:
+        dirty += sorted({*checkout.committed(missing), *checkout.staged(missing)})
+    if not dirty:
+        return
+    store = Store(tree.package)
+    record = current_record(store.read(), tree.read, store.get) or Record()
+    known = [record.files[file] for file in dirty if file in record.files]
+    names = sorted(record.ported.intersection(name for each in known for name in each.patches))
+    raise TreeError(
+        "uncommitted, and part of the change, so that its commit would lack them",
+        where=", ".join(dirty),
+        advice=(
+            f"run patchkit revert {tree.argument} {' '.join(names)}, then try again"
+            if names
+            else "commit, stash (git stash -u) or move them, then try again"
+        ),
+    )
+
+
 def _with_trailer(worktree: LinkedWorktree, line: str, made: str) -> str:
     """Replace the trailer in the last commit, whose changes a hook rewrote, and return the new commit's id."""
     message = git_output(worktree.top, "log", "-1", "--format=%B").replace(line, made)
@@ -89,10 +126,9 @@ def _authorship(origin: Origin, trailer_line: str) -> tuple[str, str, str]:
     """
     facts = origin.facts
     if not origin.commit:
-        message = f"{facts.title or facts.id}\n"
-        if facts.why and facts.why != facts.title:
-            message += f"\n{facts.why}\n"
-        return "", "", f"{message}\n{_trailers(trailer_line, facts.upstream_commit)}"
+        title, why = (without_trailers(text).strip() for text in (facts.title, facts.why))
+        body = [why] if why != title else []
+        return "", "", _message([title or facts.id, *body], trailer_line, facts.upstream_commit)
     format_option = "--format=%an <%ae>%x00%ad%x00%B"
     log = git(origin.repository, "log", "-1", "--date=raw", format_option, origin.commit, "--")
     fields = log.stdout.decode(errors="replace").split("\0")
@@ -103,9 +139,10 @@ def _authorship(origin: Origin, trailer_line: str) -> tuple[str, str, str]:
         )
     author, date, message = fields
     # The trailers of a port that is ported again state what that one changed.
-    message = re.sub(rf"(?:{TRAILER_LINE.pattern}\n?)+", "", message, flags=re.MULTILINE)
-    return author, f"@{date}", f"{message.rstrip()}\n\n{_trailers(trailer_line, origin.commit)}"
+    message = without_trailers(message).rstrip()
+    return author, f"@{date}", _message([message or facts.id], trailer_line, origin.commit)
 
 
-def _trailers(trailer_line: str, commit: str) -> str:
-    return f"{trailer_line}\n" + (f"(cherry picked from commit {commit})\n" if commit else "")
+def _message(paragraphs: Sequence[str], trailer_line: str, commit: str) -> str:
+    trailers = f"{trailer_line}\n" + (f"(cherry picked from commit {commit})\n" if commit else "")
+    return "\n\n".join([*filter(None, paragraphs), trailers])

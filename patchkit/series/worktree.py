@@ -5,7 +5,6 @@ Until then the checkout's branch, index, files and ledger do not change; afterwa
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import signal
@@ -13,6 +12,7 @@ import tempfile
 import threading
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from patchkit.series.obstacles import is_folder, is_obstructed
 from patchkit.series.plumbing import OWN_FILES, error_line, git_output, last_lines, run_git
 from patchkit.transaction import adopt
 from patchkit.transaction.store import Store
+from patchkit.transaction.temporary import held, is_own, remove_abandoned
 from patchkit.transaction.write import locked
 from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
@@ -31,7 +32,7 @@ from patchkit.tree.tree import CheckoutTree
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-_PREFIX, _LOCK, _NEW_LOCK = "patchkit-commit-", "lock", "fresh"
+_PREFIX = "patchkit-commit-"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MAX_AMENDS = 5
 _BLOCK = 4096
@@ -168,21 +169,14 @@ def sweep(tree: CheckoutTree) -> None:
     with suppress(OSError):  # With all disks full, Python finds no temporary folder.
         for folder in Path(tempfile.gettempdir()).resolve().glob(f"{_PREFIX}*"):
             # Another user's folder may have pipes, devices or huge files in the place of what is read.
-            if _is_own(folder) and not _has_repository(folder):
+            if is_own(folder) and not _has_repository(folder):
                 own.setdefault(folder, folder / tree.root.name)
     for folder, place in own.items():
         with suppress(OSError):
             if not folder.exists():
                 _remove(tree, place)
-            elif (folder / _LOCK).exists() and _is_own(folder):
-                with _locked(folder / _LOCK):
-                    _remove(tree, place)
-
-
-def _is_own(folder: Path) -> bool:
-    with suppress(OSError):  # Its owner may have removed it meanwhile.
-        return folder.lstat().st_uid == os.geteuid()
-    return False
+            else:
+                remove_abandoned(folder, partial(_remove, tree, place))
 
 
 def _has_repository(folder: Path) -> bool:
@@ -205,9 +199,7 @@ def _temporary(tree: CheckoutTree, expected: str) -> Iterator[LinkedWorktree]:
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
             place = folder / top.name
             stack.callback(_remove_for_good, tree, place)
-            stack.enter_context(_locked(folder / _NEW_LOCK))
-            # A sweep takes any lock that it finds, so this one gets its name only after it is held.
-            (folder / _NEW_LOCK).rename(folder / _LOCK)
+            stack.enter_context(held(folder))
         except OSError as error:
             raise TreeError(
                 str(error.strerror),
@@ -229,17 +221,6 @@ def _temporary(tree: CheckoutTree, expected: str) -> Iterator[LinkedWorktree]:
         root = place / tree.root.relative_to(top) if tree.root.is_relative_to(top) else package.parent
         settings = (*_NO_MAINTENANCE, *_FLUSHED, *_hooks(top, place))
         yield LinkedWorktree(CheckoutTree(root, package), place, settings, head, branch)
-
-
-@contextmanager
-def _locked(lock: Path) -> Iterator[None]:
-    """Hold the lock of a temporary folder while its process runs. Raise BlockingIOError if another process does."""
-    handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _remove_for_good(tree: CheckoutTree, place: Path) -> None:

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     Changes = Mapping[str, tuple[bytes | None, bytes | None]]
 
 TRAILER = "Patchkit-Port"
-TRAILER_LINE = re.compile(rf"^{TRAILER}: (\S+) ([0-9a-f]{{32}})$", re.MULTILINE)
+_NAME = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
+"""The number of a pull request, the start of a commit's id, or the name of a diff's file."""
+_TRAILER_LINE = re.compile(rf"^{TRAILER}: ({_NAME}) ([0-9a-f]{{32}})$", re.MULTILINE)
+# git removes spaces and carriage returns at the ends of a message's lines, so any line may become a trailer.
+_ANY_TRAILER_LINE = re.compile(rf"^{TRAILER}:.*\n?", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,11 @@ class Port:
 def trailer(name: str, changes: Changes) -> str:
     """Return the line of a commit's message that names a port and identifies its changes, by file."""
     return f"{TRAILER}: {name} {_digest_of(changes)}"
+
+
+def without_trailers(message: str) -> str:
+    """Return a commit's message without the lines that name ports, which are those of another commit."""
+    return _ANY_TRAILER_LINE.sub("", message)
 
 
 def trailer_of(package: Path, name: str, parent: str, commit: str) -> str:
@@ -58,11 +67,21 @@ def ports_in(package: Path) -> tuple[Port, ...]:
     listed = git(package, "log", *arguments, "--format=%x00%H%x00%P%x00%B", "HEAD", "--")
     words = iter(listed.stdout.decode(errors="replace").split("\0")[1:])
     return tuple(
-        Port(name, digest, commit, parents.partition(" ")[0])
+        port
         for commit, parents, message in zip(words, words, words, strict=False)
-        # A port of a port can have both trailers, its own last.
-        for name, digest in dict(TRAILER_LINE.findall(message)).items()
+        for port in _ports_of(package, commit, parents.partition(" ")[0], message)
     )
+
+
+def _ports_of(package: Path, commit: str, parent: str, message: str) -> Sequence[Port]:
+    """Return the ports that a commit's message names: its own, or those that were squashed into the commit."""
+    # A port of a port can have both trailers, its own last.
+    digests = dict(_TRAILER_LINE.findall(message))
+    ports = [Port(name, digest, commit, parent) for name, digest in digests.items()]
+    if len(ports) < 2 or not parent:
+        return ports
+    digest = _digest_of(_changes(Checkout(package), package, ports[0]))
+    return [port for port in ports if port.digest == digest][-1:] or ports
 
 
 def layers_of(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from patchkit.transaction.write import Place
     from patchkit.tree.tree import CheckoutTree
 
-_TRACKED = "__init__.py"
+PACKAGE_FILE = "__init__.py"
 """A file that git tracks if it tracks the package."""
 
 
@@ -32,9 +32,9 @@ def uncommitted(package: Path, files: Mapping[str, tuple[Place, bytes]]) -> list
     if checkout is None:
         return []
     names = {"/".join((*place.folders, place.name)): file for file, (place, _) in files.items()}
-    paths = [*names, _TRACKED]
+    paths = [*names, PACKAGE_FILE]
     committed, staged = checkout.committed(paths), checkout.staged(paths)
-    if _TRACKED not in committed and _TRACKED not in staged:
+    if PACKAGE_FILE not in committed and PACKAGE_FILE not in staged:
         return []
     return sorted(
         file

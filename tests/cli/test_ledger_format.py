@@ -105,6 +105,35 @@ def test_the_table_has_a_line_a_row_and_bars_do_no_harm(checkout: CheckoutTree, 
     assert f"| `{ABRUPT}` | ported |" in line
 
 
+@pytest.mark.parametrize(
+    ("title", "cell"),
+    [
+        (r"a \| b", r"a \\\| b"),
+        ("<script>alert(1)</script>", r"\<script>alert(1)\</script>"),
+        ("![x](https://example.org/x.png)", r"!\[x](https://example.org/x.png)"),
+        ("`a` of [0]", r"\`a\` of \[0]"),
+    ],
+)
+def test_the_words_of_a_patch_are_no_markdown(
+    checkout: CheckoutTree, patch_folder: Path, title: str, cell: str
+) -> None:
+    add_patch(patch_folder, "t-odd", attribute(ABRUPT, "Worker", "odd = 1"))
+    path = patch_folder / "t-odd" / "patch.toml"
+    path.write_text(path.read_text().replace('"Toy t-odd"', f"'{title}'"))
+    run("apply", checkout.root, "t-odd")
+    (line,) = run("status", checkout.root, "--format", "ledger").splitlines()[2:]
+    assert line.startswith(f"| t-odd {cell} |  | `{ABRUPT}` | ported | ")
+    assert rows(checkout)["t-odd"]["title"] == title
+
+
+def test_a_link_ends_where_its_address_ends(checkout: CheckoutTree, patch_folder: Path) -> None:
+    address = "'https://example.org/a_(b)\\<c>/7'"
+    add_patch(patch_folder, "t-odd", attribute(ABRUPT, "Worker", "odd = 1"), upstream=address)
+    run("apply", checkout.root, "t-odd")
+    (line,) = run("status", checkout.root, "--format", "ledger").splitlines()[2:]
+    assert line.startswith("| [t-odd](https://example.org/a_%28b%29%5C%3Cc%3E/7) Toy t-odd |")
+
+
 def test_a_check_may_come_with_the_table(checkout: CheckoutTree) -> None:
     run("status", checkout.root, "--format", "ledger", "--check", code=1)
     run("apply", checkout.root)

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 from support.repositories import committing, whole
+from support.sweeps import crossed
 from support.toys import everything, git, patch_text, statement, write_package
 
 from patchkit.cli import main, schemas
@@ -948,3 +949,117 @@ def test_a_port_between_patches_is_reverted_in_any_order(
             n > last for n in range(len(order))
         ]
     assert (fork / "sglang" / DESK).read_bytes() == SOURCES[DESK]
+
+
+UNPARSED = {
+    "of Python 2": (b'print "py2"\n', 1),
+    "an open bracket": (b"fine = 1\nopen = (1,\n", 2),
+    "a NUL": (b"fine = 1\nnul = '\0'\n", 1),
+    "another encoding than its coding line's": (b"# coding: ascii\nname = '\xc3\xa9'\n", 1),
+    "an unknown encoding": (b"# coding: nonsense\n", 1),
+    "a number of too many digits": (b"fine = 1\nmany = 1" + b"0" * 4400 + b"\n", 2),
+    "a return outside of a function": (b"fine = 1\nreturn 1\n", 2),
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "options"),
+    crossed(
+        tuple(UNPARSED),
+        ((), ("--dry-run",), ("--keep-going",), ("--markers",), ("--commit",), ("-o", "drafted")),
+        one_in=3,
+    ),
+)
+def test_a_new_file_that_is_no_python_is_a_finding(
+    main_line: Path, fork: Path, tmp_path: Path, what: str, options: tuple[str, ...]
+) -> None:
+    content, line = UNPARSED[what]
+    (main_line / "python" / "sglang" / "srt" / "new.py").write_bytes(content)
+    commit = changed(main_line, LENT)
+    git(fork, "init", "-q")
+    git(fork, "add", ".")
+    git(fork, "commit", "-qm", "A fork")
+    committing(open_tree(fork))
+    words = ("port", commit, "--repo", main_line, "--onto", fork)
+    options = tuple(str(tmp_path / each) if each == "drafted" else each for each in options)
+    answer = answer_of(*words, *options, code=1)
+    (finding,) = answer["trees"][0]["changes"][0]["findings"]
+    assert (finding["rule"], finding["file"], finding["line"]) == ("PV101", "srt/new.py", line)
+    assert finding["message"].startswith("not valid Python: ")
+    made = None if "--dry-run" in options else content
+    path = fork / "sglang" / "srt" / "new.py"
+    assert (path.read_bytes() if path.exists() else None) == made
+
+
+def test_a_file_that_was_no_python_is_a_finding_beside_those_of_the_others(
+    main_line: Path, fork: Path
+) -> None:
+    commit = changed(
+        main_line, LENT, (b"        return place(book)\n", b"        return place(book, row=1)\n")
+    )
+    (main_line / "python" / "sglang" / SHELF).write_bytes(SOURCES[SHELF] + b"\n\nmore = 1\n")
+    git(main_line, "commit", "-qa", "--amend", "--no-edit")
+    drifted(fork, (b"def stamp(book):", b"def stamp(book:"), file=SHELF)
+    words = ("HEAD", "--repo", main_line, "--onto", fork)
+    answer = answer_of("port", *words, code=1)
+    (finding,) = answer["trees"][0]["changes"][0]["findings"]
+    assert (finding["rule"], finding["file"], finding["line"]) == ("PV101", SHELF, 5)
+    assert b"more = 1" in (fork / "sglang" / SHELF).read_bytes()
+    assert commit
+
+
+def test_a_file_that_a_change_makes_python_again_is_no_finding(main_line: Path, fork: Path) -> None:
+    broken = SOURCES[SHELF].replace(b"def stamp(book):", b"def stamp(book:")
+    for package in (main_line / "python" / "sglang", fork / "sglang"):
+        (package / SHELF).write_bytes(broken)
+    git(main_line, "commit", "-qam", "Broken")
+    (main_line / "python" / "sglang" / SHELF).write_bytes(SOURCES[SHELF])
+    changed(main_line, (b"        return place(book)\n", b"        return place(book, side=1)\n"))
+    answer = answer_of("port", "HEAD", "--repo", main_line, "--onto", fork, code=1)
+    (finding,) = answer["trees"][0]["changes"][0]["findings"]
+    assert "takes no `side`" in finding["message"]
+    assert (fork / "sglang" / SHELF).read_bytes() == SOURCES[SHELF]
+
+
+def test_in_many_trees_a_file_that_is_no_python_is_a_finding_in_each(main_line: Path) -> None:
+    git(main_line, "branch", "old")
+    (main_line / "python" / "sglang" / "srt" / "new.py").write_bytes(b'print "py2"\n')
+    commit = changed(main_line, LENT)
+    words = ("port", commit, "--repo", main_line, "--onto", "old", "--onto", "old^0")
+    answer = answer_of(*words, code=1)
+    rules = [each["rule"] for tree in answer["trees"] for each in tree["changes"][0]["findings"]]
+    assert rules == ["PV101", "PV101"]
+
+
+CLONES = "Only what port --commit commits can be reverted in a clone."
+
+
+def test_a_port_in_git_without_a_commit_names_what_a_clone_can_revert(main_line: Path, fork: Path) -> None:
+    commit = changed(main_line, LENT)
+    words = ("port", commit, "--repo", main_line, "--onto", fork)
+    assert "Next" not in run(*words).stdout
+    run("revert", fork)
+    git(fork, "init", "-q")
+    git(fork, "add", ".")
+    git(fork, "commit", "-qm", "A fork")
+    committing(open_tree(fork))
+    assert CLONES not in run(*words, "--dry-run").stdout
+    output = " ".join(run(*words).stdout.split())
+    assert output.endswith(f"Next: patchkit revert {fork} 77 reverts the change. {CLONES}")
+    assert "Next" not in run(*words).stdout
+    run("revert", fork, "77")
+    assert CLONES not in run(*words, "--commit").stdout
+
+
+def test_markers_in_git_name_the_first_conflict_and_what_a_clone_can_revert(
+    main_line: Path, fork: Path
+) -> None:
+    commit = changed(main_line, LENT, (b"self.today + self.days", b"self.today + self.days * 2"))
+    drifted(fork, (b"self.today + self.days", b"self.later()"))
+    git(fork, "init", "-q")
+    git(fork, "add", ".")
+    git(fork, "commit", "-qm", "A fork")
+    output = run("port", commit, "--repo", main_line, "--onto", fork, "--markers", code=1).stdout
+    _, _, following = " ".join(output.split()).partition("Next: ")
+    assert following.startswith(f"patchkit resolve {fork} 77 ")
+    assert following.endswith(CLONES)

@@ -13,10 +13,10 @@ from support.toys import add_patch, write_package
 
 from patchkit.cli import main
 from patchkit.doctor import diagnosis
+from patchkit.doctor.gains import Gain, gains
 from patchkit.doctor.models import named as models_named
 from patchkit.doctor.options import Arguments
 from patchkit.doctor.questions import LLAMA
-from patchkit.doctor.worth import Worth, worth
 from patchkit.errors import TreeError, UsageError
 from patchkit.patchset import runs
 from patchkit.plan.status import State
@@ -688,7 +688,7 @@ def test_nothing_of_the_tree_is_run(fork: Path) -> None:
 def test_what_was_measured_is_of_the_release_and_its_backends_or_names_another_release(
     version: str | None, backends: tuple[str, str], measured: str | None
 ) -> None:
-    cases = worth(version, *backends)
+    cases = gains(version, *backends)
     assert {case.release for case in cases} == ({measured} if measured else set())
     assert all(case.lowest <= case.ratio <= case.highest for case in cases)
 
@@ -711,15 +711,15 @@ def test_a_time_of_other_tokens_is_no_measurement(tmp_path: Path, monkeypatch: p
     found = {"command": "bench_decode.py", "trees": trees, "results": results}
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "one.json").write_text(json.dumps(found))
-    monkeypatch.setattr("patchkit.doctor.worth.BENCHMARKS", tmp_path)
-    assert [case.layers for case in worth("1.0", "triton", "triton")] == [32]
+    monkeypatch.setattr("patchkit.doctor.gains.BENCHMARKS", tmp_path)
+    assert [case.layers for case in gains("1.0", "triton", "triton")] == [32]
 
 
 def test_a_gain_of_another_release_is_reported_with_that_release(fork: Path) -> None:
     words = ("--attention-backend", "free", "--speculative-algorithm", "EAGLE3")
     with pytest.MonkeyPatch.context() as patch:
-        case = Worth("0.5.12.post1", "straight", 8, 1, "GPU", 0.5, 0.4, 0.6)
-        patch.setattr(diagnosis, "worth", lambda *_: (case,))
+        case = Gain("0.5.12.post1", "straight", 8, 1, "GPU", 0.5, 0.4, 0.6)
+        patch.setattr(diagnosis, "gains", lambda *_: (case,))
         output = " ".join(run(fork, *words, "--disable-piecewise-cuda-graph").stdout.split())
         assert "Measured" not in output, "upstream frees it there"
         patch.setattr(diagnosis, "_freeing", lambda *_: {"26128": State.APPLIED})
@@ -1117,7 +1117,7 @@ def test_a_server_that_its_settings_refuse_is_reported_before_anything_else(fork
     assert why == f"ValueError: free takes one branch, not 4 (srt/server_args.py:{line})"
     assert way.strip() == "The server starts with --speculative-eagle-topk 1"
     answer: Any = json.loads(run(fork, *SEVERAL, "--json", code=1).stdout)
-    assert (answer["kept"], answer["keepers"], answer["worth"]) == (False, [], [])
+    assert (answer["kept"], answer["keepers"], answer["gains"]) == (False, [], [])
     assert (
         json.loads(run(fork, *SEVERAL[2:], "--attention-backend", "held", "--json").stdout)["refused"] is None
     )
@@ -1359,7 +1359,7 @@ def test_what_follows_a_check_that_may_call_itself_again_and_again_is_known(fork
 def test_no_measured_gain_is_shown_where_nothing_is_freed(fork: Path) -> None:
     answer: Any = json.loads(run(fork, "--attention-backend", "held", *EAGLE, "--json").stdout)
     assert answer["verdict"].endswith("is kept by HeldBackend.")
-    assert answer["worth"] == []
+    assert answer["gains"] == []
 
 
 def _settling(fork: Path, handler: bytes, elsewhere: bytes = b"") -> None:

@@ -13,7 +13,7 @@ from patchkit import api
 from patchkit.matrix.memory import Memory
 from patchkit.matrix.questions import SOURCE
 from patchkit.patchset import load
-from patchkit.plan.recollection import Decisions
+from patchkit.plan.examinations import Decisions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

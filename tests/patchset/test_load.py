@@ -273,6 +273,10 @@ def test_id_that_could_not_be_typed_is_refused(built_in: Path, tmp_path: Path, n
         ({"affects": "{ symptom = 'x', when = 'len(a) > 1' }"}, "affects: 'len(a)': a condition consists of"),
         ({"affects": '{ symptom = "x\\ny" }'}, "affects: key `symptom`: contains a line break"),
         ({"shapes": "{ low = ['srt/a.py::'] }"}, "key `at`: 'srt/a.py::' is not `file::Class.method`"),
+        ({"upstream": '"javascript:alert(1)"'}, "key `upstream`: 'javascript:alert(1)' is not an http"),
+        ({"upstream": '"https://example.org/a b"'}, "key `upstream`: 'https://example.org/a b' is not"),
+        ({"upstream": '"https://example.org/a\\n"'}, "key `upstream`: 'https://example.org/a\\n' is not"),
+        ({"upstream": '"pull/7"'}, "key `upstream`: 'pull/7' is not an http"),
     ],
 )
 def test_key_of_a_patch_with_a_wrong_value_is_refused(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchkit.plan.rehearse import MemoryTree
+from patchkit.plan.examples import MemoryTree
 from patchkit.porting.dependencies import dependencies_of
 from patchkit.porting.follow import Trees
 from patchkit.porting.land import land

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from patchkit.plan.rehearse import MemoryTree
+from patchkit.plan.examples import MemoryTree
 from patchkit.porting.follow import Trees
 from patchkit.porting.land import Landing, land
 

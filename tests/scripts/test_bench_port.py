@@ -9,7 +9,7 @@ import pytest
 from support.toys import git, write_package
 
 from patchkit.drafting.change import FileDiff
-from patchkit.plan.rehearse import MemoryTree
+from patchkit.plan.examples import MemoryTree
 from patchkit.porting.follow import Trees
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.releases import run
-from support.repositories import clone, committing, copied, hook
+from support.repositories import clone, committing, copied, hook, whole
 from support.sweeps import crossed
 from support.toys import (
     CRLF,
@@ -100,6 +100,15 @@ def refused(tree: CheckoutTree, *words: str, code: int = 3) -> str:
     before = everything(tree.root)
     output = " ".join(run("revert", tree.root, *words, code=code).output.split())
     assert everything(tree.root) == before
+    return output
+
+
+def not_committed(theirs: CheckoutTree, fork: CheckoutTree) -> str:
+    """Return the error of a port that is refused and changes nothing."""
+    before = whole(fork)
+    words = ("HEAD", "--repo", theirs.root, "--onto", fork.root, "--commit")
+    output = " ".join(run("port", *words, code=4).output.split())
+    assert whole(fork) == before
     return output
 
 
@@ -395,3 +404,162 @@ def test_a_port_that_was_reverted_is_not_named(
     assert "77, 79 were ported and committed, and stay." in output
     run("revert", clone.root, "77", "79")
     assert run("revert", clone.root).output == "Nothing to revert.\n"
+
+
+def test_half_of_a_change_that_is_not_committed_is_not_left_out_of_its_commit(
+    theirs: CheckoutTree, fork: CheckoutTree
+) -> None:
+    (theirs.package / FRESH).write_bytes(b"fresh = 1\n")
+    edit(theirs, MIRROR, *LATER)
+    git(theirs.root, "add", ".")
+    git(theirs.root, "commit", "-qm", "Something of theirs (#77)")
+    words = ("HEAD", "--repo", theirs.root, "--onto", fork.root)
+    run("port", *words)
+    git(fork.root, "stash", "-q")
+    output = not_committed(theirs, fork)
+    assert f"--> {FRESH} help: run patchkit revert {fork.root} 77," in output
+    run("revert", fork.root, "77")
+    run("port", *words, "--commit")
+    assert len(git(fork.root, "show", "--format=", "--name-only").split()) == 2
+
+
+@pytest.mark.parametrize("half", ["staged", "deleted", "changed", "changed and staged", "excluded"])
+def test_what_is_uncommitted_of_a_change_is_named(
+    theirs: CheckoutTree, fork: CheckoutTree, half: str
+) -> None:
+    gone = "srt/managers/gone.py"
+    for tree in (theirs, fork):
+        (tree.package / gone).write_bytes(b"gone = 1\n")
+        git(tree.root, "add", ".")
+        git(tree.root, "commit", "-qm", "Both")
+    (theirs.package / gone).unlink()
+    (theirs.package / FRESH).write_bytes(b"fresh = 1\n")
+    edit(theirs, CRLF, b"    stride = 1\r\n", b"    stride = 2\r\n")
+    file = {"staged": FRESH, "excluded": FRESH, "deleted": gone}.get(half, CRLF)
+    if file == FRESH:
+        (fork.package / FRESH).write_bytes(b"fresh = 1\n")
+    elif file == gone:
+        (fork.package / gone).unlink()
+    else:
+        edit(fork, CRLF, b"    stride = 1\r\n", b"    stride = 2\r\n")
+    if half == "excluded":
+        (fork.root / ".git" / "info").mkdir(exist_ok=True)
+        (fork.root / ".git" / "info" / "exclude").write_text("fresh.py\n")
+    if "staged" in half:
+        git(fork.root, "add", ".")
+    edit(theirs, MIRROR, *LATER)
+    git(theirs.root, "add", ".")
+    git(theirs.root, "commit", "-qm", "Something of theirs (#77)")
+    assert f"--> {file} help: commit, stash (git stash -u) or move them" in not_committed(theirs, fork)
+
+
+def test_a_change_that_is_there_and_not_committed_is_not_nothing(
+    theirs: CheckoutTree, fork: CheckoutTree
+) -> None:
+    (theirs.package / FRESH).write_bytes(b"fresh = 1\n")
+    edit(theirs, MIRROR, *LATER)
+    git(theirs.root, "add", ".")
+    git(theirs.root, "commit", "-qm", "Something of theirs (#77)")
+    words = ("HEAD", "--repo", theirs.root, "--onto", fork.root)
+    run("port", *words)
+    output = not_committed(theirs, fork)
+    assert f"patchkit revert {fork.root} 77" in output
+    run("revert", fork.root, "77")
+    run("port", *words, "--commit")
+    assert "Nothing changed." in run("port", *words, "--commit").output
+
+
+def test_a_change_that_a_later_one_of_the_range_takes_up_is_committed(
+    theirs: CheckoutTree, fork: CheckoutTree
+) -> None:
+    base = git(theirs.root, "rev-parse", "HEAD").strip()
+    for text in (b"fresh = 1\n", b"fresh = 2\n"):
+        (theirs.package / FRESH).write_bytes(text)
+        git(theirs.root, "add", ".")
+        git(theirs.root, "commit", "-qm", "Something of theirs")
+    run("port", f"{base}..HEAD", "--repo", theirs.root, "--onto", fork.root, "--commit")
+    assert git(fork.root, "rev-list", "--count", "HEAD").strip() == "3"
+
+
+def test_a_package_that_git_does_not_track_is_not_committed(theirs: CheckoutTree, fork: CheckoutTree) -> None:
+    edit(theirs, MIRROR, *LATER)
+    git(theirs.root, "commit", "-qam", "Something of theirs (#77)")
+    edit(fork, MIRROR, *LATER)
+    git(fork.root, "rm", "-rq", "--cached", ".")
+    git(fork.root, "commit", "-qm", "Nothing is tracked")
+    assert "git does not track" in not_committed(theirs, fork)
+
+
+FOREIGN = [
+    f"Patchkit-Port: 78 {'0' * 32}\r",
+    f"Patchkit-Port: 78 {'0' * 32}  ",
+    f"Patchkit-Port: 78 {'0' * 32}\t",
+    f"Patchkit-Port: --patches=./evil {'0' * 32}",
+    "Patchkit-Port: 78 of another fork",
+]
+
+
+@pytest.mark.parametrize("given", ["commit", "mail", "subject", "only"])
+def test_a_trailer_of_another_port_in_the_message_is_left_out(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path, given: str
+) -> None:
+    port(theirs, fork, 78, FAR)
+    edit(theirs, MIRROR, *LATER)
+    text = "\n".join(["Something else", "", "Why.", "", *FOREIGN, "Helped-by: Nobody"])
+    text = {"subject": FOREIGN[1], "only": "\n".join(FOREIGN)}.get(given, text)
+    (tmp_path / "message").write_text(text, newline="")
+    git(theirs.root, "commit", "-qa", "--cleanup=verbatim", "-F", str(tmp_path / "message"))
+    source: tuple[object, ...] = ("HEAD", "--repo", theirs.root)
+    name = git(theirs.root, "rev-parse", "HEAD")[:12]
+    if given in ("mail", "subject"):
+        name = "mailed"
+        source = (tmp_path / "mailed.patch", "--from", theirs.root)
+        mail = git(theirs.root, "format-patch", "-1", "--stdout")
+        git(theirs.root, "checkout", "-q", "HEAD^")
+        (tmp_path / "mailed.patch").write_text(mail, newline="")
+    run("port", *source, "--onto", fork.root, "--commit")
+    message = git(fork.root, "log", "-1", "--format=%B")
+    assert message.count("Patchkit-Port:") == 1
+    assert f"\nPatchkit-Port: {name} " in message
+    assert ("Helped-by: Nobody" in message) == (given in ("commit", "mail"))
+    clone = clone_of(fork, tmp_path)
+    run("revert", clone.root, "78")
+    run("revert", clone.root, name)
+    assert clone.read(MIRROR) == SOURCES[MIRROR]
+
+
+def test_of_trailers_with_other_names_the_one_that_fits_is_the_commits_own(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    port(theirs, fork, 78, FAR)
+    port(theirs, fork, 77, LATER)
+    message = git(fork.root, "log", "-1", "--format=%B")
+    for place in (message.replace("\n\n", f"\n\n{FOREIGN[1].rstrip()}\n", 1), message + FOREIGN[1].rstrip()):
+        git(fork.root, "commit", "-q", "--amend", "-m", place)
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        clone = clone_of(fork, folder)
+        run("revert", clone.root, "78")
+        assert clone.read(MIRROR) == mirror(LATER)
+        run("revert", clone.root, "77")
+        assert clone.read(MIRROR) == SOURCES[MIRROR]
+
+
+def test_a_trailer_whose_name_no_port_can_have_names_none(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    edit(fork, MIRROR, *LATER)
+    git(fork.root, "commit", "-qam", f"Something\n\n{FOREIGN[3]}")
+    clone = clone_of(fork, tmp_path)
+    assert "evil" not in run("revert", clone.root).output
+
+
+def test_a_draft_does_not_take_over_the_trailer_of_a_port(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    edit(theirs, MIRROR, *LATER)
+    git(theirs.root, "commit", "-qam", f"Something\n\nWhy.\n\n{FOREIGN[1].rstrip()}")
+    run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root, "-o", tmp_path / "drafted")
+    text = (tmp_path / "drafted" / "patch.toml").read_text()
+    assert "Why." in text
+    assert "Patchkit-Port" not in text

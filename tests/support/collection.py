@@ -60,7 +60,7 @@ _LONG = (
         for name in ("hooks", "interrupted", "ported", "rebase", "series", "worktree")
     ),
     *("tests/transaction/test_everywhere.py", "tests/transaction/test_wording.py"),
-    *("tests/matrix/test_recollection.py", "tests/doctor/test_doctor.py"),
+    *("tests/matrix/test_examinations.py", "tests/doctor/test_doctor.py"),
     # A survey, a commit or a check for each of many moments, damages or encodings.
     "tests/matrix/test_memory.py::test_a_damaged_memory",
     "tests/cli/test_streams.py::test_a_document_is_the_same",

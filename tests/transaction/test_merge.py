@@ -32,7 +32,7 @@ from support.toys import (
 )
 
 from patchkit.errors import ConflictError
-from patchkit.plan.rehearse import MemoryTree
+from patchkit.plan.examples import MemoryTree
 from patchkit.transaction.ledger import AppliedFile, AppliedPatch, Record
 from patchkit.transaction.merge import merge
 from patchkit.transaction.revert import RevertResult, recorded, revert

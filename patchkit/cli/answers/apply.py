@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.cli.answers.base import Answer, Left, Made, States, TreeAnswer, states
+from patchkit.cli.answers.base import Answer, CommitAnswer, LeftOutAnswer, States, TreeAnswer, states
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,10 +62,10 @@ class Apply(States, frozen=True, kw_only=True):
     """
 
     changed_files: tuple[str, ...]
-    left: tuple[Left, ...] = ()
+    left: tuple[LeftOutAnswer, ...] = ()
     markers: tuple[Marked, ...] = ()
     inherited_opt_outs: tuple[InheritedOptOut, ...] = ()
-    commits: tuple[Made, ...] = ()
+    commits: tuple[CommitAnswer, ...] = ()
 
     @classmethod
     def of(cls, tree: CheckoutTree, applied: ApplyResult, commits: Iterable[Commit]) -> Apply:
@@ -74,8 +74,8 @@ class Apply(States, frozen=True, kw_only=True):
             tree=TreeAnswer.of(tree),
             patches=states(tree, applied.patches),
             changed_files=applied.files,
-            left=Left.each(applied.left_out),
+            left=LeftOutAnswer.each(applied.left_out),
             markers=tuple(Marked.of(file, block) for file, block in applied.marked),
             inherited_opt_outs=tuple(map(InheritedOptOut.of, applied.inheriting)),
-            commits=tuple(map(Made.of, commits)),
+            commits=tuple(map(CommitAnswer.of, commits)),
         )

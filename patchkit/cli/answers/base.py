@@ -70,26 +70,26 @@ class States(Answer, frozen=True, kw_only=True):
     patches: tuple[PatchState, ...]
 
 
-class Left(Answer, frozen=True, kw_only=True):
+class LeftOutAnswer(Answer, frozen=True, kw_only=True):
     """A patch that was left out, and the reason."""
 
     patch: str
     reason: str
 
     @classmethod
-    def each(cls, left: Mapping[str, str]) -> tuple[Left, ...]:
+    def each(cls, left: Mapping[str, str]) -> tuple[LeftOutAnswer, ...]:
         """Return the answers for patches that were left out, given their reasons."""
         return tuple(cls(patch=name, reason=reason) for name, reason in left.items())
 
 
-class Made(Answer, frozen=True, kw_only=True):
+class CommitAnswer(Answer, frozen=True, kw_only=True):
     """A commit that ``--commit`` made."""
 
     patch: str
     commit: str
 
     @classmethod
-    def of(cls, commit: Commit) -> Made:
+    def of(cls, commit: Commit) -> CommitAnswer:
         """Return the answer for a commit."""
         return cls(patch=commit.patch, commit=commit.commit)
 

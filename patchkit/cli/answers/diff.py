@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.cli.answers.base import Answer, Left, TreeAnswer
+from patchkit.cli.answers.base import Answer, LeftOutAnswer, TreeAnswer
 from patchkit.plan.conflict import Conflict  # noqa: TC001  # schemas are made of it
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Diff(Answer, frozen=True, kw_only=True):
     tree: TreeAnswer
     files: tuple[FileDiff, ...]
     conflicts: tuple[Conflict, ...]
-    left: tuple[Left, ...] = ()
+    left: tuple[LeftOutAnswer, ...] = ()
 
     @classmethod
     def of(
@@ -48,4 +48,4 @@ class Diff(Answer, frozen=True, kw_only=True):
             )
             for change in changes
         )
-        return cls(tree=TreeAnswer.of(tree), files=files, conflicts=conflicts, left=Left.each(left))
+        return cls(tree=TreeAnswer.of(tree), files=files, conflicts=conflicts, left=LeftOutAnswer.each(left))

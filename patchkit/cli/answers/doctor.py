@@ -9,8 +9,8 @@ from msgspec.structs import asdict
 from patchkit.cli.answers.base import Answer, TreeAnswer
 from patchkit.doctor.diagnosis import Refused, Touched  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.fixes import Fix  # noqa: TC001  # schemas are made of it
+from patchkit.doctor.gains import Gain  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.keepers import Keeper  # noqa: TC001  # schemas are made of it
-from patchkit.doctor.worth import Worth  # noqa: TC001  # schemas are made of it
 
 if TYPE_CHECKING:
     from patchkit.doctor.diagnosis import Diagnosis
@@ -25,7 +25,7 @@ class Doctor(Answer, frozen=True, kw_only=True):
     verdict: str
     backends: tuple[Touched, ...]
     keepers: tuple[Keeper, ...]
-    worth: tuple[Worth, ...]
+    gains: tuple[Gain, ...]
     notes: tuple[str, ...]
     refused: Refused | None
     fixes: tuple[Fix, ...]

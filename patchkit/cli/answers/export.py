@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.cli.answers.base import Left, States, TreeAnswer, states
+from patchkit.cli.answers.base import LeftOutAnswer, States, TreeAnswer, states
 
 if TYPE_CHECKING:
     from patchkit.commands.export import ExportResult
@@ -15,7 +15,7 @@ class Export(States, frozen=True, kw_only=True):
     """The answer of ``export``: the files written, in order; ``left`` are the patches that do not fit."""
 
     files: tuple[str, ...]
-    left: tuple[Left, ...] = ()
+    left: tuple[LeftOutAnswer, ...] = ()
 
     @classmethod
     def of(cls, tree: CheckoutTree, exported: ExportResult) -> Export:
@@ -24,5 +24,5 @@ class Export(States, frozen=True, kw_only=True):
             tree=TreeAnswer.of(tree),
             patches=states(tree, exported.patches),
             files=tuple(map(str, exported.files)),
-            left=Left.each(exported.left),
+            left=LeftOutAnswer.each(exported.left),
         )

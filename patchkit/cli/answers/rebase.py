@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
-from patchkit.cli.answers.base import Answer, Made, TreeAnswer
+from patchkit.cli.answers.base import Answer, CommitAnswer, TreeAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,7 +38,7 @@ class Rebase(Answer, frozen=True, kw_only=True):
     onto: str
     patches: tuple[MovedPatch, ...]
     merged: str | UnsetType = UNSET
-    commits: tuple[Made, ...] | UnsetType = UNSET
+    commits: tuple[CommitAnswer, ...] | UnsetType = UNSET
 
     @classmethod
     def of(
@@ -50,5 +50,5 @@ class Rebase(Answer, frozen=True, kw_only=True):
             onto=ref,
             patches=tuple(map(MovedPatch.of, moves)),
             merged=merged.merged if merged else UNSET,
-            commits=tuple(map(Made.of, merged.commits)) if merged else UNSET,
+            commits=tuple(map(CommitAnswer.of, merged.commits)) if merged else UNSET,
         )

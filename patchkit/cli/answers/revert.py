@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.cli.answers.base import Answer, Left, TreeAnswer
+from patchkit.cli.answers.base import Answer, LeftOutAnswer, TreeAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ class Revert(Answer, frozen=True, kw_only=True):
     tree: TreeAnswer
     reverted: tuple[str, ...]
     changed_files: tuple[str, ...]
-    left: tuple[Left, ...] = ()
+    left: tuple[LeftOutAnswer, ...] = ()
     ports: tuple[str, ...] = ()
 
     @classmethod
@@ -34,6 +34,6 @@ class Revert(Answer, frozen=True, kw_only=True):
             tree=TreeAnswer.of(tree),
             reverted=reverted.patches,
             changed_files=reverted.files,
-            left=Left.each(left),
+            left=LeftOutAnswer.each(left),
             ports=ports,
         )

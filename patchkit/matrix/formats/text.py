@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.findings.number import counted
+from patchkit.findings.plural import counted
 from patchkit.findings.printable import escaped, printable
 from patchkit.matrix.answer import in_order, is_left_out
 from patchkit.plan.status import State

@@ -6,7 +6,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from patchkit import collector
-from patchkit.findings.number import counted
+from patchkit.findings.plural import counted
 from patchkit.findings.rule import Rule
 from patchkit.plan.vendor import FOLDER
 from patchkit.verify.check import CheckOutcome, register, violation
@@ -25,12 +25,13 @@ def check(subject: Subject) -> CheckOutcome:
     named = {file for patch in subject.patches for edit in patch.edits for file in edit.files}
     inside = {file for file in subject.sources if file.startswith(f"{FOLDER}/")}
     files = sorted(file for file in named.union(inside, subject.commented_files) if file in subject.sources)
-    findings = tuple(finding for file in files if (finding := _broken(file, subject.sources[file])))
+    findings = tuple(finding for file in files if (finding := finding_of(file, subject.sources[file])))
     return CheckOutcome(counted(len(files), "file"), findings, obstacle=OBSTACLE if findings else "")
 
 
 @collector.cached(512)
-def _broken(file: str, source: bytes) -> Finding | None:
+def finding_of(file: str, source: bytes) -> Finding | None:
+    """Return the finding that a file does not compile, None if it does."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.findings.number import counted
+from patchkit.findings.plural import counted
 from patchkit.verify.check import CheckOutcome, register
 
 if TYPE_CHECKING:

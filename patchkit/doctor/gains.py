@@ -32,7 +32,7 @@ _BACKENDS = (
 )
 
 
-class Worth(msgspec.Struct, frozen=True):
+class Gain(msgspec.Struct, frozen=True):
     """A measured case: time per step divided by the unpatched release's, as median and extremes."""
 
     release: str
@@ -45,14 +45,14 @@ class Worth(msgspec.Struct, frozen=True):
     highest: float
 
 
-def worth(version: str | None, prefill: str, decode: str) -> tuple[Worth, ...]:
+def gains(version: str | None, prefill: str, decode: str) -> tuple[Gain, ...]:
     """Return the latest measurement of each case of a release's attention backends that gave the same tokens.
 
     If that release was not measured with these backends, return those of the closest release that was, an older one if
     there is any; ``release`` names it.
     """
     backend = decode if prefill == decode else f"{prefill}+{decode}"
-    found: dict[tuple[str, str, int, int], tuple[tuple[str, bool], Worth]] = {}
+    found: dict[tuple[str, str, int, int], tuple[tuple[str, bool], Gain]] = {}
     for path in sorted(BENCHMARKS.glob("*/*.json")):
         for rank, case in _cases(_run(path), backend):
             key = (case.release, case.scenario, case.layers, case.batch)
@@ -63,7 +63,7 @@ def worth(version: str | None, prefill: str, decode: str) -> tuple[Worth, ...]:
     return tuple(found[key][1] for key in sorted(found) if key[0] == closest)
 
 
-def _cases(run: dict[str, Any], backend: str) -> Iterator[tuple[tuple[str, bool], Worth]]:
+def _cases(run: dict[str, Any], backend: str) -> Iterator[tuple[tuple[str, bool], Gain]]:
     """Yield a run's cases of one backend, each with its rank among those of the same case."""
     gpu, date = str(run.get("machine", {}).get("gpu", "")), str(run.get("date", ""))
     versions = {tree.get("name"): tree.get("version") for tree in run.get("trees", ())}
@@ -82,7 +82,7 @@ def _cases(run: dict[str, Any], backend: str) -> Iterator[tuple[tuple[str, bool]
             and is_same
         ):
             numbers = (ratio["median"], ratio["lowest"], ratio["highest"])
-            case = Worth(release, scenario, result["layers"], result["batch"], gpu, *numbers)
+            case = Gain(release, scenario, result["layers"], result["batch"], gpu, *numbers)
             yield (date, kind == "opted"), case
 
 

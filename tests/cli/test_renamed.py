@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from support.toys import MIRROR, add_patch, attribute, contents, edit, everything, git
 
 from patchkit.cli import main
-from patchkit.cli.former import NOW
+from patchkit.cli.renamed import NOW
 from patchkit.transaction.ledger import Journal, Ledger
 from patchkit.transaction.store import Store
 

@@ -12,8 +12,8 @@ from support.toys import MIRROR, SOURCES, rewriting, toy, write_package
 from patchkit.errors import PatchkitError
 from patchkit.patchset import load
 from patchkit.plan.build import inspect
+from patchkit.plan.examinations import Examinations
 from patchkit.plan.interest import interest_of
-from patchkit.plan.recollection import Recollection
 from patchkit.tree.modules import Modules
 from patchkit.tree.tree import OverlayTree, open_tree
 
@@ -107,18 +107,18 @@ STATES = st.tuples(*map(st.sampled_from, (MIRRORS, USERS, BASES, MOVES)))
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> CheckoutTree:
-    root: Path = tmp_path_factory.mktemp("recollection")
+    root: Path = tmp_path_factory.mktemp("examinations")
     write_package(root / "python" / "sglang")
     return open_tree(root)
 
 
-def inspected(tree: Tree, patches: Sequence[Patch], recollection: Recollection | None) -> object:
+def inspected(tree: Tree, patches: Sequence[Patch], examinations: Examinations | None) -> object:
     """Return the statuses of patches on a tree, or the error."""
     modules = Modules(tree, interest_of(patches))
     try:
         return [
             (status.patch.id, status.state, status.reason, status.edits)
-            for status in inspect(tree, patches, modules, recollection)
+            for status in inspect(tree, patches, modules, examinations)
         ]
     except PatchkitError as error:
         return str(error)
@@ -129,25 +129,25 @@ def inspected(tree: Tree, patches: Sequence[Patch], recollection: Recollection |
 def test_a_tree_is_told_the_same_whatever_is_known_of_others(
     package: CheckoutTree, states: list[tuple[bytes | None, ...]]
 ) -> None:
-    recollection = Recollection()
-    other = Recollection()
+    examinations = Examinations()
+    other = Examinations()
     for state in states:
         tree = OverlayTree(package, dict(zip((MIRROR, USER, BASE, MOVED), state, strict=True)))
         expected = inspected(tree, PATCHES, None)
-        assert inspected(tree, PATCHES, recollection) == expected
-        for each in recollection.fresh():
+        assert inspected(tree, PATCHES, examinations) == expected
+        for each in examinations.fresh():
             other.load(each)
         assert inspected(tree, PATCHES, other) == expected, "as in another process"
-        assert not recollection.fresh()
+        assert not examinations.fresh()
 
 
 def test_what_is_known_saves_looking(package: CheckoutTree) -> None:
-    recollection = Recollection()
-    inspected(package, PATCHES, recollection)
-    assert recollection.fresh()
+    examinations = Examinations()
+    inspected(package, PATCHES, examinations)
+    assert examinations.fresh()
     other = OverlayTree(package, {"srt/managers/nothing.py": b"x = 1\n"})
-    inspected(other, PATCHES, recollection)
-    assert not recollection.fresh()
+    inspected(other, PATCHES, examinations)
+    assert not examinations.fresh()
 
 
 def test_a_release_and_a_fork_of_it_are_told_the_same_whatever_is_known(releases: Releases) -> None:
@@ -161,9 +161,9 @@ def test_a_release_and_a_fork_of_it_are_told_the_same_whatever_is_known(releases
     )
     own = b"\n\ndef of_the_fork(value=1):\n    return value\n"
     fork = OverlayTree(release, {file: (release.read(file) or b"") + own for file in files})
-    recollection = Recollection()
+    examinations = Examinations()
     for tree in (release, fork):
-        assert inspected(tree, patches, recollection) == inspected(tree, patches, None)
-        assert recollection.fresh()
-    inspected(release, patches, recollection)
-    assert not recollection.fresh()
+        assert inspected(tree, patches, examinations) == inspected(tree, patches, None)
+        assert examinations.fresh()
+    inspected(release, patches, examinations)
+    assert not examinations.fresh()

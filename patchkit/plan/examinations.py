@@ -73,7 +73,7 @@ class RememberedResult(msgspec.Struct, frozen=True):
     result: ExaminationResult
 
 
-class Recollection:
+class Examinations:
     """The results for edits and facts in all trees seen so far."""
 
     def __init__(self, known: Iterable[RememberedResult] = ()) -> None:
