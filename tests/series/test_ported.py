@@ -386,6 +386,24 @@ def test_without_a_name_a_committed_port_stays_and_the_output_shows_how_to_rever
 
 
 @pytest.mark.parametrize("place", ["here", "clone"])
+def test_with_keep_going_and_without_a_name_a_committed_port_stays(
+    ported: CheckoutTree, tmp_path: Path, place: str
+) -> None:
+    toys = tmp_path / "toys"
+    add_patch(toys, "t-limit", attribute(CRLF, "Backend", "limit = 8"))
+    run("apply", ported.root, "t-limit", "--commit", "--patches", toys)
+    tree = ported if place == "here" else clone_of(ported, tmp_path)
+    edit(tree, CRLF, b"limit = 8", b"limit = 9")
+    words = ("revert", tree.root, "--keep-going", "--patches", toys)
+    output = run(*words, code=1).output
+    assert output.startswith("! t-limit: ")
+    assert "77 was ported and committed, and stays." in output
+    answer = json.loads(run(*words, "--json", code=1).stdout)
+    assert (answer["reverted"], answer["ports"]) == ([], ["77"])
+    assert tree.read(MIRROR) == mirror(LATER)
+
+
+@pytest.mark.parametrize("place", ["here", "clone"])
 def test_a_committed_port_alone_stays(ported: CheckoutTree, tmp_path: Path, place: str) -> None:
     tree = ported if place == "here" else clone_of(ported, tmp_path)
     assert run("revert", tree.root).output.startswith("Nothing to revert.\n77 was ported")
