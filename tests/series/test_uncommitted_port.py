@@ -234,3 +234,25 @@ def test_beside_a_committed_patch_and_one_that_is_reverted(
     run("revert", fork.root, "t-far")
     assert run("revert", fork.root, "77").output.startswith("Reverted: 77.\n\nChanged 2 files.")
     assert everything(fork.package / "srt") == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"\n\ndepth = 1\n", b""),
+        (b"class Mirror:\n", b'"""A module."""\n\n\nclass Mirror:\n'),
+        (b"depth = 1\n", b"depth = 1\ndepth = 1\ndepth = 1\ndepth = 1\ndepth = 1\n"),
+    ],
+    ids=["it deletes the last lines", "it adds the first line", "it adds equal lines"],
+)
+def test_without_a_name_an_uncommitted_one_is_not_taken_for_a_committed_one(
+    tmp_path: Path, fork: CheckoutTree, old: bytes, new: bytes
+) -> None:
+    theirs = committing(checked_in(tmp_path / "theirs"))
+    edit(theirs, MIRROR, old, new)
+    git(theirs.root, "commit", "-qam", "Something of theirs (#77)")
+    run("apply", fork.root, "t-far", "--only", "--commit")
+    run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root)
+    assert fork.read(MIRROR) != SOURCES[MIRROR]
+    assert run("revert", fork.root).output.startswith("Reverted: t-far, 77.\n")
+    assert fork.read(MIRROR) == SOURCES[MIRROR]
