@@ -265,13 +265,14 @@ def _planned(
                 # No other candidate has an edit that was made by hand and not committed.
                 if record.manual_edits and record in origins.uncommitted:
                     raise
-                # The record of a port may lack patches that were committed after it.
-                is_complete = named is not None or origins.commented_patches <= record.patches.keys()
+                # A record may lack a patch that was committed separately.
+                needed = origins.commented_patches if named is None else named
+                is_complete = needed <= record.patches.keys()
                 # Nor a ported change: with an older record, its code would remain.
                 ports = record.ported & (record.patches.keys() - committed if named is None else named)
-                if ports and is_complete:
+                if ports and (named is not None or is_complete):
                     raise
-                errors.append((candidate.is_exact and not ports, error))
+                errors.append((candidate.is_exact and is_complete, error))
             else:
                 return candidate, reverted, plan
     except PatchkitError as error:
