@@ -46,7 +46,7 @@ def command(
     """
     from patchkit.cli import console
     from patchkit.cli.answers.revert import Revert
-    from patchkit.commands.revert import PartialRevert, committed_ports, revert, revert_what_can_be
+    from patchkit.commands.revert import PartialRevert, remaining_ports, revert, revert_what_can_be
     from patchkit.findings.printable import escaped
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
@@ -60,13 +60,14 @@ def command(
                 if keep_going
                 else PartialRevert(revert(tree, patches, target.ids), {})
             )
-            ports = () if target.ids else committed_ports(tree, patches)
+            found = {} if target.ids else remaining_ports(tree, patches)
+            ports = {name: committed for name, committed in found.items() if name not in not_reverted}
     except ConflictError as error:
         if not keep_going and len(target.ids) != 1:
             error.advice += "; --keep-going reverts the other patches"
         raise
     if as_json:
-        console.emit(Revert.of(tree, reverted, not_reverted, ports))
+        console.emit(Revert.of(tree, reverted, not_reverted, tuple(ports)))
         context.exit(1 if not_reverted else 0)
     if reverted.patches:
         console.say(f"Reverted: {escaped(', '.join(reverted.patches))}.")
@@ -76,13 +77,18 @@ def command(
         console.say(f"\nChanged {console.count(reverted.files)}.")
     elif not not_reverted:
         console.say("Nothing to revert.")
-    if ports:
-        were = (
-            "was ported and committed, and stays"
-            if len(ports) == 1
-            else "were ported and committed, and stay"
-        )
-        console.say(f"{escaped(', '.join(ports))} {were}.")
+    committed = [name for name, is_committed in ports.items() if is_committed]
+    others = [name for name in ports if name not in committed]
+    for names, one, several in (
+        (committed, "was ported and committed, and stays", "were ported and committed, and stay"),
+        (
+            others,
+            "was ported, conflicts with other changes, and stays",
+            "were ported, conflict with other changes, and stay",
+        ),
+    ):
+        if names:
+            console.say(f"{escaped(', '.join(names))} {one if len(names) == 1 else several}.")
     steps = [(f"status{target.tail}", "shows what is left")] if reverted.patches else []
     if ports:
         steps.append((f"revert{target.tail} {shlex.join(ports)}", "reverts what was ported"))

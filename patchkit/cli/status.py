@@ -49,7 +49,8 @@ def command(
     """Show each patch's state in TREE: applied, pending or in conflict.
 
     upstream: TREE has upstream's own change. pending: apply would make the change. opt-in: apply makes it only if you
-    name the patch. partial: apply would make the rest. not-applicable: TREE lacks the code that the patch changes.
+    name the patch. partial: apply would make the rest, of an opt-in patch only if you name it. not-applicable: TREE
+    lacks the code that the patch changes.
     """
     from patchkit.cli import console
     from patchkit.commands.status import tree_status
@@ -107,14 +108,19 @@ def _say(tree: CheckoutTree, status: TreeStatus, tail: str, *, verbose: bool, as
         console.say(f"\nNote: {escaped(unreadable)}")
         return
     found = {console.group_of(each) for each in status.patches}
+    in_part = [each.patch for each in status.patches if console.group_of(each) is State.PARTIAL]
+    opt_in = [patch.id for patch in in_part if not patch.default]
     if status.unfinished:
         console.say_unfinished(tail, *status.unfinished[0])
-    elif found & {State.PENDING, State.PARTIAL}:
+    elif State.PENDING in found or len(opt_in) < len(in_part):
         console.say_next(
             (f"apply{tail}", "applies the pending patches"), (f"diff{tail}", "shows the changes")
         )
-    elif State.APPLIED in found:
-        console.say_next((f"revert{tail}", "reverts the patches"))
+    elif opt_in or State.APPLIED in found:
+        names = " ".join(opt_in)
+        rest = [(f"apply{tail} {names}", f"makes the rest of {escaped(names)}")] if opt_in else []
+        undo = [(f"revert{tail}", "reverts the patches")] if State.APPLIED in found else []
+        console.say_next(*rest, *undo)
 
 
 def _unreadable(tree: CheckoutTree) -> str:

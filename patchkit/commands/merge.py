@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.commands.revert import revert
-from patchkit.errors import ConflictError, TreeError, UsageError
+from patchkit.errors import ConflictError, TreeError
 from patchkit.plan import vendor
 from patchkit.plan.planner import Planner
 from patchkit.plan.refusal import PlanConflictError, describe_conflicts
@@ -22,7 +22,7 @@ from patchkit.transaction import adopt
 from patchkit.transaction.origins import origin
 from patchkit.transaction.revert import in_code
 from patchkit.transaction.write import read_consistently
-from patchkit.tree.git import git
+from patchkit.tree.git import commit_of, git
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,14 +60,11 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> BranchMerge:
     """Merge ``ref`` into the branch of ``tree`` without patches, then apply the patches that either side had.
 
     Branch, index, files and ledger are changed only after everything is committed. Raise TreeError if the tree has
-    uncommitted changes, ConflictError if the merge or a patch after it conflicts, and RefusedCommitError if a hook
-    rejects a commit.
+    uncommitted changes, UsageError if there is no such ref, ConflictError if the merge or a patch after it conflicts,
+    and RefusedCommitError if a hook rejects a commit.
     """
     head = read_consistently(tree, _clean_head)
-    resolved = git(tree.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
-    if resolved.returncode != 0:
-        raise UsageError(f"{ref} is not a commit of {tree.root}", advice="git fetch it, or name another ref")
-    other = resolved.stdout.decode().strip()
+    other = commit_of(tree.root, ref)
     if _is_ancestor(tree, other, head):
         return BranchMerge(other, (), (), is_new=False)
     with linked_worktree(tree, f"patchkit rebase --onto {ref} --merge", head) as worktree:

@@ -10,6 +10,7 @@ from patchkit.commands.patch_folder import staged
 from patchkit.drafting import difference
 from patchkit.drafting.patch import draft_patch
 from patchkit.errors import UsageError
+from patchkit.patchset.header import require_name
 from patchkit.plan.examples import MemoryTree
 from patchkit.plan.package_name import as_upstream
 from patchkit.tree.git import place_of, require_repository
@@ -51,9 +52,10 @@ def new(
     """Draft ``folder`` from unified diffs against ``tree``, or from a commit or a range of its repository.
 
     Several diffs are applied in order, after those of ``base``, which are not part of the patch. ``watch`` is called
-    with each file. Raise UsageError, with nothing written, if ``folder`` has a patch, if a diff's lines are not in the
-    tree, or if no edit can be drafted.
+    with each file. Raise UsageError, with nothing written, if no patch can have the id, if ``folder`` has a patch, if a
+    diff's lines are not in the tree, or if no edit can be drafted.
     """
+    require_name(identifier)
     file = folder / "patch.toml"
     if file.exists():
         raise UsageError("the folder already has a patch", where=file, advice="name another folder with -o")

@@ -25,7 +25,7 @@ from patchkit.series.port import commit_ports
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.conflicts import read_without_conflicts
 from patchkit.transaction.ledger import PORTED
-from patchkit.tree.git import git, require_repository
+from patchkit.tree.git import commit_of, git, require_repository
 from patchkit.tree.limits import read_named
 from patchkit.tree.objects import GitRepository, GitTree
 from patchkit.tree.tree import OverlayTree, open_tree
@@ -128,6 +128,12 @@ class Source:
             self._git = self._stack.enter_context(GitRepository(self._repository))
         return GitTree(self._git, name)
 
+    def _from(self) -> Tree:
+        """Return the base tree that was named; UsageError if it is neither a path nor a commit."""
+        if not Path(self._base).exists():
+            commit_of(self._repository, self._base)
+        return self.tree(self._base)
+
     def changes(self) -> tuple[Change, ...]:
         """Return the changes, oldest first; UsageError if it is neither a diff nor a commit, or changes nothing."""
         path = Path(self._name)
@@ -145,7 +151,7 @@ class Source:
     def _diff(self, path: Path) -> Change:
         if not self._base:
             raise UsageError("a diff does not name its tree", where=path, advice="name it with --from TREE")
-        base = self.tree(self._base)
+        base = self._from()
         try:
             text = read_named(path).decode()
         except UnicodeDecodeError:
@@ -174,7 +180,7 @@ class Source:
         facts = difference.facts_of_commit(self._repository, commit[:12], commit)
         number = facts.upstream.rpartition("/")[2]
         facts = replace(facts, id=number) if number else facts
-        base = self.tree(self._base or f"{commit}^")
+        base = self._from() if self._base else self.tree(f"{commit}^")
         return Change(facts, base, diff.files, diff.left_out, commit, self._repository)
 
 

@@ -9,7 +9,7 @@ from patchkit.commands.status import status
 from patchkit.plan.cache import statuses
 from patchkit.plan.status import State
 from patchkit.series.backports import IN_TREE
-from patchkit.tree.git import place_of
+from patchkit.tree.git import commit_of, place_of
 from patchkit.tree.objects import GitRepository, GitTree
 
 if TYPE_CHECKING:
@@ -35,10 +35,11 @@ class Move:
 def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move, ...]:
     """Return each patch's states before and after ``tree`` moves to ``ref``; nothing is written.
 
-    A patch that is ``applied`` on ``ref`` was committed there by patchkit. Raise TreeError if there is no such ref.
+    A patch that is ``applied`` on ``ref`` was committed there by patchkit. Raise UsageError if there is no such ref.
     """
-    before = {each.patch.id: each for each in status(tree, patches)}
     with GitRepository(tree.root, "name a TREE in a git repository") as repository:
+        commit_of(tree.root, ref)
+        before = {each.patch.id: each for each in status(tree, patches)}
         after = statuses(GitTree(repository, ref, place_of(tree.package)), patches)
     return tuple(
         Move(

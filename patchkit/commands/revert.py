@@ -44,14 +44,15 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
     try:
         return PartialRevert(revert(tree, patches, ids), {})
     except ConflictError as error:
-        in_code, conflict = reverting.in_code(tree, planner), error
-        if not in_code:
+        conflict = error
+        order = (reverting.in_code if ids else reverting.reverted_without_names)(tree, planner)
+        if not order:
             raise
     blocked = conflict.patches if isinstance(conflict, RevertBlockedError) else ()
     results: list[RevertResult] = []
     reverted: set[str] = set()
     selected = _selected(tree, patches, planner, ids)
-    remaining = [name for name in reversed(in_code) if not ids or name in selected]
+    remaining = [name for name in reversed(order) if not ids or name in selected]
     while True:
         reasons: dict[str, str] = {}
         for name in remaining:
@@ -68,12 +69,15 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
         remaining = list(reasons)
     files = dict.fromkeys(file for result in results for file in result.files)
     return PartialRevert(
-        RevertResult(tuple(name for name in in_code if name in reverted), tuple(files)), reasons
+        RevertResult(tuple(name for name in order if name in reverted), tuple(files)), reasons
     )
 
 
-def committed_ports(tree: CheckoutTree, patches: PatchSet) -> tuple[str, ...]:
-    """Return the ports in git's history whose code is in the tree; ``revert`` reverts them only by name."""
+def remaining_ports(tree: CheckoutTree, patches: PatchSet) -> dict[str, bool]:
+    """Return the ports whose code is in the tree, each with whether it is committed.
+
+    ``revert`` reverts a committed one only by name, and leaves another one if it conflicts.
+    """
     return reverting.ports_in_tree(tree, Planner(tree, patches))
 
 

@@ -15,6 +15,8 @@ from patchkit.commands.verify import verify
 from patchkit.errors import PatchkitError, TreeError
 from patchkit.findings.finding import Confidence
 from patchkit.plan.examples import undefined_in
+from patchkit.plan.planner import Planner
+from patchkit.transaction.revert import in_code, recorded
 from patchkit.tree.scratch import scratch
 from patchkit.tree.tree import open_tree
 from patchkit.verify.result import Outcome
@@ -38,7 +40,8 @@ class Trial(msgspec.Struct, frozen=True):
 def test(path: Path, patches: PatchSet, name: str) -> Trial:
     """Apply a patch to a copy of the tree at ``path``, verify the copy, revert the patch, and return the problems.
 
-    Names that the patch leaves undefined are problems too. Raise TreeError if there is no tree at ``path``.
+    Only what the trial applied is reverted, and nothing if the tree had some of its code. Names that the patch leaves
+    undefined are problems too. Raise TreeError if there is no tree at ``path``.
     """
     patches.get(name)
     tree = open_tree(path)
@@ -55,6 +58,7 @@ def test(path: Path, patches: PatchSet, name: str) -> Trial:
                 problems += [status.reason] if state == "conflict" else []
                 return Trial(str(path), tree.version, state, (), tuple(problems))
             problems += undefined_in(copy, patches.select([name], only=True))
+            in_code_before = in_code(copy, Planner(copy, patches))
             failures_before = set(_failures(copy, patches))
             files = apply(copy, patches, (name,), allow_dirty=True).files
             if files:
@@ -65,12 +69,15 @@ def test(path: Path, patches: PatchSet, name: str) -> Trial:
                 )
                 changed_again = apply(copy, patches, (name,), allow_dirty=True).files
                 problems += [f"a second apply changes {', '.join(changed_again)}"] if changed_again else []
-                revert(copy, patches)
-                after = {file: copy.read(file) for file in copy.files("", "")}
-                changed = sorted(
-                    file for file in before.keys() | after.keys() if before.get(file) != after.get(file)
-                )
-                problems += [f"revert does not restore {', '.join(changed)}"] if changed else []
+                applied = recorded(copy)
+                # What the tree has of a patch cannot be told from what the trial added to it.
+                if not set(applied).intersection(in_code_before):
+                    revert(copy, patches, applied)
+                    after = {file: copy.read(file) for file in copy.files("", "")}
+                    changed = sorted(
+                        file for file in before.keys() | after.keys() if before.get(file) != after.get(file)
+                    )
+                    problems += [f"revert does not restore {', '.join(changed)}"] if changed else []
         except PatchkitError as error:
             problems.append(str(error))
     return Trial(str(path), tree.version, state, files, tuple(problems))

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.patch import Change
 
-Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+Name = Annotated[str, msgspec.Meta(pattern=_NAME)]
 
 
 class FactTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,6 +60,15 @@ class PatchHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     applies_when: Facts = ()
     upstream_when: Facts = ()
     edit: Annotated[Mapping[Name, Keys], msgspec.Meta(min_length=1)]
+
+
+def require_name(identifier: str) -> None:
+    """Raise UsageError if no patch can have this id."""
+    if not re.fullmatch(_NAME, identifier):
+        raise UsageError(
+            f"PATCH-ID {identifier!r} is not a valid id",
+            advice="use letters, digits, `.`, `_` and `-`, and start with a letter or a digit, such as my-fix",
+        )
 
 
 def require_free(identifier: str, path: Path, paths: Mapping[str, Path]) -> None:

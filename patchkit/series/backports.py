@@ -82,9 +82,10 @@ def _removal(patch: Patch, state: State) -> str:
         return f"remove once the base has {patch.upstream_commit[:12]}: patchkit rebase reports it"
     if "/issues/" in patch.upstream:
         return "keep until upstream closes the issue; patchkit revert removes it"
-    if patch.upstream:
+    if patch.upstream.endswith(f"/pull/{patch.id}"):
         return "remove once the base has the pull request: patchkit rebase reports it"
-    return "patchkit's own: keep until upstream fixes it; patchkit revert removes it"
+    # A pull request of another number is only related to the patch.
+    return "keep until patchkit rebase reports it as upstream; patchkit revert removes it"
 
 
 def markdown(rows: Iterable[Backport]) -> str:

@@ -125,6 +125,11 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The ids of the ported changes."""
         return frozenset(patch.id for layer in self.layers if layer.is_ported for patch in layer.patches)
 
+    def of_ports(self, names: frozenset[str]) -> Record:
+        """Return a record of only those of the ported changes."""
+        ported = (layer for layer in self.layers if layer.is_ported)
+        return Record(tuple(layer for layer in ported if names.intersection(p.id for p in layer.patches)))
+
     @property
     def contents(self) -> frozenset[str]:
         """The digests of all contents that the record refers to."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError, TreeError, UsageError
@@ -22,7 +22,8 @@ from patchkit.transaction.conflicts import before_markers, conflicts_in
 from patchkit.transaction.current import patches_without_comments, ranked_records
 from patchkit.transaction.history import before_patches, checkout_of
 from patchkit.transaction.ledger import Record
-from patchkit.transaction.ports import layers_of, ports_in
+from patchkit.transaction.ports import commits_of, layers_of, ports_in
+from patchkit.transaction.revert_plan import undo_ports
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_of, digest_or_none
 from patchkit.transaction.wording import with_wording_of
@@ -138,10 +139,50 @@ class Origins:
         )
 
     def committed_ports_in(self, record: Record) -> frozenset[str]:
-        """Return the ports in a record that git's history has; they are reverted only by name."""
-        return (
-            record.ported.intersection(port.name for port in self._ports) if record.ported else record.ported
-        )
+        """Return the ports in a record that git's history names or whose code HEAD has.
+
+        They are reverted only by name.
+        """
+        if self._checkout is None or not record.ported:
+            return frozenset()
+        named = record.ported.intersection(port.name for port in self._ports)
+        committed = partial(self._checkout.at, "HEAD")
+        undone = self._undone(record.of_ports(record.ported - named), committed)
+        return named.union(name for name, was_there in undone if was_there)
+
+    def uncommitted_ports(self) -> Iterator[CandidateRecord]:
+        """Yield a candidate for each record with ports that are not committed, of only these."""
+        found = frozenset[str]()
+        for record, exact in self._ranked:
+            names = record.ported - found
+            if names:
+                found |= names
+                ports = record.of_ports(names - self.committed_ports_in(record))
+                yield CandidateRecord(ports, self._store.get, is_exact=exact)
+
+    def ports_in_code(self) -> dict[str, bool]:
+        """Return the ports whose code is in the tree, the oldest first, each with whether it is committed."""
+        names = tuple(dict.fromkeys(port.name for port in self._ports))
+        committed = {port.name for port in self._ports if not port.parent}
+        if self._checkout is not None and names:
+            commits = commits_of(self._checkout, self._tree.package, [p for p in self._ports if p.parent])
+            layers = ((layer, contents.__getitem__) for layer, contents in commits)
+            committed |= _not_absent(undo_ports(layers, self._tree.read, self._planner))
+        others: dict[str, bool] = {}
+        for record, _ in self._ranked:
+            ports = record.of_ports(record.ported.difference(names, others))
+            present = _not_absent(self._undone(ports, self._tree.read))
+            in_head = self.committed_ports_in(ports) if present else frozenset[str]()
+            others |= {name: name in in_head for name in ports.patches if name in present}
+        # A patch of the same name is reverted instead of a port that only git's history has.
+        committed -= self.in_code - self.recorded_ports
+        return {name: True for name in names if name in committed} | others
+
+    def _undone(
+        self, ports: Record, read: Callable[[str], bytes | None]
+    ) -> Iterator[tuple[str, bool | None]]:
+        layers = ((layer, self._store.get) for layer in reversed(ports.layers))
+        return undo_ports(layers, read, self._planner)
 
     def committed_ports(self, names: frozenset[str]) -> frozenset[str]:
         """Return those of ``names`` that are ports which git's history has, and no record of uncommitted ones."""
@@ -345,6 +386,10 @@ def origin(tree: CheckoutTree, planner: Planner) -> Origin | None:
         return None
     makers = frozenset((file, name) for file, known in record.files.items() for name in known.patches)
     return Origin(tuple(record.patches), contents, makers)
+
+
+def _not_absent(undone: Iterable[tuple[str, bool | None]]) -> frozenset[str]:
+    return frozenset(name for name, was_there in undone if was_there is not False)
 
 
 def _edits(statuses: Iterable[PatchStatus], states: set[State]) -> frozenset[tuple[str, str]]:

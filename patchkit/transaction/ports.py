@@ -17,7 +17,7 @@ from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     Changes = Mapping[str, tuple[bytes | None, bytes | None]]
@@ -111,17 +111,33 @@ def layers_of(
                 advice=f"use git revert {port.commit[:12]}",
             )
         files.update(changes)
-        contents |= {digest_of(text): text for pair in changes.values() for text in pair if text is not None}
-        layers.append(_layer(port, changes))
+        contents |= _contents(changes)
+        layers.append(_layer([port.name], changes))
     return tuple(layers), contents
 
 
-def _layer(port: Port, changes: Changes) -> Layer:
+def commits_of(
+    checkout: Checkout, package: Path, ports: Sequence[Port]
+) -> Iterator[tuple[Layer, Mapping[str, bytes]]]:
+    """Yield a layer for each commit of ``ports``, the last first, and its contents by digest."""
+    by_commit: dict[str, list[Port]] = {}
+    for port in reversed(ports):
+        by_commit.setdefault(port.commit, []).append(port)
+    for same in by_commit.values():
+        changes = _changes(checkout, package, same[0])
+        yield _layer([port.name for port in same], changes), _contents(changes)
+
+
+def _contents(changes: Changes) -> dict[str, bytes]:
+    return {digest_of(text): text for pair in changes.values() for text in pair if text is not None}
+
+
+def _layer(names: Sequence[str], changes: Changes) -> Layer:
     files = {
-        file: AppliedFile(digest_or_none(before), digest_or_none(after), (port.name,))
+        file: AppliedFile(digest_or_none(before), digest_or_none(after), tuple(names))
         for file, (before, after) in changes.items()
     }
-    return Layer((AppliedPatch(port.name, port.name, (), (), ()),), files, PORTED, "", "")
+    return Layer(tuple(AppliedPatch(name, name, (), (), ()) for name in names), files, PORTED, "", "")
 
 
 def _changes(checkout: Checkout, package: Path, port: Port) -> Changes:

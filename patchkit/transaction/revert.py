@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -64,31 +65,22 @@ def ported(tree: CheckoutTree) -> tuple[str, ...]:
     return () if checkout is None else tuple(dict.fromkeys(port.name for port in ports_in(tree.package)))
 
 
-def ports_in_tree(tree: CheckoutTree, planner: Planner) -> tuple[str, ...]:
-    """Return the names of the ports in git's history whose code is in the tree, oldest first."""
-    names = ported(tree)
-    if not names:
-        return ()
-    origins = Origins(tree, planner)
-    recorded_names = origins.recorded_ports
-    return tuple(
-        name
-        for name in names
-        if name in recorded_names or (name not in origins.in_code and _has_code(tree, origins, name, planner))
-    )
-
-
-def _has_code(tree: CheckoutTree, origins: Origins, name: str, planner: Planner) -> bool:
-    try:
-        planned = _planned(tree, origins, frozenset({name}), planner)
-    except ConflictError:
-        return True
-    return planned is not None and any(old != new for old, new in planned[2].changes.values())
+def ports_in_tree(tree: CheckoutTree, planner: Planner) -> dict[str, bool]:
+    """Return the ports whose code is in the tree, the oldest first, each with whether it is committed."""
+    return Origins(tree, planner).ports_in_code()
 
 
 def in_code(tree: CheckoutTree, planner: Planner) -> tuple[str, ...]:
     """Return the ids of the patches that patchkit applied to the tree's code, in order of application."""
     return _in_order(Origins(tree, planner).in_code, planner)
+
+
+def reverted_without_names(tree: CheckoutTree, planner: Planner) -> tuple[str, ...]:
+    """Return the ids of the patches in the tree's code and of the ports in it that are not committed."""
+    origins = Origins(tree, planner)
+    ports = origins.ports_in_code()
+    committed = (name for name, is_committed in ports.items() if is_committed)
+    return _in_order(origins.in_code.union(ports).difference(committed), planner)
 
 
 def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner) -> RevertResult:
@@ -99,52 +91,69 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
     distinguished from an edit, is upstream's own, or is required by a patch that is not reverted.
     """
 
-    def prepared(read: ReadTree) -> tuple[ReadTree, Ledger, Planned | None]:
+    def prepared(read: ReadTree) -> tuple[ReadTree, Ledger, tuple[Planned, ...]]:
         origins = Origins(read, planner)
-        return read, origins.ledger, _planned(read, origins, patches, planner)
+        return read, origins.ledger, _steps(read, origins, patches, planner)
 
     # A revert that is refused must not create the ledger's folder, so the first plan is made without the lock.
-    read, earlier_ledger, planned = read_consistently(tree, prepared)
-    if planned is None:
+    read, earlier_ledger, steps = read_consistently(tree, prepared)
+    if not steps:
         return RevertResult((), ())
     with locked(tree) as store:
         ledger = store.read()
         if ledger != earlier_ledger or not read.is_unchanged:
-            planned = _planned(tree, Origins(tree, planner), patches, planner)
-        if planned is None:
+            steps = _steps(tree, Origins(tree, planner), patches, planner)
+        if not steps:
             return RevertResult((), ())
-        candidate, reverted, plan = planned
-        changed = {file: change for file, change in plan.changes.items() if change[0] != change[1]}
-        # What was ported may be in a stash, and can be reverted when it is back.
-        if not changed and (candidate.is_of_ports or reverted <= candidate.record.ported):
-            return RevertResult((), ())
-        old, new = candidate.record, plan.record
-        if old not in ledger.records:
-            old = current_record(ledger, tree.read, store.get) or Record()
-            new = _with_ports(tree, new, old, reverted)
+        changes = _combined(plan for _, _, plan in steps)
+        changed = {file: change for file, change in changes.items() if change[0] != change[1]}
+        after = ledger
+        for step in steps:
+            after = _ledger_after(tree, store, after, step)
         write_all(
             tree,
             store,
             check_targets(tree, changed),
             before=ledger,
-            # A port in git's history is in no record, so that of other patches does not change.
-            after=ledger if candidate.is_of_ports else ledger.with_record(old, new),
-            kept=plan.kept,
-            emptied=plan.emptied,
+            after=after,
+            kept=tuple(text for _, _, plan in steps for text in plan.kept),
+            emptied=tuple(folder for _, _, plan in steps for folder in plan.emptied),
         )
-    return RevertResult(_in_order(reverted, planner), tuple(sorted(changed)))
+    names = frozenset[str]().union(*(reverted for _, reverted, _ in steps))
+    return RevertResult(_in_order(names, planner), tuple(sorted(changed)))
+
+
+def _combined(plans: Iterable[RevertPlan]) -> dict[str, tuple[bytes | None, bytes | None]]:
+    """Return each file's bytes before the first and after the last of several plans."""
+    combined: dict[str, tuple[bytes | None, bytes | None]] = {}
+    for plan in plans:
+        for file, (before, after) in plan.changes.items():
+            combined[file] = (combined[file][0] if file in combined else before, after)
+    return combined
+
+
+def _ledger_after(tree: CheckoutTree, store: Store, ledger: Ledger, step: Planned) -> Ledger:
+    """Return the ledger after one step of a revert."""
+    candidate, reverted, plan = step
+    # A port in git's history is in no record, so that of other patches does not change.
+    if candidate.is_of_ports:
+        return ledger
+    old, new = candidate.record, plan.record
+    if old in ledger.records:
+        return ledger.with_record(old, new)
+    if reverted <= old.ported:
+        record = next((r for r in ledger.records if all(layer in r.layers for layer in old.layers)), old)
+        others = (layer for layer in record.layers if layer not in old.layers)
+        return ledger.with_record(record, Record((*others, *new.layers)))
+    old = current_record(ledger, tree.read, store.get) or Record()
+    return ledger.with_record(old, _with_ports(tree, new, old, reverted))
 
 
 def _with_ports(tree: CheckoutTree, record: Record, current: Record, reverted: frozenset[str]) -> Record:
     """Return a record with the ports of the ``current`` one that are not reverted and that git's history lacks."""
     names = current.ported - reverted - record.ported
     names = names.difference(ported(tree)) if names else names
-    layers = (
-        layer
-        for layer in current.layers
-        if layer.is_ported and names.intersection(p.id for p in layer.patches)
-    )
-    return Record((*record.layers, *layers))
+    return Record((*record.layers, *current.of_ports(names).layers))
 
 
 def _in_order(ids: frozenset[str], planner: Planner) -> tuple[str, ...]:
@@ -179,6 +188,57 @@ def _require_not_upstream(origins: Origins, upstream: list[str], patches: frozen
         )
 
 
+def _steps(
+    tree: CheckoutTree, origins: Origins, patches: frozenset[str] | None, planner: Planner
+) -> tuple[Planned, ...]:
+    """Return the plans of a revert, each to be made after the ones before it; none if nothing is to be reverted.
+
+    Without ``patches``, each port that is not committed is reverted after the patches, unless it conflicts.
+    """
+    planned = _planned(tree, origins, patches, planner)
+    steps = () if planned is None else (planned,)
+    if patches is None:
+        done = frozenset[str]() if planned is None else planned[1]
+        for candidate in origins.uncommitted_ports():
+            ports = _planned_ports(tree, candidate, done, steps, planner)
+            steps = steps if ports is None else (*steps, ports)
+    # What was ported may be in a stash, and can be reverted when it is back.
+    return tuple(
+        (candidate, reverted, plan)
+        for candidate, reverted, plan in steps
+        if any(old != new for old, new in plan.changes.values())
+        or not (candidate.is_of_ports or reverted <= candidate.record.ported)
+    )
+
+
+def _planned_ports(
+    tree: CheckoutTree,
+    candidate: CandidateRecord,
+    done: frozenset[str],
+    steps: tuple[Planned, ...],
+    planner: Planner,
+) -> Planned | None:
+    """Plan the revert of those ports of a record that can be reverted after ``steps``; None if none can."""
+    earlier = _combined(plan for _, _, plan in steps)
+
+    def read(file: str) -> bytes | None:
+        return earlier[file][1] if file in earlier else tree.read(file)
+
+    planned: Planned | None = None
+    names = frozenset[str]()
+    for name in reversed([each for each in candidate.record.patches if each not in done]):
+        with suppress(PatchkitError):
+            plan = plan_revert(candidate.record, names | {name}, read, candidate.content, planner)
+            before = {} if planned is None else planned[2].changes
+            if any(
+                new != (before[file][1] if file in before else old)
+                for file, (old, new) in plan.changes.items()
+            ):
+                names |= {name}
+                planned = candidate, names, plan
+    return planned
+
+
 def _planned(
     tree: CheckoutTree, origins: Origins, patches: frozenset[str] | None, planner: Planner
 ) -> Planned | None:
@@ -189,11 +249,11 @@ def _planned(
     errors: list[tuple[bool, PatchkitError]] = []
     try:
         for candidate in _candidates(origins, named):
+            record = candidate.record
+            committed = origins.committed_ports_in(record) if named is None else frozenset[str]()
+            if committed and committed == record.patches.keys():
+                continue
             try:
-                record = candidate.record
-                committed = origins.committed_ports_in(record) if named is None else frozenset[str]()
-                if committed and committed == record.patches.keys():
-                    continue
                 reverted = (
                     frozenset(record.patches) - committed
                     if named is None
@@ -203,13 +263,16 @@ def _planned(
                 _require_removed(origins, candidate, None if named is None else reverted, plan, planner)
             except PatchkitError as error:
                 # No other candidate has an edit that was made by hand and not committed.
-                record = candidate.record
                 if record.manual_edits and record in origins.uncommitted:
                     raise
+                # A record may lack a patch that was committed separately.
+                needed = origins.commented_patches if named is None else named
+                is_complete = needed <= record.patches.keys()
                 # Nor a ported change: with an older record, its code would remain.
-                if record.ported & (record.patches.keys() - committed if named is None else named):
+                ports = record.ported & (record.patches.keys() - committed if named is None else named)
+                if ports and (named is not None or is_complete):
                     raise
-                errors.append((candidate.is_exact, error))
+                errors.append((candidate.is_exact and is_complete, error))
             else:
                 return candidate, reverted, plan
     except PatchkitError as error:

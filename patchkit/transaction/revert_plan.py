@@ -8,7 +8,8 @@ and none of their comments may remain.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import zip_longest
@@ -19,7 +20,7 @@ from patchkit.errors import ConflictError, PatchkitError
 from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.markers import blocks_in, without_equal_conflicts
 from patchkit.plan.status import noted_in
-from patchkit.transaction.exact import merge_exactly
+from patchkit.transaction.exact import merge_exactly, undo_block
 from patchkit.transaction.ledger import AppliedFile, Record
 from patchkit.transaction.merge import MergeResult, merge
 from patchkit.transaction.swap import digest_or_none
@@ -141,6 +142,48 @@ def plan_revert(
     _require_undone(record, reverted, replayer, merged, remainder.after)
     emptied = tuple(folder for folder in record.folders if folder not in remainder.record.folders)
     return RevertPlan(remainder.record, remainder.kept, changes, emptied)
+
+
+def undo_ports(
+    layers: Iterable[tuple[Layer, Callable[[str], bytes]]],
+    read: Callable[[str], bytes | None],
+    replayer: Replayer,
+) -> Iterator[tuple[str, bool | None]]:
+    """Undo ported changes one after the other in the files that ``read`` returns; each layer has its contents.
+
+    Yield each name with whether its code was there, None if that cannot be undone.
+    """
+    undone: dict[str, bytes | None] = {}
+
+    def current(file: str) -> bytes | None:
+        return undone[file] if file in undone else read(file)
+
+    for layer, content in layers:
+        record = Record((layer,))
+        was_there = None
+        with suppress(PatchkitError):
+            changes = _undone_blocks(layer, current, content) or (
+                plan_revert(record, record.ported, current, content, replayer).changes
+            )
+            undone |= {file: after for file, (_, after) in changes.items()}
+            was_there = any(before != after for before, after in changes.values())
+        yield from ((name, was_there) for name in record.patches)
+
+
+def _undone_blocks(
+    layer: Layer, read: Callable[[str], bytes | None], content: Callable[[str], bytes]
+) -> Mapping[str, tuple[bytes | None, bytes | None]]:
+    """Return each file before and after its block of changed lines is undone; none if that fails in one."""
+    changes: dict[str, tuple[bytes | None, bytes | None]] = {}
+    for file, known in layer.files.items():
+        current = read(file)
+        if current is None or known.applied is None or known.original is None:
+            return {}
+        text = undo_block(content(known.applied), current, content(known.original))
+        if text is None:
+            return {}
+        changes[file] = current, text
+    return changes
 
 
 @dataclass(frozen=True)

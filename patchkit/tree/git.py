@@ -14,7 +14,7 @@ import tempfile
 from contextlib import ExitStack, contextmanager
 from typing import IO, TYPE_CHECKING
 
-from patchkit.errors import TreeError
+from patchkit.errors import TreeError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -96,6 +96,15 @@ def require_repository(path: Path, advice: str) -> None:
     """Raise TreeError with this advice if ``path`` is in no git repository."""
     if git(path, "rev-parse", "--git-dir").returncode != 0:
         raise TreeError(f"{path} is not a git repository", advice=advice)
+
+
+def commit_of(folder: Path, ref: str) -> str:
+    """Return the id of the commit that ``ref`` names. Raise UsageError if there is no such commit."""
+    found = git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    if found.returncode != 0:
+        require_repository(folder, "name a clone or a bare repository")
+        raise UsageError(f"{folder} has no ref {ref}", advice="git fetch it there, or name another ref")
+    return found.stdout.decode().strip()
 
 
 def place_of(folder: Path) -> str:

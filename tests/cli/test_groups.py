@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -76,6 +77,44 @@ def test_a_conflict_of_a_patch_that_is_not_applied_by_default_is_marked(
     with (tree.package / ABRUPT).open("a") as file:
         file.write("\n\n\nclass Nobody:\n    lost = 1\n")
     assert "opt-in)" not in run("status", tree.root).stdout
+
+
+def test_an_opt_in_patch_that_the_tree_has_in_part_is_completed_only_by_name(
+    tree: CheckoutTree, toys: Path
+) -> None:
+    edits = (attribute(ABRUPT, "Worker", "half = 1"), attribute(ABRUPT, "Worker", "other = 1"))
+    add_patch(toys, "t-half", *edits, default="false")
+    path = tree.package / ABRUPT
+    path.write_bytes(path.read_bytes().replace(b"    steps = 3", b"    steps = 3\n    half = 1"))
+    output = run("status", tree.root).stdout
+    assert "partial          1  t-half (opt-in)\n" in output
+    assert f"\nNext: patchkit apply {tree.root} applies the pending patches" in output
+    run("apply", tree.root)
+    assert states("status", tree.root)["t-half"] == "partial"
+    output = run("status", tree.root).stdout
+    offer = f"\nNext: patchkit apply {tree.root} t-half makes the rest of t-half; patchkit revert "
+    assert offer in output
+    run("revert", tree.root)
+    add_patch(toys, "t-half", *edits)
+    assert "opt-in)" not in run("status", tree.root).stdout
+    run("apply", tree.root)
+    assert states("status", tree.root)["t-half"] == "applied"
+
+
+def test_status_of_a_tree_that_only_lacks_a_part_of_an_opt_in_patch_offers_no_apply_that_does_nothing(
+    tree: CheckoutTree, toys: Path
+) -> None:
+    for other in toys.iterdir():
+        shutil.rmtree(other)
+    edits = (attribute(ABRUPT, "Worker", "half = 1"), attribute(ABRUPT, "Worker", "other = 1"))
+    add_patch(toys, "t-half", *edits, default="false")
+    path = tree.package / ABRUPT
+    path.write_bytes(path.read_bytes().replace(b"    steps = 3", b"    steps = 3\n    half = 1"))
+    assert "Nothing changed." in run("apply", tree.root).stdout
+    output = run("status", tree.root).stdout
+    assert output.endswith(f"\nNext: patchkit apply {tree.root} t-half makes the rest of t-half\n")
+    assert states("apply", tree.root, "t-half") == {"t-half": "applied"}
+    assert output.partition("\nNext: ")[2] not in run("status", tree.root).stdout
 
 
 def test_only_needs_a_patch_whose_hardening_it_leaves_out(tree: CheckoutTree) -> None:

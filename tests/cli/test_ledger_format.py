@@ -44,7 +44,7 @@ def test_a_row_says_what_from_where_how_proved_and_until_when(checkout: Checkout
     assert (row["files"], row["how"], row["by_hand"]) == ([ABRUPT], "ported", [])
     assert "checks" in row["verified"]
     assert COMMIT[:12] in row["removal"]
-    assert "upstream fixes it" in rows(checkout)["t-flag"]["removal"]
+    assert "keep until patchkit rebase reports it" in rows(checkout)["t-flag"]["removal"]
 
 
 def test_what_upstream_has_an_issue_for_stays_until_that_is_closed(
@@ -56,6 +56,19 @@ def test_what_upstream_has_an_issue_for_stays_until_that_is_closed(
     removal = rows(checkout)["t-issue"]["removal"]
     assert "issue" in removal
     assert "pull request" not in removal
+
+
+def test_only_a_patch_of_an_open_pull_request_is_removed_when_upstream_merges_that(
+    checkout: CheckoutTree, patch_folder: Path
+) -> None:
+    pull = '"https://github.com/sgl-project/sglang/pull/78"'
+    add_patch(patch_folder, "78", attribute(ABRUPT, "Worker", "open = 1"), upstream=pull)
+    add_patch(patch_folder, "t-related", attribute(ABRUPT, "Worker", "related = 1"), upstream=pull)
+    run("apply", checkout.root)
+    found = rows(checkout)
+    assert found["78"]["removal"].startswith("remove once the base has the pull request")
+    assert found["t-related"]["removal"] == found["t-flag"]["removal"]
+    assert "pull request" not in found["t-related"]["removal"]
 
 
 def test_what_is_not_in_the_tree_has_no_row(checkout: CheckoutTree) -> None:

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
-from support.toys import MIRROR, add_patch, rewriting
+from support.repositories import committing, whole
+from support.toys import ABRUPT, MIRROR, add_patch, attribute, git, rewriting
 
+from patchkit import api
 from patchkit.cli import main
+from patchkit.patchset import load
 
 if TYPE_CHECKING:
     from click.testing import Result
@@ -152,3 +155,55 @@ def test_extension_is_tried_as_the_patch_that_it_adds_to(
     edited = (tree.package / MIRROR).read_text().replace("copies = 0", "copies = ()")
     (tree.package / MIRROR).write_text(edited)
     assert json.loads(checked(folder, "--on", tree.root, "--json").stdout)[0]["state"] == "upstream"
+
+
+@pytest.fixture
+def fork(checkout: CheckoutTree, patch_folder: Path, tmp_path: Path) -> Path:
+    """A worktree of a fork in which built-in patches are committed, as a person has it to try a patch of their own."""
+    api.commit(committing(checkout), load.patches(), ("t-flag", "t-stop"), only=True)
+    git(checkout.root, "worktree", "add", "-q", "--detach", str(tmp_path / "before"))
+    return tmp_path / "before"
+
+
+def test_patch_is_tried_on_a_worktree_with_committed_patches(
+    fork: Path, checkout: CheckoutTree, folder: Path
+) -> None:
+    add_patch(folder.parent, "t-own", rewriting("depth", MIRROR, "depth = 1", "depth = 2"))
+    before = whole(checkout)
+    for place in (fork, checkout.root):
+        done = checked(folder, "--on", place, "--json")
+        assert done.exit_code == 0, done.output
+        (trial,) = json.loads(done.stdout)
+        assert (trial["state"], trial["files"], trial["problems"]) == ("pending", [MIRROR], [])
+    assert whole(checkout) == before
+
+
+def test_patch_that_builds_on_committed_patches_is_reverted_without_them(fork: Path, folder: Path) -> None:
+    edit = attribute(MIRROR, "Mirror", "own = 1")
+    add_patch(folder.parent, "t-own", edit, requires='["t-flag"]')
+    for patch in (folder, "t-guard"):
+        done = checked(patch, "--on", fork)
+        assert done.exit_code == 0, done.output
+        assert "pending, 1 file" in done.stdout
+
+
+def test_more_of_a_patch_than_a_tree_has_committed_is_tried(fork: Path, folder: Path) -> None:
+    depth = rewriting("depth", MIRROR, "depth = 1", "depth = 2")
+    add_patch(folder.parent, "t-own", depth)
+    patched = CliRunner().invoke(main, ["apply", str(fork), "t-own", "--commit", "--patches", str(folder)])
+    assert patched.exit_code == 0, patched.output
+    add_patch(folder.parent, "t-own", depth, attribute(ABRUPT, "Worker", "own = 1"))
+    done = checked(folder, "--on", fork, "--json")
+    assert done.exit_code == 0, done.output
+    (trial,) = json.loads(done.stdout)
+    assert (trial["state"], trial["files"]) == ("partial", [ABRUPT])
+
+
+def test_what_revert_does_not_restore_beside_committed_patches_is_reported(
+    fork: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_patch(folder.parent, "t-own", rewriting("depth", MIRROR, "depth = 1", "depth = 2"))
+    monkeypatch.setattr("patchkit.commands.test.revert", lambda *_: None)
+    done = checked(folder, "--on", fork)
+    assert done.exit_code == 1
+    assert f"revert does not restore {MIRROR}" in done.stdout

@@ -398,6 +398,20 @@ def test_a_diff_that_is_none_is_refused_in_a_sentence_and_nothing_is_written(
     assert everything(fork) == before
 
 
+@pytest.mark.parametrize("is_diff", [True, False], ids=["diff", "commit"])
+def test_mistyped_ref_of_the_base_is_a_usage_error(
+    main_line: Path, fork: Path, tmp_path: Path, is_diff: bool
+) -> None:
+    changed(main_line, LENT)
+    diff = tmp_path / "lent.diff"
+    diff.write_text(git(main_line, "show", "HEAD"))
+    before = everything(fork)
+    change = diff if is_diff else "HEAD"
+    words = ("port", change, "--repo", main_line, "--from", "nowhere", "--onto", fork)
+    assert f"{main_line} has no ref nowhere" in run(*words, code=2).stderr
+    assert everything(fork) == before
+
+
 @pytest.mark.parametrize(
     "file", [DESK, "srt/nothing-like-it.py"], ids=["of other lines", "of a file that is not there"]
 )

@@ -495,6 +495,21 @@ def test_a_commit_is_drafted_from_its_own_parent(checkout: CheckoutTree, tmp_pat
     assert (draft.exact, draft.edits) == (True, 1)
 
 
+@pytest.mark.parametrize("identifier", ["My Fix", "-fix", "fix\n", "a/b", ""])
+def test_malformed_id_is_reported_before_a_commit_is_drafted(
+    checkout: CheckoutTree, tmp_path: Path, identifier: str
+) -> None:
+    (checkout.package / MIRROR).write_text(SOURCES[MIRROR].decode().replace("copies = 0", "copies = 1"))
+    git(checkout.root, "commit", "-qam", "One copy")
+    words = ["new", "--from-commit", "HEAD", "--on", str(checkout.root), "-o", str(tmp_path / "own")]
+    made = CliRunner().invoke(main, [*words, "--", identifier])
+    assert (made.exit_code, made.stdout) == (2, "")
+    assert made.stderr.startswith("error: PATCH-ID ")
+    assert "help: use letters, digits, `.`, `_` and `-`" in made.stderr
+    assert "--from-commit" not in made.stderr
+    assert not (tmp_path / "own").exists()
+
+
 @pytest.mark.parametrize(
     ("here", "on"), [("fork", None), ("fork/python/sglang/srt", None), (".", "fork")], ids=str
 )

@@ -24,6 +24,8 @@ from support.toys import (
     statement,
 )
 
+from patchkit.tree import git as reading_git
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -386,6 +388,24 @@ def test_without_a_name_a_committed_port_stays_and_the_output_shows_how_to_rever
 
 
 @pytest.mark.parametrize("place", ["here", "clone"])
+def test_with_keep_going_and_without_a_name_a_committed_port_stays(
+    ported: CheckoutTree, tmp_path: Path, place: str
+) -> None:
+    toys = tmp_path / "toys"
+    add_patch(toys, "t-limit", attribute(CRLF, "Backend", "limit = 8"))
+    run("apply", ported.root, "t-limit", "--commit", "--patches", toys)
+    tree = ported if place == "here" else clone_of(ported, tmp_path)
+    edit(tree, CRLF, b"limit = 8", b"limit = 9")
+    words = ("revert", tree.root, "--keep-going", "--patches", toys)
+    output = run(*words, code=1).output
+    assert output.startswith(f"! t-limit: {CRLF}:3: code that patchkit wrote was edited after apply")
+    assert "77 was ported and committed, and stays." in output
+    answer = json.loads(run(*words, "--json", code=1).stdout)
+    assert (answer["reverted"], answer["ports"]) == ([], ["77"])
+    assert tree.read(MIRROR) == mirror(LATER)
+
+
+@pytest.mark.parametrize("place", ["here", "clone"])
 def test_a_committed_port_alone_stays(ported: CheckoutTree, tmp_path: Path, place: str) -> None:
     tree = ported if place == "here" else clone_of(ported, tmp_path)
     assert run("revert", tree.root).output.startswith("Nothing to revert.\n77 was ported")
@@ -563,3 +583,26 @@ def test_a_draft_does_not_take_over_the_trailer_of_a_port(
     text = (tmp_path / "drafted" / "patch.toml").read_text()
     assert "Why." in text
     assert "Patchkit-Port" not in text
+
+
+def test_ports_that_were_edited_or_reverted_since_are_named_if_their_code_is_left(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port(theirs, fork, 77, LATER)
+    reverted = port(theirs, fork, 78, (b"class Mirror:\n", b"class Mirror:\n    size = 2\n\n"))
+    port(theirs, fork, 79, FAR)
+    port(theirs, fork, 80, OVER)
+    git(fork.root, "revert", "--no-edit", reverted)
+    commit_own(fork, OWN, (b"height = 2\n", b"height = 3\n"))
+    clone = clone_of(fork, tmp_path)
+    listed: list[str] = []
+
+    def counting(folder: Path, *words: str, **options: object) -> object:
+        listed.extend(words[-2:-1] if words[0] == "diff-tree" else ())
+        return real(folder, *words, **options)
+
+    real: Callable[..., object] = reading_git.git
+    monkeypatch.setattr("patchkit.transaction.ports.git", counting)
+    output = run("revert", clone.root).output
+    assert output.startswith("Nothing to revert.\n77, 79, 80 were ported and committed, and stay.\n")
+    assert len(listed) == len(set(listed)) == 4

@@ -106,8 +106,15 @@ def test_the_command_exits_1_where_a_patch_conflicts(fork: CheckoutTree) -> None
     ran = CliRunner().invoke(main, ["rebase", str(fork.root), "--onto", "plain", "--json"])
     assert ran.exit_code == 0
     assert {patch["then"] for patch in json.loads(ran.stdout)["patches"]} == {"pending"}
-    ran = CliRunner().invoke(main, ["rebase", str(fork.root), "--onto", "nowhere"])
-    assert (ran.exit_code, ran.stderr.count("error: ")) == (4, 1)
+
+
+@pytest.mark.parametrize("options", [(), ("--merge",), ("--json",)], ids=" ".join)
+def test_mistyped_ref_is_a_usage_error(fork: CheckoutTree, options: tuple[str, ...]) -> None:
+    before = whole(fork)
+    ran = CliRunner().invoke(main, ["rebase", str(fork.root), "--onto", "nowhere", *options])
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert ran.stderr.startswith(f"error: {fork.root} has no ref nowhere\nhelp: git fetch it there")
+    assert whole(fork) == before
 
 
 def test_ref_in_a_suggested_command_is_quoted_for_a_shell(fork: CheckoutTree) -> None:
@@ -157,7 +164,7 @@ def test_uncommitted_changes_are_refused(forks: Callable[..., CheckoutTree]) -> 
 
 def test_a_ref_that_is_none_is_refused(forks: Callable[..., CheckoutTree]) -> None:
     fork = forks("vendor")
-    with pytest.raises(UsageError, match="not a commit"):
+    with pytest.raises(UsageError, match="has no ref"):
         api.merge(fork, load.patches(), "nowhere")
     assert {status.state.value for status in api.status(fork, load.patches())} == {"applied"}
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 from support.releases import run
-from support.repositories import committing, patched_states
+from support.repositories import committing, copied, patched_states
 from support.toys import ABRUPT, MIRROR, SOURCES, add_patch, attribute, checked_in, edit, everything, git
 
 if TYPE_CHECKING:
@@ -100,17 +101,123 @@ def test_a_stashed_port_after_a_revert_that_found_nothing(theirs: CheckoutTree, 
     pop_and_revert(fork)
 
 
-@pytest.mark.parametrize("words", [(), ("t-flag",)], ids=["all", "the patch"])
-def test_beside_a_committed_patch_that_is_reverted(
-    theirs: CheckoutTree, fork: CheckoutTree, words: tuple[str, ...]
-) -> None:
+@pytest.fixture(params=["the same file", "another file"])
+def beside(theirs: CheckoutTree, fork: CheckoutTree, request: pytest.FixtureRequest) -> CheckoutTree:
+    """A fork with a committed patch and an uncommitted port."""
+    name = "t-flag" if request.param == "the same file" else "t-far"
+    run("apply", fork.root, name, "--only", "--commit")
+    run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root)
+    return fork
+
+
+def test_beside_a_committed_patch_that_is_reverted(theirs: CheckoutTree, fork: CheckoutTree) -> None:
     before = everything(fork.package / "srt")
     run("apply", fork.root, "t-flag", "--only", "--commit")
     run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root)
-    assert run("revert", fork.root, *words).output.startswith("Reverted: t-flag.\n")
+    assert run("revert", fork.root, "t-flag").output.startswith("Reverted: t-flag.\n")
     assert fork.read(MIRROR) == SOURCES[MIRROR].replace(*LATER)
     assert run("revert", fork.root, "77").output.startswith("Reverted: 77.\n\nChanged 2 files.")
     assert everything(fork.package / "srt") == before
+
+
+def test_without_a_name_it_is_reverted_with_the_committed_patch(beside: CheckoutTree) -> None:
+    output = run("revert", beside.root).output
+    assert output.startswith(
+        ("Reverted: t-flag, 77.\n\nChanged 3 files.", "Reverted: t-far, 77.\n\nChanged 3 files.")
+    )
+    assert {file: beside.read(file) for file in SOURCES} == SOURCES
+    assert beside.read(FRESH) is None
+    assert run("revert", beside.root).output == "Nothing to revert.\n"
+
+
+def test_without_a_name_it_is_reverted_after_the_patch_beside_it(beside: CheckoutTree) -> None:
+    name = "t-flag" if b"patchkit t-flag" in (beside.read(MIRROR) or b"") else "t-far"
+    run("revert", beside.root, name)
+    assert run("revert", beside.root).output.startswith("Reverted: 77.\n\nChanged 2 files.")
+    assert {file: beside.read(file) for file in SOURCES} == SOURCES
+    assert run("revert", beside.root).output == "Nothing to revert.\n"
+
+
+def test_without_a_name_it_is_reverted_with_a_patch_that_was_committed_after_it(
+    theirs: CheckoutTree, fork: CheckoutTree
+) -> None:
+    before = everything(fork.package / "srt")
+    run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root)
+    run("apply", fork.root, "t-far", "--only", "--commit")
+    assert run("revert", fork.root).output.startswith("Reverted: t-far, 77.\n\nChanged 3 files.")
+    assert everything(fork.package / "srt") == before
+
+
+def test_without_a_name_the_reason_is_that_of_the_committed_patch_that_was_edited(
+    theirs: CheckoutTree, fork: CheckoutTree
+) -> None:
+    run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root)
+    run("apply", fork.root, "t-far", "--only", "--commit")
+    edit(fork, ABRUPT, b"far = 1", b"far = 2")
+    before = everything(fork.root)
+    assert "edited after" in run("revert", fork.root, code=3).output
+    assert everything(fork.root) == before
+    output = run("revert", fork.root, "--keep-going", code=1).output
+    assert output.startswith("Reverted: 77.\n! t-far: ")
+    assert fork.read(MIRROR) == SOURCES[MIRROR]
+
+
+@pytest.mark.parametrize("order", ["patch first", "port first"])
+def test_without_a_name_a_port_that_was_edited_stays_and_the_output_shows_how_to_revert_it(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path, order: str
+) -> None:
+    steps = [
+        ("apply", fork.root, "t-far", "--only", "--commit"),
+        ("port", "HEAD", "--repo", theirs.root, "--onto", fork.root),
+    ]
+    for step in steps if order == "patch first" else reversed(steps):
+        run(*step)
+    edit(fork, MIRROR, b"asked = True", b"asked = None")
+    edited = fork.read(MIRROR)
+    again = copied(fork, tmp_path / "again")
+    assert json.loads(run("revert", again.root, "--json").stdout)["ports"] == ["77"]
+    output = " ".join(run("revert", fork.root).output.split())
+    stays = "77 was ported, conflicts with other changes, and stays."
+    assert output.startswith(f"Reverted: t-far. Changed 1 file. {stays}")
+    assert f"patchkit revert {fork.root} 77 reverts what was ported" in output
+    assert (fork.read(MIRROR), fork.read(ABRUPT)) == (edited, SOURCES[ABRUPT])
+    assert "edited after" in run("revert", fork.root, "77", code=3).output
+    edit(fork, MIRROR, b"asked = None", b"asked = True")
+    run("revert", fork.root, "77")
+    assert fork.read(MIRROR) == SOURCES[MIRROR]
+
+
+def test_without_a_name_and_alone_a_port_that_was_edited_is_refused(
+    theirs: CheckoutTree, fork: CheckoutTree
+) -> None:
+    run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root)
+    edit(fork, MIRROR, b"asked = True", b"asked = None")
+    before = everything(fork.root)
+    assert "edited after" in run("revert", fork.root, code=3).output
+    answer = json.loads(run("revert", fork.root, "--keep-going", "--json", code=1).stdout)
+    assert [each["patch"] for each in answer["left"]] == ["77"]
+    assert "ports" not in answer
+    assert everything(fork.root) == before
+
+
+def test_without_a_name_one_that_is_in_a_stash_is_reverted_when_it_is_back(stashed: CheckoutTree) -> None:
+    run("revert", stashed.root)
+    git(stashed.root, "commit", "--allow-empty", "-qam", "Reverted")
+    git(stashed.root, "stash", "pop")
+    assert FRESH in str(everything(stashed.package))
+    assert run("revert", stashed.root).output.startswith("Reverted: 77.\n\nChanged 2 files.")
+    assert {file: stashed.read(file) for file in SOURCES} == SOURCES
+
+
+def test_without_a_name_one_that_a_person_committed_stays(beside: CheckoutTree) -> None:
+    git(beside.root, "add", ".")
+    git(beside.root, "commit", "-qm", "Own")
+    output = " ".join(run("revert", beside.root).output.split())
+    assert output.startswith("Reverted: t-f")
+    assert "77 was ported and committed, and stays." in output
+    assert beside.read(MIRROR) == SOURCES[MIRROR].replace(*LATER)
+    run("revert", beside.root, "77")
+    assert beside.read(MIRROR) == SOURCES[MIRROR]
 
 
 @pytest.mark.parametrize(
@@ -127,3 +234,25 @@ def test_beside_a_committed_patch_and_one_that_is_reverted(
     run("revert", fork.root, "t-far")
     assert run("revert", fork.root, "77").output.startswith("Reverted: 77.\n\nChanged 2 files.")
     assert everything(fork.package / "srt") == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"\n\ndepth = 1\n", b""),
+        (b"class Mirror:\n", b'"""A module."""\n\n\nclass Mirror:\n'),
+        (b"depth = 1\n", b"depth = 1\ndepth = 1\ndepth = 1\ndepth = 1\ndepth = 1\n"),
+    ],
+    ids=["it deletes the last lines", "it adds the first line", "it adds equal lines"],
+)
+def test_without_a_name_an_uncommitted_one_is_not_taken_for_a_committed_one(
+    tmp_path: Path, fork: CheckoutTree, old: bytes, new: bytes
+) -> None:
+    theirs = committing(checked_in(tmp_path / "theirs"))
+    edit(theirs, MIRROR, old, new)
+    git(theirs.root, "commit", "-qam", "Something of theirs (#77)")
+    run("apply", fork.root, "t-far", "--only", "--commit")
+    run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root)
+    assert fork.read(MIRROR) != SOURCES[MIRROR]
+    assert run("revert", fork.root).output.startswith("Reverted: t-far, 77.\n")
+    assert fork.read(MIRROR) == SOURCES[MIRROR]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Revert(Answer, frozen=True, kw_only=True):
     """The answer of ``revert``; ``left`` are the patches that ``--keep-going`` left in place.
 
-    ``ports`` are the committed ports that stay, since they were not named.
+    ``ports`` are the ports that stay without being named: committed ones, and others that conflict with other changes.
     """
 
     tree: TreeAnswer
