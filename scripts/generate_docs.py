@@ -1271,8 +1271,8 @@ def never_run() -> str:
     }
     constructed = _listed([patch.id for patch in never if patch.id in built])
     return (
-        f"No run on a GPU executed code of {named[True]}, of the default patches, and of {named[False]}, of the opt-in "
-        f"ones. Of these, {constructed} were constructed on a CPU."
+        f"No run on a GPU executed code of the default patches {named[True]}, or of the opt-in patches {named[False]}. "
+        f"The patched objects of {constructed} were constructed on a CPU."
     )
 
 
