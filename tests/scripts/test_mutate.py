@@ -127,7 +127,7 @@ def test_what_is_broken_is_named_by_the_function_that_it_is_in() -> None:
 RUNTIME = sorted(path.name for path in SCRIPTS.parent.glob("patchkit/runtime/*.py"))
 
 
-@pytest.mark.parametrize("name", swept(RUNTIME, RUNTIME[2::7].__contains__))
+@pytest.mark.parametrize("name", swept(RUNTIME, RUNTIME[2::14].__contains__))
 def test_every_mutant_of_the_runtime_is_another_program_of_valid_python(name: str) -> None:
     text = (SCRIPTS.parent / "patchkit" / "runtime" / name).read_text(encoding="utf-8")
     mutants, sound = list(of_module(name, text)), meaning(text.encode())

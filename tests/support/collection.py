@@ -133,8 +133,8 @@ def pytest_collection_finish() -> None:
     _bound = _containers() + _ENOUGH
     for cache in collector._caches:
         cache._fewest *= _MORE
-    # Memory is bounded between tests, where unused trees go first, instead of within a command.
-    collector._bound = sys.maxsize
+    # Memory is bounded between tests, where unused trees go first, instead of within a command or a forked worker.
+    collector._bound = collector._MAX_CACHED_BLOCKS = sys.maxsize
 
 
 def _containers() -> int:

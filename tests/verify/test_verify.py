@@ -567,7 +567,7 @@ def test_every_format_tells_the_same_failure(patched: Damaged, monkeypatch: pyte
     monkeypatch.setattr(verifying, "verify", verify_once)
     replies = {
         style: run("verify", patched.tree.root, "--format", style, code=1).stdout
-        for style in ("text", "sarif", "junit", "github", "html")
+        for style in ("text", "sarif", "junit", "github")
     }
     message = f"TRTLLMHAAttnBackend defines no {HOOK}"
     assert all(message in reply for reply in replies.values())
@@ -581,9 +581,11 @@ def test_every_format_tells_the_same_failure(patched: Damaged, monkeypatch: pyte
 
 def test_the_page_shows_each_patch_with_its_change_side_by_side(patched: Damaged, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    run("verify", patched.tree.root, "--format", "html", "-o", page)
+    patched.replace(MHA, f"def {HOOK}(", "def an_older_name_of_the_hook(")
+    run("verify", patched.tree.root, "--format", "html", "-o", page, code=1)
     text = page.read_text(encoding="utf-8")
     assert all(escape(patch.title) in text for patch in PATCHES)
+    assert f"TRTLLMHAAttnBackend defines no {HOOK}" in text
     assert text.count('<table class="diff">') >= len(PATCHES)
     assert "elif forward_mode.is_draft_extend(include_v2=True):" in text
     assert "http" not in re.sub(r'<a href="[^"]*">[^<]*</a>', "", text)
