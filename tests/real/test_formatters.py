@@ -59,7 +59,9 @@ def before_and_after(
     return passing(old, command, width, folder / "before"), passing(new, command, width, folder / "after")
 
 
-@pytest.fixture(scope="module", params=[REFERENCE, "0.5.13", "backdated"])
+@pytest.fixture(
+    scope="module", params=[REFERENCE, "0.5.13", pytest.param("backdated", marks=pytest.mark.sweep)]
+)
 def plan(request: pytest.FixtureRequest, releases: Releases, backdated: OverlayTree) -> Plan:
     """The plan for a release of either kind, and for the files of upstream's main as the release's folder has them."""
     if request.param == "backdated":

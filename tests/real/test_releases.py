@@ -213,7 +213,9 @@ def test_a_patch_that_is_off_lands_only_when_it_is_named(releases: Releases, tmp
     assert {name for name, state in named_states.items() if state == "pending"} < off
 
 
-@pytest.mark.parametrize("version", [REFERENCE, HAVING[0], HAVING[-1], LATEST])
+@pytest.mark.parametrize(
+    "version", [REFERENCE, HAVING[0], HAVING[-1], pytest.param(LATEST, marks=pytest.mark.sweep)]
+)
 def test_no_comment_claims_that_code_which_reads_the_mirror_does_not(
     releases: Releases, version: str
 ) -> None:
@@ -330,7 +332,7 @@ def test_the_metrics_patch_applies_to_a_release_that_still_has_the_crash(
     assert without_ledger(fingerprints(tree.root)) == pristine
 
 
-@pytest.mark.parametrize("version", [*LACKING, *HAVING, LATEST])
+@pytest.mark.parametrize("version", [*LACKING, *HAVING, pytest.param(LATEST, marks=pytest.mark.sweep)])
 def test_status_that_parses_less_says_what_the_plan_says(releases: Releases, version: str) -> None:
     plan = releases.plan(version)
     assert inspect(releases.tree(version), PATCHES) == plan.patches

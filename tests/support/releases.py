@@ -1,7 +1,7 @@
 """Releases of sglang: each wheel is downloaded once, and every test that changes a tree has its own copy.
 
 The wheels are in the folder PATCHKIT_TEST_CACHE, by default in the checkout's `.cache`. Only the Python files
-of the package and the metadata are unpacked.
+of the package, without those of `multimodal_gen`, and the metadata are unpacked.
 """
 
 from __future__ import annotations
