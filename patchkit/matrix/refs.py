@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.errors import UsageError
-from patchkit.tree.git import git, require_repository
+from patchkit.tree.git import commit_or_none, git, require_repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,11 +89,9 @@ def _named(repository: Path, pattern: str) -> Iterator[Ref]:
                 yield Ref(name, identifier if kind == "commit" else commit)
         if lines:
             return
-    revision = git(
-        repository, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{pattern}^{{commit}}"
-    )
-    if revision.returncode == 0:
-        yield Ref(pattern, revision.stdout.decode().strip())
+    revision = commit_or_none(repository, pattern)
+    if revision is not None:
+        yield Ref(pattern, revision)
 
 
 def _readable_or_not(repository: Path, pattern: str) -> Iterator[Ref]:
@@ -101,8 +99,8 @@ def _readable_or_not(repository: Path, pattern: str) -> Iterator[Ref]:
     listed = git(repository, "for-each-ref", "--format=%(refname)%00%(objectname)", pattern)
     for line in filter(None, os.fsdecode(listed.stdout).split("\n")):
         name, identifier = line.split("\0")
-        commit = git(repository, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-        if commit.returncode == 0:
-            yield Ref(name, commit.stdout.decode().strip())
+        commit = commit_or_none(repository, name)
+        if commit is not None:
+            yield Ref(name, commit)
         elif git(repository, "cat-file", "-e", identifier).returncode != 0:
             yield Ref(name, identifier)

@@ -100,11 +100,17 @@ def require_repository(path: Path, advice: str) -> None:
 
 def commit_of(folder: Path, ref: str) -> str:
     """Return the id of the commit that ``ref`` names. Raise UsageError if there is no such commit."""
-    found = git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
-    if found.returncode != 0:
+    commit = commit_or_none(folder, ref)
+    if commit is None:
         require_repository(folder, "name a clone or a bare repository")
         raise UsageError(f"{folder} has no ref {ref}", advice="git fetch it there, or name another ref")
-    return found.stdout.decode().strip()
+    return commit
+
+
+def commit_or_none(folder: Path, ref: str) -> str | None:
+    """Return the id of the commit that ``ref`` names, or None if there is no such commit."""
+    found = git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    return found.stdout.decode().strip() if found.returncode == 0 else None
 
 
 def place_of(folder: Path) -> str:

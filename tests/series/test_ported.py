@@ -426,15 +426,21 @@ def test_a_port_that_was_reverted_is_not_named(
     assert run("revert", clone.root).output == "Nothing to revert.\n"
 
 
-def test_half_of_a_change_that_is_not_committed_is_not_left_out_of_its_commit(
-    theirs: CheckoutTree, fork: CheckoutTree
-) -> None:
+def ported_with_a_new_file(theirs: CheckoutTree, fork: CheckoutTree) -> tuple[object, ...]:
+    """Port a commit with an edit and a new file, without committing it; return the words of the command."""
     (theirs.package / FRESH).write_bytes(b"fresh = 1\n")
     edit(theirs, MIRROR, *LATER)
     git(theirs.root, "add", ".")
     git(theirs.root, "commit", "-qm", "Something of theirs (#77)")
     words = ("HEAD", "--repo", theirs.root, "--onto", fork.root)
     run("port", *words)
+    return words
+
+
+def test_half_of_a_change_that_is_not_committed_is_not_left_out_of_its_commit(
+    theirs: CheckoutTree, fork: CheckoutTree
+) -> None:
+    words = ported_with_a_new_file(theirs, fork)
     git(fork.root, "stash", "-q")
     output = not_committed(theirs, fork)
     assert f"--> {FRESH} help: run patchkit revert {fork.root} 77," in output
@@ -476,12 +482,7 @@ def test_what_is_uncommitted_of_a_change_is_named(
 def test_a_change_that_is_there_and_not_committed_is_not_nothing(
     theirs: CheckoutTree, fork: CheckoutTree
 ) -> None:
-    (theirs.package / FRESH).write_bytes(b"fresh = 1\n")
-    edit(theirs, MIRROR, *LATER)
-    git(theirs.root, "add", ".")
-    git(theirs.root, "commit", "-qm", "Something of theirs (#77)")
-    words = ("HEAD", "--repo", theirs.root, "--onto", fork.root)
-    run("port", *words)
+    words = ported_with_a_new_file(theirs, fork)
     output = not_committed(theirs, fork)
     assert f"patchkit revert {fork.root} 77" in output
     run("revert", fork.root, "77")
