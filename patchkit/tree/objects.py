@@ -135,12 +135,11 @@ class GitRepository:
     def own_names(self, tree: str) -> frozenset[str]:
         """Return the package names under which the sources below a tree object import their serving package."""
         if tree not in self._own_names:
-            found = frozenset[str]()
-            for name, entry in self.entries(tree).items():
-                if entry.kind == "tree" and not name.startswith("."):
-                    found |= self.own_names(entry.id)
-                elif entry.kind == "blob" and name.endswith(".py"):
-                    found |= own_names([(self.object(entry.id) or ("", b""))[1]])
+            entries = self.entries(tree).items()
+            files = (each.id for name, each in entries if each.kind == "blob" and name.endswith(".py"))
+            folders = (each.id for name, each in entries if each.kind == "tree" and not name.startswith("."))
+            found = own_names((self.object(file) or ("", b""))[1] for file in files)
+            found = found.union(*map(self.own_names, folders))
             self._own_names[tree] = found
         return self._own_names[tree]
 

@@ -9,6 +9,7 @@ from importlib.util import resolve_name
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
+from patchkit.tree import nodes
 from patchkit.tree.project import project_version, read_version
 
 if TYPE_CHECKING:
@@ -116,7 +117,12 @@ def files_of(module: str) -> tuple[str, ...]:
 
 def own_names(sources: Iterable[bytes]) -> frozenset[str]:
     """Return the package names under which these files import their own serving package."""
-    return frozenset(name for source in sources if _OWN.search(source) for name in _imported_as(source))
+    found: set[str] = set()
+    for source in sources:
+        # The regular expression also matches imports in docstrings; of a name that is known no file needs parsing.
+        if not found.issuperset(name.decode() for name in _OWN.findall(source)):
+            found |= _imported_as(source)
+    return frozenset(found)
 
 
 def name_among(names: Iterable[str], label: str) -> str:
@@ -147,15 +153,12 @@ def only_package(packages: Iterable[str], label: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _imported_as(source: bytes) -> frozenset[str]:
-    found = {name.decode() for name in _OWN.findall(source)}
-    if found <= {NAME}:
-        return frozenset(found)
-    try:  # The regular expression also matches imports in docstrings.
-        nodes = list(ast.walk(ast.parse(source)))
+    try:
+        found = nodes.statements(ast.parse(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset()
-    modules = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
-    modules += [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    modules = [each.module or "" for each in found if isinstance(each, ast.ImportFrom) and not each.level]
+    modules += [alias.name for each in found if isinstance(each, ast.Import) for alias in each.names]
     return frozenset(
         name for name, _, rest in (m.partition(".") for m in modules) if rest.partition(".")[0] == SERVING
     )

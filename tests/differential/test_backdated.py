@@ -94,11 +94,12 @@ from differential.test_workers import (
     test_an_unknown_sum_is_bounded_and_nothing_is_read,
     test_draft_extend_graphs_are_captured_for_trtllm_mha_too_and_for_all_as_before,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.backdated import LAST_FIRST, RELEASE, backdate, lay_out
 from support.driven.trees import DEFAULT, DrivenTree
 from support.releases import REFERENCE, run
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -181,7 +182,7 @@ def every_tree(unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree)
 # ---- the future map's lengths ----------------------------------------------------------------------------------
 
 DEVICES = ("cuda", "hip", "cpu")
-FEW = settings(max_examples=10)
+FEW = examples(5)
 
 
 ROW, LENGTH = st.integers(0, 23), st.integers(1, 5000)
@@ -309,7 +310,7 @@ def test_the_map_of_a_server_that_overlaps_the_plan_stream_keeps_the_mirror(
 
 
 @EACH
-@settings(max_examples=10)
+@examples(5)
 @given(graph_cases(mirror=None, total=None), TOKENS)
 def test_a_hardened_replay_passes_what_upstreams_does(
     patched: DrivenTree, hardened: DrivenTree, runner: str, case: Case, tokens: int

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
@@ -46,7 +47,7 @@ def cases(draw: st.DrawFn, *, mirror: bool | None = None) -> Case:
     return first, steps
 
 
-@settings(max_examples=30)
+@examples(15)
 @given(cases(mirror=True))
 def test_with_the_mirror_batches_are_as_unpatched_in_all_they_do(
     unpatched: DrivenTree, patched: DrivenTree, case: Case
@@ -61,7 +62,7 @@ def known(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-@settings(max_examples=30)
+@examples(15)
 @given(cases())
 def test_without_the_mirror_batches_end_as_in_the_successor(
     patched: DrivenTree, upstream: DrivenTree, case: Case
@@ -75,7 +76,7 @@ def test_without_the_mirror_batches_end_as_in_the_successor(
 
 
 @pytest.mark.parametrize("needed", [True, False])
-@settings(max_examples=20)
+@examples(10)
 @given(LENS, LENS, st.tuples(st.booleans(), st.booleans()))
 def test_a_merged_batch_has_its_sum_where_both_sides_do(
     patched: DrivenTree, needed: bool, lens: list[int], others: list[int], sums: tuple[bool, bool]

@@ -6,9 +6,10 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.driven.trees import ProbeError
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
@@ -45,7 +46,7 @@ def test_each_pair_of_backends_is_decided_as_by_the_successor(
     assert patched.ask("decisions.decide", requests) == [not set(pair) <= answering for _, pair in requests]
 
 
-@settings(max_examples=20)
+@examples(10)
 @given(st.lists(st.sampled_from(KINDS), max_size=5))
 def test_each_setting_of_the_server_is_decided_as_by_the_successor(
     patched: DrivenTree, upstream: DrivenTree, slots: Slots
@@ -56,7 +57,7 @@ def test_each_setting_of_the_server_is_decided_as_by_the_successor(
     assert decided == [flags != FREE or not set(slots) <= set(OPTED_OUT) for flags in FLAGS]
 
 
-@settings(max_examples=10)
+@examples(5)
 @given(st.lists(st.sampled_from(KINDS), max_size=5))
 def test_piecewise_graphs_no_longer_count_and_n_gram_and_breakable_graphs_do(
     patched: DrivenTree, hardened: DrivenTree, slots: Slots

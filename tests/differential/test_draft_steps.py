@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.driven.graph_sessions import CONTEXT, examples, sessions
+from support.driven.graph_sessions import CONTEXT, sessions
 from support.driven.trees import ProbeError
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
 
-EXAMPLES = examples(5)
+EXAMPLES = examples(3)
 BATCH = {"rows": [3, 9, 5], "lens": [40, 65, 17], "accepted": [1, 1, 1]}
 SERVER = {"context": CONTEXT, "page_size": 32, "draft_tokens": 4}
 

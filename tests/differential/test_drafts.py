@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
@@ -43,7 +44,7 @@ def tree_of(answer: dict[str, Any]) -> list[Any]:
     ]
 
 
-@settings(max_examples=30)
+@examples(15)
 @given(cases(topk=1))
 def test_a_draft_of_one_branch_is_as_unpatched_and_selects_nothing(
     unpatched: DrivenTree, patched: DrivenTree, case: Case
@@ -56,7 +57,7 @@ def test_a_draft_of_one_branch_is_as_unpatched_and_selects_nothing(
     assert not {"arange", "ones", "ones_like"} & set(answer["operators"])
 
 
-@settings(max_examples=20)
+@examples(10)
 @given(cases())
 def test_a_draft_of_several_branches_goes_the_way_that_it_went(
     unpatched: DrivenTree, patched: DrivenTree, case: Case
@@ -64,7 +65,7 @@ def test_a_draft_of_several_branches_goes_the_way_that_it_went(
     assert patched.ask("drafts.draft", case) == unpatched.ask("drafts.draft", case)
 
 
-@settings(max_examples=10)
+@examples(5)
 @given(cases(topk=1))
 def test_switched_off_a_draft_of_one_branch_goes_the_way_that_it_went(
     unpatched: DrivenTree, patched: DrivenTree, case: Case
@@ -73,7 +74,7 @@ def test_switched_off_a_draft_of_one_branch_goes_the_way_that_it_went(
 
 
 @pytest.mark.parametrize("off", CHAIN)
-@settings(max_examples=10)
+@examples(5)
 @given(case=cases(topk=1))
 def test_one_switched_off_leaves_the_others_right(
     unpatched: DrivenTree, patched: DrivenTree, off: str, case: Case
@@ -82,7 +83,7 @@ def test_one_switched_off_leaves_the_others_right(
     assert (tree_of(answer), answer["given"]) == (tree_of(before), before["given"])
 
 
-@settings(max_examples=10)
+@examples(5)
 @given(cases(topk=1))
 def test_a_tree_with_upstreams_chain_also_passes_its_tokens(
     upstream: DrivenTree, hardened: DrivenTree, case: Case
@@ -92,7 +93,7 @@ def test_a_tree_with_upstreams_chain_also_passes_its_tokens(
     assert len(answer["operators"]) < len(before["operators"]) or case["steps"] == 1
 
 
-@settings(max_examples=20)
+@examples(10)
 @given(cases(topk=1), st.data())
 def test_a_draft_extend_returns_the_rows_of_the_last_accepted_tokens(
     unpatched: DrivenTree, patched: DrivenTree, case: Case, data: st.DataObject
@@ -108,7 +109,7 @@ def test_a_draft_extend_returns_the_rows_of_the_last_accepted_tokens(
     assert off["next"] == before["next"]
 
 
-@settings(max_examples=10)
+@examples(5)
 @given(cases(), st.data())
 def test_a_draft_extend_of_several_branches_keeps_its_scores(
     unpatched: DrivenTree, patched: DrivenTree, case: Case, data: st.DataObject
@@ -140,7 +141,7 @@ def lives(draw: st.DrawFn) -> list[list[Any]]:
     return acts
 
 
-@settings(max_examples=40)
+@examples(20)
 @given(lives())
 def test_a_step_finds_in_the_future_map_what_the_last_one_left(
     unpatched: DrivenTree, patched: DrivenTree, acts: list[list[Any]]

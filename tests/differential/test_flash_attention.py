@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.driven.graph_sessions import CONTEXT, examples, sessions
+from support.driven.graph_sessions import CONTEXT, sessions
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
@@ -16,7 +17,7 @@ PAGE_SIZES = (1, 16, 64)
 MODES = ("draft decode", "verify", "extend v2")
 EAGER_MODES = ("decode", "draft decode", "verify", "extend", "extend v2")
 LENGTHS = ("cache_seqlens_int32", "cu_seqlens_q", "cu_seqlens_k", "max_seq_len_q")
-EXAMPLES = examples(12)
+EXAMPLES = examples(6)
 BATCH = {"rows": [3, 9, 5], "lens": [40, 65, 17], "accepted": [4, 4, 4]}
 SERVERS = [{"context": CONTEXT, "page_size": size, "draft_tokens": 4} for size in PAGE_SIZES]
 UNLIKE = ["top-k 4", "latent", "window", "two pools", "local", "cross", "version 4", "fork"]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.driven.graph_sessions import CONTEXT, REQUESTS, examples, sessions
+from support.driven.graph_sessions import CONTEXT, REQUESTS, sessions
 from support.driven.trees import DEFAULT, DrivenTree, with_patches
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.releases import Releases
@@ -17,7 +18,7 @@ WHOLE = "29343"
 PAGE_SIZES = (1, 16, 64)
 MODES = ("draft decode", "verify", "extend v2")
 LENGTHS = ("cache_seqlens_int32", "cu_seqlens_q", "cu_seqlens_k", "max_seq_len_q")
-EXAMPLES = examples(12)
+EXAMPLES = examples(6)
 FREED: dict[str, dict[str, Any]] = {
     "latent": {"mla": True},
     "window": {"window": 16},

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.backdated import backdate, lay_out
-from support.driven.graph_sessions import examples, sessions
+from support.driven.graph_sessions import sessions
 from support.driven.trees import DrivenTree, ProbeError, as_released, with_patches
 from support.releases import REFERENCE, run
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from support.releases import Releases
 
-EXAMPLES = examples(8)
+EXAMPLES = examples(4)
 SESSIONS = st.lists(sessions(["extend v2"], [1], named=True), min_size=3)
 UNLIKE = ["window", "cross", "multimodal", "deterministic", "fork", "latent", "version 3"]
 COPIES = 3

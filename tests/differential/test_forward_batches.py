@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.driven.trees import ProbeError
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
@@ -31,7 +32,7 @@ def cases(draw: st.DrawFn, mode: str = "DECODE", *, mirror: bool = True, min_siz
 MODES = st.sampled_from(["DECODE", "TARGET_VERIFY", "EXTEND", "DRAFT_EXTEND_V2", "IDLE"])
 
 
-@settings(max_examples=30)
+@examples(15)
 @given(MODES.flatmap(cases))
 def test_a_batch_with_its_lengths_on_the_host_is_alike_in_every_tree(every_tree: Trees, case: Case) -> None:
     made = [tree.ask("forward_batches.make", case) for tree in every_tree]
@@ -40,7 +41,7 @@ def test_a_batch_with_its_lengths_on_the_host_is_alike_in_every_tree(every_tree:
     assert made[1]["extend_prefix_lens_cpu"] == (case.get("prefix"))
 
 
-@settings(max_examples=30)
+@examples(15)
 @given(MODES.flatmap(lambda mode: cases(mode, mirror=False)))
 def test_a_batch_with_its_lengths_on_the_device_is_the_successors_and_is_not_read(
     patched: DrivenTree, upstream: DrivenTree, case: Case
@@ -53,7 +54,7 @@ def test_a_batch_with_its_lengths_on_the_device_is_the_successors_and_is_not_rea
 
 
 @pytest.mark.parametrize("mode", ["EXTEND", "DRAFT_EXTEND_V2"])
-@settings(max_examples=5)
+@examples(3)
 @given(st.data())
 def test_host_lengths_are_copied_without_a_wait_as_in_every_tree_and_device_lengths_are_not_copied(
     every_tree: Trees, mode: str, data: st.DataObject
@@ -80,7 +81,7 @@ MULTIMODAL = st.sampled_from(["DECODE", "EXTEND", "DRAFT_EXTEND_V2"])
 IMAGES = st.lists(st.none() | st.integers(-3, 8), min_size=5, max_size=5)
 
 
-@settings(max_examples=20)
+@examples(10)
 @given(MULTIMODAL, st.data(), IMAGES)
 def test_multimodal_positions_without_the_mirror_are_those_with_it(
     every_tree: Trees, hardened: DrivenTree, mode: str, data: st.DataObject, images: list[int | None]
@@ -105,7 +106,7 @@ def test_the_successor_computes_no_multimodal_positions_without_the_mirror(
         upstream.ask("forward_batches.make", case)
 
 
-@settings(max_examples=20)
+@examples(10)
 @given(cases(), st.integers(0, 4), st.integers(0, 9))
 def test_a_padded_batch_is_alike_in_every_tree_where_its_sum_is_known(
     every_tree: Trees, case: Case, more: int, fill_value: int
@@ -117,7 +118,7 @@ def test_a_padded_batch_is_alike_in_every_tree_where_its_sum_is_known(
 
 
 @pytest.mark.parametrize("mirror", [True, False])
-@settings(max_examples=15)
+@examples(8)
 @given(cases(), st.tuples(st.integers(0, 4), st.integers(0, 9)))
 def test_a_padded_batch_of_an_unknown_sum_is_the_successors(
     patched: DrivenTree, upstream: DrivenTree, mirror: bool, case: Case, padding: tuple[int, int]
@@ -134,7 +135,7 @@ GRAPH = pytest.mark.parametrize("graph", [True, False])
 
 @GRAPH
 @pytest.mark.parametrize("standalone", [True, False])
-@settings(max_examples=10)
+@examples(5)
 @given(cases(), st.integers(1, 6))
 def test_a_draft_extend_with_the_mirror_is_alike_in_every_tree(
     every_tree: Trees,
@@ -152,7 +153,7 @@ def test_a_draft_extend_with_the_mirror_is_alike_in_every_tree(
 
 
 @GRAPH
-@settings(max_examples=15)
+@examples(8)
 @given(cases(mirror=False), st.integers(1, 6))
 def test_a_draft_extend_without_the_mirror_is_the_successors_and_nothing_is_read_for_it(
     patched: DrivenTree, upstream: DrivenTree, graph: bool, case: Case, stride: int
@@ -184,7 +185,7 @@ def test_a_draft_extend_of_a_known_sum_without_a_mirror_keeps_the_sum_known(patc
 
 @GRAPH
 @pytest.mark.parametrize("mode", ["DECODE", "IDLE"])
-@settings(max_examples=8)
+@examples(4)
 @given(st.data(), st.integers(1, 6))
 def test_a_verify_with_the_mirror_is_given_the_same_in_every_tree(
     every_tree: Trees,
@@ -201,7 +202,7 @@ def test_a_verify_with_the_mirror_is_given_the_same_in_every_tree(
 
 
 @GRAPH
-@settings(max_examples=10)
+@examples(5)
 @given(cases(mirror=False), st.integers(1, 6))
 def test_a_verify_without_the_mirror_is_the_successors_and_nothing_is_read_for_it(
     patched: DrivenTree, upstream: DrivenTree, graph: bool, case: Case, tokens: int

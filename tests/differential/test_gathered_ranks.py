@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.driven.fixtures import without_and_with_each
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
@@ -50,7 +51,7 @@ def steps(draw: st.DrawFn) -> tuple[list[Row], str, int | None]:
     return rows, draw(st.sampled_from(["cpu", "cuda"])), draw(st.none() | st.integers(0, len(rows) - 1))
 
 
-@settings(max_examples=10)
+@examples(5)
 @given(st.lists(steps(), min_size=1, max_size=8))
 def test_every_rank_has_the_same_data_of_the_others(
     before_and_after: Both, drawn: list[tuple[list[Row], str, int | None]]

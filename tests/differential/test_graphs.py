@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.driven.trees import ProbeError
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
@@ -54,7 +55,7 @@ def padded(case: Case) -> int:
 
 
 @EACH
-@settings(max_examples=15)
+@examples(8)
 @given(cases(), TOKENS)
 def test_a_replay_with_the_mirror_is_as_unpatched(
     unpatched: DrivenTree, patched: DrivenTree, runner: str, case: Case, tokens: int
@@ -71,7 +72,7 @@ def test_a_replay_with_the_mirror_is_as_unpatched(
 
 
 @EACH
-@settings(max_examples=15)
+@examples(8)
 @given(cases(mirror=None, total=None), TOKENS)
 def test_a_replay_passes_no_sum_and_no_mirror_that_the_batch_lacks(
     patched: DrivenTree, hardened: DrivenTree, runner: str, case: Case, tokens: int
@@ -90,7 +91,7 @@ def test_a_replay_passes_no_sum_and_no_mirror_that_the_batch_lacks(
 
 
 @EACH
-@settings(max_examples=10)
+@examples(5)
 @given(cases(), TOKENS)
 def test_a_replay_with_the_mirror_is_as_the_successors_own(
     upstream: DrivenTree, hardened: DrivenTree, runner: str, case: Case, tokens: int
@@ -101,7 +102,7 @@ def test_a_replay_with_the_mirror_is_as_the_successors_own(
 
 
 @EACH
-@settings(max_examples=15)
+@examples(8)
 @given(cases(mirror=None, total=None), TOKENS)
 def test_a_replay_is_the_successors_but_for_a_mirror_that_an_earlier_one_left(
     patched: DrivenTree, upstream: DrivenTree, runner: str, case: Case, tokens: int
@@ -153,7 +154,7 @@ def drafts(draw: st.DrawFn) -> Case:
     return draw(cases(mirror=None)) | {"wide": draw(st.booleans())}
 
 
-@settings(max_examples=15)
+@examples(8)
 @given(st.lists(st.tuples(drafts(), st.integers(1, 3)), min_size=3))
 def test_a_drafts_copies_leave_every_buffer_as_the_trees_own_did(
     unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree, hardened: DrivenTree, drawn: Any
@@ -166,7 +167,7 @@ def test_a_drafts_copies_leave_every_buffer_as_the_trees_own_did(
     assert all(answer["reads"] == [] for answer in answers)
 
 
-@settings(max_examples=15)
+@examples(8)
 @given(cases(), TOKENS, st.sets(st.sampled_from(["counted", "extends"])))
 def test_a_draft_extends_copies_leave_out_what_the_batch_has_not(
     unpatched: DrivenTree, patched: DrivenTree, case: Case, tokens: int, lacking: set[str]

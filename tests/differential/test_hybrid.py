@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.driven.graph_sessions import CONTEXT, WIDTH, examples, sessions
+from support.driven.graph_sessions import CONTEXT, WIDTH, sessions
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
@@ -76,7 +77,7 @@ def test_a_hybrid_delegates_to_the_backend_that_verifies(
 several = st.lists(sessions(["decode", "verify"], (16, 64), most=2), min_size=2, max_size=4)
 
 
-@examples(6)
+@examples(3)
 @given(drawn=several)
 def test_an_opted_out_hybrid_passes_a_replay_on_with_the_mirror_and_without_it(
     patched: DrivenTree, opted_out: DrivenTree, drawn: list[dict[str, Any]]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
@@ -41,7 +42,7 @@ RESULTS = ("lens", "mirror", "sum", "requests", "calls")
 
 
 @pytest.mark.parametrize("needed", [True, False])
-@settings(max_examples=20)
+@examples(10)
 @given(steps())
 @example(EMPTY)
 def test_after_a_decode_step_lengths_mirror_and_sum_are_the_successors(
@@ -54,7 +55,7 @@ def test_after_a_decode_step_lengths_mirror_and_sum_are_the_successors(
     assert answer["sum"] == (sum(case["advanced"]) if needed else None)
 
 
-@settings(max_examples=20)
+@examples(10)
 @given(steps())
 @example(EMPTY)
 def test_with_the_mirror_a_decode_step_is_as_unpatched_in_all_it_does(
@@ -66,7 +67,7 @@ def test_with_the_mirror_a_decode_step_is_as_unpatched_in_all_it_does(
     assert answers[1]["waits"] == (["a.synchronize"] if case["batch"].get("event") else [])
 
 
-@settings(max_examples=20)
+@examples(10)
 @given(steps())
 def test_without_the_mirror_a_decode_step_reads_nothing_and_only_the_stream_waits(
     patched: DrivenTree, case: dict[str, Any]
@@ -78,7 +79,7 @@ def test_without_the_mirror_a_decode_step_reads_nothing_and_only_the_stream_wait
 
 @pytest.mark.parametrize("page_size", [1, 16])
 @pytest.mark.parametrize("needed", [True, False])
-@settings(max_examples=5)
+@examples(3)
 @given(steps(min_size=1))
 def test_allocated_lengths_go_to_the_device_by_copies_that_the_host_does_not_wait_for(
     unpatched: DrivenTree, patched: DrivenTree, page_size: int, needed: bool, case: dict[str, Any]

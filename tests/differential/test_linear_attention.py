@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.driven.graph_sessions import examples, sessions
+from support.driven.graph_sessions import sessions
 from support.driven.trees import DrivenTree, ProbeError, as_released
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.releases import Releases
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 OPTED_OUT = ("gdn", "mamba2")
 KEEPING = ("kda", "lightning")
 EAGER = {"rows": [3, 9, 5], "lens": [40, 65, 17], "accepted": [4, 4, 4]}
-EXAMPLES = examples(10)
+EXAMPLES = examples(5)
 
 Session = dict[str, Any]
 Sessions = list[Session]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.driven.fixtures import without_and_with
 from support.driven.graph_sessions import sessions
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
@@ -43,7 +44,7 @@ def cases(draw: st.DrawFn) -> Case:
     }
 
 
-@settings(max_examples=12)
+@examples(6)
 @given(st.lists(cases(), min_size=1, max_size=6))
 def test_every_slot_has_the_state_that_it_had_unpatched(
     before_and_after: tuple[DrivenTree, DrivenTree], drawn: list[Case]
@@ -85,7 +86,7 @@ def test_a_subclass_and_a_server_with_the_switch_go_the_way_that_they_went(
     assert after.ask("linear_states.committed", case, disable) == expected
 
 
-@settings(max_examples=8)
+@examples(4)
 @given(st.lists(sessions(("decode", "verify"), (1,)), min_size=2, max_size=4))
 def test_a_replay_is_planned_as_before(
     before_and_after: tuple[DrivenTree, DrivenTree], drawn: list[dict[str, Any]]

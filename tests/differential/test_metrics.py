@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.driven.trees import ProbeError
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
@@ -22,7 +23,7 @@ def spread(lens: list[int]) -> float:
     return sum((length - mean) ** 2 for length in lens) / len(lens)
 
 
-@settings(max_examples=20)
+@examples(10)
 @given(LENS, st.sampled_from(["DECODE", "MIXED", "EXTEND", "IDLE"]), st.integers(0, 8))
 def test_forward_pass_metrics_of_a_batch_with_the_mirror_are_alike_in_every_tree(
     every_tree: Trees, lens: list[int], mode: str, decoding: int
@@ -33,7 +34,7 @@ def test_forward_pass_metrics_of_a_batch_with_the_mirror_are_alike_in_every_tree
 
 
 @pytest.mark.parametrize("mirror", ["tensor", "list", "none"])
-@settings(max_examples=15)
+@examples(8)
 @given(LENS)
 def test_forward_pass_metrics_are_of_the_mirrors_lengths_or_of_the_requests(
     patched: DrivenTree, hardened: DrivenTree, mirror: str, lens: list[int]
@@ -53,7 +54,7 @@ def test_forward_pass_metrics_without_the_mirror_are_an_error_in_the_successor(u
 
 
 @pytest.mark.parametrize("mirror", ["tensor", "none"])
-@settings(max_examples=15)
+@examples(8)
 @given(LENS, st.integers(0, 64))
 def test_estimated_work_is_the_successors(
     patched: DrivenTree, upstream: DrivenTree, mirror: str, lens: list[int], tokens: int
@@ -66,7 +67,7 @@ def test_estimated_work_is_the_successors(
     assert answers[0]["work"][0] == (tokens + 10 * total if tokens else 0)
 
 
-@settings(max_examples=15)
+@examples(8)
 @given(LENS, st.integers(0, 64))
 def test_estimated_work_and_total_with_the_mirror_are_as_unpatched(
     unpatched: DrivenTree, patched: DrivenTree, lens: list[int], tokens: int
@@ -79,7 +80,7 @@ def test_estimated_work_and_total_with_the_mirror_are_as_unpatched(
 
 
 @pytest.mark.parametrize("mirror", ["tensor", "none"])
-@settings(max_examples=15)
+@examples(8)
 @given(LENS)
 def test_the_reported_total_of_a_decode_batch_is_the_successors(
     patched: DrivenTree, upstream: DrivenTree, mirror: str, lens: list[int]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.driven import trees
 from support.driven.fixtures import without_and_with
 from support.releases import REFERENCE
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
@@ -66,7 +67,7 @@ COUNTED: Case = ([{"frequency_penalty": 0.5}], [[3], [3]])
 PLAIN: Case = ([{}], [[3]])
 
 
-@settings(max_examples=30)
+@examples(15)
 @given(cases())
 @example(WAITING_FOR_TOKENS)
 def test_parameters_and_penalties_have_the_values_that_they_had(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.driven.fixtures import without_and_with_each
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
@@ -44,7 +45,7 @@ def lives(draw: st.DrawFn) -> Acts:
     return acts
 
 
-@settings(max_examples=40)
+@examples(20)
 @given(st.lists(lives(), min_size=1, max_size=4))
 def test_a_step_finds_what_the_last_one_left(
     before_and_after: tuple[DrivenTree, DrivenTree], drawn: list[Acts]

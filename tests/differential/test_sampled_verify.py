@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.driven.fixtures import without_and_with_each
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
@@ -67,7 +68,7 @@ def batches(draw: st.DrawFn) -> list[Sampling]:
     return [{"temperature": 0.7}, *draw(st.lists(request, max_size=4))]
 
 
-@settings(max_examples=10)
+@examples(5)
 @given(st.lists(batches(), min_size=1, max_size=8))
 def test_drafts_are_accepted_by_the_same_probabilities(
     before_and_after: Both, drawn: list[list[Sampling]]

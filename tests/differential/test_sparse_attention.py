@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.driven.graph_sessions import CONTEXT, REQUESTS, WIDTH, examples, sessions
+from support.driven.graph_sessions import CONTEXT, REQUESTS, WIDTH, sessions
 from support.driven.trees import DEFAULT, OPTIONAL, DrivenTree, ProbeError, as_released, with_patches
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.releases import Releases
@@ -26,7 +27,7 @@ SERVER = {
 }
 BATCH: dict[str, Any] = {"rows": [3, 9, 5], "lens": [40, 65, 17], "accepted": [TOKENS] * 3, "graph": 4}
 LENGTHS = ("lens", "starts", "rows", "row_lens", "row_starts")
-EXAMPLES = examples(10)
+EXAMPLES = examples(5)
 
 Plan = dict[str, Any]
 

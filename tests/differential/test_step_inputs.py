@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.driven.fixtures import without_and_with, without_and_with_each
-from support.driven.graph_sessions import examples, sessions
+from support.driven.graph_sessions import sessions
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
@@ -32,7 +33,7 @@ def cases(draw: st.DrawFn) -> Case:
     }
 
 
-@settings(max_examples=12)
+@examples(6)
 @given(st.lists(cases(), min_size=1, max_size=6))
 def test_draft_and_verify_write_where_they_wrote(
     before_and_after: tuple[DrivenTree, DrivenTree], drawn: list[Case]
@@ -65,7 +66,7 @@ def later(request: pytest.FixtureRequest, releases: Releases) -> tuple[DrivenTre
     return without_and_with(releases, request.param, "pk-step-inputs")
 
 
-@examples(8)
+@examples(4)
 @given(st.lists(sessions(("extend v2",), (1, 16), window=st.sampled_from([None, 24])), min_size=3))
 def test_a_draft_extend_of_later_trees_is_planned_as_before(
     later: tuple[DrivenTree, DrivenTree], drawn: list[dict[str, Any]]

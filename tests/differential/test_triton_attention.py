@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.driven.graph_sessions import CONTEXT, WIDTH, examples, sessions
+from support.driven.graph_sessions import CONTEXT, WIDTH, sessions
 from support.driven.trees import ProbeError
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
@@ -133,7 +134,7 @@ several = st.lists(
 )
 
 
-@examples(6)
+@examples(3)
 @given(drawn=several)
 def test_graphs_are_replayed_as_before_with_the_mirror_and_without(
     unpatched: DrivenTree, patched: DrivenTree, upstream: DrivenTree, drawn: list[dict[str, Any]]

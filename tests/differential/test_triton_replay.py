@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.driven.graph_sessions import examples, sessions
+from support.driven.graph_sessions import sessions
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
 
-EXAMPLES = examples(10)
+EXAMPLES = examples(5)
 MODES = ("decode", "verify", "extend v1", "extend v2")
 
 Sessions = list[dict[str, Any]]

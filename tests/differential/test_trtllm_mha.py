@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.driven.graph_sessions import CONTEXT, WIDTH, examples, sessions
+from support.driven.graph_sessions import CONTEXT, WIDTH, sessions
 from support.driven.trees import ProbeError
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
@@ -16,7 +17,7 @@ MODES = ("decode", "draft decode", "verify", "extend v1")
 EAGER_MODES = (*MODES, "extend", "extend v2")
 LENGTHS = ("cache_seqlens_int32", "cu_seqlens_q", "cu_seqlens_k")
 TABLES = ("page_table", "swa_page_table")
-EXAMPLES = examples(15)
+EXAMPLES = examples(8)
 BATCH = {"rows": [3, 9, 5], "lens": [40, 65, 17], "accepted": [3, 1, 2]}
 SERVER = {"context": CONTEXT, "page_size": 16, "draft_tokens": 4}
 SERVERS = [SERVER | {"page_size": size, "swa": swa} for size in PAGE_SIZES for swa in (False, True)]

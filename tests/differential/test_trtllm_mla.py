@@ -5,15 +5,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.driven.graph_sessions import CONTEXT, WIDTH, examples, sessions
+from support.driven.graph_sessions import CONTEXT, WIDTH, sessions
 from support.driven.trees import ProbeError
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
 
 PAGE_SIZES = (16, 32, 64)
 MODES = ("decode", "verify", "extend v1", "extend v2")
-EXAMPLES = examples(8)
+EXAMPLES = examples(4)
 BATCH = {"rows": [3, 9, 5], "lens": [40, 65, 17], "accepted": [4, 4, 4]}
 SERVER = {"context": CONTEXT, "page_size": 32, "draft_tokens": 4}
 

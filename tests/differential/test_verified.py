@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.driven.fixtures import without_and_with_each
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
@@ -32,7 +33,7 @@ def cases(draw: st.DrawFn, *, topk: int = 1) -> Case:
     return {"drafts": some(), "targets": some(), "lens": lens, "vocabulary": VOCABULARY, "topk": topk}
 
 
-@settings(max_examples=15)
+@examples(8)
 @given(st.lists(cases(), min_size=1, max_size=8))
 def test_whatever_follows_from_a_verified_chain_is_as_unpatched(
     before_and_after: tuple[DrivenTree, DrivenTree], drawn: list[Case]

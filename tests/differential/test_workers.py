@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.driven.trees import ProbeError
+from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
@@ -18,7 +19,7 @@ EVERY = pytest.mark.parametrize("kind", ["eagle", "multi-layer", "standalone"])
 
 
 @BOTH
-@settings(max_examples=15)
+@examples(8)
 @given(LENS, st.booleans(), st.booleans())
 def test_a_known_sum_sizes_the_tree_mask_as_before(
     every_tree: tuple[Any, ...], kind: str, lens: list[int], preallocated: bool, graph: bool
@@ -29,7 +30,7 @@ def test_a_known_sum_sizes_the_tree_mask_as_before(
     assert (answers[1]["total"], answers[1]["type"]) == (sum(lens), "int")
 
 
-@settings(max_examples=15)
+@examples(8)
 @given(LENS, st.booleans(), st.booleans())
 def test_an_unknown_sum_sizes_the_tree_mask_as_in_the_successor(
     patched: DrivenTree, upstream: DrivenTree, lens: list[int], preallocated: bool, graph: bool
@@ -43,7 +44,7 @@ def test_an_unknown_sum_sizes_the_tree_mask_as_in_the_successor(
 
 
 @BOTH
-@settings(max_examples=15)
+@examples(8)
 @given(LENS, st.booleans(), st.booleans())
 def test_an_unknown_sum_is_bounded_and_nothing_is_read(
     patched: DrivenTree, kind: str, lens: list[int], preallocated: bool, graph: bool

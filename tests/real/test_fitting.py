@@ -62,9 +62,8 @@ FORKS = {
     ],
 )
 def test_all_that_fits_is_applied_and_verifies(releases: Releases, tmp_path: Path, fork: Fork) -> None:
-    whole = releases.copy(fork.version, tmp_path / "whole")
-    expected = states_in(json.loads(run("apply", whole.root, "--dry-run", "--json").stdout))
-    tree = releases.copy(fork.version, tmp_path / "fork")
+    tree = releases.copy(fork.version, tmp_path)
+    expected = states_in(json.loads(run("apply", tree.root, "--dry-run", "--json").stdout))
     text = (tree.package / fork.file).read_text()
     assert fork.old in text
     (tree.package / fork.file).write_text(text.replace(fork.old, fork.new))

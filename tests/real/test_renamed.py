@@ -81,6 +81,14 @@ def test_a_name_in_a_docstring_is_none_of_the_package(tmp_path: Path) -> None:
     assert open_tree(renamed(tmp_path, example + code)).name == NAME
 
 
+def test_upstreams_name_in_a_docstring_of_a_renamed_package_is_no_second_name(tmp_path: Path) -> None:
+    package = renamed(tmp_path)
+    (package / "srt/managers/example.py").write_text(
+        '"""Use it so:\n\nfrom sglang.srt.managers import user\n"""\n'
+    )
+    assert open_tree(package).name == NAME
+
+
 def test_a_package_of_two_names_is_refused(tmp_path: Path, patches: Path) -> None:
     both = b"from acme_sglang.srt.managers.mirror import depth\nfrom sglang.srt.managers import mirror\n"
     package = renamed(tmp_path, both)

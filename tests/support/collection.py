@@ -57,15 +57,16 @@ _LONG = (
     ),
     *(
         f"tests/series/test_{name}.py"
-        for name in ("hooks", "interrupted", "ported", "rebase", "series", "worktree")
+        for name in ("hooks", "interrupted", "ported", "rebase", "series", "uncommitted_port", "worktree")
     ),
-    *("tests/transaction/test_everywhere.py", "tests/transaction/test_wording.py"),
+    *(f"tests/transaction/test_{name}.py" for name in ("everywhere", "story", "wording")),
     *("tests/matrix/test_examinations.py", "tests/doctor/test_doctor.py"),
     # A survey, a commit or a check for each of many moments, damages or encodings.
     "tests/matrix/test_memory.py::test_a_damaged_memory",
     "tests/cli/test_streams.py::test_a_document_is_the_same",
     "tests/cli/test_hostile.py::test_names_of_a_tree",
-    "tests/plan/test_vendor.py",
+    *("tests/plan/test_vendor.py", "tests/verify/test_loading.py"),
+    "tests/test_ci.py::test_a_patch_that_is_not_applied",
     "tests/transaction/test_consistent_reads.py::test_a_commit_beside_a_commit",
     "tests/transaction/test_consistent_reads.py::test_an_answer_beside_a_write_is_that_of_before_or_after_it[verify",
 )

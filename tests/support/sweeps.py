@@ -12,6 +12,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import Phase, settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
 
     from patchkit.patchset.patch import Patch
+
+settings.register_profile("weekly", settings.get_profile("ci"), max_examples=200)
 
 _RELEASE = re.compile(r"0\.5\.(\d+)(?:\.post\d+)?")
 # The last releases before one that has another shape: of those up to each, some are alike.
@@ -47,6 +50,15 @@ def _numbers(release: str) -> list[int]:
 
 def _shape(release: str) -> int:
     return bisect.bisect_left(_LAST_OF_A_SHAPE, _numbers(release)[2])
+
+
+def examples(count: int) -> settings:
+    """Return settings for ``count`` examples, or twice as many with the profile ``weekly``.
+
+    The first failure is reported without shrinking, which takes minutes where trees are asked.
+    """
+    scale = settings().max_examples // settings.get_profile("ci").max_examples
+    return settings(max_examples=count * scale, phases=[Phase.explicit, Phase.generate])
 
 
 def swept(values: Iterable[object], represents: Callable[[object], bool]) -> list[ParameterSet]:

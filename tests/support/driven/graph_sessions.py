@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
@@ -18,11 +17,6 @@ GRAPHS = (1, 2, 4, 7)
 """Sizes that graphs are captured for."""
 # Neighbours of what page sizes and kernel blocks divide by.
 _LENGTHS = st.integers(8, CONTEXT - 12) | st.sampled_from([15, 16, 17, 31, 32, 63, 64, 65, 127, 128, 129])
-
-
-def examples(count: int) -> settings:
-    """Return settings for ``count`` examples. The first failure is reported without shrinking, which takes minutes."""
-    return settings(max_examples=count, phases=[Phase.explicit, Phase.generate])
 
 
 @st.composite
