@@ -108,11 +108,13 @@ def _say(tree: CheckoutTree, status: TreeStatus, tail: str, *, verbose: bool, as
         console.say(f"\nNote: {escaped(unreadable)}")
         return
     found = {console.group_of(each) for each in status.patches}
+    # The reason of a pending patch is why apply leaves it out.
+    fits = any(console.group_of(each) is State.PENDING and not each.reason for each in status.patches)
     in_part = [each.patch for each in status.patches if console.group_of(each) is State.PARTIAL]
     opt_in = [patch.id for patch in in_part if not patch.default]
     if status.unfinished:
         console.say_unfinished(tail, *status.unfinished[0])
-    elif State.PENDING in found or len(opt_in) < len(in_part):
+    elif fits or len(opt_in) < len(in_part):
         console.say_next(
             (f"apply{tail}", "applies the pending patches"), (f"diff{tail}", "shows the changes")
         )

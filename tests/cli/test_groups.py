@@ -117,6 +117,18 @@ def test_status_of_a_tree_that_only_lacks_a_part_of_an_opt_in_patch_offers_no_ap
     assert output.partition("\nNext: ")[2] not in run("status", tree.root).stdout
 
 
+def test_status_offers_no_apply_of_a_patch_whose_hardening_is_in_conflict(
+    tree: CheckoutTree, toys: Path
+) -> None:
+    for other in toys.iterdir():
+        shutil.rmtree(other)
+    add_patch(toys, "t-lost", attribute(ABRUPT, "Nobody", "lost = 1"), hardens='["t-next"]')
+    add_patch(toys, "t-next", attribute(ABRUPT, "Worker", "after = 1"))
+    assert states("status", tree.root) == {"t-lost": "conflict", "t-next": "pending"}
+    assert "Next:" not in run("status", tree.root).stdout
+    assert "Nothing changed." in run("apply", tree.root).stdout
+
+
 def test_only_needs_a_patch_whose_hardening_it_leaves_out(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     for arguments in ((tree.root,), (tree.root, "--dry-run")):

@@ -97,8 +97,8 @@ TREES = [
 
 
 def _represents(version: str, how: str) -> bool:
-    """Return whether a tree has the most patches, or is the first release as it is."""
-    return how == "opted" or (version, how) == TREES[0]
+    """Return whether a tree is the first release, as it is or with the most patches."""
+    return version == RELEASES[0] and how != "default"
 
 
 @pytest.mark.parametrize(
