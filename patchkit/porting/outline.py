@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 from patchkit.porting.tokens import shifted, words
-from patchkit.tree.limits import require_shallow, require_short
+from patchkit.tree.limits import require_manageable, require_short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -211,7 +211,7 @@ def outline(source: str, parsed: Callable[[], ast.Module] | None = None) -> Item
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(source) if parsed is None else parsed()
-        require_shallow("it", content, tree)
+        require_manageable("it", content, tree)
     except TreeError as error:
         raise NoOutlineError(str(error)) from None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

@@ -15,7 +15,7 @@ from patchkit import collector
 from patchkit.errors import TreeError
 from patchkit.lines import decoded_lines
 from patchkit.tree import mirror, sglang
-from patchkit.tree.limits import MAX_BYTES, MAX_DEPTH, require_shallow, require_short
+from patchkit.tree.limits import MAX_BYTES, MAX_DEPTH, require_manageable, require_short
 from patchkit.tree.nodes import statements, walk
 
 if TYPE_CHECKING:
@@ -401,7 +401,7 @@ class Program(Index):
         found = super().module(file)
         if is_first and file in self.sources:
             require_short(file, self.sources[file])
-            require_shallow(file, self.sources[file], None if found is None else found.tree)
+            require_manageable(file, self.sources[file], None if found is None else found.tree)
         return found
 
     def lines(self, file: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Limits on the size and nesting of files, and errors for files that exceed them."""
+"""Limits on the size, nesting and integers of files, and errors for files that exceed them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ MAX_BYTES = 4 * 2**20
 """Longest file that is parsed; more than ten times the longest file of a release."""
 MAX_DEPTH = 100
 """Deepest nesting that is parsed; more than twice the deepest file of a release."""
+MAX_BITS = 14_000
+"""Largest integer that is parsed: Python refuses to write larger ones in decimal, as in the dump of a syntax tree."""
 MAX_READ_BYTES = 64 * 2**20
 """Longest file that is read; many times any baseline, diff, or file of a release."""
 MAX_SETTINGS_BYTES = 2**18
 """Longest server configuration file that is read; the YAML parser takes seconds for this much."""
+_LARGE = re.compile(rb"0[xXoObB]\w{3500}")
 _LONG = 8
 """An expression on fewer lines, none of them long, is not deep."""
 _BRACKET = re.compile(rb"[()\[\]{}]")
@@ -86,8 +89,8 @@ def require_short(file: str, source: bytes) -> None:
         )
 
 
-def require_shallow(file: str, source: bytes, tree: ast.Module | None) -> None:
-    """Raise TreeError for a file that nests deeper than ``MAX_DEPTH``.
+def require_manageable(file: str, source: bytes, tree: ast.Module | None) -> None:
+    """Raise TreeError for a file that nests deeper than ``MAX_DEPTH``, or has an integer over ``MAX_BITS``.
 
     ``tree`` is the file's parse, or None if Python cannot parse it.
     """
@@ -96,6 +99,14 @@ def require_shallow(file: str, source: bytes, tree: ast.Module | None) -> None:
             f"{file} nests expressions or statements more than {MAX_DEPTH} deep",
             advice="split its longest expressions or `elif` chains, and try again",
         )
+    if tree is not None and _LARGE.search(source) and any(map(_is_large, ast.walk(tree))):
+        raise TreeError(
+            f"{file} contains an integer of more than {MAX_BITS} bits", advice="compute it, and try again"
+        )
+
+
+def _is_large(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value.bit_length() > MAX_BITS
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from patchkit import collector
 from patchkit.errors import TreeError
 from patchkit.tree.headers import Interest, ReducedSource, Reduction, without_bodies
 from patchkit.tree.index import Class, Function, Index
-from patchkit.tree.limits import require_shallow, require_short
+from patchkit.tree.limits import require_manageable, require_short
 from patchkit.tree.parts import parse
 from patchkit.tree.plain import plain
 from patchkit.tree.sglang import SERVING, files_of
@@ -140,7 +140,7 @@ class Modules:
     def _reduce(self, file: str, source: bytes, interest: Interest | None) -> ReducedSource:
         require_short(file, source)
         module = self.index.module(file)
-        require_shallow(file, source, None if module is None else module.tree)
+        require_manageable(file, source, None if module is None else module.tree)
         if module is None or interest is None:
             return ReducedSource(source)
         return without_bodies(source, module.tree, interest)

@@ -991,6 +991,15 @@ def test_a_new_file_that_is_no_python_is_a_finding(
     assert (path.read_bytes() if path.exists() else None) == made
 
 
+def test_an_integer_that_python_cannot_write_in_decimal_is_refused(main_line: Path, fork: Path) -> None:
+    commit = changed(main_line, LENT)
+    drifted(fork, (b"    days = 14", b"    days = 14\n    mask = 0x1" + b"0" * 4000))
+    before = everything(fork)
+    refused = run("port", commit, "--repo", main_line, "--onto", fork, code=4)
+    assert refused.stderr.startswith(f"error: {DESK} contains an integer of more than 14000 bits\nhelp: ")
+    assert everything(fork) == before
+
+
 def test_a_file_that_was_no_python_is_a_finding_beside_those_of_the_others(
     main_line: Path, fork: Path
 ) -> None:

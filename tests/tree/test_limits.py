@@ -26,7 +26,7 @@ from patchkit.errors import TreeError
 from patchkit.patchset import load
 from patchkit.patchset.select import PatchSet
 from patchkit.plan.build import inspect, make_plan
-from patchkit.tree.limits import MAX_BYTES, MAX_DEPTH, read_whole
+from patchkit.tree.limits import MAX_BITS, MAX_BYTES, MAX_DEPTH, read_whole
 from patchkit.tree.tree import CheckoutTree, open_tree
 
 if TYPE_CHECKING:
@@ -97,6 +97,22 @@ def test_long_text_and_long_lists_are_no_depth_in_what_is_no_python(tree: Checko
     (tree.package / FILE).write_text(f"class AttentionBackend:\n    x = (\n{code}\n")
     with pytest.raises(TreeError, match=r"base_attn_backend\.py:\d+: not valid Python"):
         inspect(tree, PATCHES)
+
+
+@pytest.mark.parametrize("read", [inspect, make_plan])
+def test_an_integer_that_python_cannot_write_in_decimal_is_refused(tree: CheckoutTree, read: object) -> None:
+    (tree.package / FILE).write_text(f"class AttentionBackend:\n    x = 0x1{'0' * 3600}\n")
+    with pytest.raises(
+        TreeError, match=rf"base_attn_backend\.py contains an integer of more than {MAX_BITS} bits"
+    ):
+        read(tree, PATCHES)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("code", [f"0x1{'0' * 3490}", f"'0x1{'0' * 3600}'"], ids=["an integer", "text"])
+def test_an_integer_within_the_limit_and_digits_in_a_text_are_read(tree: CheckoutTree, code: str) -> None:
+    (tree.package / FILE).write_text(f"class AttentionBackend:\n    x = {code}\n")
+    (status,) = make_plan(tree, PATCHES).patches
+    assert "bits" not in status.reason
 
 
 @pytest.mark.parametrize("kind", EXPRESSIONS)
