@@ -584,6 +584,13 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
             _shared_prefixes(),
             Server({**_MAMBA_BUFFER, **_NO_SPECULATION, "mamba_track_interval": 64}, {}, "qwen3-next"),
         ),
+        # Some match a cached prefix before there is room for them.
+        Scenario(
+            "qwen3-next-waiting",
+            _shared_prefixes(),
+            Server({**_MAMBA_BUFFER, **_NO_SPECULATION, **_scarce(2560)}, {}, "qwen3-next"),
+            scarce=True,
+        ),
         Scenario("nemotron-h-prefixes", _shared_prefixes(), Server(_MAMBA_BUFFER, {}, "nemotron-h")),
         Scenario("decode-server", _mixture("decode-server"), Server(_DECODE_SERVER)),
         _edge("decode-server-grammar", _DECODE_SERVER, grammar=True),
