@@ -110,6 +110,20 @@ def on_two_branches(tree: CheckoutTree) -> None:
     ran("apply", str(tree.root), "one", "two", "--commit")
 
 
+def on_a_branch(tree: CheckoutTree) -> None:
+    """Commit a change on a branch that is not checked out."""
+    git(tree.root, "switch", "-qc", "theirs")
+    edit(tree, MIRROR, b"copies = 0", b"copies = 0\n    drafted = 1")
+    git(tree.root, "commit", "-qam", "Draft")
+    git(tree.root, "switch", "-q", "-")
+
+
+def ported(tree: CheckoutTree) -> None:
+    """Port a change without a commit."""
+    on_a_branch(tree)
+    ran("port", "theirs", "--repo", str(tree.root), "--onto", str(tree.root))
+
+
 @dataclass(frozen=True)
 class Act:
     """A command, the preparation of its tree, and its exit code on success."""
@@ -133,6 +147,9 @@ ACTS = (
     Act("rebase --merge", on_two_branches, ("rebase", "TREE", "--onto", "release", "--merge")),
     Act("apply --markers", lambda tree: None, ("apply", "TREE", "odd", "--markers"), done=1),
     Act("resolve", finished, ("resolve", "TREE", "odd", "odd")),
+    Act("port", on_a_branch, ("port", "theirs", "--repo", "TREE", "--onto", "TREE")),
+    Act("port --commit", on_a_branch, ("port", "theirs", "--repo", "TREE", "--onto", "TREE", "--commit")),
+    Act("revert of a port", ported, ("revert", "TREE")),
     Act("export", lambda tree: None, ("export", "TREE", "-o", "OUT")),
     Act("new", lambda tree: None, ("new", "drafted", "--from-diff", "DIFF", "--on", "TREE", "-o", "OUT")),
 )

@@ -170,11 +170,21 @@ def _selected(origins: Origins, patches: frozenset[str] | None) -> frozenset[str
     selected = [s for s in origins.statuses if patches is None or s.patch.id in patches]
     _require_not_upstream(origins, [s.patch.id for s in selected if s.state is State.UPSTREAM], patches)
     applied = {s.patch.id for s in selected if s.state is State.APPLIED}
-    return (in_code | applied) & (patches or frozenset())
+    _require_comments(origins, applied - in_code)
+    return (in_code | applied) & (applied if patches is None else patches)
 
 
 def _require_not_upstream(origins: Origins, upstream: list[str], patches: frozenset[str] | None) -> None:
-    for name in upstream:
+    _require_comments(origins, upstream)
+    if upstream and patches is not None:
+        raise ConflictError(
+            f"{', '.join(upstream)}: upstream's own code in this tree", advice="use git revert"
+        )
+
+
+def _require_comments(origins: Origins, names: Iterable[str]) -> None:
+    """Raise ConflictError for a patch in the ledger whose comment was removed or altered."""
+    for name in sorted(names):
         if name in origins.without_comment:
             file, comment = origins.without_comment[name]
             raise ConflictError(
@@ -182,10 +192,6 @@ def _require_not_upstream(origins: Origins, upstream: list[str], patches: frozen
                 where=file,
                 advice=f"put `{comment}` back above the code and revert again, or undo it with git",
             )
-    if upstream and patches is not None:
-        raise ConflictError(
-            f"{', '.join(upstream)}: upstream's own code in this tree", advice="use git revert"
-        )
 
 
 def _steps(

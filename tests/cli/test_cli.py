@@ -347,6 +347,24 @@ def test_revert_of_code_without_any_comment_says_which_to_put_back_and_then_take
     assert everything(tree.package) == was
 
 
+@pytest.mark.parametrize("named", [(), ("t-guard",), ("--keep-going",)])
+@pytest.mark.parametrize(
+    "instead", [b"# patchkit t-guard", b"# patchkit t-guard:toy", b"# patchkit t-guard:= toy"]
+)
+def test_revert_of_code_whose_comment_lost_its_form_is_refused(
+    tree: CheckoutTree, named: tuple[str, ...], instead: bytes
+) -> None:
+    run("apply", tree.root, "t-guard", "--only")
+    edit(tree, MIRROR, b"# patchkit t-guard: toy", instead)
+    before = everything(tree.root)
+    assert states("status", tree.root)["t-guard"] == "applied"
+    output = refusal("revert", tree.root, *named, code=3)
+    assert (
+        f"t-guard: its code has no comment of the patch and may be upstream's own\n  --> {MIRROR}\n" in output
+    )
+    assert everything(tree.root) == before
+
+
 def test_revert_of_some_that_lost_their_comments_beside_others_takes_all(tree: CheckoutTree) -> None:
     before = everything(tree.package)
     run("apply", tree.root)

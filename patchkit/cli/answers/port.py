@@ -18,14 +18,14 @@ class PortedEdit(Answer, frozen=True, kw_only=True):
     """An edit of a change; ``site`` is the dotted name of its class or function, empty at a file's top level.
 
     ``outcome`` is landed, changed, kept (this tree's own comment stays), already, conflict, no-site or unmet. ``was``
-    and ``stands`` are the code at its site on its own tree and on this one, if they differ.
+    and ``found`` are the code at its site on its own tree and on this one, if they differ.
     """
 
     site: str
     outcome: str
     reason: str
     was: str = ""
-    stands: str = ""
+    found: str = ""
     wanted: str = ""
 
     @classmethod
@@ -36,7 +36,7 @@ class PortedEdit(Answer, frozen=True, kw_only=True):
             outcome=edit.outcome.value,
             reason=edit.reason,
             was=edit.base_text,
-            stands=edit.ours_text,
+            found=edit.ours_text,
             wanted=edit.wanted,
         )
 
