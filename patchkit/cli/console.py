@@ -149,6 +149,7 @@ def say_states(statuses: Sequence[PatchStatus], *, verbose: bool = False) -> Non
 def _marked(status: PatchStatus) -> str:
     """Return a patch's id, marked if it is opt-in, so that apply does not complete it unless it is named."""
     is_off = status.state in {State.CONFLICT, State.PARTIAL} and not status.patch.default
+    is_off = is_off and not status.patch.left_out
     return f"{status.patch.id} ({_OPT_IN})" if is_off else status.patch.id
 
 

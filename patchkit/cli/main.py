@@ -1,7 +1,7 @@
 """The ``patchkit`` command group, its error messages (error, location, help) and exit codes.
 
-0 done; 1 a check failed, or something was left out; 2 usage; 3 a conflict; 4 the tree cannot be used; 141 nobody reads
-the answer, as in a shell for a program that SIGPIPE ends.
+0 done; 1 a check failed, or something was left out; 2 usage; 3 a conflict; 4 the tree cannot be used; 141 the output
+was closed early, the code that shells report for SIGPIPE.
 """
 
 from __future__ import annotations

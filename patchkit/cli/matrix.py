@@ -31,8 +31,8 @@ FORMATS = ("text", "json", "csv", "html")
     "patterns",
     multiple=True,
     metavar="PATTERN...",
-    help="Refs (refs/heads/release/*, or ** to match slashes too), revisions or ranges (A..B); several may follow, "
-    "and the option may be repeated.",
+    help="At least one ref (refs/heads/release/*, or ** to match slashes too), revisions or ranges (A..B). "
+    "Several may follow, and the option may be repeated.",
 )
 @options.styled(FORMATS)
 @options.output

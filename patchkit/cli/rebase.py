@@ -93,6 +93,6 @@ def _say(moves: Sequence[Move]) -> None:
 
     width = max((len(move.patch) for move in moves), default=0)
     for move in moves:
-        console.say(f"{escaped(move.patch.ljust(width))}  {move.now:14} {escaped(move.said)}")
+        console.say(f"{escaped(move.patch.ljust(width))}  {move.now:14} {escaped(move.summary)}")
         if move.reason:
             console.say(f"{'':{width}}  {'':14} {escaped(options.runnable(move.reason))}")

@@ -48,7 +48,8 @@ def command(
 ) -> None:
     """Show each patch's state in TREE: applied, pending or in conflict.
 
-    upstream: TREE has upstream's own change. pending: apply would make the change. opt-in: apply makes it only if you
+    upstream: TREE has upstream's own change. conflict: TREE has other code at a place that the patch changes. left-out:
+    the configuration leaves the patch out. pending: apply would make the change. opt-in: apply makes it only if you
     name the patch. partial: apply would make the rest, of an opt-in patch only if you name it. not-applicable: TREE
     lacks the code that the patch changes.
     """

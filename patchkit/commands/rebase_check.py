@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Move:
-    """A patch's states before (``now``) and after (``then``) a move, and a short description (``said``).
+    """A patch's states before (``now``) and after (``then``) a move, and a short description (``summary``).
 
     ``counts`` is whether the patch is in the tree or a default patch.
     """
@@ -27,7 +27,7 @@ class Move:
     patch: str
     now: str
     then: str
-    said: str
+    summary: str
     reason: str
     counts: bool = True
 

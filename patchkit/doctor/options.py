@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from patchkit.doctor import phrases
 from patchkit.doctor.command_line import config_options, environment, split_command, without_config
 from patchkit.doctor.declared import declared
 from patchkit.doctor.launch import Launch, Refusal, Value
@@ -134,14 +135,14 @@ class Arguments:
             chosen = _texts([one.keywords[word] for word in ("cli_name",) if word in one.keywords])
             aliases = one.keywords.get("aliases")
             others = _texts(aliases.elts) if isinstance(aliases, (ast.List, ast.Tuple)) else []
-            yield name, replace(one, names=(*(chosen or [_option(name)]), *others))
+            yield name, replace(one, names=(*(chosen or [phrases.option(name)]), *others))
 
     @cached_property
     def _options(self) -> dict[str, _Option]:
         """The options of the command line, by each of their names."""
         found = {
-            _option(name): _Option(
-                name, True if value is False else None, (_option(name),), several=value is not False
+            phrases.option(name): _Option(
+                name, True if value is False else None, (phrases.option(name),), several=value is not False
             )
             for name, value in self.defaults.items()
         }
@@ -378,10 +379,6 @@ def spelling_hint(value: str, known: Iterable[str], option: str = "") -> str:
 
 def _texts(nodes: Sequence[ast.expr]) -> list[str]:
     return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def _field(name: str) -> str:

@@ -212,10 +212,10 @@ def configured(patches: PatchSet, known: ConfigurationFile) -> PatchSet:
 
     def why(patch: Patch) -> str:
         if patch.id in left_out:
-            return f"{name} leaves it out"
-        if patch.id in needing and patch.default:
-            return f"it requires {needing[patch.id]}, which {name} leaves out"
-        return f"{name} does not choose it" if patch.default and patch.id not in enabled else ""
+            return f"in `left_out` of {name}"
+        if patch.id in needing:
+            return f"it requires {needing[patch.id]}, which is in `left_out` of {name}"
+        return f"not in `chosen` of {name}" if patch.default and patch.id not in enabled else ""
 
     settings = ForkSettings(
         file=known.file,

@@ -29,7 +29,7 @@ def lens_to_device(lens: torch.Tensor, device: torch.device | str) -> torch.Tens
     return lens.to(device=device, non_blocking=True)
 
 
-# Returns the current stream's handle, without an object made for it, as Triton asks before every launch.
+# Returns the current stream's handle, without an object made for it, as Triton queries it before every launch.
 _handle: Callable[[int | None], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 

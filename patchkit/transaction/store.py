@@ -15,7 +15,7 @@ from patchkit.errors import TreeError
 from patchkit.transaction import formats
 from patchkit.transaction.folder import Folder
 from patchkit.transaction.ledger import FOLDER, Ledger
-from patchkit.transaction.swap import digest_of
+from patchkit.transaction.swap import digest_of, staged_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -98,7 +98,7 @@ class Store:
             with self._existing() as folder:
                 _remove_unused(folder, ledger.contents)
                 for name in _FILES:
-                    folder.remove(_staged(name))
+                    folder.remove(staged_name(name))
                 if not ledger.records:
                     _discard(folder)
             if not ledger.records:
@@ -129,7 +129,7 @@ class Store:
     def unstage(self) -> None:
         """Remove a staged ledger."""
         with self._existing() as folder:
-            folder.remove(_staged(_LEDGER))
+            folder.remove(staged_name(_LEDGER))
 
     @property
     def pending(self) -> bool:
@@ -264,7 +264,7 @@ class Store:
 
 
 def _is_own(name: str) -> bool:
-    own = (*_FILES, *map(_staged, _FILES), LOCK, _OBJECTS)
+    own = (*_FILES, *map(staged_name, _FILES), LOCK, _OBJECTS)
     return name in own
 
 
@@ -288,17 +288,13 @@ def _discard(folder: Folder) -> None:
             folder.remove(name)
 
 
-def _staged(name: str) -> str:
-    return f".{name}.patchkit"
-
-
 def _stage(folder: Folder, name: str, content: bytes) -> None:
-    folder.remove(_staged(name))
-    folder.create(_staged(name), content)
+    folder.remove(staged_name(name))
+    folder.create(staged_name(name), content)
 
 
 def _publish(folder: Folder, name: str) -> None:
-    folder.rename(_staged(name), name)
+    folder.rename(staged_name(name), name)
     folder.flush()
 
 

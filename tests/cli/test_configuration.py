@@ -84,11 +84,31 @@ def test_patches_of_the_fork_are_loaded_in_every_command(
     assert states("apply", "acme", "--dry-run")["acme"] == "applied"
 
 
+def test_an_opt_in_patch_that_requires_a_left_out_patch_is_left_out_too(
+    fork: CheckoutTree, patch_folder: Path
+) -> None:
+    add_patch(
+        patch_folder,
+        "t-more",
+        attribute(ABRUPT, "Worker", "more = 1"),
+        requires='["t-flag"]',
+        default="false",
+    )
+    configure(fork, 'left_out = ["t-flag"]\n')
+    assert (
+        left_out("status", fork.root)["t-more"]
+        == "it requires t-flag, which is in `left_out` of patchkit.toml"
+    )
+    output = run("status", fork.root).stdout
+    assert re.findall(r"\nleft-out +3  (.+)\n", output) == ["t-flag t-more t-stop"]
+    assert "(opt-in)" not in output
+
+
 def test_what_is_left_out_is_shown_as_such_and_a_check_passes(fork: CheckoutTree) -> None:
     configure(fork, 'left_out = ["t-flag"]\n')
     assert left_out("status", fork.root) == {
-        "t-flag": "patchkit.toml leaves it out",
-        "t-stop": "it requires t-flag, which patchkit.toml leaves out",
+        "t-flag": "in `left_out` of patchkit.toml",
+        "t-stop": "it requires t-flag, which is in `left_out` of patchkit.toml",
     }
     output = run("status", fork.root).stdout
     assert re.search(r"\nleft-out +2  t-flag t-stop\n", output)
@@ -124,7 +144,7 @@ def test_what_is_chosen_is_on_and_nothing_else(fork: CheckoutTree, patch_folder:
     )
     add_patch(patch_folder, "t-fast", attribute(CRLF, "Backend", "fast = 1"), group='"speed"')
     configure(fork, 'chosen = ["t-stop", "t-risky"]\n')
-    assert left_out("status", fork.root) == {"t-fast": "patchkit.toml does not choose it"}
+    assert left_out("status", fork.root) == {"t-fast": "not in `chosen` of patchkit.toml"}
     run("status", fork.root, "--check", code=1)
     assert set(states("apply", fork.root)) == {"t-flag", "t-stop", "t-guard", "t-risky"}
     run("status", fork.root, "--check")
@@ -189,7 +209,7 @@ def test_a_project_file_is_a_place_as_well(fork: CheckoutTree, place: str) -> No
     assert f"{own} and {fork.root / place} [tool.patchkit] both configure patchkit\nhelp: keep one" in message
     own.unlink()
     assert "acme" in states("status", fork.root)
-    assert left_out("status", fork.root) == {"t-guard": "pyproject.toml [tool.patchkit] leaves it out"}
+    assert left_out("status", fork.root) == {"t-guard": "in `left_out` of pyproject.toml [tool.patchkit]"}
 
 
 def test_an_option_adds_to_the_forks_patches_and_wins_over_one_of_the_same_name(
@@ -209,7 +229,7 @@ def test_a_change_of_it_is_seen_by_what_is_remembered(fork: CheckoutTree) -> Non
     first = answer_of("status", fork.root)
     assert answer_of("status", fork.root) == first
     configure(fork, 'patches = ["ours"]\nleft_out = ["acme"]\n')
-    assert left_out("status", fork.root) == {"acme": "patchkit.toml leaves it out"}
+    assert left_out("status", fork.root) == {"acme": "in `left_out` of patchkit.toml"}
     add_patch(fork.root / "ours", "acme", attribute(ABRUPT, "NoWorker", "acme = 1"))
     assert states("status", fork.root)["acme"] == "conflict"
     configure(fork, 'patches = ["ours"]\n')

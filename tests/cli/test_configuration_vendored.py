@@ -75,7 +75,7 @@ def test_status_and_matrix_read_a_file_in_any_folder_from_the_package_to_the_top
 ) -> None:
     configure(top, text, folder + file)
     label = file if file == "patchkit.toml" else f"{file} [tool.patchkit]"
-    assert left_out_everywhere(top / COPY) == {"t-guard": f"{label} leaves it out"}
+    assert left_out_everywhere(top / COPY) == {"t-guard": f"in `left_out` of {label}"}
     assert "t-guard" not in states_in(answer("apply", top / COPY))
 
 
@@ -113,7 +113,7 @@ def test_paths_are_relative_to_the_folder_of_the_configuration(top: Path) -> Non
 def test_the_nearest_of_two_configurations_is_the_only_one(top: Path) -> None:
     configure(top, 'left_out = ["t-flag"]\n')
     configure(top, LEFT_OUT, f"{COPY}/patchkit.toml")
-    assert left_out_everywhere(top / COPY) == {"t-guard": "patchkit.toml leaves it out"}
+    assert left_out_everywhere(top / COPY) == {"t-guard": "in `left_out` of patchkit.toml"}
     configure(top, "[tool.ruff]\n", f"{COPY}/pyproject.toml")
     (top / COPY / "patchkit.toml").unlink()
     commit(top)

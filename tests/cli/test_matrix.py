@@ -130,8 +130,8 @@ def test_each_ref_is_seen_as_it_is_configured(fork: CheckoutTree, patch_folder: 
         for name, row in rows.items()
     }
     assert seen["a"]["t-flag"] == seen["c"]["t-flag"] == ("pending", "")
-    assert seen["b"]["t-flag"] == ("conflict", "patchkit.toml leaves it out")
-    assert seen["b"]["t-stop"] == ("conflict", "it requires t-flag, which patchkit.toml leaves out")
+    assert seen["b"]["t-flag"] == ("conflict", "in `left_out` of patchkit.toml")
+    assert seen["b"]["t-stop"] == ("conflict", "it requires t-flag, which is in `left_out` of patchkit.toml")
     assert seen["c"]["acme"] == ("pending", "")
     for branch in "abc":
         git(fork.root, "checkout", "-q", branch)
@@ -146,7 +146,7 @@ def test_each_ref_is_seen_as_it_is_configured(fork: CheckoutTree, patch_folder: 
     assert [row["t-flag"] for row in table] == ["pending", "left-out", "pending", ""]
     assert [row["acme"] for row in table] == ["", "", "pending", ""]
     page = run(*refs, "--format", "html", code=1).stdout
-    assert "patchkit.toml leaves it out" in page
+    assert "in `left_out` of patchkit.toml" in page
     assert "acme = 1" in page
 
 

@@ -77,12 +77,12 @@ def test_only_a_patch_that_is_applied_can_be_dropped(fork: CheckoutTree) -> None
     git(fork.root, "commit", "-qam", "Upstream has one")
     git(fork.root, "checkout", "-q", "vendor")
     (outcome,) = [
-        each.said for each in api.rebase_check(fork, load.patches(), "newer") if each.patch == "t-guard"
+        each.summary for each in api.rebase_check(fork, load.patches(), "newer") if each.patch == "t-guard"
     ]
     assert outcome == "upstream has it there"
     patched(fork, "vendor")
     (outcome,) = [
-        each.said for each in api.rebase_check(fork, load.patches(), "newer") if each.patch == "t-guard"
+        each.summary for each in api.rebase_check(fork, load.patches(), "newer") if each.patch == "t-guard"
     ]
     assert outcome == "upstream has it there: drop yours"
 

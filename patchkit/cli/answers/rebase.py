@@ -23,12 +23,12 @@ class MovedPatch(Answer, frozen=True, kw_only=True):
     now: str
     then: str
     reason: str
-    said: str
+    summary: str
 
     @classmethod
     def of(cls, move: Move) -> MovedPatch:
         """Return the answer for a patch."""
-        return cls(id=move.patch, now=move.now, then=move.then, reason=move.reason, said=move.said)
+        return cls(id=move.patch, now=move.now, then=move.then, reason=move.reason, summary=move.summary)
 
 
 class Rebase(Answer, frozen=True, kw_only=True):
