@@ -133,10 +133,12 @@ class _Survey:
         self._jobs = jobs
         self._watch = watch or (lambda _what, _done, _of: None)
         self._packages: dict[str, GitTree] = {}
+        # It grows while `spread` runs, which passes to each worker what was added since its last task.
         self._new_results: list[tuple[RememberedResult, ...]] = []
         self._answers: dict[str, Answer] = {}
         self._extents = Extents(git)
         self._known = memory.recall(_NAMES, str, shared=True)
+        # Definitions are found deep inside an inspection, whose result is statuses alone.
         self._fresh: dict[str, str] = {}
         self._definitions = Definitions(self._known.get, self._fresh.__setitem__)
         self._decisions = _decisions(memory, patches)

@@ -1,4 +1,6 @@
-"""Make every plan for a tree, on its current files or with other contents.
+"""Make the plans of commands that change or describe a tree, on its current files or with other contents.
+
+`build.make_plan` alone makes those of hypothetical trees, as the doctor, the matrix and drafts need them.
 
 A patched tree depends only on the set of its patches: applying one later gives the same files as applying it together
 with the others. Once the files have other edits, a later patch is applied to the current files instead.
