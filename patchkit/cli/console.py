@@ -148,8 +148,8 @@ def say_states(statuses: Sequence[PatchStatus], *, verbose: bool = False) -> Non
 
 def _marked(status: PatchStatus) -> str:
     """Return a patch's id, marked if it is opt-in, so that apply does not complete it unless it is named."""
-    is_off = status.state in {State.CONFLICT, State.PARTIAL} and not status.patch.default
-    is_off = is_off and not status.patch.left_out
+    by_name = not (status.patch.default or status.patch.left_out)
+    is_off = by_name and status.state in {State.CONFLICT, State.PARTIAL}
     return f"{status.patch.id} ({_OPT_IN})" if is_off else status.patch.id
 
 

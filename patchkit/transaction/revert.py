@@ -168,23 +168,19 @@ def _selected(origins: Origins, patches: frozenset[str] | None) -> frozenset[str
     if in_code and (patches is None or patches <= in_code):
         return patches
     selected = [s for s in origins.statuses if patches is None or s.patch.id in patches]
-    _require_not_upstream(origins, [s.patch.id for s in selected if s.state is State.UPSTREAM], patches)
+    upstream = [s.patch.id for s in selected if s.state is State.UPSTREAM]
     applied = {s.patch.id for s in selected if s.state is State.APPLIED}
-    _require_comments(origins, applied - in_code)
-    return (in_code | applied) & (applied if patches is None else patches)
-
-
-def _require_not_upstream(origins: Origins, upstream: list[str], patches: frozenset[str] | None) -> None:
-    _require_comments(origins, upstream)
+    _require_comments(origins, [*upstream, *sorted(applied - in_code)])
     if upstream and patches is not None:
         raise ConflictError(
             f"{', '.join(upstream)}: upstream's own code in this tree", advice="use git revert"
         )
+    return (in_code | applied) & (applied if patches is None else patches)
 
 
 def _require_comments(origins: Origins, names: Iterable[str]) -> None:
     """Raise ConflictError for a patch in the ledger whose comment was removed or altered."""
-    for name in sorted(names):
+    for name in names:
         if name in origins.without_comment:
             file, comment = origins.without_comment[name]
             raise ConflictError(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from patchkit import collector
 from patchkit.errors import TreeError, UsageError
+from patchkit.tree.nodes import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,8 @@ MAX_READ_BYTES = 64 * 2**20
 """Longest file that is read; many times any baseline, diff, or file of a release."""
 MAX_SETTINGS_BYTES = 2**18
 """Longest server configuration file that is read; the YAML parser takes seconds for this much."""
-_LARGE = re.compile(rb"0[xXoObB]\w{3500}")
+_LARGE = re.compile(rb"0[xXoObB]\w{%d}" % (MAX_BITS // 4))
+"""Digits of at most four bits each that can be a larger integer."""
 _LONG = 8
 """An expression on fewer lines, none of them long, is not deep."""
 _BRACKET = re.compile(rb"[()\[\]{}]")
@@ -99,7 +101,7 @@ def require_manageable(file: str, source: bytes, tree: ast.Module | None) -> Non
             f"{file} nests expressions or statements more than {MAX_DEPTH} deep",
             advice="split its longest expressions or `elif` chains, and try again",
         )
-    if tree is not None and _LARGE.search(source) and any(map(_is_large, ast.walk(tree))):
+    if tree is not None and _LARGE.search(source) and any(map(_is_large, walk(tree))):
         raise TreeError(
             f"{file} contains an integer of more than {MAX_BITS} bits", advice="compute it, and try again"
         )
