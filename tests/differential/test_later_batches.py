@@ -6,12 +6,26 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.driven.trees import DEFAULT, DrivenTree, ProbeError, as_released, with_patches
+from support.releases import LATEST
 
 if TYPE_CHECKING:
     from support.releases import Releases
 
 LATER = "0.5.18"
 LENS = [[3, 7, 1], [5], [12, 12]]
+GATHERING = (
+    "0.5.15",
+    "0.5.15.post1",
+    "0.5.16",
+    "0.5.17",
+    LATER,
+    "0.5.19",
+    "0.5.20",
+    "0.5.21",
+    "0.5.22",
+    LATEST,
+)
+"""Releases in which DeepSeek's models gather a cache for decode context parallelism."""
 PREFIXES = [([4, 0, 6], [2, 2, 2]), ([8], [1]), ([0, 0], [3, 1])]
 
 
@@ -52,6 +66,15 @@ def test_context_parallelism_gathers_the_same_for_a_batch_without_its_lists(
     assert result == expected | {"reads": ["__int__", "tolist"]}
     with pytest.raises(ProbeError, match="TypeError"):
         later.ask("later_batches.context_parallel", prefixes, new, False)
+
+
+@pytest.mark.parametrize("release", GATHERING)
+def test_a_verify_of_deepseek_without_context_parallelism_gathers_nothing_and_reads_no_list(
+    releases: Releases, release: str
+) -> None:
+    nothing = {"gathered": None, "reads": []}
+    for tree in (as_released(releases, release), with_patches(releases, "guarded", DEFAULT, release)):
+        assert tree.ask("later_batches.without_context_parallelism", [4, 9], 3) == nothing
 
 
 @pytest.mark.parametrize("lens", LENS)

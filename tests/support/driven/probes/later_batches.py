@@ -9,6 +9,7 @@ import torch
 from sglang.srt.layers.attention.triton_backend import TritonAttnBackend
 from sglang.srt.layers.dcp import planner
 from sglang.srt.model_executor.runner.prefill_cuda_graph_runner import PrefillCudaGraphRunner
+from sglang.srt.models.deepseek_v2 import DeepseekV2ForCausalLM
 
 from .recorders import DeviceTensor, on_device
 
@@ -83,6 +84,31 @@ def context_parallel(prefixes: list[int], new: list[int], mirror: bool) -> dict[
     fields = {name: _plain(value) for name, value in vars(made).items()}
     launched = [prefix_kernel.calls, planner.create_dcp_kv_indices.calls]
     return fields | {"launched": launched, "reads": DeviceTensor.reads}
+
+
+def without_context_parallelism(lens: list[int], tokens: int) -> dict[str, Any]:
+    """Return what is gathered for the verify of a server that is started with defaults, and the host's reads.
+
+    A verify has no lengths of an extend, and without the mirror no sum either; DeepSeek's models ask for every
+    extend, and only the callee knows that there is nothing to do.
+    """
+    # Later releases have no widths before a server's groups exist; earlier ones ask for the group.
+    planner.get_parallel = lambda: SimpleNamespace(dcp_enabled=False)
+    asked = DeepseekV2ForCausalLM.prepare_context_parallel_metadata_for_dcp(
+        SimpleNamespace(config=SimpleNamespace(architectures=["DeepseekV3ForCausalLM"])),
+        seq_lens=on_device([each + tokens for each in lens]),
+        extend_prefix_lens=None,
+        extend_prefix_lens_cpu=None,
+        extend_seq_lens=None,
+        req_pool_indices=torch.arange(len(lens)),
+        req_to_token=torch.zeros((len(lens), 64), dtype=torch.int32),
+        seq_lens_sum=None,
+        kv_buffer_shape=torch.Size((9, 1, 4)),
+        kv_cache_dtype=torch.float32,
+        kv_cache_device="cpu",
+        create_chunked_prefix_cache_kv_indices_fn=_Launches(),
+    )
+    return {"gathered": asked, "reads": DeviceTensor.reads}
 
 
 def shared_pool(lens: list[int], window: int, has_sum: bool, has_lens: bool) -> dict[str, Any]:
