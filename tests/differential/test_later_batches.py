@@ -45,13 +45,22 @@ def guarded(releases: Releases) -> DrivenTree:
 def test_the_graph_of_a_prefill_is_planned_from_lengths_that_the_batch_left_on_the_device(
     later: DrivenTree, guarded: DrivenTree, lens: list[int]
 ) -> None:
-    expected = later.ask("later_batches.prefill_graph", lens, True)
-    assert expected["planned"][: len(lens)] == lens
-    assert expected["reads"] == []
-    assert guarded.ask("later_batches.prefill_graph", lens, True) == expected
-    assert guarded.ask("later_batches.prefill_graph", lens, False) == expected | {"reads": ["cpu"]}
+    expected = later.ask("later_batches.prefill_graph", lens, True, full=True)
+    assert expected == {"planned": [[*lens, 0]], "reads": []}
+    assert guarded.ask("later_batches.prefill_graph", lens, True, full=True) == expected
+    assert guarded.ask("later_batches.prefill_graph", lens, False, full=True) == expected | {"reads": ["cpu"]}
     with pytest.raises(ProbeError, match="TypeError"):
-        later.ask("later_batches.prefill_graph", lens, False)
+        later.ask("later_batches.prefill_graph", lens, False, full=True)
+
+
+@pytest.mark.parametrize("release", GATHERING)
+@pytest.mark.parametrize("mirror", [True, False])
+def test_a_prefill_whose_graph_has_breaks_is_planned_without_copying_the_lengths_to_the_host(
+    releases: Releases, release: str, mirror: bool
+) -> None:
+    expected = {"planned": [[3, 7] if mirror else None], "reads": []}
+    for tree in (as_released(releases, release), with_patches(releases, "guarded", DEFAULT, release)):
+        assert tree.ask("later_batches.prefill_graph", [3, 7], mirror, full=False) == expected
 
 
 @pytest.mark.parametrize(("prefixes", "new"), PREFIXES)

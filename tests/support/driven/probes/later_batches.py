@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import torch
 from sglang.srt.layers.attention.triton_backend import TritonAttnBackend
@@ -30,34 +31,44 @@ def _plain(value: Any) -> Any:
     return [str(value.dtype), value.as_subclass(torch.Tensor).tolist()]
 
 
-def prefill_graph(lens: list[int], mirror: bool) -> dict[str, Any]:
-    """Return the lengths from which a prefill's graph is planned as its runner loads a batch, and the host's reads."""
-    planned: list[int] = []
+def prefill_graph(lens: list[int], mirror: bool, *, full: bool) -> dict[str, Any]:
+    """Return the lengths on the host that plan the replay of a prefill's graph, and the host's reads.
+
+    ``full``: the graph of a whole prefill; by default a graph has breaks, in which attention is planned as without it.
+    """
+    planned: list[Any] = []
+
+    def plan(view: Any) -> None:
+        planned.append(None if view.seq_lens_cpu is None else view.seq_lens_cpu.tolist())
+
+    slots = len(lens) + 1
+    names = ("seq_lens", "req_pool_indices", "extend_seq_lens", "extend_prefix_lens")
+    runner = object.__new__(PrefillCudaGraphRunner)
+    vars(runner).update(
+        _is_full_backend=full,
+        _capture_req_slots=slots,
+        _full_cg_seq_lens_cpu=torch.zeros(slots, dtype=torch.int64) if full else None,
+        _prefill_static_buffers={name: torch.zeros(slots) for name in names},
+        use_captured_attn_metadata=False,
+        _capture_chunked_prefix=False,
+        attn_metadata_buffers=None,
+        model_runner=SimpleNamespace(
+            # Later releases also take a snapshot for readers on other streams.
+            attn_backend=Mock(
+                init_forward_metadata=plan,
+                init_forward_metadata_out_graph=plan,
+                skips_prefill_metadata_on_idle_dp_rank=False,
+            )
+        ),
+    )
     batch = SimpleNamespace(
-        input_ids=torch.zeros(sum(lens)),
         seq_lens=on_device(lens),
         seq_lens_cpu=torch.tensor(lens) if mirror else None,
         batch_size=len(lens),
     )
-
-    class Loaded(Exception):  # noqa: N818 - what follows needs a GPU, and nothing has failed.
-        pass
-
-    class Runner(PrefillCudaGraphRunner):
-        def __init__(self) -> None:
-            self.capture_num_tokens = [64]
-
-        def _pad_to_bucket(self, *_: Any) -> int:
-            buffer = torch.zeros(8, dtype=torch.int64)
-            buffer[: len(lens)].copy_(batch.seq_lens_cpu)
-            planned.extend(buffer.tolist())
-            raise Loaded
-
-    try:
-        Runner().load_batch(batch)
-    except Loaded:
-        return {"planned": planned, "reads": DeviceTensor.reads}
-    raise AssertionError("the runner asked for no bucket")
+    static = SimpleNamespace(max_seq_len_override=None, input_ids=None)
+    runner._prepare_forward_metadata_for_replay(batch, static, SimpleNamespace(size=64))
+    return {"planned": planned, "reads": DeviceTensor.reads}
 
 
 def context_parallel(prefixes: list[int], new: list[int], mirror: bool) -> dict[str, Any]:
