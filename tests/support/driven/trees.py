@@ -131,11 +131,13 @@ class Worker:
         theirs.close()
         return process, Connection(ours.detach())
 
-    def ask(self, probe: str, requests: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Any]:
-        """Return the probe's answer to each request, a tuple of arguments."""
+    def ask(
+        self, probe: str, requests: list[tuple[tuple[Any, ...], dict[str, Any]]], *, observe: bool = False
+    ) -> list[Any]:
+        """Return the probe's answer to each request, a tuple of arguments; if observed, with what it did."""
         process, connection = self._started
         try:
-            connection.send((probe, requests))
+            connection.send((probe, requests, observe))
             if not connection.poll(_SECONDS):
                 raise self._died(probe, f"no answer in {_SECONDS} s")
             kind, answer = pickle.loads(connection.recv_bytes())
@@ -176,6 +178,11 @@ class DrivenTree:
     def ask(self, probe: str, *arguments: Any, **keywords: Any) -> Any:
         """Run the probe (``module.function``) in this tree; return its answer as plain Python objects."""
         return self._worker.ask(probe, [(arguments, keywords)])[0]
+
+    def observe(self, probe: str, *arguments: Any, **keywords: Any) -> dict[str, Any]:
+        """Run the probe; return its answer with the functions that it ran and what it cost (`observation.observed`)."""
+        seen: dict[str, Any] = self._worker.ask(probe, [(arguments, keywords)], observe=True)[0]
+        return seen
 
     def ask_many(self, probe: str, requests: Iterable[tuple[Any, ...]]) -> list[Any]:
         """Return the probe's answer to each tuple of arguments, in one round trip."""

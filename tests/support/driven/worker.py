@@ -4,7 +4,7 @@
 trees with a connection's handle each: a fork serves each tree, and its process id is the answer. A process id
 alone requests that fork's exit status. ``FOLDER`` caches the compiled sources of trees.
 
-A request is a probe's name and a list of arguments, positional and named; its answer is ``("answers",
+A request is a probe's name, a list of arguments, positional and named, and whether to observe it; its answer is ``("answers",
 [answer])``, ``("error", (type, message, traceback))`` or ``("died", exit status)``. The imports of a probe's
 module are made once; a fork then serves each request, so that neither globals nor patched attributes reach the
 next one. A probe marked `repeatable` leaves none that it would see, so one fork serves consecutive requests for it.
@@ -12,6 +12,7 @@ next one. A probe marked `repeatable` leaves none that it would see, so one fork
 
 from __future__ import annotations
 
+import functools
 import gc
 import hashlib
 import importlib
@@ -114,10 +115,10 @@ def _enter(tree: str) -> None:
                 (Path(tree) / "sglang" / kernels / folder).mkdir(exist_ok=True)
 
 
-def _find(probe: str) -> Callable[..., Any]:
+def _find(probe: str, *, observe: bool) -> Callable[..., Any]:
     module, _, name = probe.rpartition(".")
     found: Callable[..., Any] = getattr(importlib.import_module(f"probes.{module}"), name)
-    return found
+    return functools.partial(importlib.import_module("observation").observed, found) if observe else found
 
 
 def _error(error: BaseException) -> tuple[str, Any]:
@@ -227,11 +228,11 @@ def _serve(connection: Connection) -> None:
     forks = _Forks()
     while True:
         try:
-            name, requests = connection.recv()
+            name, requests, observe = connection.recv()
         except EOFError:
             return
         try:
-            answer = forks.ask(_find(name), requests)
+            answer = forks.ask(_find(name, observe=observe), requests)
         except BaseException as error:
             answer = _pickled(_error(error))
         connection.send_bytes(answer)
