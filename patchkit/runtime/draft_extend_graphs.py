@@ -22,8 +22,9 @@ def graphs_draft_extend(
 
     ``listed`` is whether the tree's own list of backends has the worker's. On CUDA there are also graphs for plain
     FlashAttention-3, for DeepSeek Sparse Attention if its replay has a fixed shape and, if ``flashinfer_tokens``,
-    the tokens per request that the tree's runner captures, are the worker's, for plain FlashInfer. A draft over a
-    part of the vocabulary (a token map) has no graph, since the runner's logits cover all of it.
+    the tokens per request that the tree's runner captures, are the worker's, for plain FlashInfer. Those have none for
+    a draft over a part of the vocabulary (a token map), since the runner's logits cover all of it in a tree without
+    28856.
     ``SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH`` in the environment disables the graphs of all backends. Source: pull
     requests 28782, 29413 and 30944.
     """

@@ -444,8 +444,8 @@ def captures_draft_extend(
 
     def backend(kind: str) -> Any:
         return (
-            backends.target("triton", {"context": 64, "page_size": 1}, None)
-            if kind == "triton"
+            backends.target(kind, {"context": 64, "page_size": 1 if kind == "triton" else 16}, None)
+            if kind in {"triton", "mha", "mla"}
             else _made(kind)
         )
 
