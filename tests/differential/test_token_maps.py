@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from support.driven.fixtures import without_and_with, without_and_with_each
 from support.driven.trees import DrivenTree, ProbeError
-from support.releases import Releases
+
+if TYPE_CHECKING:
+    from support.releases import Releases
 
 RELEASES = ("0.5.11", "0.5.12.post1", "0.5.13.post1")
 ASK = "graphs.logits_of_a_head"

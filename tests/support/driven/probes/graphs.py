@@ -370,7 +370,7 @@ def capture(mode: str, topk: int) -> dict[str, Any]:
 
 
 def logits_of_a_head(rows: int | None) -> dict[str, Any]:
-    """Start a v2 draft-extend's runner with a token map of ``rows`` tokens, and copy the head's logits to its buffer."""
+    """Start the runner of a v2 draft-extend with a map of ``rows`` tokens; copy the logits of such a head."""
     for asked in ("gathered_buffer", "mlp_tp_gather", "mlp_sync", "attn_tp_gather"):
         setattr(draft_extend_module, f"require_{asked}", lambda *_: False)
     draft_extend_module.get_batch_sizes_to_capture = lambda *_: ([1, 2], [])
