@@ -56,8 +56,10 @@ PAGES = (
     "docs/benchmarks.md",
     "docs/drift.md",
     "docs/support.md",
+    "docs/later.md",
 )
 RELEASE = "0.5.12.post1"
+UPSTREAM = "https://github.com/sgl-project/sglang"
 HOME = "/home/you"
 """Replaces the session's temporary folder in its output."""
 UPSTREAM_MEASURED = {
@@ -1259,6 +1261,34 @@ def ran_by_patch() -> str:
         only_built = {release for release in built if patch in built[release]} - executed
         rows.append([patch, _releases(ran), _releases(executed - ran), _releases(only_built)])
     return _table(["patch", "ran on", "ran with other tokens on", "constructed on"], rows)
+
+
+VERDICTS = {"has": "has it", "mended": "mended", "none": "does not concern it"}
+"""What a change of ``patches/later.toml`` means for the form that the patches insert."""
+
+
+@functools.cache
+def reviewed_later() -> dict[str, Any]:
+    """Return ``patches/later.toml``: upstream's later changes of functions that default patches insert or change."""
+    return dict(msgspec.toml.decode((REPOSITORY / "patches" / "later.toml").read_bytes()))
+
+
+def later() -> str:
+    """Return how far upstream's releases were reviewed, and a row for each later fix of these functions."""
+    found = reviewed_later()
+    count = len({name for names in found["functions"].values() for name in names if name})
+    rows = [
+        [
+            f"[{change['pull']}]({UPSTREAM}/pull/{change['pull']})" if "pull" in change else "",
+            change["release"],
+            change["does"],
+            ", ".join(f"`{name}`" for name in change["in"]),
+            f"{VERDICTS[change['verdict']]}: {change['why']}",
+        ]
+        for change in found["change"]
+    ]
+    said = f"{count} functions and classes, reviewed up to {found['reviewed']}; {len(rows)} changes that are fixes."
+    return f"{said}\n\n{_table(['upstream', 'release', 'change', 'in', 'our form'], rows)}"
 
 
 def never_run() -> str:

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from patchkit.patchset.patch import Patch
     from patchkit.tree.tree import Tree
 
 
+_PULL = re.compile(r"/pull/(\d+)/?$")
 _TODO = re.compile(rf"""(?:\w+ = "|# ){TODO}(.*?)"?$""")
 
 
@@ -39,11 +41,25 @@ def _unwritten(path: Path) -> Iterator[str]:
             yield f"{path.name}:{number}: still to be written: {found[1]}"
 
 
+def unrecognised(patch: Patch) -> Iterator[str]:
+    """Yield a message if a patch is a pull request of upstream's and does not say how a tree with it is recognised.
+
+    A link to another pull request, without its commit, is only for further reading.
+    """
+    number = _PULL.search(patch.upstream)
+    is_its_own = number is not None and (bool(patch.upstream_commit) or number[1] == patch.id)
+    if is_its_own and not patch.upstream_when:
+        yield (
+            f"upstream_when: missing for {patch.upstream}: without it status reports upstream's own form as applied "
+            "once any patch has edited the file"
+        )
+
+
 def check_patches(folder: Path, trees: Sequence[Tree] = ()) -> tuple[CheckedPatch, ...]:
     """Return the faults of the patch in ``folder``, or of the patches directly below it.
 
-    Faults are failed examples, ``todo`` entries, and names that the patch leaves undefined in one of ``trees``. Raise
-    UsageError for a malformed patch.
+    Faults are failed examples, ``todo`` entries, an upstream change that is not recognised, and names that the patch
+    leaves undefined in one of ``trees``. Raise UsageError for a malformed patch.
     """
     patches = load.patches([folder])
     checked = []
@@ -51,7 +67,7 @@ def check_patches(folder: Path, trees: Sequence[Tree] = ()) -> tuple[CheckedPatc
         patch = patches.get(load.named_in(path))
         examples = examples_in(path.parent)
         faults = [f"{each.shows} {fault}" for each in examples for fault in faults_of(patch, each)]
-        faults += _unwritten(path)
+        faults += [*_unwritten(path), *unrecognised(patch)]
         for tree in trees:
             faults += undefined_in(tree, patches.select([patch.id], only=True))
         checked.append(CheckedPatch(patch.id, path.parent, len(examples), tuple(faults)))

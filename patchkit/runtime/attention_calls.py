@@ -95,8 +95,9 @@ def planned_once(
 
     The first layer of each forward makes the plan, with the library's own planner and the arguments of the call, so
     that a graph contains the planner's kernels. There is no plan for calls with arguments that the planner does not
-    get, such as a window or a mask, for another batch than the forward's, under data-parallel attention, where
-    upstream found plans that did not fit (24632), and in a tree from before that, which has no setting for it. The
+    get, such as a window or a mask, for another batch than the forward's, under data-parallel attention and prefill
+    context parallelism, where upstream found plans that did not fit (24632, 30439), and in a tree from before the
+    former, which has no setting for it. The
     planner is sgl-kernel's: if ``SGLANG_USE_SGL_FA3_KERNEL`` in the environment selects another kernel, that one
     plans itself. Source: pk-fa3-verify-schedule; for a decode, pull request 21104.
     """
@@ -108,6 +109,8 @@ def planned_once(
         or not is_plain(backend)
         or getattr(backend, "_get_scheduler_metadata", None) is None
         or getattr(backend, "_disable_scheduler_metadata_precompute", True)
+        # The setting includes it since 0.5.15.
+        or getattr(backend, "attn_cp_size", 1) > 1
     ):
         return attend
 

@@ -53,9 +53,10 @@ def longest(lens_cpu: Sequence[int] | None, lens: torch.Tensor) -> int:
 def longest_or_bound(lens_cpu: torch.Tensor | None, max_context_len: int) -> int:
     """Return the greatest length of the mirror (int64, shape [batch], CPU), or the context length without one.
 
-    For sizing only: a table of the bound has unused columns. Source: pk-trtllm-mha-opt-out.
+    The mirror of an idle data-parallel rank is empty and has none. For sizing only: a table of the bound has unused
+    columns. Source: pk-trtllm-mha-opt-out; for an idle rank, upstream's 0.5.19.
     """
-    return max_context_len if lens_cpu is None else int(lens_cpu.max())
+    return max_context_len if lens_cpu is None or not len(lens_cpu) else int(lens_cpu.max())
 
 
 def lens_sum(lens_cpu: torch.Tensor | None) -> int | None:

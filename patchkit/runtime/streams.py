@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
 
 def await_event(event: Event, *, on_host: bool) -> None:
-    """Wait for ``event``: on the host if it reads the event's result, else on the current stream."""
-    if on_host:
+    """Wait for ``event``: on the host if it reads the event's result, else on the current stream.
+
+    On ROCm the host always waits: a wait of the stream made steps slower there (26672).
+    """
+    if on_host or torch.version.hip is not None:
         event.synchronize()
     else:
         event.wait()

@@ -14,6 +14,7 @@ from support.toys import ABRUPT, MIRROR, add_patch, attribute, git, rewriting
 
 from patchkit import api
 from patchkit.cli import main
+from patchkit.commands.check import unrecognised
 from patchkit.patchset import load
 
 if TYPE_CHECKING:
@@ -77,6 +78,34 @@ def test_failing_example_is_reported(folder: Path, keys: dict[str, str], fault: 
     assert done.exit_code == 1
     assert fault in " ".join(done.stdout.split())
     assert json.loads(checked(folder, "--json").stdout)["patches"][0]["faults"]
+
+
+LINK = '"https://github.com/sgl-project/sglang/pull/{}"'
+COMMIT = f'"{"a" * 40}"'
+
+
+@pytest.mark.parametrize(
+    ("keys", "is_fine"),
+    [
+        ({"upstream": LINK.format(41)}, False),
+        ({"upstream": LINK.format(42), "upstream_commit": COMMIT}, False),
+        ({"upstream": LINK.format(41), "upstream_when": '["srt/other.py"]'}, True),
+        # For further reading.
+        ({"upstream": LINK.format(42)}, True),
+        ({"upstream": LINK.format(41).replace("pull", "issues")}, True),
+        ({"upstream_commit": COMMIT}, True),
+    ],
+)
+def test_an_upstream_change_says_how_it_is_recognised(
+    tmp_path: Path, keys: dict[str, str], is_fine: bool
+) -> None:
+    done = checked(add_patch(tmp_path / "own", "41", GUARD, **keys).parent)
+    assert done.exit_code == (0 if is_fine else 1), done.output
+    assert ("upstream_when: missing" in done.stdout) is not is_fine
+
+
+def test_every_patch_that_upstream_has_says_how_it_is_recognised() -> None:
+    assert [fault for patch in load.patches() for fault in unrecognised(patch)] == []
 
 
 def test_refusal_that_comes_is_fine(folder: Path) -> None:

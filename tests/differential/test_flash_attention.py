@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.driven import trees
 from support.driven.graph_sessions import CONTEXT, sessions
 from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
+    from support.releases import Releases
 
 PAGE_SIZES = (1, 16, 64)
 MODES = ("draft decode", "verify", "extend v2")
@@ -151,6 +153,27 @@ def test_a_draft_over_a_part_of_the_vocabulary_has_no_further_graph(patched: Dri
         token_map="tokens.pt",
     )
     assert result == {"triton": True, "plain": False}
+
+
+@pytest.mark.parametrize("version", ["0.5.12.post1", "0.5.14"])
+def test_a_draft_with_multimodal_positions_that_the_runner_does_not_copy_has_no_further_graph(
+    releases: Releases, version: str
+) -> None:
+    kinds = ["triton", "mha", "plain"]
+    before = trees.as_released(releases, version)
+    after = trees.with_patches(releases, "patched", trees.DEFAULT, version)
+
+    def captured(tree: DrivenTree, **more: bool) -> list[str]:
+        asked = tree.ask("flash_attention.captures_draft_extend", kinds, cuda=True, environment={}, **more)
+        return [kind for kind, does in asked.items() if does]
+
+    assert captured(after) == kinds
+    with_mrope = captured(after, mrope=True)
+    if version == "0.5.14":
+        # Upstream's own graph of TRTLLM MHA has the same fault there.
+        assert (captured(before, mrope=True), with_mrope) == (["triton", "mha"], ["triton"])
+    else:
+        assert with_mrope == captured(before, mrope=True)
 
 
 @pytest.mark.parametrize(

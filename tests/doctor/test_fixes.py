@@ -195,6 +195,26 @@ def named_for(releases: Releases, version: str, words: str, known: set[str]) -> 
     return {fix.patch for fix in fixes.needed(found, statuses)}
 
 
+@pytest.mark.parametrize(
+    ("words", "is_needed"),
+    [
+        ("--attention-backend triton", True),
+        ("--attention-backend trtllm_mha", True),
+        ("--attention-backend triton --disable-cuda-graph", False),
+        ("--attention-backend triton --disable-overlap-schedule", False),
+        ("--attention-backend fa3", False),
+    ],
+)
+def test_a_draft_with_a_token_map_needs_logits_of_its_size(
+    releases: Releases, words: str, is_needed: bool
+) -> None:
+    eagle = CHAIN.replace("EAGLE3", "EAGLE")
+    mapped = f"{words} {eagle} --speculative-token-map map.pt"
+    needed = {"28856"} if is_needed else set()
+    assert named_for(releases, "0.5.12.post1", mapped, {"28856"}) == needed
+    assert named_for(releases, "0.5.12.post1", f"{words} {eagle}", {"28856"}) == set()
+
+
 LATER = {"24954", "26941", "27372", "27846", "28039", "28464", "28559", "33758", "34238"}
 # What multimodal and speculating servers miss whatever they are told.
 DRAFTS = {"27846", "28464", "33758"}

@@ -166,7 +166,7 @@ def own_states(journey: Journey, state: str) -> dict[str, str]:
     """Return what the later patches are in: upstream has two of them, and since 0.5.14 fifteen more."""
     later: tuple[str, ...] = ("26397", "26424")
     if journey.tree.version == "0.5.14":
-        later += ("25980", "27846", "28039", "28076", "28397", "28464", "28465", "28496", "28500", "28559")
+        later += ("25980", "27846", "28039", "28397", "28464", "28465", "28496", "28500", "28559")
         later += ("28579", "28633", "28782", "28854", "pk-trtllm-mha-opt-out")
     return dict.fromkeys(OWN, state) | dict.fromkeys(later, "upstream")
 
@@ -314,6 +314,25 @@ def test_what_came_after_the_first_releases_is_fixed_where_it_is(
     assert answer("apply", tree.root, *OF_LATER_RELEASES)["changed_files"] == []
     run("revert", tree.root)
     assert without_ledger(fingerprints(tree.root)) == pristine
+
+
+@pytest.mark.parametrize(
+    "version",
+    swept(
+        [*HAVING, "0.5.15", "0.5.16", "0.5.17", "0.5.18", "0.5.19", "0.5.20", "0.5.21", "0.5.22", LATEST],
+        ("0.5.17", LATEST).__contains__,
+    ),
+)
+def test_what_upstream_has_stays_upstreams_when_other_patches_are_applied(
+    releases: Releases, version: str
+) -> None:
+    tree, patches = releases.tree(version), load.patches()
+    before = {status.patch.id: status.state for status in inspect(tree, patches)}
+    patched = after(make_plan(tree, patches.select()))
+    now = {status.patch.id: status.state for status in inspect(patched, patches)}
+    had = {name for name, state in before.items() if state is State.UPSTREAM}
+    assert had
+    assert {name: now[name] for name in had} == dict.fromkeys(had, State.UPSTREAM)
 
 
 def test_the_metrics_patch_applies_to_a_release_that_still_has_the_crash(

@@ -122,6 +122,13 @@ def test_a_tree_with_or_without_known_data_parallel_attention_gets_no_plan(
     assert "scheduler_metadata" not in planned()
 
 
+def test_prefill_context_parallelism_gets_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FlashAttentionBackend, "attn_cp_size", 1, raising=False)
+    assert "scheduler_metadata" in planned()
+    monkeypatch.setattr(FlashAttentionBackend, "attn_cp_size", 2)
+    assert "scheduler_metadata" not in planned()
+
+
 def test_a_call_that_the_metadata_describes_gets_the_plan() -> None:
     assert int(planned()["scheduler_metadata"]) == 7
     assert int(planned(sinks=torch.zeros(1))["scheduler_metadata"]) == 7

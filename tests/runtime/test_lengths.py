@@ -242,6 +242,12 @@ def test_the_longest_is_the_same_on_the_host_and_on_the_device(lens: list[int]) 
     assert lengths.longest(lens, int32(*lens)) == lengths.longest(None, int32(*lens)) == max(lens)
 
 
+def test_a_table_has_the_longest_of_the_mirror_and_the_bound_without_one_or_on_an_idle_rank() -> None:
+    assert lengths.longest_or_bound(torch.tensor([3, 8, 5]), 64) == 8
+    assert lengths.longest_or_bound(None, 64) == 64
+    assert lengths.longest_or_bound(torch.tensor([], dtype=torch.int64), 64) == 64
+
+
 def test_the_longest_on_the_host_reads_no_device_tensor() -> None:
     unread: Any = Unread()
     assert lengths.longest([3, 8, 5], unread) == 8

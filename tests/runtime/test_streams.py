@@ -27,6 +27,13 @@ def test_who_waits_for_an_event(on_host: bool, waits: str) -> None:
     assert event.calls == [waits]
 
 
+def test_on_rocm_the_host_waits_for_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    event = Event()
+    await_event(event, on_host=False)
+    assert event.calls == ["the host waits"]
+
+
 @pytest.mark.parametrize("device", ["cpu", torch.device("cpu")])
 def test_lens_on_a_device_without_streams_are_the_same(device: torch.device | str) -> None:
     lens = torch.tensor([3, 1, 2], dtype=torch.int32)

@@ -438,23 +438,33 @@ def keeps_mirror(kinds: list[str], disable: str = "") -> dict[str, Any]:
 
 
 def captures_draft_extend(
-    kinds: list[str], *, cuda: bool, environment: dict[str, str], token_map: str | None = None
+    kinds: list[str],
+    *,
+    cuda: bool,
+    environment: dict[str, str],
+    token_map: str | None = None,
+    mrope: bool = False,
 ) -> dict[str, bool]:
     """Return, for each kind of draft-extend backend, whether a v2 worker captures it in a graph."""
 
     def backend(kind: str) -> Any:
         return (
-            backends.target("triton", {"context": 64, "page_size": 1}, None)
-            if kind == "triton"
+            backends.target(kind, {"context": 64, "page_size": 1 if kind == "triton" else 16}, None)
+            if kind in {"triton", "mha", "mla"}
             else _made(kind)
         )
 
     extends = {kind: backend(kind) for kind in kinds}
-    return captures(extends, cuda=cuda, environment=environment, token_map=token_map)
+    return captures(extends, cuda=cuda, environment=environment, token_map=token_map, mrope=mrope)
 
 
 def captures(
-    extends: dict[str, Any], *, cuda: bool, environment: dict[str, str], token_map: str | None = None
+    extends: dict[str, Any],
+    *,
+    cuda: bool,
+    environment: dict[str, str],
+    token_map: str | None = None,
+    mrope: bool = False,
 ) -> dict[str, bool]:
     """Return, for each draft-extend backend, by name, whether a v2 worker captures it in a graph."""
     os.environ.update(environment)
@@ -483,7 +493,7 @@ def captures(
             gpu_id=0,
             target_worker=SimpleNamespace(device="cuda"),
             draft_attn_backend=None,
-            draft_runner=None,
+            draft_runner=SimpleNamespace(model_is_mrope=mrope),
             draft_extend_attn_backend=backend,
         )
         # Later trees capture other graphs first, by what a GPU has.

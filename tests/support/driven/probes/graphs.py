@@ -6,6 +6,7 @@ import os
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import MagicMock
 
 import torch
 from sglang.srt.layers.logits_processor import LogitsProcessorOutput
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 CAPTURED = (1, 2, 4, 8)
 STALE = 77
+VOCABULARY = 32
 _HANDED = (
     *("bs", "req_pool_indices", "seq_lens", "seq_lens_sum", "encoder_lens", "forward_mode", "spec_info"),
     "seq_lens_cpu",
@@ -365,3 +367,38 @@ def capture(mode: str, topk: int) -> dict[str, Any]:
     )
     _, out = runner.capture_one_batch_size(2, None)
     return {"calls": calls, "rows": len(out.topk_p) if hasattr(out, "topk_p") else None}
+
+
+def logits_of_a_head(rows: int | None) -> dict[str, Any]:
+    """Start the runner of a v2 draft-extend with a map of ``rows`` tokens; copy the logits of such a head."""
+    for asked in ("gathered_buffer", "mlp_tp_gather", "mlp_sync", "attn_tp_gather"):
+        setattr(draft_extend_module, f"require_{asked}", lambda *_: False)
+    draft_extend_module.get_batch_sizes_to_capture = lambda *_: ([1, 2], [])
+    EAGLEDraftExtendCudaGraphRunner.capture = lambda _: None
+    model_runner = MagicMock(device="cpu", dtype=torch.float32, tp_size=1, dp_size=1)
+    model_runner.server_args = MagicMock(
+        enable_torch_compile=False, speculative_num_steps=2, speculative_eagle_topk=1
+    )
+    model_runner.server_args.speculative_num_draft_tokens = 3
+    model_runner.model_config = SimpleNamespace(
+        hf_config=SimpleNamespace(),
+        vocab_size=VOCABULARY,
+        hidden_size=8,
+        spec_hidden_size=8,
+        dtype=torch.float32,
+    )
+    backend = MagicMock()
+    backend.get_cuda_graph_seq_len_fill_value.return_value = 1
+    model_runner.attn_backend = backend
+    worker = SimpleNamespace(
+        draft_runner=model_runner,
+        draft_extend_attn_backend=backend,
+        speculative_algorithm=SpeculativeAlgorithm.EAGLE,
+        eagle_use_aux_hidden_state=False,
+        hot_token_id=None if rows is None else torch.arange(rows),
+        target_worker=SimpleNamespace(model_runner=model_runner),
+        model_config=model_runner.model_config,
+    )
+    buffer = EAGLEDraftExtendCudaGraphRunner(worker).buffers.next_token_logits_buffer
+    buffer.copy_(torch.ones(len(buffer), VOCABULARY if rows is None else rows))
+    return {"shape": list(buffer.shape), "dtype": str(buffer.dtype)}

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from sglang.srt.mem_cache import common
 from sglang.srt.sampling.sampling_batch_info import SamplingBatchInfo
 
 from . import repeatable
@@ -74,7 +73,7 @@ def _batch(requests: list[dict[str, Any]]) -> Any:
 
 @repeatable
 def session(requests: list[dict[str, Any]], steps: list[Any], vocabulary: int) -> dict[str, Any]:
-    """Make a batch and prepare decode steps; return parameters, penalties of each step, and what was waited for.
+    """Make a batch and prepare decode steps; return parameters, and each step's penalties and what was waited for.
 
     A step is the next token of each request, or the numbers of the requests that stay, as ``{"keep": [...]}``.
     """
@@ -85,7 +84,6 @@ def session(requests: list[dict[str, Any]], steps: list[Any], vocabulary: int) -
     with _Waits() as cuda:
         batch.sampling_info = SamplingBatchInfo.from_schedule_batch(batch, vocabulary)
         answer["made"] = {name: plain(getattr(batch.sampling_info, name)) for name in PARAMETERS}
-        answer["waits"] = cuda.take()
         for step in steps:
             if isinstance(step, dict):
                 batch.sampling_info.filter_batch(step["keep"], on_device(step["keep"]))
@@ -107,18 +105,3 @@ def session(requests: list[dict[str, Any]], steps: list[Any], vocabulary: int) -
             for request, token in zip(batch.reqs, step, strict=False):
                 request.output_ids.append(token)
     return answer
-
-
-def written(prefixes: list[int]) -> dict[str, Any]:
-    """Write a prefill's rows; return whether the kernel got the prefixes' addresses, and what was waited for."""
-    set_server(attention_backend="triton")
-    launched: list[Any] = []
-    common.write_req_to_token_pool_triton = {
-        (len(prefixes),): lambda *given: launched.append(plain(given[2]))
-    }
-    tensors = [torch.arange(length) for length in prefixes]
-    lens = torch.tensor(prefixes)
-    pool = SimpleNamespace(req_to_token=on_device([[0] * 8] * 4), device=DEVICE)
-    with _Waits() as cuda:
-        common.write_cache_indices(lens, lens, lens, lens, lens, lens, lens, lens, lens, tensors, pool)
-    return {"same": launched == [[each.data_ptr() for each in tensors]], "waits": cuda.take()}

@@ -1,0 +1,61 @@
+"""A draft-extend graph that patchkit adds is one whose runner fills all that the draft reads."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from patchkit.runtime.api_1 import graphs_draft_extend
+
+
+class FlashAttentionBackend:
+    """A stand-in for the tree's own class, by whose name the runtime goes."""
+
+    fa_impl_ver = 3
+    topk = 1
+
+
+class TritonAttnBackend:
+    """Likewise, of a backend that every tree lists."""
+
+
+class TRTLLMHAAttnBackend:
+    """Likewise, of one that 25002 lists."""
+
+
+class Fork(TRTLLMHAAttnBackend):
+    """A fork's subclass, which the list takes too."""
+
+
+PLAIN, MULTIMODAL = SimpleNamespace(model_is_mrope=False), SimpleNamespace(model_is_mrope=True)
+
+
+@pytest.mark.parametrize(
+    ("backend", "listed", "draft", "graphs"),
+    [
+        (FlashAttentionBackend(), False, PLAIN, True),
+        (FlashAttentionBackend(), False, MULTIMODAL, False),
+        # As later trees know it, and where nothing is known.
+        (FlashAttentionBackend(), False, SimpleNamespace(model_config=MULTIMODAL), False),
+        (FlashAttentionBackend(), False, SimpleNamespace(model_config=PLAIN), True),
+        (FlashAttentionBackend(), False, SimpleNamespace(), True),
+        (TRTLLMHAAttnBackend(), True, PLAIN, True),
+        (TRTLLMHAAttnBackend(), True, MULTIMODAL, False),
+        (Fork(), True, MULTIMODAL, False),
+        # The tree's own choice.
+        (TritonAttnBackend(), True, MULTIMODAL, True),
+        (TRTLLMHAAttnBackend(), True, SimpleNamespace(model_config=MULTIMODAL), True),
+    ],
+)
+def test_a_draft_with_multimodal_positions_gets_no_graph_that_does_not_copy_them(
+    backend: object, listed: bool, draft: object, graphs: bool
+) -> None:
+    worker: Any = SimpleNamespace(
+        server_args=SimpleNamespace(speculative_token_map=None),
+        draft_runner=draft,
+        draft_extend_attn_backend=backend,
+        speculative_num_draft_tokens=4,
+    )
+    assert graphs_draft_extend(worker, listed, on_cuda=True) is graphs
