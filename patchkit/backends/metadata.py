@@ -12,7 +12,7 @@ class Batch(NamedTuple):
     """Requests whose metadata is written.
 
     ``seq_lens`` and ``req_pool_indices`` are integer, of shape [>= size], contiguous, on the device; elements from
-    ``size`` on are not read. Each request attends to its length plus ``extra`` tokens.
+    ``size`` on, which may be 0, are not read. Each request attends to its length plus ``extra`` tokens.
     """
 
     seq_lens: torch.Tensor
@@ -76,7 +76,8 @@ class Rows(NamedTuple):
 
     ``seq_lens`` and ``req_pool_indices`` are integer, [>= size], contiguous, on the device. ``req_to_token``
     (integer, [requests, tokens], contiguous) has the slots. ``slots`` (int64, contiguous) gets those of all
-    requests, one after the other; elements after the last one are not written.
+    requests, one after the other; elements after the last one are not written. ``size`` may be 0; no request has more
+    tokens than its row.
     """
 
     size: int

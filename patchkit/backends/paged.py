@@ -34,7 +34,7 @@ def fill_by_torch(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
     first_keys = batch.seq_lens[: batch.size].to(torch.int32) + batch.extra
     keys = first_keys + lengths.steps - 1
     # A single step has no dimension for steps.
-    own, offsets = (rows.view(lengths.steps, -1) for rows in (lengths.keys, lengths.key_offsets))
+    own, offsets = (rows.view(lengths.steps, rows.shape[-1]) for rows in (lengths.keys, lengths.key_offsets))
     for step in range(lengths.steps):
         own[step, : batch.size] = first_keys + step
         _write_offsets(offsets[step], first_keys + step)

@@ -99,8 +99,9 @@ def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
 
 def fill_by_kernel(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
     """Implement ``patchkit.backends.paged.fill`` in one launch."""
-    pages_per_request = tables.pages.stride(0)
-    splits = min(-(-pages_per_request // _PAGE_BLOCK), max(1, _PROGRAMS // batch.size))
+    pages_per_request = tables.pages.shape[1]
+    # At least one, which writes the offsets.
+    splits = max(1, min(-(-pages_per_request // _PAGE_BLOCK), _PROGRAMS // max(batch.size, 1)))
     _fill[(batch.size + 1, splits)](
         batch.seq_lens,
         batch.req_pool_indices,
@@ -115,7 +116,7 @@ def fill_by_kernel(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
         batch.size,
         batch.extra,
         lengths.query_stride,
-        tables.req_to_token.stride(0),
+        tables.req_to_token.shape[1],
         pages_per_request,
         lengths.keys.stride(0) if lengths.steps > 1 else 0,
         lengths.key_offsets.stride(0) if lengths.steps > 1 else 0,

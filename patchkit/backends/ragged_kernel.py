@@ -82,8 +82,9 @@ def _fill(  # type: ignore[no-untyped-def]  # noqa: PLR0917
 
 def fill_slots_by_kernel(rows: Rows, offsets: Offsets) -> None:
     """Implement ``ragged.fill_slots`` in one launch."""
-    longest = rows.req_to_token.shape[1]
-    splits = min(-(-longest // _TOKEN_BLOCK), max(1, _PROGRAMS // rows.size))
+    slots_per_request = rows.req_to_token.shape[1]
+    # At least one, which writes the offsets.
+    splits = max(1, min(-(-slots_per_request // _TOKEN_BLOCK), _PROGRAMS // max(rows.size, 1)))
     _fill[(rows.size + 1, splits)](
         rows.seq_lens,
         rows.req_pool_indices,
@@ -95,7 +96,7 @@ def fill_slots_by_kernel(rows: Rows, offsets: Offsets) -> None:
         rows.size,
         offsets.stride,
         offsets.ahead,
-        rows.req_to_token.stride(0),
+        slots_per_request,
         _TOKEN_BLOCK,
         _BATCH_BLOCK,
     )

@@ -5,6 +5,7 @@ Imported only where Triton is needed: by ``states``, for tensors on a GPU.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import triton
@@ -52,7 +53,7 @@ def _commit(  # type: ignore[no-untyped-def]  # noqa: PLR0917
     layer = (tl.program_id(1) % LAYERS).to(tl.int64)
     count = tl.load(accepted + request)
     slot = tl.load(slots + request).to(tl.int64)
-    step = tl.load(places + request * DEPTH + count - 1) - request * TOKENS
+    step = tl.load(places + request * DEPTH + count - 1, mask=count > 0, other=-1) - request * TOKENS
     # Nested, so that the constant condition decides at compile time whether the rest is compiled.
     if tracked is not None:  # noqa: SIM102
         if tl.program_id(1) >= LAYERS:
@@ -83,7 +84,7 @@ def commit_by_kernel(states: States, accepted: AcceptedTokens) -> None:
     layers, slots = states.into.shape[:2]
     requests, steps = states.drafted.shape[1:3]
     window_rows, columns = states.windows_into.shape[2:]
-    state, window = states.into.stride(1), window_rows * columns
+    state, window = math.prod(states.into.shape[2:]), window_rows * columns
     blocks = -(-state // _BLOCK)
     kinds = 1 if accepted.tracked is None else 2
     _commit[(accepted.accepted.shape[0], layers * kinds, blocks + -(-window // _BLOCK))](

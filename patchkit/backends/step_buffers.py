@@ -70,10 +70,10 @@ class AcceptedTokens(NamedTuple):
     """The accepted tokens of a verify, on the device.
 
     ``lens`` (int64, [requests]) are the lengths before, ``accepted`` (int32, [requests]) the numbers of accepted
-    tokens with the bonus, ``places`` (int32, [requests, depth]) their positions in the batch, ``tokens`` the tokens
-    per request. The state after them goes to the request's slot in ``slots`` (int32, [>= requests]), and the one at
-    the last multiple of ``interval`` before it to that in ``tracked`` (int64, [requests]), if that is not None. All
-    are contiguous. Negative slots are skipped.
+    tokens with the bonus, ``places`` (int32, [requests, depth]) their positions in the batch, then -1, ``tokens`` the
+    tokens per request. The state after them goes to the request's slot in ``slots`` (int32, [>= requests]), and the
+    one at the last multiple of ``interval`` before it to that in ``tracked`` (int64, [requests]), if that is not
+    None. All are contiguous. Negative slots are skipped, and so are requests that accepted nothing.
     """
 
     lens: torch.Tensor

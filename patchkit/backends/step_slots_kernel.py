@@ -58,7 +58,7 @@ def look_up_by_kernel(  # noqa: PLR0917
         req_to_token,
         ahead.buffer,
         requests,
-        req_to_token.stride(0),
+        req_to_token.shape[1],
         steps,
         tokens,
         triton.next_power_of_2(max(steps, tokens)),

@@ -85,13 +85,14 @@ def tree_rows(mask: torch.Tensor, indices: torch.Tensor, tokens: int) -> torch.T
 def preallocated_mask(
     mask: torch.Tensor | None, attn_backend: VerifyBackend, batch: VerifyBatch
 ) -> torch.Tensor | None:
-    """Return the preallocated mask that a verify's draft fills; None if there is none with room for the batch.
+    """Return what a verify's draft fills of the preallocated mask; None if there is none with room for the batch.
 
     ``mask`` is the one of ``attn_backend``. A wrapper without one uses that of the backend that verifies, except
-    for two-batch overlap, which splits its mask by the lengths. If the graph's mask may be too short for all
-    requests at their limit, a longer one is returned, of which the graph's buffer takes the first part; a batch
-    above the largest graph gets a new mask. Only sizes are compared, without waiting for the device. Source:
-    pk-mirror-guards.
+    for two-batch overlap, which splits its mask by the lengths. The result is the mask's part for the batch's total
+    length or, without the mirror, for the most that its requests can have, and for the padding of a graph. If the
+    graph's mask may be too short for all requests at their limit, a longer one is returned, of which the graph's
+    buffer takes the first part; a batch above the largest graph gets a new mask. Only sizes are compared, without
+    waiting for the device. Source: pk-mirror-guards.
     """
     owner = verifier(attn_backend)
     shared = owner is not attn_backend and not splits_batches(attn_backend)
@@ -101,17 +102,17 @@ def preallocated_mask(
     if mask is None or count > getattr(owner, "verify_mask_requests", count):
         return None
     tokens, context = _draft_tokens(owner), getattr(owner, "max_context_len", None)
-    if context is None:
-        # The size that a fork's own backend needs is unknown.
-        return mask
-    # Too small for one request at the context's end: a mask over the draft tokens.
-    if mask.numel() < tokens * context:
+    # The size that a fork's own backend needs is unknown; a mask too small for one request at the context's end is
+    # over the draft tokens.
+    if not tokens or context is None or mask.numel() < tokens * context:
         return mask
     needed = tokens * (tree_mask_total(batch, attn_backend) + count * tokens)
+    graph = mask.numel() // (tokens * context)
     if needed <= mask.numel():
-        return mask
-    has_graph = count * tokens * context <= mask.numel()
-    return mask.new_ones(needed)[: mask.numel()] if has_graph else None
+        # A padding request has one token. If it saw nothing, its output would be NaN.
+        padding = max(graph - count, 0) * tokens * (1 + tokens)
+        return mask[: needed + padding]
+    return mask.new_ones(needed)[: mask.numel()] if count <= graph else None
 
 
 def _draft_tokens(backend: object) -> int:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from support.interpreted import interpreted
+from support.kernels import Around, arounds, launch
 
 from patchkit.backends.chain import uninitialised_buffers, verify_chains
 from patchkit.backends.step_buffers import DraftedChains, VerifyBuffers
 
-# As many requests and tokens as a block is not a multiple of, and one alone.
-SHAPES = ((1, 2), (3, 4), (2, 5), (5, 8), (4, 17))
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def drafted(requests: int, tokens: int, seed: int) -> DraftedChains:
@@ -54,7 +56,7 @@ def fields_of(made: VerifyBuffers) -> dict[str, list[int]]:
     return {name: value.tolist() for name, value in made._asdict().items() if name not in ("narrow", "wide")}
 
 
-@given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 1000))
+@given(st.integers(0, 6), st.integers(1, 6), st.integers(0, 1000))
 def test_torch_finds_what_a_walk_finds(requests: int, tokens: int, seed: int) -> None:
     given_, made = (
         drafted(requests, tokens, seed),
@@ -64,20 +66,20 @@ def test_torch_finds_what_a_walk_finds(requests: int, tokens: int, seed: int) ->
     assert fields_of(made) == walked(given_)
 
 
-_INTERPRETED = """
-import torch
-from patchkit.backends.chain import uninitialised_buffers
-from patchkit.backends.chain_kernel import verify_chains_by_kernel
-from backends.test_chain import SHAPES, drafted, fields_of, walked
-for seed, (requests, tokens) in enumerate(SHAPES * 3):
-    given, made = drafted(requests, tokens, seed), uninitialised_buffers(requests, tokens, torch.device("cpu"))
+def found_by_kernel(requests: int, tokens: int, seed: int, around: Around) -> dict[str, list[int]]:
+    from patchkit.backends.chain_kernel import verify_chains_by_kernel
+
+    made = uninitialised_buffers(requests, tokens, torch.device("cpu"))
     made.narrow.fill_(-77)
     made.wide.fill_(-77)
-    verify_chains_by_kernel(given, made)
-    assert fields_of(made) == walked(given), (seed, requests, tokens)
-print("equal")
-"""
+    launch(verify_chains_by_kernel, drafted(requests, tokens, seed), made, around=around)
+    return fields_of(made)
 
 
-def test_the_kernel_finds_what_a_walk_finds() -> None:
-    assert interpreted(_INTERPRETED) == "equal\n"
+# Also as many tokens as a block is not a multiple of.
+@given(st.integers(0, 6), st.sampled_from([1, 2, 3, 4, 5, 8, 17]), st.integers(0, 1000), arounds)
+def test_the_kernel_finds_what_a_walk_finds(
+    by_kernel: Callable[..., Any], requests: int, tokens: int, seed: int, around: Around
+) -> None:
+    found = by_kernel(found_by_kernel, requests, tokens, seed, around)
+    assert found == walked(drafted(requests, tokens, seed))

@@ -1,17 +1,15 @@
 from __future__ import annotations
 
 import copy
-import multiprocessing
-import os
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.kernels import INVALID, Around, arounds, launch
 from support.trtllm_backends import (
     DIRT,
     MHA_MODES,
@@ -31,7 +29,7 @@ from patchkit.backends.metadata import Batch, Lengths, PageTables
 from patchkit.backends.trtllm import fill_trtllm_mha
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
 CONTEXT = 300
 PAGE_SIZES = (1, 16, 32, 64)
@@ -84,37 +82,27 @@ def outcome(backend: Any, scenario: Scenario) -> tuple[dict[str, list[Any]], lis
     return buffers(metadata), [table.tolist() for table in backend.tables]
 
 
-def interpreted(
+def filled_by_kernel(batch: Batch, lengths: Lengths, tables: PageTables, around: Around = INVALID) -> None:
+    from patchkit.backends.paged_kernel import fill_by_kernel
+
+    launch(fill_by_kernel, batch, lengths, tables, around=around)
+
+
+def outcome_by_kernel(
     scenario: Scenario, blocks: tuple[int, int, int] | None
 ) -> tuple[dict[str, list[Any]], list[list[Any]]]:
-    """Return the outcome of the Triton kernel; runs in a process that interprets it."""
+    """Return the outcome of the Triton kernel."""
     from patchkit.backends import paged_kernel
 
     shipped = (paged_kernel._BATCH_BLOCK, paged_kernel._PAGE_BLOCK, paged_kernel._PROGRAMS)
     by_torch = paged.fill_by_torch
     paged_kernel._BATCH_BLOCK, paged_kernel._PAGE_BLOCK, paged_kernel._PROGRAMS = blocks or shipped
-    paged.fill_by_torch = paged_kernel.fill_by_kernel
+    paged.fill_by_torch = filled_by_kernel
     try:
         return outcome(filled_mha(scenario), scenario)
     finally:
         paged_kernel._BATCH_BLOCK, paged_kernel._PAGE_BLOCK, paged_kernel._PROGRAMS = shipped
         paged.fill_by_torch = by_torch
-
-
-def interpret_triton() -> None:
-    os.environ["TRITON_INTERPRET"] = "1"
-    from support.driven.interpreter import hasten
-
-    hasten()
-    torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="module")
-def interpreter() -> Iterator[ProcessPoolExecutor]:
-    """A process of its own, since Triton decides at its import whether it interprets."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context, initializer=interpret_triton) as pool:
-        yield pool
 
 
 @given(scenario=scenarios(MHA_MODES))
@@ -146,45 +134,132 @@ def test_columns_behind_a_request_s_last_page_and_rows_behind_the_graph_keep_wha
 
 @given(scenario=scenarios(MHA_MODES), blocks=st.sampled_from([SHIPPED_BLOCKS, SMALL_BLOCKS]))
 def test_the_mha_kernel_writes_what_torch_writes(
-    interpreter: ProcessPoolExecutor, scenario: Scenario, blocks: tuple[int, int, int] | None
+    by_kernel: Callable[..., Any], scenario: Scenario, blocks: tuple[int, int, int] | None
 ) -> None:
     expected = outcome(filled_mha(scenario), scenario)
-    assert interpreter.submit(interpreted, scenario, blocks).result() == expected
+    assert by_kernel(outcome_by_kernel, scenario, blocks) == expected
+
+
+class Fill(NamedTuple):
+    """A fill of any kind. A row of the pool has ``slots``, and of a table ``pages``; ``spare`` rows lie behind."""
+
+    lens: tuple[int, ...]
+    slots: int
+    page_size: int
+    pages: int
+    steps: int
+    extra: int
+    queries: str
+    swa: bool
+    wide: bool
+    spare: int
+    seed: int
+
+
+@st.composite
+def fills(draw: st.DrawFn) -> Fill:
+    slots, page_size = draw(st.sampled_from([1, 40, 131])), draw(st.sampled_from([1, 2, 3, 64, 128, 256]))
+    lens = tuple(draw(st.lists(st.integers(0, slots + 2), max_size=6)))
+    return Fill(
+        lens,
+        slots,
+        page_size,
+        pages=draw(st.integers(0, -(-slots // page_size) + 2)),
+        steps=draw(st.integers(1, 3)),
+        extra=draw(st.integers(0, 4)),
+        queries=draw(st.sampled_from(["", "stride", "accepted"])),
+        swa=draw(st.booleans()),
+        wide=draw(st.booleans()),
+        spare=draw(st.integers(0, 1)),
+        seed=draw(st.integers(0, 1000)),
+    )
+
+
+def every_element(fill: Fill, around: Around | None = None) -> list[list[Any]]:
+    """Return every element of every buffer after a fill by torch or, if anything is ``around`` them, by the kernel."""
+    size, room = len(fill.lens), len(fill.lens) + fill.spare
+    generator = torch.Generator().manual_seed(fill.seed)
+    kind = torch.int64 if fill.wide else torch.int32
+
+    def integers(high: int, *shape: int, low: int = 0) -> torch.Tensor:
+        return torch.randint(low, high, shape, generator=generator)
+
+    def table(rows: int) -> torch.Tensor:
+        # A single row is contiguous wherever the next one would begin.
+        return torch.full((rows, fill.pages + 3 * (rows == 1)), DIRT, dtype=torch.int32)[:, : fill.pages]
+
+    # The same for a pool of one row.
+    rows = 1 if fill.seed % 2 else 9
+    pool = integers(4 * fill.slots, rows, fill.slots + 5 * (rows == 1)).to(torch.int32)[:, : fill.slots]
+    batch = Batch(
+        torch.tensor([*fill.lens, *[DIRT] * fill.spare], dtype=kind),
+        torch.cat([integers(rows, size), torch.full((fill.spare,), DIRT)]).to(kind),
+        size,
+        fill.extra,
+    )
+    shape = (room,) if fill.steps == 1 else (fill.steps, room)
+    lengths = Lengths(
+        keys=torch.full(shape, DIRT, dtype=torch.int32),
+        key_offsets=torch.full((*shape[:-1], room + 1), DIRT, dtype=torch.int32),
+        query_offsets=torch.full((room + 1,), DIRT, dtype=torch.int32) if fill.queries else None,
+        query_stride=3,
+        accepted=integers(5, room).to(kind) if fill.queries == "accepted" else None,
+        steps=fill.steps,
+    )
+    tables = PageTables(
+        pool,
+        fill.page_size,
+        table(room),
+        integers(fill.slots, 4 * fill.slots, low=-1) if fill.swa else None,
+        table(room) if fill.swa else None,
+    )
+    if around is None:
+        paged.fill_by_torch(batch, lengths, tables)
+    else:
+        filled_by_kernel(batch, lengths, tables, around)
+    written = (lengths.keys, lengths.key_offsets, lengths.query_offsets, tables.pages, tables.swa_pages)
+    # Of a table's memory, also what lies behind its columns.
+    return [each.untyped_storage().tolist() for each in written if each is not None]
+
+
+@given(fill=fills(), around=arounds)
+def test_the_kernel_fills_what_torch_fills(by_kernel: Callable[..., Any], fill: Fill, around: Around) -> None:
+    assert by_kernel(every_element, fill, around) == every_element(fill)
 
 
 @pytest.mark.parametrize("size", [1, 8, 512, 513])
-def test_the_kernel_covers_a_batch_of_any_size(interpreter: ProcessPoolExecutor, size: int) -> None:
+def test_the_kernel_covers_a_batch_of_any_size(by_kernel: Callable[..., Any], size: int) -> None:
     lens = tuple((7 * request) % (CONTEXT - 5) for request in range(size))
     scenario = Scenario("extend v1", lens, page_size=16, context=CONTEXT)
     expected = outcome(filled_mha(scenario), scenario)
-    assert interpreter.submit(interpreted, scenario, SHIPPED_BLOCKS).result() == expected
+    assert by_kernel(outcome_by_kernel, scenario, SHIPPED_BLOCKS) == expected
 
 
 @pytest.mark.parametrize("swa", [False, True])
-def test_the_kernel_covers_more_pages_than_one_block(interpreter: ProcessPoolExecutor, swa: bool) -> None:
+def test_the_kernel_covers_more_pages_than_one_block(by_kernel: Callable[..., Any], swa: bool) -> None:
     scenario = Scenario("verify", (1, 1500, 0, 512, 513, 1024), page_size=1, context=1510, swa=swa)
     expected = outcome(filled_mha(scenario), scenario)
-    assert interpreter.submit(interpreted, scenario, SHIPPED_BLOCKS).result() == expected
+    assert by_kernel(outcome_by_kernel, scenario, SHIPPED_BLOCKS) == expected
 
 
 @pytest.mark.parametrize("page_size", [1, 2, 16])
 def test_the_kernel_gives_what_has_no_counterpart_no_page(
-    interpreter: ProcessPoolExecutor, page_size: int
+    by_kernel: Callable[..., Any], page_size: int
 ) -> None:
     scenario = Scenario("decode", (1, 40, 17), page_size=page_size, context=CONTEXT, swa=True, unmapped=True)
     backend = filled_mha(scenario)
     assert (backend.tables[1][0, :1] == -1).all()
     expected = outcome(backend, scenario)
-    assert interpreter.submit(interpreted, scenario, SHIPPED_BLOCKS).result() == expected
+    assert by_kernel(outcome_by_kernel, scenario, SHIPPED_BLOCKS) == expected
 
 
-def test_pages_beyond_the_table_s_width_are_left_out(interpreter: ProcessPoolExecutor) -> None:
+def test_pages_beyond_the_table_s_width_are_left_out(by_kernel: Callable[..., Any]) -> None:
     scenario = Scenario("verify", (CONTEXT, CONTEXT - 1, 3), page_size=1, context=CONTEXT, swa=True)
     metadata = filled_mha(scenario).forward_metadata
     assert metadata.cache_seqlens_int32.tolist() == [CONTEXT + 4, CONTEXT + 3, 7]
     assert (metadata.page_table[:2] != DIRT).all()
     expected = outcome(filled_mha(scenario), scenario)
-    assert interpreter.submit(interpreted, scenario, SMALL_BLOCKS).result() == expected
+    assert by_kernel(outcome_by_kernel, scenario, SMALL_BLOCKS) == expected
 
 
 def unused_lengths(size: int) -> Lengths:
@@ -201,16 +276,10 @@ def padded_table(call: Any) -> list[int]:
     return pages[0].tolist()
 
 
-def padded_table_interpreted() -> list[int]:
-    from patchkit.backends.paged_kernel import fill_by_kernel
-
-    return padded_table(fill_by_kernel)
-
-
-def test_pages_beyond_the_request_s_slots_are_left_out(interpreter: ProcessPoolExecutor) -> None:
+def test_pages_beyond_the_request_s_slots_are_left_out(by_kernel: Callable[..., Any]) -> None:
     expected = [0, 1, 2, 3, DIRT, DIRT]
     assert padded_table(paged.fill_by_torch) == expected
-    assert interpreter.submit(padded_table_interpreted).result() == expected
+    assert by_kernel(padded_table, filled_by_kernel) == expected
 
 
 def negative_slots(call: Any) -> tuple[list[int], list[int]]:
@@ -223,18 +292,12 @@ def negative_slots(call: Any) -> tuple[list[int], list[int]]:
     return pages[0].tolist(), swa_pages[0].tolist()
 
 
-def negative_slots_interpreted() -> tuple[list[int], list[int]]:
-    from patchkit.backends.paged_kernel import fill_by_kernel
-
-    return negative_slots(fill_by_kernel)
-
-
 def test_a_negative_slot_is_on_a_negative_page_and_has_no_counterpart(
-    interpreter: ProcessPoolExecutor,
+    by_kernel: Callable[..., Any],
 ) -> None:
     expected = ([-1, -2, 2, 0], [-1, -1, 1, -1])
     assert negative_slots(paged.fill_by_torch) == expected
-    assert interpreter.submit(negative_slots_interpreted).result() == expected
+    assert by_kernel(negative_slots, filled_by_kernel) == expected
 
 
 def first_offsets_and_stale_slots(call: Any) -> tuple[list[int], list[int], list[int]]:
@@ -247,16 +310,10 @@ def first_offsets_and_stale_slots(call: Any) -> tuple[list[int], list[int], list
     return key_offsets.tolist(), query_offsets.tolist(), swa_pages[0].tolist()
 
 
-def first_offsets_and_stale_slots_interpreted() -> tuple[list[int], list[int], list[int]]:
-    from patchkit.backends.paged_kernel import fill_by_kernel
-
-    return first_offsets_and_stale_slots(fill_by_kernel)
-
-
-def test_offsets_begin_at_0_and_a_stale_slot_is_not_looked_up(interpreter: ProcessPoolExecutor) -> None:
+def test_offsets_begin_at_0_and_a_stale_slot_is_not_looked_up(by_kernel: Callable[..., Any]) -> None:
     expected = ([0, 4], [0, 3], [2, DIRT])
     assert first_offsets_and_stale_slots(paged.fill_by_torch) == expected
-    assert interpreter.submit(first_offsets_and_stale_slots_interpreted).result() == expected
+    assert by_kernel(first_offsets_and_stale_slots, filled_by_kernel) == expected
 
 
 def steps_filled(call: Any, size: int, steps: int) -> list[list[int]]:
@@ -275,13 +332,13 @@ def steps_filled(call: Any, size: int, steps: int) -> list[list[int]]:
     return [*keys.tolist(), *offsets.tolist(), *pages.tolist()]
 
 
-def steps_interpreted(size: int, steps: int, blocks: tuple[int, int, int]) -> list[list[int]]:
+def steps_filled_by_kernel(size: int, steps: int, blocks: tuple[int, int, int]) -> list[list[int]]:
     from patchkit.backends import paged_kernel
 
     shipped = (paged_kernel._BATCH_BLOCK, paged_kernel._PAGE_BLOCK, paged_kernel._PROGRAMS)
     paged_kernel._BATCH_BLOCK, paged_kernel._PAGE_BLOCK, paged_kernel._PROGRAMS = blocks
     try:
-        return steps_filled(paged_kernel.fill_by_kernel, size, steps)
+        return steps_filled(filled_by_kernel, size, steps)
     finally:
         paged_kernel._BATCH_BLOCK, paged_kernel._PAGE_BLOCK, paged_kernel._PROGRAMS = shipped
 
@@ -297,11 +354,11 @@ def step_by_step(batch: Batch, lengths: Lengths, tables: PageTables) -> None:
 
 @pytest.mark.parametrize(("size", "steps"), [(1, 1), (1, 2), (5, 3), (9, 4)])
 def test_several_steps_are_filled_at_once_as_one_after_the_other(
-    interpreter: ProcessPoolExecutor, size: int, steps: int
+    by_kernel: Callable[..., Any], size: int, steps: int
 ) -> None:
     expected = steps_filled(step_by_step, size, steps)
     assert steps_filled(paged.fill_by_torch, size, steps) == expected
-    assert interpreter.submit(steps_interpreted, size, steps, SMALL_BLOCKS).result() == expected
+    assert by_kernel(steps_filled_by_kernel, size, steps, SMALL_BLOCKS) == expected
 
 
 def test_lengths_may_be_rewritten_in_place_where_nothing_is_added() -> None:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.kernels import Around, arounds, launch
 
 from patchkit.backends.metadata import Offsets, Rows
 from patchkit.backends.ragged import fill_slots
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
+
+    import pytest
 
 REQUESTS = 20
 CONTEXT = 150
@@ -43,7 +42,7 @@ class Case:
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     return Case(
-        lens=tuple(draw(st.lists(st.integers(0, CONTEXT), min_size=1, max_size=12))),
+        lens=tuple(draw(st.lists(st.integers(0, CONTEXT), max_size=12))),
         stride=draw(st.integers(1, 5)),
         spare=draw(st.integers(0, 3)),
         seed=draw(st.integers(0, 1000)),
@@ -57,8 +56,8 @@ def cases(draw: st.DrawFn) -> Case:
 Written = list[list[int] | None]
 
 
-def filled(case: Case, blocks: tuple[int, int, int] | None = None, by_kernel: bool = False) -> Written:
-    """Return every element of every buffer after a fill."""
+def filled(case: Case, blocks: tuple[int, int, int] | None = None, around: Around | None = None) -> Written:
+    """Return every element of every buffer after a fill by torch or, if anything is ``around`` them, by the kernel."""
     size, room = len(case.lens), len(case.lens) + case.spare
     generator = torch.Generator().manual_seed(case.seed)
     kind = torch.int64 if case.wide else torch.int32
@@ -80,14 +79,14 @@ def filled(case: Case, blocks: tuple[int, int, int] | None = None, by_kernel: bo
     )
     slots = torch.full((room * CONTEXT,), DIRT, dtype=torch.int64)
     batch = Rows(size, lens, rows.to(kind), pool, slots)
-    if by_kernel:
+    if around is not None:
         from patchkit.backends import ragged_kernel
 
         shipped = (ragged_kernel._BATCH_BLOCK, ragged_kernel._TOKEN_BLOCK, ragged_kernel._PROGRAMS)
         chosen = blocks or shipped
         ragged_kernel._BATCH_BLOCK, ragged_kernel._TOKEN_BLOCK, ragged_kernel._PROGRAMS = chosen
         try:
-            ragged_kernel.fill_slots_by_kernel(batch, into)
+            launch(ragged_kernel.fill_slots_by_kernel, batch, into, around=around)
         finally:
             ragged_kernel._BATCH_BLOCK, ragged_kernel._TOKEN_BLOCK, ragged_kernel._PROGRAMS = shipped
     else:
@@ -121,24 +120,11 @@ def test_torch_fills_the_values_of_a_direct_count(case: Case) -> None:
     assert filled(case) == by_hand(case)
 
 
-def interpret_triton() -> None:
-    os.environ["TRITON_INTERPRET"] = "1"
-    torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="module")
-def interpreter() -> Iterator[ProcessPoolExecutor]:
-    """A process of its own, since Triton decides at its import whether it interprets."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context, initializer=interpret_triton) as pool:
-        yield pool
-
-
-@given(case=cases(), blocks=st.sampled_from([None, (4, 8, 6)]))
+@given(case=cases(), blocks=st.sampled_from([None, (4, 8, 6)]), around=arounds)
 def test_the_kernel_fills_the_same(
-    interpreter: ProcessPoolExecutor, case: Case, blocks: tuple[int, int, int] | None
+    by_kernel: Callable[..., Any], case: Case, blocks: tuple[int, int, int] | None, around: Around
 ) -> None:
-    assert interpreter.submit(filled, case, blocks, True).result() == by_hand(case)
+    assert by_kernel(filled, case, blocks, around) == by_hand(case)
 
 
 def test_what_is_on_the_cpu_needs_no_triton(monkeypatch: pytest.MonkeyPatch) -> None:

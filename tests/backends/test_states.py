@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from support.interpreted import interpreted
+from support.kernels import Around, arounds, launch
 
 from patchkit.backends.states import commit
 from patchkit.backends.step_buffers import AcceptedTokens, States
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _LAYERS, _SLOTS, _SPARE, _DIM, _WINDOW = 2, 14, 1, 5, 3
 
 
-def made(
-    requests: int, tokens: int, seed: int, *, tracks: bool, overlapping: bool
-) -> tuple[States, AcceptedTokens]:
-    """Return states of which no two are equal, and an accepted batch of which some are at an interval's end."""
+class Case(NamedTuple):
+    requests: int
+    tokens: int
+    seed: int
+    tracks: bool
+    overlapping: bool
+
+
+cases = st.builds(
+    Case, st.integers(0, 6), st.integers(1, 6), st.integers(0, 1000), st.booleans(), st.booleans()
+)
+
+
+def made(case: Case) -> tuple[States, AcceptedTokens]:
+    """Return states of which no two are equal, and an accepted batch of which some are at an interval's end.
+
+    Some requests accept nothing, which leaves their states.
+    """
+    requests, tokens, seed, tracks, overlapping = case
     generator = torch.Generator().manual_seed(seed)
     rows = requests + _SPARE
     states = torch.arange(_LAYERS * rows * tokens * 6.0).view(_LAYERS, rows, tokens, 2, 3)
@@ -31,7 +51,7 @@ def made(
     windows_into = torch.full((_LAYERS, _SLOTS, _DIM, _WINDOW), -1.0)
     slots = torch.randperm(_SLOTS, generator=generator)[: 2 * requests]
     slots[torch.rand(2 * requests, generator=generator) < 0.2] = -1
-    accepted = torch.randint(1, tokens + 1, (requests,), generator=generator, dtype=torch.int32)
+    accepted = torch.randint(tokens + 1, (requests,), generator=generator, dtype=torch.int32)
     places = torch.arange(requests * tokens).view(requests, tokens)
     index = torch.where(torch.arange(tokens) < accepted[:, None], places, -1).to(torch.int32)
     batch = AcceptedTokens(
@@ -56,6 +76,8 @@ def walked(states: States, batch: AcceptedTokens) -> tuple[torch.Tensor, torch.T
             windows[:, slot] = states.windows[:, row, step]
 
     for row, count in enumerate(batch.accepted.tolist()):
+        if not count:
+            continue
         move(int(batch.slots[row]), row, count - 1)
         if batch.tracked is not None:
             before = int(batch.lens[row])
@@ -65,40 +87,31 @@ def walked(states: States, batch: AcceptedTokens) -> tuple[torch.Tensor, torch.T
     return into, windows
 
 
-SHAPES = [
-    (requests, tokens, seed, tracks, overlapping)
-    for seed, (requests, tokens) in enumerate([(1, 2), (3, 4), (5, 6)])
-    for tracks in (False, True)
-    for overlapping in (False, True)
-]
-
-
-@given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 1000), st.booleans(), st.booleans())
-def test_torch_moves_what_a_walk_moves(
-    requests: int, tokens: int, seed: int, tracks: bool, overlapping: bool
-) -> None:
-    states, batch = made(requests, tokens, seed, tracks=tracks, overlapping=overlapping)
+@given(cases)
+def test_torch_moves_what_a_walk_moves(case: Case) -> None:
+    states, batch = made(case)
     expected = walked(states, batch)
     commit(states, batch)
     assert torch.equal(states.into, expected[0])
     assert torch.equal(states.windows_into, expected[1])
 
 
-_INTERPRETED = """
-import torch
-from patchkit.backends import states_kernel
-from backends.test_states import SHAPES, made, walked
-for block in (4, 1024):
-    states_kernel._BLOCK = block
-    for requests, tokens, seed, tracks, overlapping in SHAPES:
-        states, batch = made(requests, tokens, seed, tracks=tracks, overlapping=overlapping)
-        into, windows = walked(states, batch)
-        states_kernel.commit_by_kernel(states, batch)
-        assert torch.equal(states.into, into), (block, requests, tokens, seed, tracks, overlapping)
-        assert torch.equal(states.windows_into, windows), (block, requests, tokens, seed, tracks, overlapping)
-print("equal")
-"""
+def moved_by_kernel(case: Case, block: int | None, around: Around) -> tuple[torch.Tensor, torch.Tensor]:
+    from patchkit.backends import states_kernel
+
+    states, batch = made(case)
+    shipped = states_kernel._BLOCK
+    states_kernel._BLOCK = block or shipped
+    try:
+        launch(states_kernel.commit_by_kernel, states, batch, around=around)
+    finally:
+        states_kernel._BLOCK = shipped
+    return states.into, states.windows_into
 
 
-def test_the_kernel_moves_what_a_walk_moves() -> None:
-    assert interpreted(_INTERPRETED) == "equal\n"
+@given(cases, st.sampled_from([None, 4]), arounds)
+def test_the_kernel_moves_what_a_walk_moves(
+    by_kernel: Callable[..., Any], case: Case, block: int | None, around: Around
+) -> None:
+    moved, expected = by_kernel(moved_by_kernel, case, block, around), walked(*made(case))
+    assert all(map(torch.equal, moved, expected))

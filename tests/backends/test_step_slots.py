@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from support.interpreted import interpreted
+from support.kernels import Around, arounds, launch
 
 from patchkit.backends.step_slots import slots_ahead
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from patchkit.backends.step_buffers import AheadSlots
 
-_POOL, _WIDTH = 9, 40
-SHAPES = ((1, 1, 2), (3, 3, 4), (2, 5, 3), (5, 4, 5))
+_WIDTH = 37
 
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
-def batch(requests: int, seed: int) -> Batch:
+def batch(requests: int, seed: int, pool_rows: int = 9) -> Batch:
     """Return lengths, rows of the pool and the pool, in which no slot is there twice."""
     generator = torch.Generator().manual_seed(seed)
-    pool = torch.randperm(_POOL * _WIDTH, generator=generator).to(torch.int32).view(_POOL, _WIDTH)
+    slots = torch.randperm(pool_rows * _WIDTH, generator=generator).to(torch.int32)
     return (
-        torch.randint(0, 30, (requests,), generator=generator),
-        torch.randint(_POOL, (requests,), generator=generator),
-        pool,
+        torch.randint(0, _WIDTH - 5, (requests,), generator=generator),
+        torch.randint(pool_rows, (requests,), generator=generator),
+        slots.view(pool_rows, _WIDTH),
     )
 
 
@@ -43,27 +44,39 @@ def slots_of(ahead: AheadSlots) -> list[list[int]]:
     return [value.tolist() for value in ahead[1:]]
 
 
-@given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 6), st.integers(0, 1000))
+@given(st.integers(0, 6), st.integers(1, 6), st.integers(1, 6), st.integers(0, 1000))
 def test_torch_finds_what_a_look_finds(requests: int, steps: int, tokens: int, seed: int) -> None:
     made = batch(requests, seed)
     assert slots_of(slots_ahead(*made, steps, tokens)) == looked_at(made, steps, tokens)
 
 
-_INTERPRETED = """
-import torch
-from patchkit.backends.step_slots import slots_ahead
-from patchkit.backends.step_slots_kernel import look_up_by_kernel
-from backends.test_step_slots import SHAPES, batch, looked_at, slots_of
-for seed, (requests, steps, tokens) in enumerate(SHAPES * 3):
-    for kind in (torch.int32, torch.int64):
-        made = batch(requests, seed)
-        ahead = slots_ahead(*made, steps, tokens)
-        ahead.buffer.fill_(-77)
-        look_up_by_kernel(made[0], made[1].to(kind), made[2], steps, tokens, ahead)
-        assert slots_of(ahead) == looked_at(made, steps, tokens), (seed, requests, steps, tokens)
-print("equal")
-"""
+def found_by_kernel(
+    made: tuple[int, int, int], steps: int, tokens: int, wide: bool, around: Around
+) -> list[list[int]]:
+    from patchkit.backends.step_slots_kernel import look_up_by_kernel
+
+    lens, rows, pool = batch(*made)
+    ahead = slots_ahead(lens, rows, pool, steps, tokens)
+    ahead.buffer.fill_(-77)
+    kind = torch.int64 if wide else torch.int32
+    launch(look_up_by_kernel, lens.to(kind), rows.to(kind), pool, steps, tokens, ahead, around=around)
+    return slots_of(ahead)
 
 
-def test_the_kernel_finds_what_a_look_finds() -> None:
-    assert interpreted(_INTERPRETED) == "equal\n"
+@given(
+    st.tuples(st.integers(0, 6), st.integers(0, 1000), st.sampled_from([1, 9])),
+    st.integers(1, 5),
+    st.integers(1, 5),
+    st.booleans(),
+    arounds,
+)
+def test_the_kernel_finds_what_a_look_finds(  # noqa: PLR0917
+    by_kernel: Callable[..., Any],
+    made: tuple[int, int, int],
+    steps: int,
+    tokens: int,
+    wide: bool,
+    around: Around,
+) -> None:
+    found = by_kernel(found_by_kernel, made, steps, tokens, wide, around)
+    assert found == looked_at(batch(*made), steps, tokens)

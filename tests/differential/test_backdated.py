@@ -64,7 +64,7 @@ from differential.test_metrics import (
 )
 from differential.test_tree_mask import (
     test_a_mask_of_an_unknown_total_is_bounded_by_the_pools_rows,
-    test_a_preallocated_mask_is_filled_in_place_whatever_the_total,
+    test_a_preallocated_mask_is_filled_in_place_as_far_as_the_total_or_its_bound,
     test_before_the_patch_trtllm_mla_had_no_preallocated_mask,
 )
 from differential.test_triton_attention import (

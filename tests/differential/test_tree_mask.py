@@ -86,20 +86,27 @@ def test_a_mask_over_the_draft_alone_does_not_depend_on_the_total(
 
 
 @pytest.mark.parametrize("kind", PREALLOCATING)
-def test_a_preallocated_mask_is_filled_in_place_whatever_the_total(
+def test_a_preallocated_mask_is_filled_in_place_as_far_as_the_total_or_its_bound(
     patched: DrivenTree, hardened: DrivenTree, kind: str
 ) -> None:
+    def sizes(answers: list[dict[str, Any]]) -> list[int]:
+        return [each["mask"][1] for each in answers]
+
+    # And what a graph of five reads of its padding, of one token a request.
+    padding = [full_mask(5 - len(lens), 5 - len(lens)) for lens in LENS]
     result = drafted(patched, "eagle", kind, known=False, graph=5)
     assert result == drafted(hardened, "eagle", kind, known=False, graph=5)
     assert drafted(patched, "multi-layer", kind, known=False, graph=5) == result
-    for each, lens in zip(result, LENS, strict=True):
+    for each in result:
         assert (each["preallocated"], each["kernel_fills_it"], each["total"]) == (True, True, None)
-        # Large enough, also for the longest.
-        assert each["mask"][1] >= full_mask(len(lens), len(lens) * (CONTEXT - TOKENS))
         assert each["host_reads"] == 0
+    bounds = [full_mask(len(lens), len(lens) * WIDTH) for lens in LENS]
+    assert sizes(result) == [bound + more for bound, more in zip(bounds, padding, strict=True)]
     known = drafted(patched, "eagle", kind, known=True, graph=5)
-    assert [each["mask"] for each in known] == [each["mask"] for each in result]
+    exact = [full_mask(len(lens), sum(lens)) for lens in LENS]
+    assert sizes(known) == [size + more for size, more in zip(exact, padding, strict=True)]
     assert [each["total"] for each in known] == [sum(lens) for lens in LENS]
+    assert {each["preallocated"] for each in known} == {True}
 
 
 @pytest.mark.parametrize("worker", ["eagle", "multi-layer"])

@@ -163,12 +163,15 @@ def test_a_preallocated_mask_is_for_as_many_requests_as_a_graph_has(count: int, 
     assert preallocated_mask(None, backend, batch) is None
 
 
+WIDTH = MAX_CONTEXT + 4
+
+
 def owning(size: int, **more: Any) -> Any:
     """Return a backend with a mask of that size for a verify."""
     fields = {
         "max_context_len": MAX_CONTEXT,
         "num_draft_tokens": TOKENS,
-        "req_to_token": torch.zeros(9, MAX_CONTEXT + 4),
+        "req_to_token": torch.zeros(9, WIDTH),
     }
     made = SimpleNamespace(**fields | more, mask=torch.zeros(size, dtype=torch.bool))
     made.get_verify_buffers_to_fill_after_draft = lambda: [made.mask, None]
@@ -179,28 +182,45 @@ def full_size(count: int, length: int) -> int:
     return count * TOKENS * (length + TOKENS)
 
 
+def filled(mask: torch.Tensor | None, owner: Any) -> int | None:
+    """Return how many elements of its owner's mask a verify fills, None if it has another or none."""
+    return None if mask is None or mask.data_ptr() != owner.mask.data_ptr() else mask.numel()
+
+
 @pytest.mark.parametrize("tokens", ["num_draft_tokens", "speculative_num_draft_tokens"])
 @pytest.mark.parametrize("known", [True, False])
-def test_a_mask_is_handed_out_for_what_it_holds(known: bool, tokens: str) -> None:
-    backend = owning(full_size(GRAPH, MAX_CONTEXT + 4), **({"num_draft_tokens": None} | {tokens: TOKENS}))
-    for count in (1, GRAPH - 1, GRAPH):
-        batch, _ = verifying([MAX_CONTEXT + 4] * count, known=known)
-        assert preallocated_mask(backend.mask, backend, batch) is backend.mask
-    batch, _ = verifying([MAX_CONTEXT + 4] * (GRAPH + 1), known=known)
+@pytest.mark.parametrize("length", [1, 100, WIDTH])
+def test_of_a_mask_only_what_its_batch_and_the_padding_read_is_handed_out(
+    length: int, known: bool, tokens: str
+) -> None:
+    backend = owning(full_size(GRAPH, WIDTH), **({"num_draft_tokens": None} | {tokens: TOKENS}))
+    for count in range(1, GRAPH + 1):
+        batch, _ = verifying([length] * count, known=known)
+        # Without the total each request may be as long as its row.
+        most = full_size(count, length if known else WIDTH) + full_size(GRAPH - count, 1)
+        assert filled(preallocated_mask(backend.mask, backend, batch), backend) == most
+    batch, _ = verifying([WIDTH] * (GRAPH + 1), known=known)
     assert preallocated_mask(backend.mask, backend, batch) is None
     # Above the largest graph short requests are known to have room.
     batch, _ = verifying([1] * (GRAPH + 1), known=known)
-    assert preallocated_mask(backend.mask, backend, batch) is (backend.mask if known else None)
+    handed = preallocated_mask(backend.mask, backend, batch)
+    assert filled(handed, backend) == (full_size(GRAPH + 1, 1) if known else None)
+
+
+def test_a_mask_of_a_backend_that_does_not_name_its_draft_tokens_is_handed_out_whole() -> None:
+    backend = owning(full_size(GRAPH, WIDTH), num_draft_tokens=None)
+    batch, _ = verifying([5], known=True)
+    assert preallocated_mask(backend.mask, backend, batch) is backend.mask
 
 
 def test_a_full_batch_whose_graph_has_too_short_a_mask_is_given_a_longer_one() -> None:
     # As large as the context, as a fork's subclass may have it.
     backend = owning(GRAPH * TOKENS * MAX_CONTEXT)
-    batch, _ = verifying([MAX_CONTEXT + 4] * GRAPH, known=False)
+    batch, _ = verifying([WIDTH] * GRAPH, known=False)
     mask = preallocated_mask(backend.mask, backend, batch)
     assert mask is not None
     assert mask.shape == backend.mask.shape
-    assert mask.untyped_storage().nbytes() == full_size(GRAPH, MAX_CONTEXT + 4)
+    assert mask.untyped_storage().nbytes() == full_size(GRAPH, WIDTH)
     assert mask.data_ptr() != backend.mask.data_ptr()
 
 
@@ -211,14 +231,14 @@ def test_a_mask_over_the_draft_alone_is_handed_out_as_it_is() -> None:
 
 
 def test_a_wrapper_without_buffers_has_those_of_the_backend_that_verifies() -> None:
-    owner = owning(full_size(GRAPH, MAX_CONTEXT + 4))
-    batch, _ = verifying([4] * GRAPH, known=False)
+    owner = owning(full_size(GRAPH, WIDTH))
+    batch, _ = verifying([4] * GRAPH, known=True)
     linear = SimpleNamespace(full_attn_backend=owner, linear_attn_backend=SimpleNamespace())
     sparse = SimpleNamespace(dense=owner)
     nested = SimpleNamespace(full_attn_backend=sparse)
     wrappers: list[Any] = [linear, sparse, nested]
     for wrapper in wrappers:
-        assert preallocated_mask(None, wrapper, batch) is owner.mask
+        assert filled(preallocated_mask(None, wrapper, batch), owner) == full_size(GRAPH, 4)
     # Two-batch overlap splits a mask at its requests' lengths; a wrapper that is not known is as long as its backend.
     others: list[Any] = [
         SimpleNamespace(primary=owner),
@@ -226,7 +246,7 @@ def test_a_wrapper_without_buffers_has_those_of_the_backend_that_verifies() -> N
     ]
     for wrapper in others:
         assert preallocated_mask(None, wrapper, batch) is None
-        assert lengths.row_length(wrapper) == MAX_CONTEXT + 4
+        assert lengths.row_length(wrapper) == WIDTH
 
 
 def test_the_tree_mask_of_a_known_total_reads_nothing_from_the_backend() -> None:

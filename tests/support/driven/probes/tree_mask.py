@@ -56,7 +56,7 @@ def drafted(
     )
     mask = verify.custom_mask
     ((_, _, kernel_lens, kernel_mask, kernel_positions, *_),) = filled
-    preallocated = mask is backend.get_verify_buffers_to_fill_after_draft()[0]
+    preallocated = _is_in(mask, backend.get_verify_buffers_to_fill_after_draft()[0])
     return {
         # What is preallocated is not sized, so that an unknown total is any number then.
         "total": None if preallocated and total is None else total_of_mask,
@@ -223,6 +223,11 @@ def _target(kind: str, server: dict[str, Any]) -> tuple[Any, Any]:
     return leaf, leaf
 
 
+def _is_in(mask: torch.Tensor, buffer: torch.Tensor | None) -> bool:
+    """Return whether a mask is the first part of a buffer, or all of it."""
+    return buffer is not None and mask.data_ptr() == buffer.data_ptr() and mask.numel() <= buffer.numel()
+
+
 def _room(mask: torch.Tensor) -> torch.Tensor:
     """Return a mask with all that is behind it in its memory."""
     storage = mask.untyped_storage()
@@ -261,11 +266,21 @@ class _Written(TorchDispatchMode):
         return made
 
 
-def written(worker: str, kind: str, server: dict[str, Any], lens: list[int], graph: int | None) -> int:
-    """Return how many bytes a worker's draft without the mirror makes anew or writes over."""
-    backend = backends.target(kind, server, graph)
+def written(  # noqa: PLR0917
+    worker: str,
+    kind: str,
+    server: dict[str, Any],
+    lens: list[int],
+    graph: int | None,
+    known: bool = False,
+) -> int:
+    """Return how many bytes a worker's draft, with the mirror if ``known``, makes anew or writes over."""
+    backend, _ = _target(kind, server)
+    if graph is not None:
+        with backends.OnCpu():
+            backend.init_cuda_graph_state(graph, graph * server["draft_tokens"])
     with _Written() as counted:
-        _verify_input(worker, backend, server, lens, None, kernel=lambda *_: None)
+        _verify_input(worker, backend, server, lens, sum(lens) if known else None, kernel=lambda *_: None)
     return int(counted.count)
 
 
@@ -317,6 +332,13 @@ def verified(  # noqa: PLR0917
             lens=state.lens,
             spec=spec,
         )
+    # What earlier batches left, where the mask of a tree has no ones.
+    for buffer in (
+        backend.get_verify_buffers_to_fill_after_draft(),
+        leaf.get_verify_buffers_to_fill_after_draft(),
+    ):
+        if buffer[0] is not None:
+            buffer[0].zero_()
     verify, _, reads = _verify_input(
         "eagle", backend, server, lens, sum(lens) if known else None, kernel=build
     )
@@ -347,7 +369,10 @@ def verified(  # noqa: PLR0917
         "written_past": max(written[0], 0),
         "read_past": max(starts[-1] - len(mask), 0),
         "sees": all(sees),
-        "in_the_graphs_own": verify.custom_mask is leaf.get_verify_buffers_to_fill_after_draft()[0],
+        "in_the_graphs_own": _is_in(verify.custom_mask, leaf.get_verify_buffers_to_fill_after_draft()[0]),
+        "padding_sees": all(
+            bool(mask[start : start + tokens * (1 + tokens)].all()) for start in starts[count:graph]
+        ),
         "elements": verify.custom_mask.numel(),
         "graphs_bytes": sizes,
         "host_reads": reads.count,
