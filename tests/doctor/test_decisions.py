@@ -28,6 +28,7 @@ ALONE = [
     ["sliding-window layers"],
     ["local attention"],
     ["cross attention"],
+    ["multimodal rotary positions (M-RoPE)"],
     ["an architecture that sglang runs without piecewise CUDA graphs"],
     ["the architecture LlamaForCausalLM"],
 ]
