@@ -222,7 +222,9 @@ def test_plain_decoding_keeps_the_mirror_whatever_flag_its_map_has(
 
 
 @pytest.mark.parametrize("version", ["0.5.12.post1", "0.5.13", "0.5.14"])
-def test_a_server_without_speculation_logs_what_its_batches_are_told(releases: Releases, version: str) -> None:
+def test_a_server_without_speculation_logs_what_its_batches_are_told(
+    releases: Releases, version: str
+) -> None:
     tree = with_patches(releases, "patched", DEFAULT, version)
     started = tree.ask("decisions.start", None, ["triton"], FREE)
     (line,) = started["logged"]
@@ -248,7 +250,9 @@ def test_a_disabled_patch_keeps_the_mirror_whoever_made_it_optional(releases: Re
 
 
 @pytest.mark.parametrize("version", ["0.5.12.post1", "0.5.14"])
-def test_a_disabled_patch_that_changes_nothing_is_named_in_a_warning(releases: Releases, version: str) -> None:
+def test_a_disabled_patch_that_changes_nothing_is_named_in_a_warning(
+    releases: Releases, version: str
+) -> None:
     tree = with_patches(releases, "patched", DEFAULT, version)
     started = tree.ask("decisions.start", "eagle", SLOTS, FREE, disable="26824,pk-hybrid-opt-out")
     assert started["map"] is False
