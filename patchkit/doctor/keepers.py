@@ -11,6 +11,7 @@ from patchkit.doctor.components import PLAN_STREAM
 from patchkit.doctor.models import limits, unless_usual
 from patchkit.doctor.optouts import decides
 from patchkit.doctor.phrases import listed, option
+from patchkit.doctor.server import DISABLE
 from patchkit.tree import mirror
 
 if TYPE_CHECKING:
@@ -57,6 +58,12 @@ def mirror_keepers(
             yield Keeper(PLAN_STREAM, why, (f"start without {PLAN_STREAM}",))
         else:
             yield Keeper("the draft worker", "it does not name the backends that it runs")
+    for reader in dict.fromkeys(reader for outcome in kept for reader in outcome.readers):
+        models = [answers for answers, outcome in found if reader in outcome.readers]
+        given = reader.name.startswith(f"{DISABLE}=")
+        yield Keeper(
+            reader.name, reader.why, (f"start without {reader.name}",) * given, unless_usual(models)
+        )
     # Without the overlap schedule the backends do not matter.
     deciding = [
         (answers, outcome)

@@ -21,6 +21,14 @@ class Role:
     reads: bool
 
 
+@dataclass(frozen=True)
+class Reader:
+    """What keeps the mirror beside the backends, and why: a `Reader` of the runtime in the server's decision."""
+
+    name: str
+    why: str
+
+
 @dataclass
 class Outcome:
     """The diagnosis of a server with one kind of model; ``refused`` is the error with which it ends.
@@ -35,6 +43,7 @@ class Outcome:
     decided: bool = True
     forced: tuple[str, ...] = ()
     roles: tuple[Role, ...] = ()
+    readers: tuple[Reader, ...] = ()
     unnamed: bool = False
     refused: Refusal | None = None
     answer: bool | None = None

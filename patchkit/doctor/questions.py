@@ -25,6 +25,7 @@ _FACTS = (
     (re.compile(r"(?i)swa|sliding"), "sliding-window layers", True),
     (re.compile(r"is_local_attention_model"), "local attention", True),
     (re.compile(r"is_encoder_decoder"), "cross attention", True),
+    (re.compile(r"model_is_mrope"), "multimodal rotary positions (M-RoPE)", True),
     (
         re.compile(r"is_multimodal$|is_piecewise_cuda_graph_disabled_model"),
         _UNGRAPHED,

@@ -14,11 +14,13 @@ from patchkit.doctor.evaluation.memory import Memory
 from patchkit.doctor.evaluation.values import STRANGE, Instance, RaisedError, Unknown
 from patchkit.doctor.launch import Refusal
 from patchkit.doctor.objects import Environment, Settings
-from patchkit.doctor.outcome import Outcome, Role
+from patchkit.doctor.outcome import Outcome, Reader, Role
 from patchkit.doctor.questions import LLAMA, MLA, explore, fact_of
 from patchkit.tree import mirror
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from patchkit.doctor.launch import Launch
     from patchkit.doctor.start import Started
     from patchkit.tree.index import Program
@@ -177,6 +179,7 @@ class _Server:
             decided = decision(self._evaluator, self._known, self._settings, self._components, self._memory)
             forced = tuple(decided.forced())
             roles = tuple(self._components.roles(decided.reads))
+            readers = tuple(self._readers(decided.backends))
             others = [each for each in decided.backends if not isinstance(each, Instance)]
             unnamed = any(each is not None for each in others) and decided.reads(others[0])
         except RaisedError as error:
@@ -184,7 +187,13 @@ class _Server:
         except NoDecisionError:
             return self._outcome_without_decision(overlap)
         kept = decided.answer or not overlap
-        return Outcome(kept, overlap, True, forced, roles, unnamed, answer=decided.answer)
+        return Outcome(kept, overlap, True, forced, roles, readers, unnamed, answer=decided.answer)
+
+    def _readers(self, backends: Iterable[Any]) -> Iterator[Reader]:
+        for each in backends:
+            if isinstance(each, Instance) and each.cls is not None and each.cls.name == Reader.__name__:
+                texts = [self._evaluator.attribute(each, name) for name in ("name", "why")]
+                yield Reader(*map(str, texts))
 
     def _started(self) -> Started:
         launch = self._launch
@@ -228,6 +237,7 @@ class _Server:
             | {
                 "disabled": lambda _, patch: patch in off,
                 "report": lambda *_: None,
+                "warn": lambda *_: None,
                 registry.BACKENDS: tuple(self._components.makers()),
                 "envs": environment,
                 "get_global_server_args": lambda _: self._settings,

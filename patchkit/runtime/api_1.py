@@ -27,7 +27,10 @@ from .decision import (
     UNDECLARED,
     decide_needs_cpu_seq_lens,
     decide_with_piecewise_graphs,
+    report_mirror,
     spec_v2_backends,
+    with_draft_positions,
+    with_switches,
 )
 from .draft_chain import draft_chain, draft_top_k, pass_draft_tokens
 from .draft_extend_graphs import graphs_draft_extend
@@ -77,6 +80,7 @@ from .prefills import tokens_after_prefill
 from .ranks import decide_as_first_rank
 from .relay import keep_lens, keep_results, kept_lens, kept_results, store_kept_results
 from .replays import padded_replay, replay_padding
+from .report import warn_of_absent_patches
 from .sparse_attention import (
     has_no_requests,
     restore_sparse_lens,
@@ -86,7 +90,6 @@ from .sparse_attention import (
 from .step_inputs import draft_positions, draft_slots, is_filled, mark_filled, verify_slots
 from .stops import length_at_stop, mark_accepted, meets_stop, stops_by_limit, tail_of_step
 from .streams import await_event, lens_to_device, order_plan_stream
-from .switches import switched_off
 from .transfers import is_abort, notify_of_abort
 from .tree_mask import has_full_mask, preallocated_mask, tree_rows, verify_mask
 from .triton_attention import replay_triton_extend, replay_triton_extend_v2, replay_triton_verify
@@ -200,6 +203,7 @@ __all__ = [
     "replay_triton_extend",
     "replay_triton_extend_v2",
     "replay_triton_verify",
+    "report_mirror",
     "require_overlap_hook",
     "require_overlap_hook_to_verify",
     "restore_host_lens",
@@ -224,8 +228,10 @@ __all__ = [
     "verify_slots",
     "wide_tokens",
     "with_bonus",
+    "with_draft_positions",
     "with_last_tokens",
+    "with_switches",
 ]
 
-# An unknown name in PATCHKIT_DISABLE is an error when the server starts.
-switched_off()
+# An unknown name in PATCHKIT_DISABLE is an error when the server starts, a name without effect a warning.
+warn_of_absent_patches()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .report import report
-from .switches import VARIABLE, disabled
+from .report import report, warn
+from .switches import DECIDING, VARIABLE, disabled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,21 +18,15 @@ UNDECLARED = object()
 # The attributes in which wrappers keep their backends.
 _SIDES = ("prefill_backend", "decode_backend", "full_attn_backend", "linear_attn_backend")
 
-# Classes whose flag is constant, and the patch that set it: with the patch disabled, they need the mirror.
-_OPTED_OUT_BY = {
-    "DeepseekSparseAttnBackend": "29413",
-    "DeepseekSparseAttnMultiStepBackend": "29413",
-    "GDNAttnBackend": "28579",
-    "HybridAttnBackend": "pk-hybrid-opt-out",
-    "HybridLinearAttnBackend": "28579",
-    "Mamba2AttnBackend": "28579",
-    "NativeSparseAttnBackend": "29413",
-    "NativeSparseAttnMultiStepBackend": "29413",
-    "TRTLLMHAAttnBackend": "pk-trtllm-mha-opt-out",
-    "TRTLLMHAAttnMultiStepDraftBackend": "pk-trtllm-mha-opt-out",
-    "TRTLLMMLABackend": "26824",
-    "TRTLLMMLAMultiStepDraftBackend": "26824",
-}
+
+class Reader:
+    """What keeps the mirror beside the backends, with the flag of a backend; ``why`` it does is the end of a clause."""
+
+    needs_cpu_seq_lens = True
+
+    def __init__(self, name: str, why: str) -> None:
+        self.name = name
+        self.why = why
 
 
 def decide_needs_cpu_seq_lens(server_args: object, attn_backends: Iterable[object]) -> bool:
@@ -42,7 +36,7 @@ def decide_needs_cpu_seq_lens(server_args: object, attn_backends: Iterable[objec
     and piecewise CUDA graphs read the mirror outside of the backends and force True, also where a server lacks
     these settings. Source: pull requests 26128 and 26738.
     """
-    needed = _decided(_readers(server_args, attn_backends, piecewise=True))
+    needed = next(_readers(server_args, attn_backends, piecewise=True), None) is not None
     # Repeated for `patchkit audit`, which reads here which settings keep the mirror.
     if getattr(server_args, "enable_two_batch_overlap", True):
         return True
@@ -57,30 +51,42 @@ def decide_with_piecewise_graphs(server_args: object, attn_backends: Iterable[ob
     N-gram speculation forces True, since its verify sizes a full mask from the mirror with any backend. So do
     breakable graphs, in which a draft may run its draft-extend. Source: 28633.
     """
-    return _decided(_readers(server_args, attn_backends, piecewise=disabled("28633")))
+    return next(_readers(server_args, attn_backends, piecewise=disabled("28633")), None) is not None
 
 
-def _decided(readers: Iterator[str]) -> bool:
-    forced_by = next(readers, None)
-    report(forced_by)
-    return forced_by is not None
+def report_mirror(
+    needed: bool, attn_backends: Iterable[object], draft_worker: object, server_args: object
+) -> None:
+    """Log what was decided about the mirror, by whichever function, and what keeps it.
+
+    Without a draft worker every release keeps it, since the host counts the tokens of plain decoding anyway.
+    """
+    if draft_worker is None:
+        report("decoding without speculation")
+    elif needed:
+        report(next(_readers(server_args, attn_backends, piecewise=True), "the tree's own decision"))
+    else:
+        report(None)
 
 
 def _readers(server_args: object, attn_backends: Iterable[object], *, piecewise: bool) -> Iterator[str]:
-    """Yield the settings, then the backends, that read the mirror or may read it."""
-    if disabled("26128"):
-        yield f"{VARIABLE}=26128"
+    """Yield the backends, then the settings, that read the mirror or may read it."""
+    for backend in attn_backends:
+        if backend is not None and _reads(backend):
+            yield "undeclared backends" if backend is UNDECLARED else _name(backend)
     if getattr(server_args, "enable_two_batch_overlap", True):
         yield "two-batch overlap"
-    if piecewise and _captures_piecewise(server_args):
-        yield "piecewise CUDA graphs"
     if getattr(server_args, "enable_breakable_cuda_graph", False):
         yield "breakable CUDA graphs"
     if str(getattr(server_args, "speculative_algorithm", None)).upper() == "NGRAM":
         yield "n-gram speculation"
-    for backend in attn_backends:
-        if backend is not None and _reads(backend):
-            yield "undeclared backends" if backend is UNDECLARED else type(backend).__name__
+    # Last: also the name of a decision that does not say whether it considers them.
+    if piecewise and _captures_piecewise(server_args):
+        yield "piecewise CUDA graphs"
+
+
+def _name(backend: object) -> str:
+    return backend.name if isinstance(backend, Reader) else type(backend).__name__
 
 
 def _captures_piecewise(server_args: object) -> bool:
@@ -94,16 +100,17 @@ def _captures_piecewise(server_args: object) -> bool:
 def _reads(backend: object) -> bool:
     if getattr(backend, "needs_cpu_seq_lens", True):
         return True
-    owners = {owner.__name__ for owner in type(backend).__mro__}
-    if any(disabled(patch) for name, patch in _OPTED_OUT_BY.items() if name in owners):
-        return True
-    sides = (getattr(backend, name, None) for name in _SIDES)
+    return any(_reads(side) for side in _sides(backend))
+
+
+def _sides(backend: object) -> list[object]:
+    sides = [getattr(backend, name, None) for name in _SIDES]
     # FlashInfer has the names of its kernels in attributes of these names.
-    return any(_reads(side) for side in sides if side is not None and not isinstance(side, str))
+    return [side for side in sides if side is not None and not isinstance(side, str)]
 
 
 def spec_v2_backends(draft_worker: object, target_worker: Worker) -> tuple[object, ...]:
-    """Return the backends that a server's forwards use, for the decision.
+    """Return the backends that a server's forwards use, for the decision, as `with_switches` completes them.
 
     Without a draft worker, that is the target's. ``UNDECLARED`` replaces the backends of a draft worker without
     ``spec_v2_attn_backends``, and of one with a plan stream: the lengths that are read on that stream may be
@@ -111,7 +118,56 @@ def spec_v2_backends(draft_worker: object, target_worker: Worker) -> tuple[objec
     workers without the attribute.
     """
     if draft_worker is None:
-        return (target_worker.model_runner.attn_backend,)
-    if getattr(draft_worker, "plan_stream", None) is not None:
-        return (UNDECLARED,)
-    return tuple(getattr(draft_worker, "spec_v2_attn_backends", (UNDECLARED,)))
+        backends: tuple[object, ...] = (target_worker.model_runner.attn_backend,)
+    elif getattr(draft_worker, "plan_stream", None) is not None:
+        backends = (UNDECLARED,)
+    else:
+        backends = tuple(getattr(draft_worker, "spec_v2_attn_backends", (UNDECLARED,)))
+    return with_switches(backends, draft_worker)
+
+
+def with_switches(attn_backends: Iterable[object], draft_worker: object) -> tuple[object, ...]:
+    """Return the backends and a `Reader` for each patch in ``PATCHKIT_DISABLE`` without which the mirror is kept.
+
+    Whether the patch or the release itself made the mirror optional. Logs a warning that names those of the variable
+    that change nothing: the server does not speculate, or no backend runs without the mirror by such a patch.
+    """
+    backends = tuple(attn_backends)
+    named = [patch for patch in DECIDING if disabled(patch)]
+    used = [patch for patch in named if draft_worker is not None and _concerns(patch, backends)]
+    idle = [patch for patch in named if patch not in used]
+    if idle:
+        why = "no backend of this server runs without the CPU mirror by it"
+        if draft_worker is None:
+            why = "this server does not speculate"
+        warn(f"{VARIABLE} names {', '.join(idle)}, which changes nothing: {why}.")
+    return (*backends, *(Reader(f"{VARIABLE}={patch}", "it turns this patch off") for patch in used))
+
+
+def _concerns(patch: str, backends: Iterable[object]) -> bool:
+    classes = DECIDING[patch]
+    return not classes or any(_runs_without(classes, backend) for backend in backends if backend is not None)
+
+
+def _runs_without(classes: Iterable[str], backend: object) -> bool:
+    """Return whether a backend or a side of it is of one of the classes and does not read the mirror."""
+    owners = {owner.__name__ for owner in type(backend).__mro__}
+    if any(name in owners for name in classes) and not getattr(backend, "needs_cpu_seq_lens", True):
+        return True
+    return any(_runs_without(classes, side) for side in _sides(backend))
+
+
+def with_draft_positions(attn_backends: Iterable[object], draft_worker: object) -> tuple[object, ...]:
+    """Return the backends and a `Reader` for a draft model with multimodal rotary positions (M-RoPE).
+
+    For releases in which its draft-extend computes them from the lengths on the host: without the mirror it copies
+    them itself, several times a step. Source: 28464, with which releases from 0.5.14 on compute them on the device.
+    """
+    runner = getattr(getattr(draft_worker, "_draft_worker", None), "draft_runner", None)
+    if getattr(runner, "model_is_mrope", False):
+        reader = Reader(
+            "the multimodal rotary positions of the draft",
+            "its draft-extend computes them from the lengths on the host",
+        )
+        return (*attn_backends, reader)
+    return tuple(attn_backends)

@@ -41,6 +41,21 @@ SWITCHES = frozenset(
 )
 """The patches that can be disabled; ``no_switch`` of any other patch explains why it cannot."""
 
+DECIDING = {
+    "26128": (),
+    "26824": ("TRTLLMMLABackend", "TRTLLMMLAMultiStepDraftBackend"),
+    "28579": ("GDNAttnBackend", "HybridLinearAttnBackend", "Mamba2AttnBackend"),
+    "29413": (
+        "DeepseekSparseAttnBackend",
+        "DeepseekSparseAttnMultiStepBackend",
+        "NativeSparseAttnBackend",
+        "NativeSparseAttnMultiStepBackend",
+    ),
+    "pk-hybrid-opt-out": ("HybridAttnBackend",),
+    "pk-trtllm-mha-opt-out": ("TRTLLMHAAttnBackend", "TRTLLMHAAttnMultiStepDraftBackend"),
+}
+"""The patches that act by the decision about the mirror, with the classes that run without it; none for any class."""
+
 
 @functools.cache
 def _named(value: str) -> frozenset[str]:

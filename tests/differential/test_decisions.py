@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.driven.trees import ProbeError
+from support.driven.trees import DEFAULT, ProbeError, with_patches
 from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
+    from support.releases import Releases
 
 KINDS = (
     *(None, "undeclared", "reads", "opted out", "base", "hybrid", "two-batch", "flashinfer mla"),
@@ -103,20 +104,21 @@ def test_a_backend_with_its_patch_disabled_keeps_the_mirror(
 
 def test_the_decision_and_its_backends_are_logged_once(patched: DrivenTree) -> None:
     def logged(slots: Slots, flags: dict[str, bool], disable: str = "") -> str:
-        (line,) = patched.ask("decisions.start", "eagle", slots, flags, disable=disable)["logged"]
+        *warned, line = patched.ask("decisions.start", "eagle", slots, flags, disable=disable)["logged"]
+        assert warned == [] or (len(warned) == 1 and "26824, which changes nothing" in warned[0])
         return str(line)
 
     message = logged(SLOTS, FREE)
     assert "is not kept; patches in the tree: " in message
     assert ", 26128, " in message
-    assert "turns off" not in message
+    assert "PATCHKIT_DISABLE" not in message
     assert "is kept for TritonAttnBackend" not in message
     assert "is kept for two-batch overlap" in logged(SLOTS, FREE | {"enable_two_batch_overlap": True})
     piecewise = FREE | {"disable_piecewise_cuda_graph": False}
     assert "is not kept" in logged(SLOTS, piecewise)
     off = logged(SLOTS, piecewise, disable="28633, 26824")
     assert "is kept for piecewise CUDA graphs" in off
-    assert off.endswith("; PATCHKIT_DISABLE turns off 26824, 28633")
+    assert off.endswith("; PATCHKIT_DISABLE=26824,28633")
 
 
 def test_an_unknown_switch_stops_the_server(patched: DrivenTree) -> None:
@@ -217,6 +219,84 @@ def test_plain_decoding_keeps_the_mirror_whatever_flag_its_map_has(
     result, expected = (tree.ask("decisions.start", None, [target], FREE) for tree in (patched, upstream))
     assert result["map"] == expected["map"] == (target == "reads")
     assert result["batches"] is True
+
+
+@pytest.mark.parametrize("version", ["0.5.12.post1", "0.5.13", "0.5.14"])
+def test_a_server_without_speculation_logs_what_its_batches_are_told(
+    releases: Releases, version: str
+) -> None:
+    tree = with_patches(releases, "patched", DEFAULT, version)
+    started = tree.ask("decisions.start", None, ["triton"], FREE)
+    (line,) = started["logged"]
+    assert "is kept for decoding without speculation; " in line
+    assert started["batches"] in (True, None)
+
+
+@pytest.mark.parametrize("version", ["0.5.12.post1", "0.5.13", "0.5.14", "0.5.18"])
+def test_a_disabled_patch_keeps_the_mirror_whoever_made_it_optional(releases: Releases, version: str) -> None:
+    tree = with_patches(releases, "patched", DEFAULT, version)
+    mla: Slots = ["trtllm mla", "trtllm mla draft", "trtllm mla", "trtllm mla"]
+    servers: list[tuple[Slots, str]] = [(SLOTS, "26128"), (mla, "26824")]
+    # In 0.5.18 its constructor, which this server does not run, sets the flag.
+    servers += [] if version == "0.5.18" else [(["hybrid", *SLOTS[1:]], "pk-hybrid-opt-out")]
+    for slots, patch in servers:
+        started = tree.ask("decisions.start", "eagle", slots, FREE)
+        assert started["map"] is False, (version, slots)
+        assert [" is not kept; " in line for line in started["logged"]] == [True]
+        started = tree.ask("decisions.start", "eagle", slots, FREE, disable=patch)
+        assert started["map"] is True, (version, patch)
+        (line,) = started["logged"]
+        assert f" is kept for PATCHKIT_DISABLE={patch}; " in line
+
+
+@pytest.mark.parametrize("version", ["0.5.12.post1", "0.5.14"])
+def test_a_disabled_patch_that_changes_nothing_is_named_in_a_warning(
+    releases: Releases, version: str
+) -> None:
+    tree = with_patches(releases, "patched", DEFAULT, version)
+    started = tree.ask("decisions.start", "eagle", SLOTS, FREE, disable="26824,pk-hybrid-opt-out")
+    assert started["map"] is False
+    warning, line = started["logged"]
+    assert "PATCHKIT_DISABLE names 26824, pk-hybrid-opt-out, which changes nothing: no backend" in warning
+    assert " is not kept; " in line
+    alone = tree.ask("decisions.start", None, ["triton"], FREE, disable="26128")
+    assert "names 26128, which changes nothing: this server does not speculate." in alone["logged"][0]
+
+
+def test_a_disabled_patch_keeps_the_mirror_in_a_release_whose_decision_takes_no_settings(
+    releases: Releases,
+) -> None:
+    tree = with_patches(releases, "patched", DEFAULT, "0.5.23")
+    given = {"attention_backend": "triton", "speculative_algorithm": "EAGLE", "speculative_num_steps": 3}
+    given |= {"speculative_eagle_topk": 1, "speculative_num_draft_tokens": 4}
+    given |= {"speculative_draft_model_path": "y"}
+    launches = [(given, {"PATCHKIT_DISABLE": patch}) for patch in ("", "26824", "26128")]
+    assert tree.ask("servers.decisions", launches, [[]]) == [[(True, False)], [(True, False)], [(True, True)]]
+
+
+@pytest.mark.parametrize("kind", ["eagle", "standalone", "multi-layer"])
+@pytest.mark.parametrize(
+    ("version", "kept"), [("0.5.12.post1", True), ("0.5.13.post1", True), ("0.5.14", False)]
+)
+def test_no_step_of_a_draft_with_multimodal_positions_waits_for_its_lengths(
+    releases: Releases, version: str, kept: bool, kind: str
+) -> None:
+    tree = with_patches(releases, "patched", DEFAULT, version)
+    started = tree.ask("decisions.start", kind, SLOTS, FREE, mrope=True)
+    assert started["map"] is kept
+    reason = "kept for the multimodal rotary positions of the draft; "
+    assert (reason in started["logged"][-1]) is kept
+    assert tree.ask("decisions.start", kind, SLOTS, FREE)["map"] is False
+    case = {"mode": "DRAFT_EXTEND_V2", "lens": [14, 23], "prefix": [10, 19], "extend": [4, 4], "mrope": True}
+
+    def reads(*, mirror: bool) -> list[str]:
+        given = {**case, "mirror": mirror, "sum": mirror, "on_device": not mirror}
+        found: list[str] = tree.ask("forward_batches.make", given)["reads"]
+        return found
+
+    assert reads(mirror=kept) == []
+    # What the mirror is kept for.
+    assert reads(mirror=False) == (["cpu", "tolist", "tolist"] if kept else [])
 
 
 def test_without_overlap_there_is_no_map_and_batches_keep_the_mirror(

@@ -957,7 +957,7 @@ def test_the_result_of_the_patches_names_who_still_keeps_the_mirror_and_where_no
     free = ("--attention-backend", "triton", "--speculative-algorithm", "EAGLE3")
     kept: Any = json.loads(run(root, f"{command} {' '.join(free[2:])}", "--json").stdout)
     (after,) = [note for note in kept["notes"] if note.startswith("After `patchkit apply`: ")]
-    assert after.endswith("is kept by SGLANG_ENABLE_OVERLAP_PLAN_STREAM.")
+    assert "is kept by SGLANG_ENABLE_OVERLAP_PLAN_STREAM" in after
     freed: Any = json.loads(run(root, *free, "--json").stdout)
     (after,) = [note for note in freed["notes"] if note.startswith("After `patchkit apply`: ")]
     assert "is removed" in after
@@ -1596,6 +1596,29 @@ def test_models_are_named_by_what_they_have_and_by_their_architecture(
 ) -> None:
     facts = [{LLAMA if fact == "L" else fact: True for fact in each} for each in models]
     assert models_named(facts) == f"for models or drafts {named}"
+
+
+@pytest.mark.parametrize(("version", "draft_reads"), [("0.5.12.post1", True), ("0.5.14", False)])
+def test_what_keeps_the_mirror_beside_the_backends_is_named_with_its_reason_and_its_models(
+    releases: Releases, version: str, draft_reads: bool
+) -> None:
+    root = releases.applied(version, "pk-mirror-guards").root
+    words = f"--attention-backend triton {' '.join(EAGLE)} --disable-piecewise-cuda-graph"
+    words = words.replace("--disable-piecewise-cuda-graph", "") if version == "0.5.14" else words
+    free: Any = json.loads(run(root, words, "--json").stdout)
+    assert [(one["who"], one["where"]) for one in free["keepers"]] == [
+        (
+            "the multimodal rotary positions of the draft",
+            "for models or drafts with multimodal rotary positions (M-RoPE)",
+        )
+    ] * draft_reads
+    assert (
+        free["verdict"].endswith("for models or drafts with multimodal rotary positions (M-RoPE).")
+        is draft_reads
+    )
+    off: Any = json.loads(run(root, f"PATCHKIT_DISABLE=26128 sglang serve {words}", "--json").stdout)
+    (keeper,) = [one for one in off["keepers"] if one["who"] == "PATCHKIT_DISABLE=26128"]
+    assert (keeper["where"], keeper["remedies"]) == ("", ["start without PATCHKIT_DISABLE=26128"])
 
 
 def test_every_patch_that_frees_a_backend_is_on_a_line_of_its_own(releases: Releases) -> None:

@@ -11,7 +11,10 @@ from patchkit.runtime.api_1 import (
     UNDECLARED,
     decide_needs_cpu_seq_lens,
     decide_with_piecewise_graphs,
+    report_mirror,
     spec_v2_backends,
+    with_draft_positions,
+    with_switches,
 )
 
 READS = SimpleNamespace(needs_cpu_seq_lens=True)
@@ -152,3 +155,101 @@ def test_a_draft_worker_that_plans_on_a_stream_keeps_the_mirror() -> None:
 def test_a_draft_worker_whose_plan_stream_is_off_names_its_backends() -> None:
     worker = SimpleNamespace(spec_v2_attn_backends=[OPTED_OUT], plan_stream=None)
     assert needs(*spec_v2_backends(worker, TARGET)) is False
+
+
+class HybridAttnBackend:
+    needs_cpu_seq_lens = False
+
+    def __init__(self, *sides: object) -> None:
+        self.prefill_backend, self.decode_backend = sides
+
+
+class TRTLLMMLABackend:
+    needs_cpu_seq_lens = False
+
+
+class ForkOfTRTLLMMLA(TRTLLMMLABackend):
+    pass
+
+
+class ForkThatReads(TRTLLMMLABackend):
+    needs_cpu_seq_lens = True
+
+
+WORKER = object()
+
+
+@pytest.mark.parametrize(
+    ("disable", "backends", "worker", "keeps", "idle"),
+    [
+        ("", [OPTED_OUT], WORKER, [], ""),
+        ("26128", [OPTED_OUT, None], WORKER, ["26128"], ""),
+        ("26128", [OPTED_OUT], None, [], "26128"),
+        ("26824", [OPTED_OUT, UNDECLARED], WORKER, [], "26824"),
+        ("26824", [TRTLLMMLABackend()], WORKER, ["26824"], ""),
+        ("26824", [ForkOfTRTLLMMLA()], WORKER, ["26824"], ""),
+        # Keeps the mirror anyway.
+        ("26824", [ForkThatReads()], WORKER, [], "26824"),
+        ("26824", [HybridAttnBackend(OPTED_OUT, TRTLLMMLABackend())], WORKER, ["26824"], ""),
+        ("26824,pk-hybrid-opt-out", [HybridAttnBackend(OPTED_OUT, OPTED_OUT)], WORKER, ["pk-hybrid-opt-out"], "26824"),
+        # Acts elsewhere.
+        ("31364", [OPTED_OUT], WORKER, [], ""),
+    ],
+)  # fmt: skip
+def test_a_disabled_patch_reads_the_mirror_if_a_backend_runs_without_it_by_that_patch(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    disable: str,
+    backends: list[object],
+    worker: object,
+    keeps: list[str],
+    idle: str,
+) -> None:
+    monkeypatch.setenv("PATCHKIT_DISABLE", disable)
+    found = with_switches(backends, worker)
+    assert found[: len(backends)] == tuple(backends)
+    names = [vars(each)["name"] for each in found[len(backends) :]]
+    assert names == [f"PATCHKIT_DISABLE={patch}" for patch in keeps]
+    assert needs(*found) is (bool(keeps) or UNDECLARED in backends or any(map(needs, backends)))
+    warned = [record.message for record in caplog.records]
+    assert [f" names {idle}, which changes nothing: " in message for message in warned] == [True] * bool(idle)
+
+
+@pytest.mark.parametrize("mrope", [True, False])
+def test_a_draft_with_multimodal_positions_reads_the_mirror(mrope: bool) -> None:
+    runner = SimpleNamespace(model_is_mrope=mrope)
+    worker = SimpleNamespace(_draft_worker=SimpleNamespace(draft_runner=runner))
+    assert needs(*with_draft_positions([OPTED_OUT], worker)) is mrope
+    for other in (None, SimpleNamespace(), SimpleNamespace(_draft_worker=SimpleNamespace())):
+        assert with_draft_positions([OPTED_OUT], other) == (OPTED_OUT,)
+
+
+@pytest.mark.parametrize(
+    ("needed", "backends", "worker", "settings", "said"),
+    [
+        (False, [OPTED_OUT], WORKER, {}, "not kept"),
+        (False, [OPTED_OUT], None, {}, "kept for decoding without speculation"),
+        (True, [READS], None, {}, "kept for decoding without speculation"),
+        (True, [OPTED_OUT, TRTLLMMLABackend(), ForkThatReads()], WORKER, {}, "kept for ForkThatReads"),
+        (True, [UNDECLARED], WORKER, {}, "kept for undeclared backends"),
+        (True, [OPTED_OUT], WORKER, {"speculative_algorithm": "ngram"}, "kept for n-gram speculation"),
+        # A release decides by what no patch knows.
+        (True, [OPTED_OUT], WORKER, {}, "kept for the tree's own decision"),
+    ],
+)
+def test_the_log_names_what_keeps_the_mirror_whoever_decides(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    needed: bool,
+    backends: list[object],
+    worker: object,
+    settings: dict[str, object],
+    said: str,
+) -> None:
+    monkeypatch.delenv("PATCHKIT_DISABLE", raising=False)
+    with caplog.at_level("INFO"):
+        report_mirror(needed, backends, worker, SimpleNamespace(**{**vars(FREE), **settings}))
+    (record,) = caplog.records
+    assert f"sequence lengths is {said}; patches in the tree" in record.message

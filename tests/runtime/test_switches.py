@@ -13,7 +13,7 @@ import patchkit
 from patchkit.patchset import load
 from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.runtime import report
-from patchkit.runtime.switches import SWITCHES, disabled, switched_off
+from patchkit.runtime.switches import DECIDING, SWITCHES, disabled, switched_off
 
 
 def test_nothing_is_off_unless_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,6 +76,45 @@ def test_the_line_names_the_patches_of_the_modules_that_are_loaded(
         report.report("two-batch overlap")
     (record,) = caplog.records
     assert "lengths is kept for two-batch overlap; patches in the tree: 26128, pk-metrics" in record.message
+
+
+def test_the_patches_that_act_by_the_decision_have_switches() -> None:
+    assert DECIDING.keys() < SWITCHES
+
+
+@pytest.mark.parametrize(
+    ("code", "value", "absent", "known"),
+    [
+        ("# patchkit 26397: why", "26397", "", ""),
+        ("# patchkit 26397: why", "26397,28633", "28633", "26397"),
+        ("# patchkit 26397: why", "26128,pk-hybrid-opt-out", "26128, pk-hybrid-opt-out", "26397"),
+        # What decides about the mirror obeys these, whoever wrote the flags.
+        ("patchkit_api.with_switches(a, b)", "26128,pk-hybrid-opt-out", "", ""),
+        ("patchkit_api.spec_v2_backends(a, b)", "26824,31364", "31364", "26128"),
+        # Has a comment and no switch.
+        ("# patchkit pk-metrics: why", "26397", "26397", "nothing"),
+    ],
+)
+def test_a_switch_of_a_patch_of_which_the_tree_has_no_code_is_a_warning_at_start(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    code: str,
+    value: str,
+    absent: str,
+    known: str,
+) -> None:
+    (tmp_path / "srt").mkdir()
+    (tmp_path / "srt" / "one.py").write_text(f"{code}\n")
+    package = ModuleType("sglang")
+    package.__path__ = [str(tmp_path)]
+    monkeypatch.setitem(sys.modules, "sglang", package)
+    monkeypatch.setenv("PATCHKIT_DISABLE", value)
+    report.warn_of_absent_patches()
+    found = [record.message.partition(": ")[2] for record in caplog.records]
+    names = f"PATCHKIT_DISABLE names {absent}, which changes nothing: this sglang has no code of it. "
+    assert found == [f"{names}Here the variable can turn off {known}."] * bool(absent)
 
 
 @pytest.mark.parametrize(("rank", "lines"), [(0, 1), (3, 0)])

@@ -25,7 +25,7 @@ from sglang.srt.speculative.multi_layer_eagle_worker_v2 import MultiLayerEagleWo
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 from sglang.srt.speculative.standalone_worker_v2 import StandaloneWorkerV2
 
-from patchkit.runtime import report
+from patchkit.runtime import decision, report
 
 from . import repeatable
 
@@ -92,10 +92,15 @@ def declared() -> dict[str, bool | None]:
 
 @repeatable
 def decide(requests: list[tuple[dict[str, Any], list[str | None]]], disable: str = "") -> list[bool]:
-    """Return the decision for each server's settings and backends, with the patches in ``disable`` off."""
+    """Return the decision for each server's settings and backends, with the patches in ``disable`` off.
+
+    They are completed as the scheduler completes them.
+    """
     os.environ["PATCHKIT_DISABLE"] = disable
     return [
-        overlap_utils.decide_needs_cpu_seq_lens(_settings(settings), [backend(kind) for kind in kinds])
+        overlap_utils.decide_needs_cpu_seq_lens(
+            _settings(settings), decision.with_switches([backend(kind) for kind in kinds], object())
+        )
         for settings, kinds in requests
     ]
 
@@ -124,10 +129,13 @@ WORKERS = {
 }
 
 
-def worker(kind: str, slots: list[Any], plan_stream: bool = False, eager: Any = None) -> Any:
+def worker(
+    kind: str, slots: list[Any], plan_stream: bool = False, eager: Any = None, mrope: bool = False
+) -> Any:
     """Return a worker whose target, draft and draft-extend backends are ``slots``, a stream if asked for.
 
-    ``eager`` is the draft runner's own backend, which plans a draft-extend without a graph.
+    ``eager`` is the draft runner's own backend, which plans a draft-extend without a graph; ``mrope`` if the draft has
+    multimodal rotary positions.
     """
     stream = object() if plan_stream else None
     if kind == "unrelated":
@@ -139,7 +147,7 @@ def worker(kind: str, slots: list[Any], plan_stream: bool = False, eager: Any = 
         draft_attn_backend=draft,
         draft_extend_attn_backend=extends[0],
         draft_extend_attn_backend_list=extends,
-        draft_runner=SimpleNamespace(attn_backend=eager),
+        draft_runner=SimpleNamespace(attn_backend=eager, model_is_mrope=mrope),
     )
     made.plan_stream = stream
     return made
@@ -161,6 +169,7 @@ def start(
     plan_stream: bool = False,
     overlap: bool = True,
     eager: str | None = None,
+    mrope: bool = False,
     disable: str = "",
 ) -> dict[str, Any]:
     """Start a scheduler's overlap with the patches in ``disable`` off; return the decision that map and batches got.
@@ -183,8 +192,8 @@ def start(
         device="cpu",
         forward_stream=None,
         enable_overlap=overlap,
-        server_args=_settings(settings),
-        draft_worker=None if kind is None else worker(kind, slots, plan_stream, backend(eager)),
+        server_args=_settings({"speculative_algorithm": None if kind is None else "EAGLE", **settings}),
+        draft_worker=None if kind is None else worker(kind, slots, plan_stream, backend(eager), mrope),
         tp_worker=SimpleNamespace(model_runner=SimpleNamespace(attn_backend=slots[0])),
         max_running_requests=4,
         chunked_prefill_size=16,

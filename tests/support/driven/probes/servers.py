@@ -31,6 +31,7 @@ FACTS = {
     "sliding-window layers": "sliding",
     "local attention": "local",
     "cross attention": "cross",
+    "multimodal rotary positions (M-RoPE)": "mrope",
     "an architecture that sglang runs without piecewise CUDA graphs": "pictures",
     "the architecture LlamaForCausalLM": "llama",
 }
@@ -207,6 +208,7 @@ def _runner(settings: Any, facts: set[str], *, drafts: bool) -> Any:
         use_mla_backend="mla" in facts,
         model_config=_model(facts),
         init_new_workspace=False,
+        model_is_mrope="mrope" in facts,
         plan_stream_for_flashinfer=object(),
         device="cpu",
         spec_algorithm=SpeculativeAlgorithm.from_string(final.speculative_algorithm),
