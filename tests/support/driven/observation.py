@@ -1,4 +1,4 @@
-"""What a probe does besides its answer: which functions of its tree it runs, what it allocates and what the host reads."""
+"""What a probe does besides its answer: the functions of its tree that it runs, its allocations, the host's reads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ class _Costs(TorchDispatchMode):
         larger = [each for each in tree_leaves(made) if _size(each) > self.largest]
         if larger and _is_the_trees():
             given = {_address(each) for each in tree_leaves((args, kwargs))}
-            self.largest = max([self.largest, *(_size(each) for each in larger if _address(each) not in given)])
+            self.largest = max(
+                [self.largest, *(_size(each) for each in larger if _address(each) not in given)]
+            )
         self.scalars += func.overloadpacket.__name__ == _SCALAR and _is_the_trees()
         return made
 
