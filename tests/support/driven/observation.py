@@ -27,9 +27,7 @@ class _Costs(TorchDispatchMode):
         super().__init__()
         self.largest = self.scalars = 0
 
-    def __torch_dispatch__(
-        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))
         # Most operations make what is no larger than before, which is all that need be asked of them.
         larger = [each for each in tree_leaves(made) if _size(each) > self.largest]

@@ -119,13 +119,13 @@ def _pool_rows() -> torch.Tensor:
 
 
 def _triton() -> Any:
-    module = import_module("sglang.srt.layers.attention.triton_backend")
+    module: Any = import_module("sglang.srt.layers.attention.triton_backend")
     rows = _pool_rows()
 
     def fill(*given: Any) -> torch.Tensor:
         # Later releases also give a plan of locations.
         count, lens, requests, indices = given[-4:]
-        offsets = made.kv_indptr[: count + 1]
+        offsets: torch.Tensor = made.kv_indptr[: count + 1]
         offsets[1:] = torch.cumsum(lens, dim=0)
         with torch._C.DisableTorchFunctionSubclass():
             filled = [
@@ -259,7 +259,7 @@ def triton_layer(mode: str, lens: list[int]) -> list[Any]:
 
 def flash_layer(mode: str, lens: list[int]) -> dict[str, Any]:
     """Let a layer of FlashAttention attend; return what its kernel is given."""
-    module = import_module("sglang.srt.layers.attention.flashattention_backend")
+    module: Any = import_module("sglang.srt.layers.attention.flashattention_backend")
     _answering(module, is_cp_active=False, is_cp_v2_active=False, is_cp_enabled=False)
     backend = _off(
         module.FlashAttentionBackend,
@@ -302,7 +302,8 @@ def flash_layer(mode: str, lens: list[int]) -> dict[str, Any]:
 
     def kernel(**given: Any) -> torch.Tensor:
         calls.append({name: plain(given[name]) for name in sorted(given) if "cache" not in name})
-        return given["q"]
+        queries: torch.Tensor = given["q"]
+        return queries
 
     module.flash_attn_with_kvcache = kernel
     backend.flash_attn_with_kvcache = kernel
@@ -317,7 +318,7 @@ def flash_layer(mode: str, lens: list[int]) -> dict[str, Any]:
 
 def positions(mode: str, lens: list[int], *, mirror: bool = True) -> dict[str, Any]:
     """Compute the positions of text in a model with positions of images, for a decode or an extend."""
-    module = import_module("sglang.srt.model_executor.forward_batch_info")
+    module: Any = import_module("sglang.srt.model_executor.forward_batch_info")
     rl = SimpleNamespace(rl_on_policy_target=None)
     settings = SimpleNamespace(rl_on_policy_target=None, deterministic=rl)
     _answering(module, get_exec=settings, get_global_server_args=settings, get_server_args=settings)
@@ -342,7 +343,7 @@ def positions(mode: str, lens: list[int], *, mirror: bool = True) -> dict[str, A
 
 def starts(kind: str) -> str:
     """Have a scheduler start its workers, with a draft's or without; return how far it came."""
-    module = import_module("sglang.srt.managers.scheduler")
+    module: Any = import_module("sglang.srt.managers.scheduler")
     _answering(module, get_model=SimpleNamespace(is_startup_weight_load_overlap=False))
     made = _off(
         module.Scheduler,
@@ -363,7 +364,7 @@ def starts(kind: str) -> str:
 
 def verify_input(lens: list[int], *, mirror: bool = True) -> dict[str, Any]:
     """Build the input of a verify of one branch; return what its tree is built from and the total for its mask."""
-    common = import_module("sglang.srt.speculative.eagle_worker_common")
+    common: Any = import_module("sglang.srt.speculative.eagle_worker_common")
     built: list[Any] = []
 
     def build(*given: Any, **_: Any) -> tuple[Any, ...]:
@@ -400,7 +401,7 @@ def verify_input(lens: list[int], *, mirror: bool = True) -> dict[str, Any]:
 
 def trivial_verify_input(lens: list[int], *, mirror: bool = True) -> dict[str, Any]:
     """Build the input of a verify without a draft; return how many elements its mask has, and its positions."""
-    module = import_module("sglang.srt.speculative.eagle_worker_v2")
+    module: Any = import_module("sglang.srt.speculative.eagle_worker_v2")
     target = SimpleNamespace(
         max_context_len=CONTEXT,
         req_to_token=_pool_rows(),
@@ -422,7 +423,7 @@ def trivial_verify_input(lens: list[int], *, mirror: bool = True) -> dict[str, A
 def planned(function: str) -> str:
     """Run a worker's function up to what it plans on a plan stream, of which a server has none by default."""
     place, _, name = function.rpartition(".")
-    module = import_module(f"sglang.srt.speculative.{place.partition(':')[0]}")
+    module: Any = import_module(f"sglang.srt.speculative.{place.partition(':')[0]}")
     owner: Any = getattr(module, place.partition(":")[2], module)
     count = len(ROWS)
     batch = _batch("DECODE", [40, 65, 17], mirror=True)
@@ -437,7 +438,8 @@ def planned(function: str) -> str:
     )
     for recorder in ("record_stream_for_v2_verify", "record_stream_each"):
         _answering(module, **{recorder: None})
-    torch.get_device_module = lambda *_: SimpleNamespace(current_stream=lambda *_: None)
+    streams = SimpleNamespace(current_stream=lambda *_: None)
+    setattr(torch, "get_device_module", lambda *_: streams)  # noqa: B010 - mypy knows another type.
     known = {"batch": batch, "batch_result": result, "plan_stream": None, "plan_stream_ctx": _Stop()}
     known |= {"device": "cpu", "num_draft_tokens": TOKENS, "topk": 1}
     called = (
@@ -518,7 +520,7 @@ def captured(kinds: list[str]) -> list[bool]:
 
 def future_map() -> dict[str, Any]:
     """Make the map of futures of a server on the CPU; return its fields, and the shapes and types of its buffers."""
-    module = import_module("sglang.srt.managers.overlap_utils")
+    module: Any = import_module("sglang.srt.managers.overlap_utils")
     module._is_cuda = False
     known = {
         "device": "cpu",
@@ -536,7 +538,7 @@ def future_map() -> dict[str, Any]:
 
 def tracked(requests: int) -> dict[str, Any]:
     """Set the slots in which states are tracked, for requests that all have one."""
-    module = import_module("sglang.srt.managers.schedule_batch")
+    module: Any = import_module("sglang.srt.managers.schedule_batch")
     pool = SimpleNamespace(
         req_index_to_mamba_ping_pong_track_buffer_mapping=torch.arange(REQUESTS * 2).reshape(REQUESTS, 2)
     )
@@ -571,7 +573,8 @@ def graph_state(kind: str) -> dict[str, Any]:
 
     for name in ("arange", "empty", "full", "ones", "zeros"):
         setattr(torch, name, on_cpu(getattr(torch, name)))
-    torch.cuda.get_device_properties = lambda *_: SimpleNamespace(multi_processor_count=2)
+    card = SimpleNamespace(multi_processor_count=2)
+    setattr(torch.cuda, "get_device_properties", lambda *_: card)  # noqa: B010 - mypy knows another type.
     module.get_mla_metadata = lambda *_, **__: (torch.zeros(2, 8), torch.zeros(5))
     made = _off(
         getattr(module, owner),
@@ -620,7 +623,7 @@ class _Backend:
 
 def _draft_extend_runner(kind: str, graph: int) -> Any:
     place = {"eagle": "eagle_draft", "multi-layer": "multi_layer_eagle_draft"}[kind]
-    module = import_module(f"sglang.srt.speculative.{place}_extend_cuda_graph_runner")
+    module: Any = import_module(f"sglang.srt.speculative.{place}_extend_cuda_graph_runner")
     owner = {"eagle": "EAGLE", "multi-layer": "MultiLayerEagle"}[kind] + "DraftExtendCudaGraphRunner"
     _answering(module, set_dp_buffer_len=None, set_is_extend_in_batch=None)
     _answering(module, maybe_flashinfer_autotune_speculative_draft=None)
@@ -749,7 +752,7 @@ def flashinfer(lens: list[int]) -> dict[str, Any]:
 
 def replay_view(lens: list[int], graph: int) -> dict[str, Any]:
     """Make the view of a batch that a graph's replay passes to its backend; return the lengths in it."""
-    module = import_module("sglang.srt.model_executor.runner.decode_cuda_graph_runner")
+    module: Any = import_module("sglang.srt.model_executor.runner.decode_cuda_graph_runner")
     batch = _batch("TARGET_VERIFY", lens, mirror=True)
     names = ("req_pool_indices", "seq_lens", "seq_lens_cpu", "encoder_lens")
     rows = {name: torch.full((graph,), 7, dtype=torch.int64) for name in names}
