@@ -359,13 +359,20 @@ DRIVEN = (
             "layers/attention/trtllm_mla_backend.py",
             "TRTLLMMLABackend.__init__",
             "TRTLLMMLABackend.get_verify_buffers_to_fill_after_draft",
-            "TRTLLMMLABackend.init_cuda_graph_state",
         ),
-        (Case("trtllm_mla.tree_mask", (P32, False, 4, 4, False), wider=3520, last="0.5.14"),),
+        (
+            Case(
+                "tree_mask.drafted",
+                ("eagle", "mla", CHAIN, LENS),
+                {"total": 122},
+                besides="mask",
+                last="0.5.15.post1",
+            ),
+        ),
     ),
     Driven(
         _of("layers/attention/trtllm_mla_backend.py", "TRTLLMMLABackend.init_cuda_graph_state"),
-        (Case("default_server.graph_state", ("mla",), first="0.5.15"),),
+        (Case("default_server.graph_state", ("mla",)),),
     ),
     Driven(
         _of("layers/attention/trtllm_mla_backend.py", "TRTLLMMLAMultiStepDraftBackend.init_forward_metadata"),
