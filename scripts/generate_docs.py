@@ -1322,6 +1322,24 @@ def _known() -> runs.KnownRuns:
     return gpu_runs.known(gpu_runs.outcomes(BENCHMARKS), load.patches().ids)
 
 
+def driven_by_default() -> str:
+    """Return the functions that default patches touch, each with what runs it as a server with defaults does."""
+    sys.path.append(str(REPOSITORY / "tests"))
+    from support.driven.defaults import DRIVEN, UNDRIVEN
+
+    found: dict[str, dict[str, None]] = {}
+    for driven in DRIVEN:
+        for function in driven.functions:
+            found.setdefault(function, {}).update(dict.fromkeys(f"`{case.probe}`" for case in driven.cases))
+    rows = {function: ", ".join(probes) for function, probes in found.items()}
+    rows |= {function: f"not run: {reason}" for function, reason in UNDRIVEN.items()}
+    split = {function: function.removeprefix("srt/").split("::") for function in sorted(rows)}
+    return _table(
+        ["file", "function", "run by"],
+        [[f"`{file}`", f"`{name}`", rows[function]] for function, (file, name) in split.items()],
+    )
+
+
 def edit_kinds() -> str:
     """Return the kinds of edit, with their own keys."""
     shared = {field.name for field in msgspec.structs.fields(Kind)}

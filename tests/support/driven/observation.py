@@ -1,4 +1,4 @@
-"""What a probe does besides its answer: which functions of its tree it runs, what it allocates and what the host reads."""
+"""What a probe does besides its answer: the functions of its tree that it runs, its allocations, the host's reads."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 _SCALAR = "_local_scalar_dense"
 _COPIES = frozenset({"cpu", "numpy", "tolist"})
-# Who reads and allocates for its own sake: kernels that are interpreted, and probes for what they give and answer.
-_OTHERS = ("/triton/", "/driven/")
+_TORCH, _TRITON, _PROBES = "/torch/", "/triton/", "/driven/"
 
 
 class _Costs(TorchDispatchMode):
@@ -27,16 +26,16 @@ class _Costs(TorchDispatchMode):
         super().__init__()
         self.largest = self.scalars = 0
 
-    def __torch_dispatch__(
-        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))
         # Most operations make what is no larger than before, which is all that need be asked of them.
         larger = [each for each in tree_leaves(made) if _size(each) > self.largest]
-        if larger and _is_the_trees():
+        if larger and _is_the_trees(_TORCH, _PROBES):
             given = {_address(each) for each in tree_leaves((args, kwargs))}
-            self.largest = max([self.largest, *(_size(each) for each in larger if _address(each) not in given)])
-        self.scalars += func.overloadpacket.__name__ == _SCALAR and _is_the_trees()
+            self.largest = max(
+                [self.largest, *(_size(each) for each in larger if _address(each) not in given)]
+            )
+        self.scalars += func.overloadpacket.__name__ == _SCALAR and _is_the_trees(_TORCH)
         return made
 
 
@@ -50,16 +49,19 @@ class _Copies(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        self.count += getattr(func, "__name__", "") in _COPIES and _is_the_trees()
+        self.count += getattr(func, "__name__", "") in _COPIES and _is_the_trees(_TORCH)
         return func(*args, **(kwargs or {}))
 
 
-def _is_the_trees() -> bool:
-    """Return whether the tree, or a runtime that it calls, is what is running."""
+def _is_the_trees(*between: str) -> bool:
+    """Return whether the tree, or a runtime that it calls, is what is running, apart from code ``between``.
+
+    Kernels that are interpreted and probes read for their own sake; what a probe allocates in the tree's stead counts.
+    """
     frame: Any = sys._getframe(2)
-    while frame is not None and "/torch/" in frame.f_code.co_filename:
+    while frame is not None and any(part in frame.f_code.co_filename for part in between):
         frame = frame.f_back
-    return frame is not None and not any(part in frame.f_code.co_filename for part in _OTHERS)
+    return frame is not None and not any(part in frame.f_code.co_filename for part in (_TRITON, _PROBES))
 
 
 def _address(value: Any) -> int:

@@ -4,9 +4,9 @@
 trees with a connection's handle each: a fork serves each tree, and its process id is the answer. A process id
 alone requests that fork's exit status. ``FOLDER`` caches the compiled sources of trees.
 
-A request is a probe's name, a list of arguments, positional and named, and whether to observe it; its answer is ``("answers",
-[answer])``, ``("error", (type, message, traceback))`` or ``("died", exit status)``. The imports of a probe's
-module are made once; a fork then serves each request, so that neither globals nor patched attributes reach the
+A request is a probe's name, a list of arguments, positional and named, and whether to observe it; its answer is
+``("answers", [answer])``, ``("error", (type, message, traceback))`` or ``("died", exit status)``. The imports of a
+probe's module are made once; a fork then serves each request, so that neither globals nor patched attributes reach the
 next one. A probe marked `repeatable` leaves none that it would see, so one fork serves consecutive requests for it.
 """
 

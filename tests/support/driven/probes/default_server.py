@@ -87,9 +87,9 @@ def _spec(count: int, mode: ForwardMode, lens: list[int]) -> Any:
 def _batch(mode: str, lens: list[int], *, mirror: bool) -> Any:
     """Return a forward batch; an idle one has no requests, and a verify no lengths of an extend."""
     kind, count = ForwardMode[mode], len(lens)
-    extends = kind.is_extend() and not kind.is_target_verify() or kind.is_draft_extend_v2()
+    extends = kind.is_draft_extend_v2() or (kind.is_extend() and not kind.is_target_verify())
     prefixes = [length - TOKENS for length in lens]
-    made = SimpleNamespace(
+    return SimpleNamespace(
         forward_mode=kind,
         batch_size=count,
         input_ids=torch.zeros(count * TOKENS, dtype=torch.int64),
@@ -112,7 +112,6 @@ def _batch(mode: str, lens: list[int], *, mirror: bool) -> Any:
         kv_loc_plan=None,
         attn_cp_metadata=None,
     )
-    return made
 
 
 def _pool_rows() -> torch.Tensor:
@@ -120,16 +119,18 @@ def _pool_rows() -> torch.Tensor:
 
 
 def _triton() -> Any:
-    module = import_module("sglang.srt.layers.attention.triton_backend")
+    module: Any = import_module("sglang.srt.layers.attention.triton_backend")
     rows = _pool_rows()
 
     def fill(*given: Any) -> torch.Tensor:
         # Later releases also give a plan of locations.
         count, lens, requests, indices = given[-4:]
-        offsets = made.kv_indptr[: count + 1]
+        offsets: torch.Tensor = made.kv_indptr[: count + 1]
         offsets[1:] = torch.cumsum(lens, dim=0)
         with torch._C.DisableTorchFunctionSubclass():
-            filled = [rows[row, :length] for row, length in zip(requests.tolist(), lens.tolist(), strict=True)]
+            filled = [
+                rows[row, :length] for row, length in zip(requests.tolist(), lens.tolist(), strict=True)
+            ]
             if filled:
                 indices[: sum(map(len, filled))] = torch.cat(filled)
         return offsets
@@ -258,7 +259,7 @@ def triton_layer(mode: str, lens: list[int]) -> list[Any]:
 
 def flash_layer(mode: str, lens: list[int]) -> dict[str, Any]:
     """Let a layer of FlashAttention attend; return what its kernel is given."""
-    module = import_module("sglang.srt.layers.attention.flashattention_backend")
+    module: Any = import_module("sglang.srt.layers.attention.flashattention_backend")
     _answering(module, is_cp_active=False, is_cp_v2_active=False, is_cp_enabled=False)
     backend = _off(
         module.FlashAttentionBackend,
@@ -301,7 +302,8 @@ def flash_layer(mode: str, lens: list[int]) -> dict[str, Any]:
 
     def kernel(**given: Any) -> torch.Tensor:
         calls.append({name: plain(given[name]) for name in sorted(given) if "cache" not in name})
-        return given["q"]
+        queries: torch.Tensor = given["q"]
+        return queries
 
     module.flash_attn_with_kvcache = kernel
     backend.flash_attn_with_kvcache = kernel
@@ -310,12 +312,13 @@ def flash_layer(mode: str, lens: list[int]) -> dict[str, Any]:
     forward(query, keys, values, _layer(), batch, save_kv_cache=False)
     # What plans a kernel once for several layers is no result of a layer.
     left_out = ("scheduler_metadata", "out")
-    return [{name: value for name, value in call.items() if name not in left_out} for call in calls][0]
+    (call,) = calls
+    return {name: value for name, value in call.items() if name not in left_out}
 
 
 def positions(mode: str, lens: list[int], *, mirror: bool = True) -> dict[str, Any]:
     """Compute the positions of text in a model with positions of images, for a decode or an extend."""
-    module = import_module("sglang.srt.model_executor.forward_batch_info")
+    module: Any = import_module("sglang.srt.model_executor.forward_batch_info")
     rl = SimpleNamespace(rl_on_policy_target=None)
     settings = SimpleNamespace(rl_on_policy_target=None, deterministic=rl)
     _answering(module, get_exec=settings, get_global_server_args=settings, get_server_args=settings)
@@ -340,7 +343,7 @@ def positions(mode: str, lens: list[int], *, mirror: bool = True) -> dict[str, A
 
 def starts(kind: str) -> str:
     """Have a scheduler start its workers, with a draft's or without; return how far it came."""
-    module = import_module("sglang.srt.managers.scheduler")
+    module: Any = import_module("sglang.srt.managers.scheduler")
     _answering(module, get_model=SimpleNamespace(is_startup_weight_load_overlap=False))
     made = _off(
         module.Scheduler,
@@ -350,7 +353,7 @@ def starts(kind: str) -> str:
         init_tp_model_worker=lambda: None,
         maybe_init_draft_worker=lambda: None,
         init_memory_pools=_reached,
-        spec_algorithm=SimpleNamespace(is_none=_reached),
+        spec_algorithm=Mock(is_none=_reached, is_frozen_kv_mtp=lambda: False),
     )
     try:
         made.init_model_worker()
@@ -359,9 +362,9 @@ def starts(kind: str) -> str:
     raise AssertionError("the scheduler asked for nothing")
 
 
-def verify_input(worker: str, lens: list[int], *, mirror: bool = True) -> dict[str, Any]:
-    """Build the input of a verify of one branch; return what sizes its tree mask and what the tree is built from."""
-    common = import_module("sglang.srt.speculative.eagle_worker_common")
+def verify_input(lens: list[int], *, mirror: bool = True) -> dict[str, Any]:
+    """Build the input of a verify of one branch; return what its tree is built from and the total for its mask."""
+    common: Any = import_module("sglang.srt.speculative.eagle_worker_common")
     built: list[Any] = []
 
     def build(*given: Any, **_: Any) -> tuple[Any, ...]:
@@ -390,12 +393,15 @@ def verify_input(worker: str, lens: list[int], *, mirror: bool = True) -> dict[s
         tree_mask_mode=mode,
         device="cpu",
     )
-    return {"built": built}
+    # The first number among the arguments.
+    (given,) = built
+    at = next(place for place, each in enumerate(given) if isinstance(each, int))
+    return {"size": given.pop(at), "built": given}
 
 
 def trivial_verify_input(lens: list[int], *, mirror: bool = True) -> dict[str, Any]:
     """Build the input of a verify without a draft; return how many elements its mask has, and its positions."""
-    module = import_module("sglang.srt.speculative.eagle_worker_v2")
+    module: Any = import_module("sglang.srt.speculative.eagle_worker_v2")
     target = SimpleNamespace(
         max_context_len=CONTEXT,
         req_to_token=_pool_rows(),
@@ -411,13 +417,13 @@ def trivial_verify_input(lens: list[int], *, mirror: bool = True) -> dict[str, A
     batch = _batch("DECODE", lens, mirror=mirror)
     batch.spec_info = SimpleNamespace(bonus_tokens=torch.zeros(len(lens), dtype=torch.int64))
     built = made._build_trivial_verify_input(batch)
-    return {"mask": built.custom_mask.numel(), "positions": plain(built.positions)}
+    return {"size": built.custom_mask.numel(), "positions": plain(built.positions)}
 
 
 def planned(function: str) -> str:
     """Run a worker's function up to what it plans on a plan stream, of which a server has none by default."""
     place, _, name = function.rpartition(".")
-    module = import_module(f"sglang.srt.speculative.{place.partition(':')[0]}")
+    module: Any = import_module(f"sglang.srt.speculative.{place.partition(':')[0]}")
     owner: Any = getattr(module, place.partition(":")[2], module)
     count = len(ROWS)
     batch = _batch("DECODE", [40, 65, 17], mirror=True)
@@ -432,20 +438,24 @@ def planned(function: str) -> str:
     )
     for recorder in ("record_stream_for_v2_verify", "record_stream_each"):
         _answering(module, **{recorder: None})
-    torch.get_device_module = lambda *_: SimpleNamespace(current_stream=lambda *_: None)
+    streams = SimpleNamespace(current_stream=lambda *_: None)
+    setattr(torch, "get_device_module", lambda *_: streams)  # noqa: B010 - mypy knows another type.
     known = {"batch": batch, "batch_result": result, "plan_stream": None, "plan_stream_ctx": _Stop()}
     known |= {"device": "cpu", "num_draft_tokens": TOKENS, "topk": 1}
-    called = owner if owner is module else _off(
-        owner,
-        plan_stream=None,
-        plan_stream_ctx=_Stop(),
-        device="cpu",
-        topk=1,
-        speculative_num_steps=TOKENS - 1,
-        speculative_num_draft_tokens=TOKENS,
-        draft_extend_num_front_tokens=0,
-        _compute_boundary_kv_locs_positions=lambda *_: (None, None),
-        draft_runner_list=[None],
+    called = (
+        owner
+        if owner is module
+        else _off(
+            owner,
+            plan_stream=None,
+            plan_stream_ctx=_Stop(),
+            device="cpu",
+            topk=1,
+            speculative_num_steps=TOKENS - 1,
+            speculative_num_draft_tokens=TOKENS,
+            draft_extend_num_front_tokens=0,
+            draft_runner_list=[None],
+        )
     )
     try:
         _called(getattr(called, name), **known)
@@ -510,7 +520,7 @@ def captured(kinds: list[str]) -> list[bool]:
 
 def future_map() -> dict[str, Any]:
     """Make the map of futures of a server on the CPU; return its fields, and the shapes and types of its buffers."""
-    module = import_module("sglang.srt.managers.overlap_utils")
+    module: Any = import_module("sglang.srt.managers.overlap_utils")
     module._is_cuda = False
     known = {
         "device": "cpu",
@@ -528,7 +538,7 @@ def future_map() -> dict[str, Any]:
 
 def tracked(requests: int) -> dict[str, Any]:
     """Set the slots in which states are tracked, for requests that all have one."""
-    module = import_module("sglang.srt.managers.schedule_batch")
+    module: Any = import_module("sglang.srt.managers.schedule_batch")
     pool = SimpleNamespace(
         req_index_to_mamba_ping_pong_track_buffer_mapping=torch.arange(REQUESTS * 2).reshape(REQUESTS, 2)
     )
@@ -538,13 +548,15 @@ def tracked(requests: int) -> dict[str, Any]:
         reqs=[SimpleNamespace(mamba_next_track_idx=row % 2) for row in range(requests)],
     )
     own = torch.tensor
-    torch.tensor = lambda *given, **named: own(*given, **{k: v for k, v in named.items() if k != "pin_memory"})
+    torch.tensor = lambda *given, **named: own(
+        *given, **{k: v for k, v in named.items() if k != "pin_memory"}
+    )
     module.set_mamba_track_indices_from_reqs(batch)
     return {"slots": plain(batch.mamba_track_indices)}
 
 
 def graph_state(kind: str) -> dict[str, Any]:
-    """Allocate what the graphs of an attention backend share; return the elements of its tree mask."""
+    """Allocate what the graphs of an attention backend share; return what is allocated."""
     places = {
         "flash": ("flashattention_backend", "FlashAttentionBackend"),
         "flashmla": ("flashmla_backend", "FlashMLABackend"),
@@ -555,10 +567,14 @@ def graph_state(kind: str) -> dict[str, Any]:
     module: Any = import_module(f"sglang.srt.layers.attention.{place}")
 
     def on_cpu(make: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *given, **named: make(*given, **named | ({"device": "cpu"} if "device" in named else {}))
+        return lambda *given, **named: make(
+            *given, **named | ({"device": "cpu"} if "device" in named else {})
+        )
 
     for name in ("arange", "empty", "full", "ones", "zeros"):
         setattr(torch, name, on_cpu(getattr(torch, name)))
+    card = SimpleNamespace(multi_processor_count=2)
+    setattr(torch.cuda, "get_device_properties", lambda *_: card)  # noqa: B010 - mypy knows another type.
     module.get_mla_metadata = lambda *_, **__: (torch.zeros(2, 8), torch.zeros(5))
     made = _off(
         getattr(module, owner),
@@ -586,5 +602,173 @@ def graph_state(kind: str) -> dict[str, Any]:
         cuda_graph_custom_mask=None,
     )
     _called(made.init_cuda_graph_state, max_bs=4, max_num_tokens=4 * TOKENS)
-    mask = made.cuda_graph_custom_mask
-    return {"mask": None if mask is None else mask.numel()}
+    held = {name for name, value in vars(made).items() if isinstance(value, torch.Tensor)}
+    # A mask that no kernel reads is not made.
+    return {"held": sorted(held - {"cuda_graph_custom_mask"})}
+
+
+class _Backend:
+    """An attention backend that keeps the lengths that it is given."""
+
+    def __init__(self) -> None:
+        self.given: dict[str, Any] = {}
+
+    def init_forward_metadata_out_graph(self, view: Any, **_: Any) -> None:
+        names = ("batch_size", "req_pool_indices", "seq_lens", "seq_lens_sum", "seq_lens_cpu")
+        self.given = {name: plain(getattr(view, name)) for name in names}
+
+    def init_forward_metadata_in_graph(self, *_: Any) -> None:
+        """Plan nothing."""
+
+
+def _draft_extend_runner(kind: str, graph: int) -> Any:
+    place = {"eagle": "eagle_draft", "multi-layer": "multi_layer_eagle_draft"}[kind]
+    module: Any = import_module(f"sglang.srt.speculative.{place}_extend_cuda_graph_runner")
+    owner = {"eagle": "EAGLE", "multi-layer": "MultiLayerEagle"}[kind] + "DraftExtendCudaGraphRunner"
+    _answering(module, set_dp_buffer_len=None, set_is_extend_in_batch=None)
+    _answering(module, maybe_flashinfer_autotune_speculative_draft=None)
+    flat = graph * TOKENS
+    rows = {
+        name: torch.full((graph,), 7, dtype=torch.int64)
+        for name in (
+            *("req_pool_indices", "seq_lens", "seq_lens_cpu", "num_correct_drafts", "num_accept_tokens"),
+            *("extend_seq_lens", "extend_start_loc"),
+        )
+    }
+    tokens = {
+        name: torch.zeros(flat, dtype=torch.int64) for name in ("input_ids", "out_cache_loc", "positions")
+    }
+    buffers = SimpleNamespace(
+        **rows,
+        **tokens,
+        hidden_states=torch.zeros(flat, 2),
+        mrope_positions=torch.zeros(3, flat, dtype=torch.int64),
+        next_token_logits_buffer=torch.zeros(flat, 4),
+        dsa_seed_topk_capture=None,
+        global_num_tokens_gpu=torch.zeros(1, dtype=torch.int32),
+        global_num_tokens_for_logprob_gpu=torch.zeros(1, dtype=torch.int32),
+    )
+    logits = import_module("sglang.srt.layers.logits_processor").LogitsProcessorOutput
+
+    def output() -> Any:
+        values = torch.arange(flat * 4.0).reshape(flat, 4)
+        made = logits(next_token_logits=values, hidden_states=torch.zeros(flat, 2))
+        made.topk_p, made.topk_index = torch.ones(flat, 1), torch.zeros(flat, 1)
+        return made
+
+    backend = _Backend()
+    runner = _off(
+        getattr(module, owner),
+        buffers=buffers,
+        capture_bs=[graph],
+        captured_req_width=TOKENS,
+        num_tokens_per_bs=TOKENS,
+        forward_mode=ForwardMode.DRAFT_EXTEND_V2,
+        topk=1,
+        step=0,
+        seq_len_fill_value=1,
+        extend_seq_lens_cpu=[TOKENS] * graph,
+        draft_extend_attn_backend=backend,
+        eagle_worker=SimpleNamespace(draft_extend_attn_backend_list=[backend]),
+        deepep_adapter=Mock(),
+        device_module=Mock(),
+        padded_static_len=-1,
+        model_runner=SimpleNamespace(
+            model=SimpleNamespace(forward=lambda *_: output()),
+            canary_manager=None,
+            device_timer=None,
+            spec_algorithm=SpeculativeAlgorithm.EAGLE,
+        ),
+        _make_graph_key=lambda size: size,
+        _pad_to_bucket=lambda *_: graph,
+        _replay_graph=lambda *_: output(),
+        backend=SimpleNamespace(),
+    )
+    return runner, backend
+
+
+def replayed_draft_extend(kind: str, lens: list[int], graph: int) -> dict[str, Any]:
+    """Replay the graph of a draft-extend; return what the backend plans from, and the logits."""
+    runner, backend = _draft_extend_runner(kind, graph)
+    batch = _batch("DRAFT_EXTEND_V2", lens, mirror=True)
+    batch.positions = torch.zeros(len(batch.input_ids), dtype=torch.int64)
+    batch.extend_start_loc = torch.zeros(len(lens), dtype=torch.int64)
+    batch.spec_info.hidden_states = torch.zeros(len(batch.input_ids), 2)
+    batch.spec_info.num_correct_drafts = batch.spec_info.num_accept_tokens - 1
+    out = runner.execute(batch)
+    return {"given": backend.given, "logits": plain(out.next_token_logits)}
+
+
+def captured_draft_extend(graph: int) -> dict[str, Any]:
+    """Capture the graph of a draft-extend; return its logits. What it computes besides, no later code reads."""
+    runner, _ = _draft_extend_runner("eagle", graph)
+    ran: list[Any] = []
+    runner.backend.capture_one = lambda _, run, **__: ran.append(run())
+    runner.capture_one_shape(graph, None)
+    return {"logits": plain(ran[0].next_token_logits)}
+
+
+def flashinfer(lens: list[int]) -> dict[str, Any]:
+    """Capture and replay the graph of a verify on FlashInfer; return what its indices are planned from."""
+    module: Any = import_module("sglang.srt.layers.attention.flashinfer_backend")
+    module.BatchPrefillWithPagedKVCacheWrapper = Mock()
+    updater = Mock()
+    count, size = len(lens), REQUESTS * TOKENS
+    backend = _off(
+        module.FlashInferAttnBackend,
+        device="cpu",
+        num_wrappers=1,
+        prefill_backend="fa2",
+        indices_updater_prefill=updater,
+        prefill_cuda_graph_metadata={},
+        kv_last_page_len=torch.zeros(size, dtype=torch.int32),
+        cuda_graph_custom_mask=torch.zeros(size * ROW, dtype=torch.uint8),
+        **{
+            name: [torch.zeros(size, dtype=torch.int32)]
+            for name in ("kv_indptr", "cuda_graph_kv_indices", "cuda_graph_qo_indptr", "cuda_graph_qk_indptr")
+        },
+    )
+    batch = _batch("TARGET_VERIFY", lens, mirror=True)
+    batch.positions = batch.input_ids
+    rows, lengths, mode, spec = batch.req_pool_indices, batch.seq_lens, batch.forward_mode, batch.spec_info
+    if hasattr(module.FlashInferAttnBackend, "init_forward_metadata_replay_cuda_graph"):
+        backend.init_forward_metadata_capture_cuda_graph(
+            count, count * TOKENS, rows, lengths, None, mode, spec
+        )
+        backend.init_forward_metadata_replay_cuda_graph(
+            count, rows, lengths, sum(lens), None, mode, spec, batch.seq_lens_cpu
+        )
+    else:
+        for in_capture in (True, False):
+            backend.init_forward_metadata_out_graph(batch, in_capture=in_capture)
+    calls = [(call.args, call.kwargs) for call in updater.update.call_args_list]
+    return {
+        "given": [
+            [plain(each) for each in (*given, *named.values()) if isinstance(each, (torch.Tensor, int))]
+            for given, named in calls
+        ]
+    }
+
+
+def replay_view(lens: list[int], graph: int) -> dict[str, Any]:
+    """Make the view of a batch that a graph's replay passes to its backend; return the lengths in it."""
+    module: Any = import_module("sglang.srt.model_executor.runner.decode_cuda_graph_runner")
+    batch = _batch("TARGET_VERIFY", lens, mirror=True)
+    names = ("req_pool_indices", "seq_lens", "seq_lens_cpu", "encoder_lens")
+    rows = {name: torch.full((graph,), 7, dtype=torch.int64) for name in names}
+    flat = torch.zeros(graph * TOKENS, dtype=torch.int64)
+    view = _called(
+        module.build_replay_fb_view,
+        forward_batch=batch,
+        buffers=SimpleNamespace(**rows, input_ids=flat, out_cache_loc=flat, positions=flat),
+        bs=graph,
+        raw_bs=len(lens),
+        num_tokens=graph * TOKENS,
+        seq_len_fill_value=1,
+        capture_forward_mode=batch.forward_mode,
+        is_encoder_decoder=False,
+    )
+    return {
+        name: plain(getattr(view, name))
+        for name in ("batch_size", "seq_lens", "seq_lens_sum", "seq_lens_cpu")
+    }

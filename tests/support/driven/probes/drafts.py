@@ -67,7 +67,13 @@ def _worker(case: dict[str, Any], disable: str) -> Any:
         hot_token_id=torch.randperm(vocabulary, generator=generator) if case.get("hot") else None,
         draft_runner=_DraftModel(vocabulary, case["seed"]),
         draft_attn_backend=SimpleNamespace(attn_backends=[None] * case["steps"]),
-        server_args=SimpleNamespace(cuda_graph_max_bs=2, max_running_requests=4),
+        server_args=SimpleNamespace(
+            cuda_graph_max_bs=2,
+            cuda_graph_config=None,
+            max_running_requests=4,
+            speculative_use_rejection_sampling=False,
+        ),
+        index_share_for_mtp_iteration=False,
         plan_stream=None,
         plan_stream_ctx=nullcontext(),
     )
@@ -94,7 +100,8 @@ def draft(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
         )
         operators.seen.clear()
         with operators:
-            tree = worker.draft_forward(batch)
+            # Later releases add the drafts' probabilities, which are not kept by default.
+            tree = worker.draft_forward(batch)[:3]
         trees.append([[value.dtype.is_floating_point or str(value.dtype), value.tolist()] for value in tree])
     return {"trees": trees, "given": worker.draft_runner.given, "operators": operators.seen}
 

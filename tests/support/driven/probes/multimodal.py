@@ -40,8 +40,9 @@ def embedded(prefixes: list[int], tokens: int, images: list[bool], mirror: bool)
 
     mm_utils.embed_mm_inputs = embed
     server = SimpleNamespace(enable_adaptive_dispatch_to_encoder=False, language_only=False)
-    server_args.set_global_server_args_for_scheduler(server)
-    # Trees ask one or the other.
+    if not hasattr(mm_utils, "get_server_args"):
+        server_args.set_global_server_args_for_scheduler(server)
+    # Trees ask one or the other; the latest resolve what they are set to, and are asked alone.
     for ask in ("get_global_server_args", "get_disagg", "get_serving", "get_server_args"):
         if hasattr(mm_utils, ask):
             setattr(mm_utils, ask, lambda: server)
@@ -57,6 +58,7 @@ def embedded(prefixes: list[int], tokens: int, images: list[bool], mirror: bool)
         input_embeds=None,
         replace_embeds=None,
         replace_positions=None,
+        spec_algorithm=None,
     )
     DeviceTensor.reads.clear()
     mm_utils.general_mm_embed_routine(ids, batch, _Language(), positions=None)
