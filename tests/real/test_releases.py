@@ -167,7 +167,7 @@ def own_states(journey: Journey, state: str) -> dict[str, str]:
     later: tuple[str, ...] = ("26397", "26424")
     if journey.tree.version == "0.5.14":
         later += ("25980", "27846", "28039", "28397", "28464", "28465", "28496", "28500", "28559")
-        later += ("28579", "28633", "28782", "28854", "pk-trtllm-mha-opt-out")
+        later += ("28579", "28633", "28782", "28854", "28856", "pk-trtllm-mha-opt-out")
     return dict.fromkeys(OWN, state) | dict.fromkeys(later, "upstream")
 
 
