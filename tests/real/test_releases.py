@@ -327,9 +327,9 @@ def test_what_upstream_has_stays_upstreams_when_other_patches_are_applied(
     releases: Releases, version: str
 ) -> None:
     tree, patches = releases.tree(version), load.patches()
-    before = {status.patch.id: status.state for status in inspect(tree, patches)}
+    before = {status.patch.id: status.state for status in inspect(tree, tuple(patches))}
     patched = after(make_plan(tree, patches.select()))
-    now = {status.patch.id: status.state for status in inspect(patched, patches)}
+    now = {status.patch.id: status.state for status in inspect(patched, tuple(patches))}
     had = {name for name, state in before.items() if state is State.UPSTREAM}
     assert had
     assert {name: now[name] for name in had} == dict.fromkeys(had, State.UPSTREAM)
