@@ -34,7 +34,7 @@ def graphs_draft_extend(
     """
     if os.environ.get("SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH", "").lower() in _TRUE:
         return False
-    backend, draft = worker.draft_extend_attn_backend, worker.draft_runner
+    backend, draft = worker.draft_extend_attn_backend, getattr(worker, "draft_runner", None)
     if listed:
         unfilled = getattr(draft, "model_is_mrope", False)
         return not (unfilled and any(owner.__name__ == _LISTED_BY_PATCH for owner in type(backend).__mro__))

@@ -174,7 +174,6 @@ class DraftWorker(Protocol):
     """A v2 draft worker, with the backend of its draft-extend."""
 
     server_args: _DraftArgs
-    draft_runner: object
     draft_extend_attn_backend: object
     speculative_num_draft_tokens: int
 

@@ -167,7 +167,7 @@ def own_states(journey: Journey, state: str) -> dict[str, str]:
     later: tuple[str, ...] = ("26397", "26424")
     if journey.tree.version == "0.5.14":
         later += ("25980", "27846", "28039", "28397", "28464", "28465", "28496", "28500", "28559")
-        later += ("28579", "28633", "28782", "28854", "pk-trtllm-mha-opt-out")
+        later += ("28579", "28633", "28782", "28854", "28856", "pk-trtllm-mha-opt-out")
     return dict.fromkeys(OWN, state) | dict.fromkeys(later, "upstream")
 
 
@@ -327,9 +327,9 @@ def test_what_upstream_has_stays_upstreams_when_other_patches_are_applied(
     releases: Releases, version: str
 ) -> None:
     tree, patches = releases.tree(version), load.patches()
-    before = {status.patch.id: status.state for status in inspect(tree, patches)}
+    before = {status.patch.id: status.state for status in inspect(tree, tuple(patches))}
     patched = after(make_plan(tree, patches.select()))
-    now = {status.patch.id: status.state for status in inspect(patched, patches)}
+    now = {status.patch.id: status.state for status in inspect(patched, tuple(patches))}
     had = {name for name, state in before.items() if state is State.UPSTREAM}
     assert had
     assert {name: now[name] for name in had} == dict.fromkeys(had, State.UPSTREAM)

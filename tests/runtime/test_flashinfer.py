@@ -82,7 +82,6 @@ class Server:
         self.backend: Any = FlashInferAttnBackend()
         worker: Any = SimpleNamespace(
             server_args=SimpleNamespace(speculative_token_map=None),
-            draft_runner=SimpleNamespace(),
             draft_extend_attn_backend=self.backend,
             speculative_num_draft_tokens=TOKENS,
         )

@@ -37,10 +37,7 @@ def test_only_a_backend_that_does_without_the_mirror_has_a_graph(target: Any, gr
     def captured(*, on_cuda: bool, tokens: str | None = None) -> bool:
         settings = SimpleNamespace(speculative_token_map=tokens)
         worker: Any = SimpleNamespace(
-            server_args=settings,
-            draft_runner=SimpleNamespace(),
-            draft_extend_attn_backend=target,
-            speculative_num_draft_tokens=4,
+            server_args=settings, draft_extend_attn_backend=target, speculative_num_draft_tokens=4
         )
         return graphs_draft_extend(worker, False, on_cuda=on_cuda)
 
