@@ -33,7 +33,7 @@ from .decision import (
     with_switches,
 )
 from .draft_chain import draft_chain, draft_top_k, pass_draft_tokens
-from .draft_extend_graphs import graphs_draft_extend
+from .draft_extend_graphs import draft_extend_logits, graphs_draft_extend, share_draft_extend_tables
 from .fences import fence_shared_reads, publish_shared_reads
 from .flash_attention import (
     flash_attention_needs_mirror,
@@ -132,6 +132,7 @@ __all__ = [
     "decode_total_seq_lens",
     "draft_chain",
     "draft_extend_lens",
+    "draft_extend_logits",
     "draft_positions",
     "draft_slots",
     "draft_top_k",
@@ -210,6 +211,7 @@ __all__ = [
     "restore_sparse_lens",
     "row_length",
     "rows_of_batch",
+    "share_draft_extend_tables",
     "share_flash_attention_steps",
     "size_or_bound",
     "sparse_columns",

@@ -1,16 +1,21 @@
-"""Decide for each worker whether its v2 draft-extend is captured in a graph."""
+"""Decide for each worker whether its v2 draft-extend is captured in a graph, and bound that graph's memory."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
 
+import torch
+
 from . import flash_attention, flashinfer, sparse_attention
 from .switches import disabled
 
 if TYPE_CHECKING:
-    from .shapes import DraftWorker
+    from .shapes import DraftExtendCapture, DraftWorker, GraphTables
 
+_PATCH = "pk-fa3-draft-extend-graph"
+_RUNNER = "EAGLEDraftExtendCudaGraphRunner"
+_TABLE = "page_table"
 # The values that sglang's own switches read as true.
 _TRUE = {"true", "1", "yes", "y"}
 
@@ -43,7 +48,7 @@ def graphs_draft_extend(
     # Later trees ask the model's configuration.
     if any(getattr(each, "model_is_mrope", False) for each in (draft, getattr(draft, "model_config", None))):
         return False
-    if not disabled("pk-fa3-draft-extend-graph") and flash_attention.graphs_flash_draft_extend(backend):
+    if not disabled(_PATCH) and flash_attention.graphs_flash_draft_extend(backend):
         return True
     if sparse_attention.graphs_sparse_draft_extend(backend):
         return True
@@ -51,3 +56,43 @@ def graphs_draft_extend(
     if disabled("28782") or flashinfer_tokens != worker.speculative_num_draft_tokens:
         return False
     return flashinfer.prepare_draft_extend(backend, flashinfer_tokens)
+
+
+def share_draft_extend_tables(backend: GraphTables, draft_runner: object) -> None:
+    """Replace the page tables of a draft-extend's graphs, int32, [requests, pages], by one that the draft has anyway.
+
+    A plain FlashAttention-3 backend allocates a table for each mode. The backend of a draft-extend runs one mode, and
+    that of the draft's first step has a table for this mode, which it never runs. Without such a step, the backend
+    keeps a table of its own. Source: pk-fa3-draft-extend-graph.
+    """
+    if disabled(_PATCH) or not flash_attention.is_plain(backend):
+        return
+    table = backend.draft_extend_metadata[_TABLE]
+    steps = getattr(getattr(draft_runner, "draft_attn_backend", None), "attn_backends", ())
+    if steps and flash_attention.is_plain(steps[0]):
+        unused: object = getattr(steps[0], "draft_extend_metadata", {}).get(_TABLE)
+        if isinstance(unused, torch.Tensor) and unused.shape == table.shape:
+            table = unused
+    for mode in ("decode_cuda_graph_metadata", "target_verify_metadata", "draft_extend_metadata"):
+        buffers = getattr(backend, mode)
+        # Beside them, by number, is what was captured.
+        for name in [each for each in buffers if isinstance(each, str) and each.startswith(_TABLE)]:
+            if buffers[name].shape == table.shape:
+                buffers[name] = table
+
+
+def draft_extend_logits(runner: DraftExtendCapture, rows: int, vocabulary: int) -> torch.Tensor:
+    """Return the logits buffer of a draft-extend's graphs, float32, [rows, vocabulary], on the default device.
+
+    In spec v2 it is a part of the target graphs' own if that has room: a step has read the target's logits when its
+    draft-extend starts, and those of the draft-extend when the next verify starts. Upstream shares a buffer of the
+    same size from 0.5.13 on. Source: pk-fa3-draft-extend-graph.
+    """
+    if type(runner).__name__ == _RUNNER and runner.forward_mode.is_draft_extend_v2() and not disabled(_PATCH):
+        target = runner.eagle_worker.target_worker.model_runner
+        # Its name until 0.5.13, and from then on.
+        graphs = getattr(target, "graph_runner", None) or getattr(target, "decode_cuda_graph_runner", None)
+        logits: object = getattr(getattr(graphs, "buffers", None), "next_token_logits_buffer", None)
+        if isinstance(logits, torch.Tensor) and logits.shape[0] >= rows and logits.shape[1:] == (vocabulary,):
+            return logits[:rows]
+    return torch.zeros((rows, vocabulary), dtype=torch.float32)

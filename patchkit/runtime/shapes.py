@@ -178,6 +178,23 @@ class DraftWorker(Protocol):
     speculative_num_draft_tokens: int
 
 
+class GraphTables(Protocol):
+    """A paged backend, with the buffers of its draft-extend's graphs by name."""
+
+    draft_extend_metadata: dict[str, torch.Tensor]
+
+
+class _DraftOwner(Protocol):
+    target_worker: Worker
+
+
+class DraftExtendCapture(Protocol):
+    """The runner of a draft-extend's graphs before it captures them."""
+
+    forward_mode: Mode
+    eagle_worker: _DraftOwner
+
+
 class SizedBatch(Protocol):
     """A batch whose total length may be unknown."""
 

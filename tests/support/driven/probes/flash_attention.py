@@ -42,6 +42,10 @@ class Fork(FlashAttentionBackend):
 def _runner(server: dict[str, Any], **more: Any) -> Any:
     runner = backends.model_runner(**server)
     runner.attn_cp_size = runner.tp_size = 1
+    # In later trees.
+    runner.ps = SimpleNamespace(attn_cp_size=1, attn_dp_size=1, attn_tp_size=1, tp_size=1)
+    runner.kv_cache_dtype_str = "auto"
+    runner.kv_index_translator = SimpleNamespace(is_translating=False)
     runner.attention_chunk_size = 64
     runner.is_hybrid_swa = False
     runner.token_to_kv_pool.swa_layer_nums = 1
@@ -55,6 +59,7 @@ def _runner(server: dict[str, Any], **more: Any) -> Any:
         "kv_cache_dtype": "auto",
         "is_embedding": False,
         "disable_radix_cache": False,
+        "enable_prefill_cp": False,
         # What a plain decode's kernels plan is nothing that a CPU has.
         "enable_dp_attention": True,
     }.items():
