@@ -61,9 +61,7 @@ def mirror_keepers(
     for reader in dict.fromkeys(reader for outcome in kept for reader in outcome.readers):
         models = [answers for answers, outcome in found if reader in outcome.readers]
         given = reader.name.startswith(f"{DISABLE}=")
-        yield Keeper(
-            reader.name, reader.why, (f"start without {reader.name}",) * given, unless_usual(models)
-        )
+        yield Keeper(reader.name, reader.why, (f"start without {reader.name}",) * given, unless_usual(models))
     # Without the overlap schedule the backends do not matter.
     deciding = [
         (answers, outcome)

@@ -54,6 +54,7 @@ from .flashmla import (
     flashmla_steps_need_mirror,
     plan_flashmla_draft_extend,
 )
+from .grammars import lacks_rollback
 from .hidden_states import hidden_states_of, hidden_states_to_end
 from .known_rows import last_accepted, mark_neighbours, neighbours
 from .lengths import (
@@ -163,6 +164,7 @@ __all__ = [
     "keep_results",
     "kept_lens",
     "kept_results",
+    "lacks_rollback",
     "last_accepted",
     "length_at_stop",
     "lens_after_verify",

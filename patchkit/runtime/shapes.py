@@ -407,13 +407,17 @@ class DraftExtendRunner(Protocol):
     bs: int
 
 
-class _Algorithm(Protocol):
-    def is_none(self) -> bool: ...
+class Algorithm(Protocol):
+    """A server's speculative algorithm."""
+
+    def is_none(self) -> bool:
+        """Return whether the server does not speculate."""
+        ...
 
 
 class _ModelRunner(Protocol):
     attn_backend: object
-    spec_algorithm: _Algorithm
+    spec_algorithm: Algorithm
     token_to_kv_pool: object
 
 

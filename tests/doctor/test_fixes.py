@@ -280,6 +280,30 @@ def test_fixes_of_cached_states_and_rows_are_named_for_the_servers_that_need_the
     assert named_for(releases, "0.5.14", words, {"29354", "29368", "29792", "35748"}) == expected
 
 
+BLOCK = "--speculative-algorithm DFLASH --speculative-draft-model-path y --speculative-num-draft-tokens 8"
+
+
+@pytest.mark.parametrize(
+    ("version", "words", "expected"),
+    [
+        ("0.5.12.post1", f"{CHAIN} --grammar-backend outlines", {"24413"}),
+        ("0.5.12.post1", f"{CHAIN} --grammar-backend outlines --disable-overlap-schedule", {"24413"}),
+        ("0.5.12.post1", "--grammar-backend outlines", set()),
+        ("0.5.12.post1", CHAIN, set()),
+        ("0.5.17", f"{CHAIN} --enable-multi-layer-eagle --enable-dp-attention --tp-size 2 --dp-size 2", {"33892"}),
+        ("0.5.17", f"{CHAIN} --enable-multi-layer-eagle", set()),
+        ("0.5.17", f"{BLOCK} --disaggregation-mode decode", {"36140"}),
+        ("0.5.17", f"{BLOCK} --disaggregation-mode prefill", set()),
+        ("0.5.17", f"{CHAIN} --disaggregation-mode decode --grammar-backend outlines", {"24413"}),
+    ],
+)  # fmt: skip
+def test_fixes_of_servers_that_end_at_a_request_are_named_for_those_that_need_them(
+    releases: Releases, version: str, words: str, expected: set[str]
+) -> None:
+    words = f"--attention-backend triton {words}"
+    assert named_for(releases, version, words, {"24413", "33892", "36140"}) == expected
+
+
 def test_conditions_of_built_in_fixes_name_options_that_a_release_has(releases: Releases) -> None:
     known = {fixes.SPEC_V2, *fixes.DERIVED}
     for version in ("0.5.12.post1", "0.5.17"):

@@ -289,15 +289,19 @@ def test_a_release_whose_backends_declare_their_mask_has_the_small_one(
     assert status.state is State.UPSTREAM
 
 
+NOT = "not-applicable"
+
+
 @pytest.mark.parametrize(
     ("version", "states_there"),
     [
-        (REFERENCE, ["not-applicable"] * 4),
-        ("0.5.13", ["pending", "not-applicable", "pending", "pending"]),
-        ("0.5.14", ["pending"] * 4),
-        ("0.5.15", ["upstream", "upstream", "pending", "pending"]),
-        ("0.5.18", ["upstream", "upstream", "upstream", "pending"]),
-        (LATEST, ["upstream"] * 4),
+        (REFERENCE, [NOT] * 6),
+        ("0.5.13", ["pending", NOT, "pending", NOT, "pending", NOT]),
+        ("0.5.14", ["pending", "pending", "pending", NOT, "pending", "pending"]),
+        ("0.5.15", ["upstream", "upstream", "pending", NOT, "pending", "pending"]),
+        ("0.5.17", ["upstream", "upstream", "pending", "pending", "pending", "pending"]),
+        ("0.5.18", ["upstream", "upstream", "upstream", "upstream", "pending", "pending"]),
+        (LATEST, ["upstream"] * 5 + [NOT]),
     ],
 )
 def test_what_came_after_the_first_releases_is_fixed_where_it_is(

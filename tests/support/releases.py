@@ -51,6 +51,7 @@ UPSTREAM = (
     *("27360", "27372"),
 )
 OWN = (
+    "24413",
     "25980",
     "26380",
     "26397",
@@ -99,7 +100,7 @@ OWN = (
 )
 """Patches that the first of those releases lacks: this project's own, and later ones of upstream's."""
 
-OF_LATER_RELEASES = ("29354", "29368", "29792", "35748")
+OF_LATER_RELEASES = ("29354", "29368", "29792", "33892", "35748", "36140")
 """Patches for what came after the releases that have none."""
 
 PATCHES: tuple[Patch, ...] = tuple(patch for patch in load.patches() if patch.id not in OF_LATER_RELEASES)
