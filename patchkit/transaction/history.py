@@ -32,6 +32,7 @@ def checkout_of(package: Path) -> Checkout | None:
 def before_patches(tree: CheckoutTree, checkout: Checkout, files: Iterable[str]) -> dict[str, bytes | None]:
     """Return the last content of each file without a patch's comment: in HEAD, or before the commit that added one.
 
+    A file in which no commit had one, under any of its names, was not patched: its content in HEAD is the original.
     Raise ConflictError if git does not have it.
     """
     names = list(files)
@@ -62,6 +63,14 @@ def _before_patches(
         return committed
     renames = 0
     pairs = list(touching)
+    if not _has_patch_comment(committed) and not checkout.is_shallow:
+        name, since = file, "HEAD"
+        while not pairs and renames < _MAX_RENAMES and (moved := checkout.moved_from(name, since)):
+            (name, since), renames = moved, renames + 1
+            pairs = checkout.touching(COMMENT_PREFIX, [name], since).get(name, [])
+        if not pairs:
+            return committed  # No commit ever had a comment in it.
+        file = name
     while pairs and renames < _MAX_RENAMES:
         commit, parent = pairs.pop(0)
         content = at(parent, file)

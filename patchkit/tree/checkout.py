@@ -159,6 +159,14 @@ class Checkout:
         alike = old and int(score.removeprefix("R")) >= _MIN_SIMILARITY
         return old if alike or (old and self._has_most(commit, name, parent, old)) else None
 
+    def moved_from(self, name: str, since: str = "HEAD") -> tuple[str, str] | None:
+        """Return the name that a file had before the last commit that renamed it, and that commit's parent, or None."""
+        arguments = ("-m", "-1", "--diff-filter=A", "--no-renames", "--format=%H %P", "--no-patch", since)
+        words = os.fsdecode(self._ask("log", *arguments, "--", name)).split()
+        commit, parents = (words[0], words[1:]) if words else ("", [])
+        moves = ((self.renamed(parent, commit, name), parent) for parent in parents)
+        return next(((old, parent) for old, parent in moves if old is not None), None)
+
     def _has_most(self, commit: str, name: str, parent: str, old: str) -> bool:
         """Return whether a file has more than half of the lines of another."""
         texts = ((self.at(*place) or b"").splitlines() for place in ((commit, name), (parent, old)))
