@@ -13,7 +13,7 @@ from rich.console import Console
 
 from patchkit.cli.options import runnable
 from patchkit.findings.printable import escaped, plain
-from patchkit.plan.status import State
+from patchkit.plan.status import IN_PLACE, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +34,7 @@ _LEFT_OUT = "left-out"
 _STYLES: dict[str, str] = {
     State.APPLIED: "green",
     State.UPSTREAM: "green",
+    State.UNKNOWN: "green",
     State.PENDING: "yellow",
     State.PARTIAL: "yellow",
     State.CONFLICT: "red",
@@ -47,7 +48,7 @@ _MAX_LISTED = 4
 
 def group_of(status: PatchStatus) -> str:
     """Return the heading under which a patch is listed: its state, ``opt-in`` or ``left-out``."""
-    if status.patch.left_out and status.state not in {State.APPLIED, State.UPSTREAM}:
+    if status.patch.left_out and status.state not in IN_PLACE:
         return _LEFT_OUT
     is_off = status.state is State.PENDING and not status.patch.default
     return _OPT_IN if is_off else status.state

@@ -13,7 +13,7 @@ from patchkit.plan.conflict import at_site, missing_line
 from patchkit.plan.markers import blocks_in
 from patchkit.plan.planner import Planner
 from patchkit.plan.resolutions import dropped_names, resolution
-from patchkit.plan.status import ACCEPTED, BY_HAND, EditStatus, State, note_of
+from patchkit.plan.status import ACCEPTED, BY_HAND, IN_PLACE, EditStatus, State, note_of
 from patchkit.transaction import resolve as resolving
 from patchkit.transaction.conflicts import advice, before_markers, conflicts_in
 from patchkit.transaction.resolution_store import ResolutionStore
@@ -277,4 +277,4 @@ def _status_of(
 
 
 def _is_in_place(edit: EditStatus) -> bool:
-    return edit.state in {State.APPLIED, State.UPSTREAM}
+    return edit.state in IN_PLACE

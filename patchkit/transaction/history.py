@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError, TreeError
-from patchkit.plan.comments import COMMENT_PREFIX
+from patchkit.plan.comments import TRACE, is_patched
 from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def checkout_of(package: Path) -> Checkout | None:
 
 
 def before_patches(tree: CheckoutTree, checkout: Checkout, files: Iterable[str]) -> dict[str, bytes | None]:
-    """Return the last content of each file without a patch's comment: in HEAD, or before the commit that added one.
+    """Return the last content of each file without a trace of patches: in HEAD, or before the commit that added one.
 
     A file in which no commit had one, under any of its names, was not patched: its content in HEAD is the original.
     Raise ConflictError if git does not have it.
@@ -39,7 +39,7 @@ def before_patches(tree: CheckoutTree, checkout: Checkout, files: Iterable[str])
     if not names:
         return {}
     try:
-        touching = checkout.touching(COMMENT_PREFIX, names)
+        touching = checkout.touching(TRACE, names)
         places = [(parent, file) for file in names for _, parent in touching.get(file, ())[:_PREFETCHED]]
         at = checkout.reader([*(("HEAD", file) for file in names), *places])
         return {file: _before_patches(tree, checkout, at, file, touching.get(file, ())) for file in names}
@@ -59,17 +59,17 @@ def _before_patches(
 ) -> bytes | None:
     current, committed = tree.read(file), at("HEAD", file)
     # A patch whose comments were removed and committed is in HEAD, which is then not the original.
-    if not _has_patch_comment(committed) and committed != current:
+    if not is_patched(committed) and committed != current:
         return committed
     renames = 0
     pairs = list(touching)
-    if not _has_patch_comment(committed) and not checkout.is_shallow:
+    if not is_patched(committed) and not checkout.is_shallow:
         name, since = file, "HEAD"
         while not pairs and renames < _MAX_RENAMES and (moved := checkout.moved_from(name, since)):
             (name, since), renames = moved, renames + 1
-            pairs = checkout.touching(COMMENT_PREFIX, [name], since).get(name, [])
+            pairs = checkout.touching(TRACE, [name], since).get(name, [])
         if not pairs:
-            return committed  # No commit ever had a comment in it.
+            return committed  # No commit ever patched it.
         file = name
     while pairs and renames < _MAX_RENAMES:
         commit, parent = pairs.pop(0)
@@ -77,15 +77,11 @@ def _before_patches(
         if content is None and (old_name := checkout.renamed(parent, commit, file)) is not None:
             file, renames = old_name, renames + 1
             content = at(parent, file)
-            pairs = checkout.touching(COMMENT_PREFIX, [file], parent).get(file, [])
-        if not _has_patch_comment(content):
+            pairs = checkout.touching(TRACE, [file], parent).get(file, [])
+        if not is_patched(content):
             return content
     raise ConflictError(
         "neither a ledger (.patchkit) nor this clone has the file from before the patches",
         where=file,
         advice="run git fetch --unshallow" if checkout.is_shallow else "restore the file from the release",
     )
-
-
-def _has_patch_comment(content: bytes | None) -> bool:
-    return COMMENT_PREFIX.encode() in (content or b"")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.plan import vendor
-from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
+from patchkit.plan.comments import TRACE, commenting_patches, is_patched, runtime_line
 from patchkit.plan.markers import without_equal_conflicts
 from patchkit.plan.planner import Origin
 from patchkit.plan.status import FileChange, State
@@ -83,11 +83,26 @@ class Origins:
         self.ledger: Ledger = self._store.read()
 
     @cached_property
-    def commented(self) -> dict[str, frozenset[str]]:
-        """The files with comments of patches, and the ids of these."""
-        texts = ((file, self._tree.read(file) or b"") for file in self._tree.files(""))
-        prefix = COMMENT_PREFIX.encode()
-        return {file: names for file, text in texts if prefix in text and (names := commenting_patches(text))}
+    def traces(self) -> dict[str, frozenset[str]]:
+        """The files with comments of patches or code of theirs that calls the runtime, and the ids of these patches."""
+        texts = {file: text for file in self._tree.files("") if is_patched(text := self._tree.read(file))}
+        found = {file: names for file, text in texts.items() if (names := commenting_patches(text or b""))}
+        for file, name in self._calls({file: text for file, text in texts.items() if runtime_line(text)}):
+            found[file] = found.get(file, frozenset()) | {name}
+        return found
+
+    def _calls(self, importing: Contents) -> Iterator[tuple[str, str]]:
+        """Yield each file of those that import the runtime with each patch whose code calls it there.
+
+        A file as patchkit wrote it has the comments of these patches.
+        """
+        files = (item for record in self.ledger.records for item in record.files.items())
+        written = {(file, known.applied) for file, known in files}
+        edited = {file for file, text in importing.items() if (file, digest_or_none(text)) not in written}
+        for status in self.statuses if edited else ():
+            for edit in status.edits:
+                if edit.calls_runtime and edit.file in edited:
+                    yield edit.file, status.patch.id
 
     def read(self, file: str) -> bytes | None:
         """Return a file's current content."""
@@ -103,9 +118,9 @@ class Origins:
         return self._inspect()
 
     @cached_property
-    def commented_patches(self) -> frozenset[str]:
-        """The patches that have a comment in the code."""
-        return frozenset[str]().union(*self.commented.values())
+    def traced(self) -> frozenset[str]:
+        """The patches that have a comment in the code or whose code calls the runtime."""
+        return frozenset[str]().union(*self.traces.values())
 
     @cached_property
     def uncommitted(self) -> tuple[Record, ...]:
@@ -114,8 +129,8 @@ class Origins:
 
     @property
     def in_code(self) -> frozenset[str]:
-        """The patches that patchkit applied to the code, also those without a comment that are in a record."""
-        return self.commented_patches.union(*(record.patches for record in self.uncommitted))
+        """The patches that patchkit applied to the code, also those without a trace that are in a record."""
+        return self.traced.union(*(record.patches for record in self.uncommitted))
 
     @cached_property
     def without_comment(self) -> dict[str, tuple[str, str]]:
@@ -206,7 +221,7 @@ class Origins:
     @cached_property
     def originals(self) -> Contents:
         """The contents of the patched files before any patch. Raise ConflictError if they are not known."""
-        if not self.commented and not self.uncommitted:
+        if not self.traces and not self.uncommitted:
             return {}
         if self._checkout is not None and not self.uncommitted:
             with suppress(ConflictError):
@@ -247,8 +262,8 @@ class Origins:
 
     @cached_property
     def _before(self) -> Contents:
-        """The contents from before the patches' comments in git's history. Raise ConflictError if git lacks one."""
-        return {} if self._checkout is None else before_patches(self._tree, self._checkout, self.commented)
+        """The contents from before the patches in git's history. Raise ConflictError if git lacks one."""
+        return {} if self._checkout is None else before_patches(self._tree, self._checkout, self.traces)
 
     @cached_property
     def _confirmed(self) -> tuple[Record, ...]:
@@ -272,23 +287,17 @@ class Origins:
 
     @cached_property
     def _committed(self) -> frozenset[str]:
-        """The files that have a patch's comment in HEAD too."""
-        files = frozenset(self.commented).union(*(record.files for record, _ in self._ranked))
-        return (
-            self._checkout.having(COMMENT_PREFIX, sorted(files))
-            if self._checkout is not None
-            else frozenset()
-        )
+        """The files that have a trace of a patch in HEAD too."""
+        files = frozenset(self.traces).union(*(record.files for record, _ in self._ranked))
+        return self._checkout.having(TRACE, sorted(files)) if self._checkout is not None else frozenset()
 
     def _is_confirmed(self, record: Record, before: Contents) -> bool:
         """Return whether a record's originals are those in git's history, which has none between two applies."""
         if len(record.layers) != 1:
             return False
-        uncommented = record.patches.keys() - self.commented_patches
-        complete = (
-            {s.patch.id for s in self.statuses if s.state is State.APPLIED} if uncommented else set[str]()
-        )
-        if not self.commented_patches <= record.patches.keys() or not uncommented <= complete:
+        untraced = record.patches.keys() - self.traced
+        complete = {s.patch.id for s in self.statuses if s.state is State.APPLIED} if untraced else set[str]()
+        if not self.traced <= record.patches.keys() or not untraced <= complete:
             return False
         try:
             originals = CandidateRecord(record, self._store.get).originals
@@ -298,7 +307,7 @@ class Origins:
 
     def _infer(self, checkout: Checkout, before: Contents) -> CandidateRecord:
         """Compute the record from the contents in git's history and the loaded patches."""
-        statuses = [status for status in self.statuses if status.patch.id in self.commented_patches]
+        statuses = [status for status in self.statuses if status.patch.id in self.traced]
         sites = {edit.file for status in statuses for edit in status.edits if edit.state is State.APPLIED}
         originals = {**before, **before_patches(self._tree, checkout, sites.difference(before))}
         if vendor.is_vendored(self._tree):
@@ -373,7 +382,7 @@ def origin(tree: CheckoutTree, planner: Planner) -> Origin | None:
     """
     try:
         origins = Origins(tree, planner)
-        if not origins.commented and not origins.uncommitted:
+        if not origins.traces and not origins.uncommitted:
             return None
         candidate = next(iter(origins))
         record = candidate.record

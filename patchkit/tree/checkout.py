@@ -102,9 +102,9 @@ class Checkout:
         known = self._ask("cat-file", "blob", identifier)
         return known.replace(b"\r\n", b"\n") == content.replace(b"\r\n", b"\n")
 
-    def having(self, text: str, names: Iterable[str]) -> frozenset[str]:
-        """Return the files that contain ``text`` in HEAD."""
-        arguments = ("grep", "-l", "-z", "--no-textconv", "-F", "-e", text, "HEAD", "--", *names)
+    def having(self, pattern: str, names: Iterable[str]) -> frozenset[str]:
+        """Return the files that an extended regular expression matches in HEAD."""
+        arguments = ("grep", "-l", "-z", "--no-textconv", "-E", "-e", pattern, "HEAD", "--", *names)
         answer = git(self._folder, *arguments)
         if answer.returncode > 1:
             raise self._failed_as(answer)
@@ -112,9 +112,11 @@ class Checkout:
         return frozenset(name.removeprefix("HEAD:") for name in found if name)
 
     def touching(
-        self, text: str, names: Iterable[str], since: str = "HEAD"
+        self, pattern: str, names: Iterable[str], since: str = "HEAD"
     ) -> dict[str, list[tuple[str, str]]]:
-        """Return, for each file, the commits that added or removed ``text``, newest first, each with a parent.
+        """Return, for each file, the commits that added or removed a match of an extended regular expression.
+
+        The newest is first, and each has a parent.
 
         A merge is listed once for each parent; a commit without a known parent is left out.
         """
@@ -125,7 +127,8 @@ class Checkout:
             "--no-renames",
             "--relative",
             "-z",
-            f"-S{text}",
+            "--pickaxe-regex",
+            f"-S{pattern}",
             since,
         )
         # If the index has the same blob as a commit, git reads the file from disk, through its filters. A missing index

@@ -48,8 +48,9 @@ class EditState(Answer, frozen=True, kw_only=True):
 
 
 class PatchState(Answer, frozen=True, kw_only=True):
-    """A patch; ``state`` is applied, upstream, pending, partial, conflict or not-applicable.
+    """A patch; ``state`` is applied, upstream, unknown, pending, partial, conflict or not-applicable.
 
+    A patch is unknown if it is in place and nothing tells whose it is.
     ``ran`` is whether it ran on a GPU with this release and gave the unpatched tokens, null if that is unknown.
     ``left_out`` is the reason why the fork's configuration leaves it out.
     """
