@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import ConflictError, TreeError
-from patchkit.plan.comments import TRACE, is_patched
+from patchkit.plan.comments import TRACE, commenting_patches, is_patched
 from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
@@ -29,7 +29,14 @@ def checkout_of(package: Path) -> Checkout | None:
         return None
 
 
-def before_patches(tree: CheckoutTree, checkout: Checkout, files: Iterable[str]) -> dict[str, bytes | None]:
+class Original(NamedTuple):
+    """A file from before its patches, and the patches of which it had a comment in HEAD or in a commit since."""
+
+    content: bytes | None
+    patches: frozenset[str]
+
+
+def originals_of(tree: CheckoutTree, checkout: Checkout, files: Iterable[str]) -> dict[str, Original]:
     """Return the last content of each file without a trace of patches: in HEAD, or before the commit that added one.
 
     A file in which no commit had one, under any of its names, was not patched: its content in HEAD is the original.
@@ -42,7 +49,7 @@ def before_patches(tree: CheckoutTree, checkout: Checkout, files: Iterable[str])
         touching = checkout.touching(TRACE, names)
         places = [(parent, file) for file in names for _, parent in touching.get(file, ())[:_PREFETCHED]]
         at = checkout.reader([*(("HEAD", file) for file in names), *places])
-        return {file: _before_patches(tree, checkout, at, file, touching.get(file, ())) for file in names}
+        return {file: _original_of(tree, checkout, at, file, touching.get(file, ())) for file in names}
     except TreeError as error:
         raise ConflictError(
             f"git cannot read the files from before the patches: {error}",
@@ -50,36 +57,39 @@ def before_patches(tree: CheckoutTree, checkout: Checkout, files: Iterable[str])
         ) from None
 
 
-def _before_patches(
+def _original_of(
     tree: CheckoutTree,
     checkout: Checkout,
     at: Callable[[str, str], bytes | None],
     file: str,
     touching: Iterable[tuple[str, str]],
-) -> bytes | None:
+) -> Original:
     current, committed = tree.read(file), at("HEAD", file)
-    # A patch whose comments were removed and committed is in HEAD, which is then not the original.
-    if not is_patched(committed) and committed != current:
-        return committed
-    renames = 0
+    patches = commenting_patches(committed or b"")
+    renames, name, since = 0, file, "HEAD"
     pairs = list(touching)
-    if not is_patched(committed) and not checkout.is_shallow:
-        name, since = file, "HEAD"
-        while not pairs and renames < _MAX_RENAMES and (moved := checkout.moved_from(name, since)):
+    if not is_patched(committed):
+        # A patch whose comments were removed and committed is in HEAD, which is then not the original.
+        if committed != current:
+            return Original(committed, patches)
+        is_whole = not checkout.is_shallow
+        while (
+            not pairs and is_whole and renames < _MAX_RENAMES and (moved := checkout.moved_from(name, since))
+        ):
             (name, since), renames = moved, renames + 1
             pairs = checkout.touching(TRACE, [name], since).get(name, [])
-        if not pairs:
-            return committed  # No commit ever patched it.
-        file = name
+        if not pairs and is_whole:
+            return Original(committed, patches)  # No commit ever patched it.
     while pairs and renames < _MAX_RENAMES:
         commit, parent = pairs.pop(0)
-        content = at(parent, file)
-        if content is None and (old_name := checkout.renamed(parent, commit, file)) is not None:
-            file, renames = old_name, renames + 1
-            content = at(parent, file)
-            pairs = checkout.touching(TRACE, [file], parent).get(file, [])
+        content = at(parent, name)
+        if content is None and (old_name := checkout.renamed(parent, commit, name)) is not None:
+            name, renames = old_name, renames + 1
+            content = at(parent, name)
+            pairs = checkout.touching(TRACE, [name], parent).get(name, [])
         if not is_patched(content):
-            return content
+            return Original(content, patches)
+        patches |= commenting_patches(content or b"")
     raise ConflictError(
         "neither a ledger (.patchkit) nor this clone has the file from before the patches",
         where=file,

@@ -16,11 +16,11 @@ from patchkit.plan import vendor
 from patchkit.plan.comments import TRACE, commenting_patches, is_patched, runtime_line
 from patchkit.plan.markers import without_equal_conflicts
 from patchkit.plan.planner import Origin
-from patchkit.plan.status import FileChange, State
+from patchkit.plan.status import IN_PLACE, FileChange, State
 from patchkit.transaction.apply import with_plan
 from patchkit.transaction.conflicts import before_markers, conflicts_in
 from patchkit.transaction.current import patches_without_comments, ranked_records
-from patchkit.transaction.history import before_patches, checkout_of
+from patchkit.transaction.history import checkout_of, originals_of
 from patchkit.transaction.ledger import Record
 from patchkit.transaction.ports import commits_of, layers_of, ports_in
 from patchkit.transaction.revert_plan import undo_ports
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from patchkit.plan.planner import Planner
     from patchkit.plan.status import PatchStatus
+    from patchkit.transaction.history import Original
     from patchkit.transaction.ledger import Ledger
     from patchkit.transaction.ports import Port
     from patchkit.tree.checkout import Checkout
@@ -79,6 +80,7 @@ class Origins:
         self._tree = tree
         self._planner = planner
         self._inspect = statuses or (lambda: planner.tree_status(before_markers(tree)).patches)
+        self._history: dict[str, Original] = {}
         self._store = Store(tree.package)
         self.ledger: Ledger = self._store.read()
 
@@ -130,7 +132,33 @@ class Origins:
     @property
     def in_code(self) -> frozenset[str]:
         """The patches that patchkit applied to the code, also those without a trace that are in a record."""
-        return self.traced.union(*(record.patches for record in self.uncommitted))
+        return self.traced.union(self.tidied, *(record.patches for record in self.uncommitted))
+
+    @cached_property
+    def tidied(self) -> frozenset[str]:
+        """The patches whose code is in place without a comment, which it had in HEAD or in a commit since."""
+        if self._checkout is None:
+            return frozenset()
+        with suppress(ConflictError):
+            known = self._originals_of(self._committed.union(self.traces))
+            had = {
+                (file, name) for file, original in known.items() for name in original.patches - self.traced
+            }
+            return frozenset(
+                status.patch.id
+                for status in (self.statuses if had else ())
+                if status.state in IN_PLACE
+                and any((edit.file, status.patch.id) in had for edit in status.edits)
+            )
+        return frozenset()
+
+    @property
+    def untold(self) -> frozenset[str]:
+        """The patches in the code without any comment, of which only a plan shows whether they are gone."""
+        commented = frozenset[str]().union(
+            *(commenting_patches(self.read(file) or b"") for file in self.traces)
+        )
+        return self.traced.union(self.tidied) - commented
 
     @cached_property
     def without_comment(self) -> dict[str, tuple[str, str]]:
@@ -263,7 +291,14 @@ class Origins:
     @cached_property
     def _before(self) -> Contents:
         """The contents from before the patches in git's history. Raise ConflictError if git lacks one."""
-        return {} if self._checkout is None else before_patches(self._tree, self._checkout, self.traces)
+        return {file: original.content for file, original in self._originals_of(self.traces).items()}
+
+    def _originals_of(self, files: Iterable[str]) -> dict[str, Original]:
+        """Return what git's history has of these files. Raise ConflictError if git lacks one."""
+        wanted = frozenset(files)
+        if self._checkout is not None:
+            self._history |= originals_of(self._tree, self._checkout, sorted(wanted - self._history.keys()))
+        return {file: self._history[file] for file in sorted(wanted) if file in self._history}
 
     @cached_property
     def _confirmed(self) -> tuple[Record, ...]:
@@ -287,9 +322,8 @@ class Origins:
 
     @cached_property
     def _committed(self) -> frozenset[str]:
-        """The files that have a trace of a patch in HEAD too."""
-        files = frozenset(self.traces).union(*(record.files for record, _ in self._ranked))
-        return self._checkout.having(TRACE, sorted(files)) if self._checkout is not None else frozenset()
+        """The files that have a trace of a patch in HEAD."""
+        return frozenset() if self._checkout is None else self._checkout.having(TRACE, ["."])
 
     def _is_confirmed(self, record: Record, before: Contents) -> bool:
         """Return whether a record's originals are those in git's history, which has none between two applies."""
@@ -307,9 +341,14 @@ class Origins:
 
     def _infer(self, checkout: Checkout, before: Contents) -> CandidateRecord:
         """Compute the record from the contents in git's history and the loaded patches."""
-        statuses = [status for status in self.statuses if status.patch.id in self.traced]
-        sites = {edit.file for status in statuses for edit in status.edits if edit.state is State.APPLIED}
-        originals = {**before, **before_patches(self._tree, checkout, sites.difference(before))}
+        statuses = [status for status in self.statuses if status.patch.id in self.traced | self.tidied]
+        sites = {
+            edit.file
+            for status in statuses
+            for edit in status.edits
+            if edit.state is State.APPLIED or (status.patch.id in self.tidied and edit.state in IN_PLACE)
+        }
+        originals = {**before} | {file: each.content for file, each in self._originals_of(sites).items()}
         if vendor.is_vendored(self._tree):
             originals |= dict.fromkeys(self._tree.files(vendor.FOLDER, ""))
         planned = self._planner.plan_exactly([status.patch.id for status in statuses], originals)

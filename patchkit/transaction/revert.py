@@ -373,6 +373,17 @@ def _require_removed(
                 advice="remove that code, or use the version of patchkit that applied it, or undo it with git revert, "
                 "and revert again",
             )
+    untold = origins.untold if reverted is None else origins.untold & reverted
+    if untold:
+        ids = tuple(sorted(untold))
+        left = sorted(planner.present(after, ids) - planner.present(candidate.originals, ids))
+        if left:
+            name, edit = left[0]
+            raise RevertBlockedError(
+                f"{edit} of {name} would still be in place: it has no comment, and was moved or edited",
+                name,
+                advice="remove it by hand or undo it with git, and revert again",
+            )
     if reverted is None:
         _require_no_calls(
             {file: text for file, text in after.items() if text != candidate.originals.get(file)}

@@ -111,6 +111,36 @@ def test_clone_reverts_a_patch_whose_comments_are_gone(
         assert contents(tree) == before
 
 
+@pytest.mark.parametrize("committed", [False, True])
+def test_clone_reverts_patches_whose_comments_git_still_has_whatever_their_state(
+    fork: CheckoutTree, patches: PatchSet, tmp_path: Path, committed: bool
+) -> None:
+    before = contents(fork)
+    api.commit(fork, patches, ("7", "9", "pk-own", "t-flag"), only=True)
+    there = clone(fork, tmp_path)
+    # Of a file that calls no runtime, only HEAD's own comments are looked for.
+    tidy(committing(there), MIRROR, *(() if committed else (CRLF,)))
+    if committed:
+        git(there.root, "commit", "-qam", "Tidy")
+        tidy(there, CRLF)
+    assert states(there, patches, "7", "9", "pk-own") == ["applied", "upstream", "unknown"]
+    assert set(api.revert(there, patches).patches) == {"7", "9", "pk-own", "t-flag"}
+    assert contents(there) == before
+    assert api.revert(there, patches).patches == ()
+
+
+def test_what_a_person_picked_from_upstream_after_apply_stays(
+    fork: CheckoutTree, patches: PatchSet, tmp_path: Path
+) -> None:
+    api.commit(fork, patches, ("7", "t-flag"), only=True)
+    edit(fork, MIRROR, b"depth = 1", b"depth = 2")
+    git(fork.root, "commit", "-qam", "Upstream's 9")
+    there = clone(fork, tmp_path)
+    tidy(there, MIRROR)
+    assert set(api.revert(there, patches).patches) == {"7", "t-flag"}
+    assert b"depth = 2" in (there.read(MIRROR) or b"")
+
+
 @pytest.mark.parametrize("ids", [("7",), ()])
 def test_clone_in_which_one_comment_was_removed_reverts_that_patch_too(
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path, ids: tuple[str, ...]
