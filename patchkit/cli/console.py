@@ -12,8 +12,9 @@ from msgspec import to_builtins
 from rich.console import Console
 
 from patchkit.cli.options import runnable
-from patchkit.findings.printable import escaped, plain
+from patchkit.findings.printable import escaped, excerpt, plain
 from patchkit.plan.status import IN_PLACE, State
+from patchkit.transaction.edited import accepting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -170,12 +171,16 @@ def _say_conflicts(statuses: Sequence[PatchStatus]) -> None:
     """Print each conflict in three lines: patch, location, reason. Patches with only a reason are grouped by it."""
     others: dict[str, list[PatchStatus]] = {}
     for status in statuses:
-        conflicts = [edit for edit in status.edits if edit.state is State.CONFLICT]
+        conflicts = [edit for edit in status.edits if edit.state is State.CONFLICT or edit.difference]
         for edit in conflicts:
             title = _titled(": ", status.patch)
             say(f"\n[bold]{escaped(_marked(status))}[/]  {escaped(edit.name)}{title}")
             say(f"  --> {escaped(': '.join(filter(None, (edit.file, edit.site))))}")
-            say(f"  {escaped(runnable(edit.reason))}")
+            say(f"  {escaped(runnable(edit.reason or 'a person changed its code'))}")
+            for line in excerpt(edit.difference):
+                say(escaped(line))
+            if edit.difference:
+                say(f"  {escaped(runnable(accepting(status.patch.id, edit.name)))}")
         if not conflicts:
             others.setdefault(status.reason, []).append(status)
     for reason, alike in others.items():

@@ -112,12 +112,12 @@ def _checked(
         )
     named = patches.get(patch)
     _require_edit(named, edit)
-    if (patch, edit) in resolving.made_by_patchkit(tree):
-        raise ConflictError(f"{patch} {edit} was made by patchkit, so there is nothing to record")
     _require_no_markers(tree, patch, edit)
     before = before_markers(tree)
     status = _status_of(tree, patches, before, patch, edit)
     missing = not _is_in_place(status)
+    if not missing and (patch, edit) in resolving.made_by_patchkit(tree):
+        raise ConflictError(f"{patch} {edit} was made by patchkit, so there is nothing to record")
     if status.reason in (ACCEPTED, BY_HAND):
         return ResolveResult(recorded=False, remembered=False)
     if missing and not accept:

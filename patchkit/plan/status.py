@@ -36,7 +36,8 @@ IN_PLACE = frozenset({State.APPLIED, State.UPSTREAM, State.UNKNOWN})
 class EditStatus:
     """The status of one edit on one tree: its location and state.
 
-    ``calls_runtime`` is whether its code in the tree does, which only patchkit's does.
+    ``calls_runtime`` is whether its code in the tree does, which only patchkit's does. ``difference`` is what a person
+    changed in the code that patches wrote in its file, as a unified diff.
     """
 
     name: str
@@ -45,6 +46,7 @@ class EditStatus:
     state: State
     reason: str = ""
     calls_runtime: bool = False
+    difference: str = ""
 
 
 @dataclass(frozen=True)

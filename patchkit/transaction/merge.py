@@ -456,8 +456,8 @@ class _Merge:
         return self._conflict(
             line,
             "code that patchkit wrote was edited after apply",
-            "restore these lines as apply wrote them, use the version of patchkit that applied them, or, if the whole "
-            "file was replaced, restore it with git,",
+            "take your change of these lines back, for example with git restore -p, use the version of patchkit that "
+            "applied them, or, if the whole file was replaced, restore it with git,",
         )
 
     def _conflict(self, line: int, what: str, advice: str) -> ConflictError:

@@ -8,6 +8,7 @@ from patchkit.errors import TreeError
 from patchkit.findings.rule import Rule
 from patchkit.plan.status import IN_PLACE, State
 from patchkit.transaction.conflicts import UNRECORDED, recording, with_unrecorded
+from patchkit.transaction.edited import accepting, difference
 from patchkit.verify.check import CheckOutcome, register, violation
 from patchkit.verify.checks.compiling import COMPILE, OBSTACLE
 
@@ -110,8 +111,15 @@ def _missing(subject: Subject, status: PatchStatus) -> Iterator[Finding]:
 
 def _lost(subject: Subject, status: PatchStatus, edit: EditStatus) -> Finding:
     conflict = edit.state is State.CONFLICT
-    why = edit.reason or "the code is as it was before the patch"
-    remedy = "restore the code as the patch wrote it" if conflict else f"patchkit apply {status.patch.id}"
+    before = subject.as_written
+    written = before.tree.read(edit.file) if before is not None else None
+    changed = difference(subject.originals.get(edit.file), written, subject.tree.read(edit.file))
+    if changed:
+        why, remedy = edit.reason or "a person changed it", accepting(status.patch.id, edit.name)
+    elif conflict:
+        why, remedy = edit.reason, f"patchkit diff {status.patch.id} shows what was expected"
+    else:
+        why, remedy = "the code is as it was before the patch", f"patchkit apply {status.patch.id}"
     if conflict and (status.patch.id, edit.name, edit.file) in subject.unrecorded:
         why, remedy = UNRECORDED, recording(status.patch.id, edit.name)
     return violation(
@@ -121,6 +129,7 @@ def _lost(subject: Subject, status: PatchStatus, edit: EditStatus) -> Finding:
         f"{status.patch.id}: {edit.name} is not in place: {why}",
         remedy,
         function=edit.site,
+        expression=changed,
     )
 
 
