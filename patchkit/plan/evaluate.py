@@ -105,13 +105,19 @@ def _examine_now(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus
 
 
 def _calls_runtime(spec: Edit, examined: Examination) -> bool:
-    """Return whether the code of an edit in place uses a name that the edit imports from the runtime."""
+    """Return whether the code of an edit in place has a call of the runtime that the edit writes.
+
+    A function of upstream's may contain one that another patch wrote.
+    """
     if examined.state is not SiteState.PRESENT or not examined.form:
         return False
-    names = (
-        name for code in spec.imports if vendor.is_runtime(Import(code).source) for name in Import(code).names
+    imports = [need for need in map(Import, spec.imports) if vendor.is_runtime(need.source)]
+    names = "|".join(sorted(name for need in imports for name in need.names))
+    written, there = (
+        set(re.findall(rf"\b(?:{names})\b(?:\.\w+)?", code) if names else ())
+        for code in ("\n".join(spec.kind.written), examined.form)
     )
-    return not set(re.findall(r"\w+", examined.form)).isdisjoint(names)
+    return not written.isdisjoint(there)
 
 
 @collector.cached(2048)

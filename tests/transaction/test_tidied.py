@@ -84,6 +84,27 @@ def test_upstreams_form_beside_another_patchs_call_of_the_runtime_stays_upstream
     assert states(fork, patches, "7", "t-other") == ["upstream", "applied"]
 
 
+def test_function_of_upstreams_in_which_another_patch_calls_the_runtime_stays_upstreams(
+    fork: CheckoutTree, patch_folder: Path
+) -> None:
+    code = "def total(copies):\n    return patchkit_api.totals(copies)"
+    has = f'[{{ at = "{MIRROR}::total" }}]'
+    function = f"[edit.total]\nkind = 'module-code'\nwhy = 'toy'\nat = '{MIRROR}'\ncode = '''\n{code}\n'''"
+    add_patch(patch_folder, "7", function, imports=RUNTIME, upstream=f'"{PULL}/7"', upstream_when=has)
+    other = statement(
+        "insert-before", "rows", f"{MIRROR}::total", "return $value", "patchkit_api.rows(copies)"
+    )
+    add_patch(patch_folder, "t-other", other, imports=RUNTIME)
+    patches = load()
+    edit(fork, MIRROR, b"\n\ndepth", b"\n\ndef total(copies):\n    return copies\n\n\ndepth")
+    api.apply(fork, patches, ("t-other",), only=True, allow_dirty=True)
+    assert states(fork, patches, "7", "t-other") == ["upstream", "applied"]
+    git(fork.root, "checkout", "-q", ".")
+    api.apply(fork, patches, ("7",), only=True)
+    tidy(fork, MIRROR)
+    assert states(fork, patches, "7") == ["applied"]
+
+
 def test_patch_of_our_own_without_its_comment_is_never_upstreams(
     fork: CheckoutTree, patches: PatchSet
 ) -> None:
