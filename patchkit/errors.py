@@ -18,6 +18,8 @@ class PatchkitError(Exception):
     exit_code = 1
     is_quoting = False
     """Whether ``reasons`` are lines that another program printed, which are shown unchanged."""
+    difference = ""
+    """A unified diff of the code that the error is about, from what patchkit wrote to what stands there."""
 
     def __init__(
         self, what: str, *, where: object = "", advice: str = "", reasons: Sequence[str] = ()

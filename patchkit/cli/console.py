@@ -12,8 +12,9 @@ from msgspec import to_builtins
 from rich.console import Console
 
 from patchkit.cli.options import runnable
-from patchkit.findings.printable import escaped, plain
-from patchkit.plan.status import State
+from patchkit.findings.printable import escaped, excerpt, plain
+from patchkit.plan.status import IN_PLACE, State
+from patchkit.transaction.edited import accepting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +35,7 @@ _LEFT_OUT = "left-out"
 _STYLES: dict[str, str] = {
     State.APPLIED: "green",
     State.UPSTREAM: "green",
+    State.UNKNOWN: "green",
     State.PENDING: "yellow",
     State.PARTIAL: "yellow",
     State.CONFLICT: "red",
@@ -47,7 +49,7 @@ _MAX_LISTED = 4
 
 def group_of(status: PatchStatus) -> str:
     """Return the heading under which a patch is listed: its state, ``opt-in`` or ``left-out``."""
-    if status.patch.left_out and status.state not in {State.APPLIED, State.UPSTREAM}:
+    if status.patch.left_out and status.state not in IN_PLACE:
         return _LEFT_OUT
     is_off = status.state is State.PENDING and not status.patch.default
     return _OPT_IN if is_off else status.state
@@ -169,12 +171,16 @@ def _say_conflicts(statuses: Sequence[PatchStatus]) -> None:
     """Print each conflict in three lines: patch, location, reason. Patches with only a reason are grouped by it."""
     others: dict[str, list[PatchStatus]] = {}
     for status in statuses:
-        conflicts = [edit for edit in status.edits if edit.state is State.CONFLICT]
+        conflicts = [edit for edit in status.edits if edit.state is State.CONFLICT or edit.difference]
         for edit in conflicts:
             title = _titled(": ", status.patch)
             say(f"\n[bold]{escaped(_marked(status))}[/]  {escaped(edit.name)}{title}")
             say(f"  --> {escaped(': '.join(filter(None, (edit.file, edit.site))))}")
-            say(f"  {escaped(runnable(edit.reason))}")
+            say(f"  {escaped(runnable(edit.reason or 'a person changed its code'))}")
+            for line in excerpt(edit.difference):
+                say(escaped(line))
+            if edit.difference:
+                say(f"  {escaped(runnable(accepting(status.patch.id, edit.name)))}")
         if not conflicts:
             others.setdefault(status.reason, []).append(status)
     for reason, alike in others.items():

@@ -119,7 +119,14 @@ def _refusing(ctx: click.Context) -> Iterator[None]:
         _refuse(what[:1].lower() + what[1:], advice=advice)
         ctx.exit(error.exit_code)
     except PatchkitError as error:
-        _refuse(error.what, error.where, error.advice, error.reasons, is_quoting=error.is_quoting)
+        _refuse(
+            error.what,
+            error.where,
+            error.advice,
+            error.reasons,
+            is_quoting=error.is_quoting,
+            difference=error.difference,
+        )
         ctx.exit(error.exit_code)
     except BrokenPipeError:
         # Python flushes stdout once more as it exits.
@@ -153,11 +160,18 @@ def _spelling_hint(error: click.UsageError) -> str:
 
 
 def _refuse(
-    what: str, where: str = "", advice: str = "", reasons: Sequence[str] = (), *, is_quoting: bool = False
+    what: str,
+    where: str = "",
+    advice: str = "",
+    reasons: Sequence[str] = (),
+    *,
+    is_quoting: bool = False,
+    difference: str = "",
 ) -> None:
-    from patchkit.findings.printable import printable
+    from patchkit.findings.printable import excerpt, printable
 
     lines = [("error: ", runnable(what.removesuffix("."))), ("  --> ", where)]
+    lines += [("", line) for line in excerpt(difference)]
     lines += [("  ", reason if is_quoting else runnable(reason.removesuffix("."))) for reason in reasons]
     for head, text in (*lines, ("help: ", runnable(advice))):
         if text:

@@ -48,14 +48,14 @@ def command(
 ) -> None:
     """Show each patch's state in TREE: applied, pending or in conflict.
 
-    upstream: TREE has upstream's own change. conflict: TREE has other code at a place that the patch changes. left-out:
-    the configuration leaves the patch out. pending: apply would make the change. opt-in: apply makes it only if you
-    name the patch. partial: apply would make the rest, of an opt-in patch only if you name it. not-applicable: TREE
-    lacks the code that the patch changes.
+    upstream: TREE has upstream's own change. unknown: TREE has the change, and nothing tells whose it is. conflict:
+    TREE has other code at a place that the patch changes. left-out: the configuration leaves the patch out. pending:
+    apply would make the change. opt-in: apply makes it only if you name the patch. partial: apply would make the rest,
+    of an opt-in patch only if you name it. not-applicable: TREE lacks the code that the patch changes.
     """
     from patchkit.cli import console
     from patchkit.commands.status import tree_status
-    from patchkit.plan.status import State
+    from patchkit.plan.status import IN_PLACE, State
 
     target = options.Target(tree, installed, folders)
     patches = options.loaded_patches(folders, [tree], installed=installed, cached=True)
@@ -69,7 +69,7 @@ def command(
     if style != "ledger":
         _say(opened, found, target.tail, verbose=verbose, as_json=as_json or style == "json")
     # A patch that is not applicable cannot be applied, so it does not fail the check.
-    done = {State.APPLIED, State.UPSTREAM, State.NOT_APPLICABLE}
+    done = IN_PLACE | {State.NOT_APPLICABLE}
     if check and any(status.patch.default and status.state not in done for status in found.patches):
         context.exit(1)
 

@@ -28,7 +28,8 @@ class SiteState(enum.Enum):
 class Examination:
     """The result of one codemod; ``rewrite`` makes the edit and is set exactly if the state is READY.
 
-    ``explain`` returns the reason; it searches for the nearest code, so call it only if needed.
+    ``explain`` returns the reason; it searches for the nearest code, so call it only if needed. ``form`` is the code
+    of an edit in place, or the pattern of it that was found, where an edit has several forms.
     ``added_imports`` lists the imports that the rewrite adds.
     """
 
@@ -36,6 +37,7 @@ class Examination:
     explain: Callable[[], str] = str
     rewrite: Callable[[], cst.Module] | None = None
     added_imports: tuple[str, ...] = ()
+    form: str = ""
 
     @property
     def reason(self) -> str:
@@ -51,9 +53,9 @@ class Codemod(Protocol):
         ...
 
 
-def present(reason: str = "") -> Examination:
+def present(reason: str = "", *, form: str = "") -> Examination:
     """Return that the edit is in place; a ``reason`` describes the tree's own variant, which is kept."""
-    return Examination(SiteState.PRESENT, lambda: reason)
+    return Examination(SiteState.PRESENT, lambda: reason, form=form)
 
 
 def absent(reason: str | Callable[[], str]) -> Examination:

@@ -57,6 +57,7 @@ def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move,
 def _prospect(now: State, then: State) -> str:
     words = {
         State.UPSTREAM: "upstream has it there",
+        State.UNKNOWN: "in place there, by whom is unknown",
         State.APPLIED: "already committed there",
         State.PENDING: "applies there",
         State.PARTIAL: "applies there, partly present already",

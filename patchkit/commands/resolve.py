@@ -13,7 +13,7 @@ from patchkit.plan.conflict import at_site, missing_line
 from patchkit.plan.markers import blocks_in
 from patchkit.plan.planner import Planner
 from patchkit.plan.resolutions import dropped_names, resolution
-from patchkit.plan.status import ACCEPTED, BY_HAND, EditStatus, State, note_of
+from patchkit.plan.status import ACCEPTED, BY_HAND, IN_PLACE, EditStatus, State, note_of
 from patchkit.transaction import resolve as resolving
 from patchkit.transaction.conflicts import advice, before_markers, conflicts_in
 from patchkit.transaction.resolution_store import ResolutionStore
@@ -112,12 +112,12 @@ def _checked(
         )
     named = patches.get(patch)
     _require_edit(named, edit)
-    if (patch, edit) in resolving.made_by_patchkit(tree):
-        raise ConflictError(f"{patch} {edit} was made by patchkit, so there is nothing to record")
     _require_no_markers(tree, patch, edit)
     before = before_markers(tree)
     status = _status_of(tree, patches, before, patch, edit)
     missing = not _is_in_place(status)
+    if not missing and (patch, edit) in resolving.made_by_patchkit(tree):
+        raise ConflictError(f"{patch} {edit} was made by patchkit, so there is nothing to record")
     if status.reason in (ACCEPTED, BY_HAND):
         return ResolveResult(recorded=False, remembered=False)
     if missing and not accept:
@@ -277,4 +277,4 @@ def _status_of(
 
 
 def _is_in_place(edit: EditStatus) -> bool:
-    return edit.state in {State.APPLIED, State.UPSTREAM}
+    return edit.state in IN_PLACE

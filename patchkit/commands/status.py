@@ -5,15 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from patchkit.errors import PatchkitError
+from patchkit.plan.comments import commenting_patches
 from patchkit.plan.fitting import with_left_out
 from patchkit.plan.planner import Planner
+from patchkit.plan.status import State
 from patchkit.transaction.conflicts import before_markers, conflicts_in, with_conflicts, with_unrecorded
+from patchkit.transaction.edited import difference
+from patchkit.transaction.origins import Origins
 from patchkit.transaction.resolve import unrecorded_edits
 from patchkit.transaction.write import read_consistently
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from patchkit.patchset.select import PatchSet
-    from patchkit.plan.status import PatchStatus, TreeStatus
+    from patchkit.plan.status import EditStatus, PatchStatus, TreeStatus
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -37,6 +44,40 @@ def tree_status(tree: CheckoutTree, patches: PatchSet) -> TreeStatus:
         edits = [(block.patch, block.edit) for inside in blocks.values() for block in inside]
         edits += [(patch, edit) for patch, edit, _ in unrecorded]
         statuses = with_left_out(with_unrecorded(statuses, unrecorded))
+        statuses = _with_differences(read, statuses, Planner(read, patches))
         return replace(found, patches=statuses, unfinished=tuple(edits))
 
     return read_consistently(tree, status_of)
+
+
+def _with_differences(
+    tree: CheckoutTree, statuses: Sequence[PatchStatus], planner: Planner
+) -> tuple[PatchStatus, ...]:
+    """Return the statuses with the difference of each edit that is missing in a file with its patch's comment.
+
+    There is none if the contents that patches wrote are not known.
+    """
+
+    def is_missing(status: PatchStatus, edit: EditStatus) -> bool:
+        text = tree.read(edit.file) if edit.state in {State.CONFLICT, State.PENDING} else None
+        return status.patch.id in commenting_patches(text or b"")
+
+    missing = {edit.file for status in statuses for edit in status.edits if is_missing(status, edit)}
+    if not missing:
+        return tuple(statuses)
+    try:
+        origins = Origins(tree, planner)
+        original, written = origins.originals, origins.applied
+    except PatchkitError:
+        return tuple(statuses)
+    found = {file: difference(original.get(file), written.get(file), tree.read(file)) for file in missing}
+    return tuple(
+        replace(
+            status,
+            edits=tuple(
+                replace(edit, difference=found[edit.file]) if is_missing(status, edit) else edit
+                for edit in status.edits
+            ),
+        )
+        for status in statuses
+    )

@@ -23,7 +23,7 @@ from patchkit.doctor.remedies import Trials
 from patchkit.doctor.server import ASSUMED, outcomes, without_speculation
 from patchkit.patchset import runs
 from patchkit.plan.build import make_plan
-from patchkit.plan.status import State
+from patchkit.plan.status import IN_PLACE, State
 from patchkit.tree import mirror
 from patchkit.tree.index import Program, read_sources
 
@@ -55,7 +55,6 @@ _KEPT = _REQUIRED | {
     *(TOP_K, "speculative_num_steps", "speculative_num_draft_tokens"),
     *("attention_backend", "prefill_attention_backend", "decode_attention_backend"),
 }
-_IN_PLACE = {State.APPLIED, State.UPSTREAM}
 # The wrapper of a target's backend for models with linear attention, and the base of its backends for these layers.
 _LINEAR_WRAPPER = "HybridLinearAttnBackend"
 _LINEAR_ROOT = "MambaAttnBackendBase"
@@ -142,7 +141,7 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
         after += _instead(patched) if patched_outcomes[0][1].kept else ()
         notes.append(" ".join(after))
         planned = {status.patch.id for status in statuses if status.patch.default}
-        lacking = [patch for patch, state in freeing.items() if state not in _IN_PLACE and patch in planned]
+        lacking = [patch for patch, state in freeing.items() if state not in IN_PLACE and patch in planned]
         running = lacking if freed else []
     notes += filter(None, [runs.never_run(running, tree.version)])
     default = launch.get("attention_backend") or ASSUMED
@@ -315,7 +314,7 @@ def _of_linear_attention(
         freeing = [
             f"patch {status.patch.id}"
             for status in statuses
-            if status.state not in _IN_PLACE | {State.NOT_APPLICABLE}
+            if status.state not in IN_PLACE | {State.NOT_APPLICABLE}
             and writes_at(status.patch, _LINEAR_WRAPPER, re.compile(rf"def {mirror.FLAG}"))
         ]
         freed = f"; {' or '.join(freeing)} removes it" if freeing else ""

@@ -32,7 +32,7 @@ from patchkit.patchset.examples import FILE as EXAMPLES
 from patchkit.plan.build import make_plan
 from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.examples import MemoryTree
-from patchkit.plan.status import State
+from patchkit.plan.status import IN_PLACE, State
 from patchkit.tree.limits import MAX_BYTES, is_deep
 from patchkit.tree.modules import Modules
 
@@ -334,7 +334,7 @@ class _Trial:
             return "one of its lines cannot be written in TOML"
         content = self._run_with_comments(edits).content
         again = self._run_on(edits, content)
-        if self._refuse(edits, again, {State.APPLIED, State.UPSTREAM}) or again.reason:
+        if self._refuse(edits, again, IN_PLACE) or again.reason:
             return "some of its edits are not recognised afterwards"
         return ""
 

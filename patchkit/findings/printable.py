@@ -11,6 +11,9 @@ _CONTROL = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
 
+_WIDTH, _SHOWN = 80, 10
+"""The width of an excerpt in columns, and its length in lines."""
+
 
 def printable(text: str) -> str:
     """Return ``text`` on one line: control characters escaped, tabs replaced by spaces."""
@@ -24,6 +27,17 @@ def _spelled(found: re.Match[str]) -> str:
 def escaped(text: str) -> str:
     """Return ``text`` for rich: markup and control characters escaped."""
     return escape(printable(text))
+
+
+def excerpt(difference: str, indent: str = "  ") -> list[str]:
+    """Return the first lines of a unified diff for a terminal of 80 columns, with how many more there are."""
+    lines = [printable(f"{indent}{line}") for line in difference.splitlines()]
+    shown = [line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…" for line in lines[:_SHOWN]]
+    return (
+        shown
+        if len(lines) <= _SHOWN
+        else [*shown, f"{indent}… {len(lines) - _SHOWN} more lines (--json has all)"]
+    )
 
 
 def plain(text: str) -> str:

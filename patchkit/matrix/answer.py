@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from patchkit.plan.status import IN_PLACE, State
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -78,7 +80,7 @@ class Matrix(msgspec.Struct, frozen=True):
 
 def is_left_out(cell: Cell) -> bool:
     """Return whether a ref's configuration leaves out a patch that the ref does not have."""
-    return bool(cell.left_out) and cell.state not in {"applied", "upstream"}
+    return bool(cell.left_out) and State(cell.state) not in IN_PLACE
 
 
 def in_order(row: Row, patches: Sequence[str]) -> tuple[Cell | None, ...]:

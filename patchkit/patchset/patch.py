@@ -133,6 +133,11 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
     upstream_when: tuple[Fact, ...] = ()
 
     @property
+    def has_pull_request(self) -> bool:
+        """Whether the change is an upstream pull request's, which the patch is named after, and not only related."""
+        return self.upstream.endswith(f"/pull/{self.id}")
+
+    @property
     def facts(self) -> tuple[Fact, ...]:
         """Every fact that the patch tests on a tree."""
         shapes = (fact for shape in self.shapes.values() for fact in shape)

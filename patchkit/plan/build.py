@@ -15,7 +15,7 @@ from patchkit.plan.evaluate import evaluate
 from patchkit.plan.interest import interest_of
 from patchkit.plan.locate import Workspace
 from patchkit.plan.package_name import with_package_name
-from patchkit.plan.status import FileChange, PatchStatus, Plan, Stage, State
+from patchkit.plan.status import IN_PLACE, FileChange, PatchStatus, Plan, Stage, State
 from patchkit.tree import sglang
 from patchkit.tree.limits import recursing
 from patchkit.tree.modules import Modules
@@ -90,9 +90,7 @@ def _too_old(modules: Modules) -> str:
 
 def _is_present(status: PatchStatus) -> bool:
     """Return whether a tree has a patch, or a part of it that patchkit wrote."""
-    return status.state in {State.APPLIED, State.UPSTREAM} or any(
-        edit.state is State.APPLIED for edit in status.edits
-    )
+    return status.state in IN_PLACE or any(edit.state is State.APPLIED for edit in status.edits)
 
 
 @collector.paused()

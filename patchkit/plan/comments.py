@@ -1,4 +1,4 @@
-"""The prefix of every comment that a patch writes."""
+"""Recognise what only patchkit writes: a patch's comment, and an import of the runtime."""
 
 from __future__ import annotations
 
@@ -10,7 +10,26 @@ PREFIX = "patchkit "
 COMMENT_PREFIX = f"# {PREFIX}"
 """The prefix as written in a file."""
 
+_IMPORT = r"^from ([A-Za-z0-9_]+\._)?patchkit\.runtime[. ]"
+TRACE = f"{COMMENT_PREFIX}[A-Za-z0-9_.-]+: |{_IMPORT}"
+"""What shows that a file was patched, also without its comments: a regular expression for Python and for git."""
+
 _COMMENT = re.compile(COMMENT_PREFIX.encode() + rb"([\w.-]+): ")
+
+
+_TRACE = re.compile(TRACE.encode(), re.MULTILINE)
+_RUNTIME = re.compile(_IMPORT.encode(), re.MULTILINE)
+
+
+def is_patched(source: bytes | None) -> bool:
+    """Return whether a file has a patch's comment or imports the runtime."""
+    return source is not None and b"patchkit" in source and _TRACE.search(source) is not None
+
+
+def runtime_line(source: bytes | None) -> int:
+    """Return the number of the line on which a file imports the runtime, 0 if it does not."""
+    found = _RUNTIME.search(source or b"")
+    return source[: found.start()].count(b"\n") + 1 if source is not None and found is not None else 0
 
 
 def commenting_patches(source: bytes) -> frozenset[str]:

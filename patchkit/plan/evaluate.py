@@ -16,6 +16,7 @@ from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.language.imports import Import
 from patchkit.codemods.language.scope import Scope
 from patchkit.patchset.patch import Address, ConvertedChange
+from patchkit.plan import vendor
 from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.plan.examinations import ExaminationResult
 from patchkit.plan.locate import key_of
@@ -61,7 +62,7 @@ def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Ex
         return made()
 
     state = SiteState(found.state)
-    status = EditStatus(spec.name, found.file, found.scope, State.CONFLICT)
+    status = EditStatus(spec.name, found.file, found.scope, State.CONFLICT, calls_runtime=found.calls_runtime)
     is_ready = state is SiteState.READY
     return status, Examination(state, explain, rewrite if is_ready else None, found.added_imports)
 
@@ -73,7 +74,13 @@ def _examine_first(
     recording = space.snapshot(recording=True)
     status, examined = _examine_now(recording, patch, spec)
     key, answers = _key_of(patch.id, spec), recording.answers
-    found = ExaminationResult(status.file, status.site, examined.state.value, examined.added_imports)
+    found = ExaminationResult(
+        status.file,
+        status.site,
+        examined.state.value,
+        examined.added_imports,
+        calls_runtime=status.calls_runtime,
+    )
     examinations.record(key, answers, found)
 
     def explain() -> str:
@@ -93,8 +100,24 @@ def _examine_now(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus
         examined = _examined(spec.kind, place.scope, f"{comment_start(patch)} {spec.why}")
         if spec.imports:
             examined = _with_imports(space, place.scope, spec, examined)
-    status = EditStatus(spec.name, place.file, place.scope.name, State.CONFLICT)
-    return status, examined
+    calls = _calls_runtime(spec, examined)
+    return EditStatus(spec.name, place.file, place.scope.name, State.CONFLICT, calls_runtime=calls), examined
+
+
+def _calls_runtime(spec: Edit, examined: Examination) -> bool:
+    """Return whether the code of an edit in place has a call of the runtime that the edit writes.
+
+    A function of upstream's may contain one that another patch wrote.
+    """
+    if examined.state is not SiteState.PRESENT or not examined.form:
+        return False
+    imports = [need for need in map(Import, spec.imports) if vendor.is_runtime(need.source)]
+    names = "|".join(sorted(name for need in imports for name in need.names))
+    written, there = (
+        set(re.findall(rf"\b(?:{names})\b(?:\.\w+)?", code) if names else ())
+        for code in ("\n".join(spec.kind.written), examined.form)
+    )
+    return not written.isdisjoint(there)
 
 
 @collector.cached(2048)
@@ -259,14 +282,19 @@ def _shapes(space: Workspace, patch: Patch) -> frozenset[str]:
     return frozenset(name for name, facts in patch.shapes.items() if all(space.holds(fact) for fact in facts))
 
 
-def _provenance(space: Workspace, patch: Patch, statuses: Sequence[EditStatus]) -> State:
-    """Return APPLIED if a file has a comment of the patch, otherwise UPSTREAM.
+def _provenance(space: Workspace, patch: Patch, statuses: Sequence[EditStatus], *, has_landed: bool) -> State:
+    """Return whose the edits in place are: APPLIED for patchkit's, UPSTREAM, or UNKNOWN if nothing tells.
 
-    For a patch that upstream never had (no ``upstream_when``), a comment of any patch counts.
+    A comment of the patch and a call of the runtime show that they are patchkit's, and for a patch that upstream never
+    had (no ``upstream_when``) a comment of any patch. ``has_landed``, or a pull request where no fact can tell, shows
+    that they are upstream's.
     """
     start = (comment_start(patch) if patch.upstream_when else COMMENT_PREFIX).encode()
     files = {status.file for status in statuses}
-    return State.APPLIED if _has_comment(space, files, start) else State.UPSTREAM
+    if any(status.calls_runtime for status in statuses) or _has_comment(space, files, start):
+        return State.APPLIED
+    is_upstreams = has_landed if patch.upstream_when else patch.has_pull_request
+    return State.UPSTREAM if is_upstreams else State.UNKNOWN
 
 
 def _has_comment(space: Workspace, files: Iterable[str], start: bytes) -> bool:
@@ -336,7 +364,7 @@ def evaluate(
     if not statuses and has_landed:
         reason = "the tree has upstream's change in part, and this patch makes none of the rest"
         return PatchStatus(patch, State.NOT_APPLICABLE, (), reason)
-    return _summarise(space, patch, statuses, evaluation.customised, evaluation.noted)
+    return _summarise(evaluation, statuses)
 
 
 @dataclass
@@ -428,19 +456,14 @@ class _Evaluation:
         return replace(status, state=State.CONFLICT, reason=reason)
 
 
-def _summarise(
-    space: Workspace,
-    patch: Patch,
-    statuses: list[EditStatus],
-    customised: list[EditStatus],
-    noted: dict[str, list[str]],
-) -> PatchStatus:
-    """Return the patch's status from its edits' states; ``customised`` edits count only if there are no others."""
-    provenance = _provenance(space, patch, statuses)
+def _summarise(evaluation: _Evaluation, statuses: list[EditStatus]) -> PatchStatus:
+    """Return the patch's status from its edits' states; customised edits count only if there are no others."""
+    patch, customised = evaluation.patch, evaluation.customised
+    provenance = _provenance(evaluation.space, patch, statuses, has_landed=evaluation.has_landed)
     settled = tuple(
         replace(status, state=provenance) if status.state is State.APPLIED else status for status in statuses
     )
-    parts = [f"{how}: {', '.join(names)}" for how, names in sorted(noted.items())]
+    parts = [f"{how}: {', '.join(names)}" for how, names in sorted(evaluation.noted.items())]
     own = "; ".join([*(status.reason for status in customised), *parts])
     states = {status.state for status in settled if status not in customised} - {State.NOT_APPLICABLE}
     if not states and customised:
@@ -458,4 +481,5 @@ def _summarise(
         others = "; the others are upstream's" if provenance is State.UPSTREAM else ""
         missing = f"{count} of {len(settled)} edits are missing{others}"
         return PatchStatus(patch, State.PARTIAL, settled, missing)
-    return PatchStatus(patch, State.APPLIED if State.APPLIED in states else State.UPSTREAM, settled, own)
+    whose = provenance if provenance in states else State.UPSTREAM
+    return PatchStatus(patch, whose, settled, own)

@@ -55,7 +55,8 @@ class Decisions(Generic[Result]):
 class ExaminationResult(msgspec.Struct, frozen=True):
     """The result for an edit: its file, scope and state, the imports that it adds, and the reason of a conflict.
 
-    ``reason`` is None if it was never computed. For a fact only ``state`` is set, empty if the fact is false.
+    ``reason`` is None if it was never computed. ``calls_runtime`` is that of ``EditStatus``. For a fact only ``state``
+    is set, empty if the fact is false.
     """
 
     file: str = ""
@@ -63,6 +64,7 @@ class ExaminationResult(msgspec.Struct, frozen=True):
     state: str = ""
     added_imports: tuple[str, ...] = ()
     reason: str | None = None
+    calls_runtime: bool = False
 
 
 class RememberedResult(msgspec.Struct, frozen=True):

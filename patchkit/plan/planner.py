@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError, UsageError
 from patchkit.plan import cache, vendor
-from patchkit.plan.status import FileChange, State
+from patchkit.plan.status import IN_PLACE, FileChange, State
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Planner:
             (status.patch.id, edit.name)
             for status in self.statuses(self._named(ids), contents)
             for edit in status.edits
-            if edit.state in {State.APPLIED, State.UPSTREAM}
+            if edit.state in IN_PLACE
         )
 
     def statuses(self, patches: Sequence[Patch], contents: Contents | None = None) -> tuple[PatchStatus, ...]:

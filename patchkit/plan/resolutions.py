@@ -17,7 +17,7 @@ import msgspec
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.scope import resolve
 from patchkit.plan.markers import encoding_of, indent_of, newline_of
-from patchkit.plan.status import ACCEPTED, BY_HAND, FileChange, Plan, State, note_of
+from patchkit.plan.status import ACCEPTED, BY_HAND, IN_PLACE, FileChange, Plan, State, note_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -137,8 +137,7 @@ def _pending(status: PatchStatus, made: Collection[tuple[str, str]]) -> PatchSta
         else edit
         for edit in status.edits
     )
-    in_place = {State.APPLIED, State.UPSTREAM}
-    state = State.PENDING if edits != status.edits and status.state in in_place else status.state
+    state = State.PENDING if edits != status.edits and status.state in IN_PLACE else status.state
     return replace(status, state=state, edits=edits)
 
 

@@ -21,21 +21,32 @@ class State(str, enum.Enum):
 
     APPLIED = "applied"
     UPSTREAM = "upstream"
+    UNKNOWN = "unknown"
     PENDING = "pending"
     PARTIAL = "partial"
     CONFLICT = "conflict"
     NOT_APPLICABLE = "not-applicable"
 
 
+IN_PLACE = frozenset({State.APPLIED, State.UPSTREAM, State.UNKNOWN})
+"""The states of what a tree has: by patchkit, upstream's own, or in place and nothing tells whose it is."""
+
+
 @dataclass(frozen=True)
 class EditStatus:
-    """The status of one edit on one tree: its location and state."""
+    """The status of one edit on one tree: its location and state.
+
+    ``calls_runtime`` is whether its code in the tree does, which only patchkit's does. ``difference`` is what a person
+    changed in the code that patches wrote in its file, as a unified diff.
+    """
 
     name: str
     file: str
     site: str
     state: State
     reason: str = ""
+    calls_runtime: bool = False
+    difference: str = ""
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,11 @@ def runtime_files() -> Mapping[str, bytes]:
     return {file: _HEADER.encode() + content for file, content in found.items()}
 
 
+def is_runtime(module: str) -> bool:
+    """Return whether a module is the runtime, installed or vendored, or one of its modules."""
+    return module == PACKAGE or module.startswith(f"{PACKAGE}.") or f".{FOLDER}.runtime" in module
+
+
 def is_inside(module: str | None) -> bool:
     """Return whether a module is a vendored runtime."""
     return module is not None and _INSIDE.fullmatch(f"from {module} import") is not None

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from patchkit.plan.status import ACCEPTED, BY_HAND, State
+from patchkit.plan.status import ACCEPTED, BY_HAND, IN_PLACE, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from patchkit.patchset.patch import Patch
     from patchkit.plan.status import PatchStatus
 
-IN_TREE = frozenset({State.APPLIED, State.UPSTREAM, State.PARTIAL})
+IN_TREE = IN_PLACE | {State.PARTIAL}
 
 
 class Backport(msgspec.Struct, frozen=True):
     """A patch that a tree contains.
 
-    ``how`` is "ported", "upstream" (the tree's base contains it), "by hand", or "in part: " and a reason.
+    ``how`` is "ported", "upstream" (the tree's base contains it), "unknown" (nothing tells which of these), "by hand",
+    or "in part: " and a reason.
     ``by_hand`` names the edits that a person made, ``accepted`` those of them that were not checked. ``verified``
     is what was verified, and the result.
     """
@@ -48,7 +49,7 @@ def backports(statuses: Iterable[PatchStatus], verified: str) -> tuple[Backport,
         patch = status.patch
         accepted = tuple(edit.name for edit in status.edits if edit.reason == ACCEPTED)
         by_hand = tuple(sorted({edit.name for edit in status.edits if edit.reason in (ACCEPTED, BY_HAND)}))
-        files = (edit.file for edit in status.edits if edit.state in {State.APPLIED, State.UPSTREAM})
+        files = (edit.file for edit in status.edits if edit.state in IN_PLACE)
         rows.append(
             Backport(
                 patch.id,
@@ -69,8 +70,8 @@ def backports(statuses: Iterable[PatchStatus], verified: str) -> tuple[Backport,
 def _origin(status: PatchStatus, by_hand: tuple[str, ...]) -> str:
     if status.state is State.PARTIAL:
         return f"in part: {status.reason}"
-    if status.state is State.UPSTREAM:
-        return "upstream"
+    if status.state in {State.UPSTREAM, State.UNKNOWN}:
+        return status.state.value
     applied = [edit.name for edit in status.edits if edit.state is State.APPLIED]
     return "by hand" if by_hand and set(applied) <= set(by_hand) else "ported"
 
@@ -78,11 +79,13 @@ def _origin(status: PatchStatus, by_hand: tuple[str, ...]) -> str:
 def _removal(patch: Patch, state: State) -> str:
     if state is State.UPSTREAM:
         return "nothing to remove: the tree's base has it"
+    if state is State.UNKNOWN:
+        return "remove with git if it is not the base's: neither a comment nor a call of the runtime tells"
     if patch.upstream_commit:
         return f"remove once the base has {patch.upstream_commit[:12]}: patchkit rebase reports it"
     if "/issues/" in patch.upstream:
         return "keep until upstream closes the issue; patchkit revert removes it"
-    if patch.upstream.endswith(f"/pull/{patch.id}"):
+    if patch.has_pull_request:
         return "remove once the base has the pull request: patchkit rebase reports it"
     # A pull request of another number is only related to the patch.
     return "keep until patchkit rebase reports it as upstream; patchkit revert removes it"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import ConflictError, TreeError
-from patchkit.plan.comments import COMMENT_PREFIX
+from patchkit.plan.comments import TRACE, commenting_patches, is_patched
 from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
@@ -29,19 +29,27 @@ def checkout_of(package: Path) -> Checkout | None:
         return None
 
 
-def before_patches(tree: CheckoutTree, checkout: Checkout, files: Iterable[str]) -> dict[str, bytes | None]:
-    """Return the last content of each file without a patch's comment: in HEAD, or before the commit that added one.
+class Original(NamedTuple):
+    """A file from before its patches, and the patches of which it had a comment in HEAD or in a commit since."""
 
+    content: bytes | None
+    patches: frozenset[str]
+
+
+def originals_of(tree: CheckoutTree, checkout: Checkout, files: Iterable[str]) -> dict[str, Original]:
+    """Return the last content of each file without a trace of patches: in HEAD, or before the commit that added one.
+
+    A file in which no commit had one, under any of its names, was not patched: its content in HEAD is the original.
     Raise ConflictError if git does not have it.
     """
     names = list(files)
     if not names:
         return {}
     try:
-        touching = checkout.touching(COMMENT_PREFIX, names)
+        touching = checkout.touching(TRACE, names)
         places = [(parent, file) for file in names for _, parent in touching.get(file, ())[:_PREFETCHED]]
         at = checkout.reader([*(("HEAD", file) for file in names), *places])
-        return {file: _before_patches(tree, checkout, at, file, touching.get(file, ())) for file in names}
+        return {file: _original_of(tree, checkout, at, file, touching.get(file, ())) for file in names}
     except TreeError as error:
         raise ConflictError(
             f"git cannot read the files from before the patches: {error}",
@@ -49,34 +57,41 @@ def before_patches(tree: CheckoutTree, checkout: Checkout, files: Iterable[str])
         ) from None
 
 
-def _before_patches(
+def _original_of(
     tree: CheckoutTree,
     checkout: Checkout,
     at: Callable[[str, str], bytes | None],
     file: str,
     touching: Iterable[tuple[str, str]],
-) -> bytes | None:
+) -> Original:
     current, committed = tree.read(file), at("HEAD", file)
-    # A patch whose comments were removed and committed is in HEAD, which is then not the original.
-    if not _has_patch_comment(committed) and committed != current:
-        return committed
-    renames = 0
+    patches = commenting_patches(committed or b"")
+    renames, name, since = 0, file, "HEAD"
     pairs = list(touching)
+    if not is_patched(committed):
+        # A patch whose comments were removed and committed is in HEAD, which is then not the original.
+        if committed != current:
+            return Original(committed, patches)
+        is_whole = not checkout.is_shallow
+        while (
+            not pairs and is_whole and renames < _MAX_RENAMES and (moved := checkout.moved_from(name, since))
+        ):
+            (name, since), renames = moved, renames + 1
+            pairs = checkout.touching(TRACE, [name], since).get(name, [])
+        if not pairs and is_whole:
+            return Original(committed, patches)  # No commit ever patched it.
     while pairs and renames < _MAX_RENAMES:
         commit, parent = pairs.pop(0)
-        content = at(parent, file)
-        if content is None and (old_name := checkout.renamed(parent, commit, file)) is not None:
-            file, renames = old_name, renames + 1
-            content = at(parent, file)
-            pairs = checkout.touching(COMMENT_PREFIX, [file], parent).get(file, [])
-        if not _has_patch_comment(content):
-            return content
+        content = at(parent, name)
+        if content is None and (old_name := checkout.renamed(parent, commit, name)) is not None:
+            name, renames = old_name, renames + 1
+            content = at(parent, name)
+            pairs = checkout.touching(TRACE, [name], parent).get(name, [])
+        if not is_patched(content):
+            return Original(content, patches)
+        patches |= commenting_patches(content or b"")
     raise ConflictError(
         "neither a ledger (.patchkit) nor this clone has the file from before the patches",
         where=file,
         advice="run git fetch --unshallow" if checkout.is_shallow else "restore the file from the release",
     )
-
-
-def _has_patch_comment(content: bytes | None) -> bool:
-    return COMMENT_PREFIX.encode() in (content or b"")

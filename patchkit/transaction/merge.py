@@ -104,12 +104,18 @@ class _Edits:
     deleted: set[int] = field(default_factory=set)
     inserted: dict[int, list[bytes]] = field(default_factory=dict)
 
-    def apply(self, lines: Sequence[bytes]) -> bytes:
-        text = []
+    def apply(self, lines: Sequence[bytes], newline: bytes) -> bytes:
+        text: list[bytes] = []
         for number in range(len(lines) + 1):
             text += self.inserted.get(number, [])
             text += [lines[number]] if number < len(lines) and number not in self.deleted else []
-        return b"".join(text)
+        # The last line may have no end.
+        return b"".join([*(line if _is_ended([line]) else line + newline for line in text[:-1]), *text[-1:]])
+
+
+def _is_ended(lines: Sequence[bytes]) -> bool:
+    """Return whether the last line has an end."""
+    return not lines or lines[-1].endswith((b"\r", b"\n"))
 
 
 class _Change(NamedTuple):
@@ -151,7 +157,12 @@ class _Merge:
             their_units = self._theirs.scopes.get(name)
             if their_units is not None:
                 self._undo_scope(name, base_units, their_units)
-        return self._edits.apply(self._ours.lines), frozenset(self._removed_imports)
+        text = self._edits.apply(self._ours.lines, self._newline)
+        base, ours, theirs = (_is_ended(outline.lines) for outline in (self._base, self._ours, self._theirs))
+        is_to_end = theirs if ours == base else ours
+        if text and _is_ended([text]) is not is_to_end:
+            text = text + self._newline if is_to_end else text.removesuffix(b"\n").removesuffix(b"\r")
+        return text, frozenset(self._removed_imports)
 
     def _undo_scope(self, name: Name, base_units: list[Unit], their_units: list[Unit]) -> None:
         base_keys, their_keys = _keys(base_units), _keys(their_units)
@@ -456,8 +467,8 @@ class _Merge:
         return self._conflict(
             line,
             "code that patchkit wrote was edited after apply",
-            "restore these lines as apply wrote them, use the version of patchkit that applied them, or, if the whole "
-            "file was replaced, restore it with git,",
+            "take your change of these lines back, for example with git restore -p, use the version of patchkit that "
+            "applied them, or, if the whole file was replaced, restore it with git,",
         )
 
     def _conflict(self, line: int, what: str, advice: str) -> ConflictError:

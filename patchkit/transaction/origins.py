@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.plan import vendor
-from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
+from patchkit.plan.comments import TRACE, commenting_patches, is_patched, runtime_line
 from patchkit.plan.markers import without_equal_conflicts
 from patchkit.plan.planner import Origin
-from patchkit.plan.status import FileChange, State
+from patchkit.plan.status import IN_PLACE, FileChange, State
 from patchkit.transaction.apply import with_plan
 from patchkit.transaction.conflicts import before_markers, conflicts_in
 from patchkit.transaction.current import patches_without_comments, ranked_records
-from patchkit.transaction.history import before_patches, checkout_of
+from patchkit.transaction.history import checkout_of, originals_of
 from patchkit.transaction.ledger import Record
 from patchkit.transaction.ports import commits_of, layers_of, ports_in
 from patchkit.transaction.revert_plan import undo_ports
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from patchkit.plan.planner import Planner
     from patchkit.plan.status import PatchStatus
+    from patchkit.transaction.history import Original
     from patchkit.transaction.ledger import Ledger
     from patchkit.transaction.ports import Port
     from patchkit.tree.checkout import Checkout
@@ -79,15 +80,31 @@ class Origins:
         self._tree = tree
         self._planner = planner
         self._inspect = statuses or (lambda: planner.tree_status(before_markers(tree)).patches)
+        self._history: dict[str, Original] = {}
         self._store = Store(tree.package)
         self.ledger: Ledger = self._store.read()
 
     @cached_property
-    def commented(self) -> dict[str, frozenset[str]]:
-        """The files with comments of patches, and the ids of these."""
-        texts = ((file, self._tree.read(file) or b"") for file in self._tree.files(""))
-        prefix = COMMENT_PREFIX.encode()
-        return {file: names for file, text in texts if prefix in text and (names := commenting_patches(text))}
+    def traces(self) -> dict[str, frozenset[str]]:
+        """The files with comments of patches or code of theirs that calls the runtime, and the ids of these patches."""
+        texts = {file: text for file in self._tree.files("") if is_patched(text := self._tree.read(file))}
+        found = {file: names for file, text in texts.items() if (names := commenting_patches(text or b""))}
+        for file, name in self._calls({file: text for file, text in texts.items() if runtime_line(text)}):
+            found[file] = found.get(file, frozenset()) | {name}
+        return found
+
+    def _calls(self, importing: Contents) -> Iterator[tuple[str, str]]:
+        """Yield each file of those that import the runtime with each patch whose code calls it there.
+
+        A file as patchkit wrote it has the comments of these patches.
+        """
+        files = (item for record in self.ledger.records for item in record.files.items())
+        written = {(file, known.applied) for file, known in files}
+        edited = {file for file, text in importing.items() if (file, digest_or_none(text)) not in written}
+        for status in self.statuses if edited else ():
+            for edit in status.edits:
+                if edit.calls_runtime and edit.file in edited:
+                    yield edit.file, status.patch.id
 
     def read(self, file: str) -> bytes | None:
         """Return a file's current content."""
@@ -103,9 +120,9 @@ class Origins:
         return self._inspect()
 
     @cached_property
-    def commented_patches(self) -> frozenset[str]:
-        """The patches that have a comment in the code."""
-        return frozenset[str]().union(*self.commented.values())
+    def traced(self) -> frozenset[str]:
+        """The patches that have a comment in the code or whose code calls the runtime."""
+        return frozenset[str]().union(*self.traces.values())
 
     @cached_property
     def uncommitted(self) -> tuple[Record, ...]:
@@ -114,8 +131,34 @@ class Origins:
 
     @property
     def in_code(self) -> frozenset[str]:
-        """The patches that patchkit applied to the code, also those without a comment that are in a record."""
-        return self.commented_patches.union(*(record.patches for record in self.uncommitted))
+        """The patches that patchkit applied to the code, also those without a trace that are in a record."""
+        return self.traced.union(self.tidied, *(record.patches for record in self.uncommitted))
+
+    @cached_property
+    def tidied(self) -> frozenset[str]:
+        """The patches whose code is in place without a comment, which it had in HEAD or in a commit since."""
+        if self._checkout is None:
+            return frozenset()
+        with suppress(ConflictError):
+            known = self._originals_of(self._committed.union(self.traces))
+            had = {
+                (file, name) for file, original in known.items() for name in original.patches - self.traced
+            }
+            return frozenset(
+                status.patch.id
+                for status in (self.statuses if had else ())
+                if status.state in IN_PLACE
+                and any((edit.file, status.patch.id) in had for edit in status.edits)
+            )
+        return frozenset()
+
+    @property
+    def untold(self) -> frozenset[str]:
+        """The patches in the code without any comment, of which only a plan shows whether they are gone."""
+        commented = frozenset[str]().union(
+            *(commenting_patches(self.read(file) or b"") for file in self.traces)
+        )
+        return self.traced.union(self.tidied) - commented
 
     @cached_property
     def without_comment(self) -> dict[str, tuple[str, str]]:
@@ -206,7 +249,7 @@ class Origins:
     @cached_property
     def originals(self) -> Contents:
         """The contents of the patched files before any patch. Raise ConflictError if they are not known."""
-        if not self.commented and not self.uncommitted:
+        if not self.traces and not self.uncommitted:
             return {}
         if self._checkout is not None and not self.uncommitted:
             with suppress(ConflictError):
@@ -247,8 +290,15 @@ class Origins:
 
     @cached_property
     def _before(self) -> Contents:
-        """The contents from before the patches' comments in git's history. Raise ConflictError if git lacks one."""
-        return {} if self._checkout is None else before_patches(self._tree, self._checkout, self.commented)
+        """The contents from before the patches in git's history. Raise ConflictError if git lacks one."""
+        return {file: original.content for file, original in self._originals_of(self.traces).items()}
+
+    def _originals_of(self, files: Iterable[str]) -> dict[str, Original]:
+        """Return what git's history has of these files. Raise ConflictError if git lacks one."""
+        wanted = frozenset(files)
+        if self._checkout is not None:
+            self._history |= originals_of(self._tree, self._checkout, sorted(wanted - self._history.keys()))
+        return {file: self._history[file] for file in sorted(wanted) if file in self._history}
 
     @cached_property
     def _confirmed(self) -> tuple[Record, ...]:
@@ -272,23 +322,16 @@ class Origins:
 
     @cached_property
     def _committed(self) -> frozenset[str]:
-        """The files that have a patch's comment in HEAD too."""
-        files = frozenset(self.commented).union(*(record.files for record, _ in self._ranked))
-        return (
-            self._checkout.having(COMMENT_PREFIX, sorted(files))
-            if self._checkout is not None
-            else frozenset()
-        )
+        """The files that have a trace of a patch in HEAD."""
+        return frozenset() if self._checkout is None else self._checkout.having(TRACE, ["."])
 
     def _is_confirmed(self, record: Record, before: Contents) -> bool:
         """Return whether a record's originals are those in git's history, which has none between two applies."""
         if len(record.layers) != 1:
             return False
-        uncommented = record.patches.keys() - self.commented_patches
-        complete = (
-            {s.patch.id for s in self.statuses if s.state is State.APPLIED} if uncommented else set[str]()
-        )
-        if not self.commented_patches <= record.patches.keys() or not uncommented <= complete:
+        untraced = record.patches.keys() - self.traced
+        complete = {s.patch.id for s in self.statuses if s.state is State.APPLIED} if untraced else set[str]()
+        if not self.traced <= record.patches.keys() or not untraced <= complete:
             return False
         try:
             originals = CandidateRecord(record, self._store.get).originals
@@ -298,9 +341,14 @@ class Origins:
 
     def _infer(self, checkout: Checkout, before: Contents) -> CandidateRecord:
         """Compute the record from the contents in git's history and the loaded patches."""
-        statuses = [status for status in self.statuses if status.patch.id in self.commented_patches]
-        sites = {edit.file for status in statuses for edit in status.edits if edit.state is State.APPLIED}
-        originals = {**before, **before_patches(self._tree, checkout, sites.difference(before))}
+        statuses = [status for status in self.statuses if status.patch.id in self.traced | self.tidied]
+        sites = {
+            edit.file
+            for status in statuses
+            for edit in status.edits
+            if edit.state is State.APPLIED or (status.patch.id in self.tidied and edit.state in IN_PLACE)
+        }
+        originals = {**before} | {file: each.content for file, each in self._originals_of(sites).items()}
         if vendor.is_vendored(self._tree):
             originals |= dict.fromkeys(self._tree.files(vendor.FOLDER, ""))
         planned = self._planner.plan_exactly([status.patch.id for status in statuses], originals)
@@ -373,7 +421,7 @@ def origin(tree: CheckoutTree, planner: Planner) -> Origin | None:
     """
     try:
         origins = Origins(tree, planner)
-        if not origins.commented and not origins.uncommitted:
+        if not origins.traces and not origins.uncommitted:
             return None
         candidate = next(iter(origins))
         record = candidate.record

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from patchkit.errors import ConflictError, PatchkitError
-from patchkit.plan.comments import commenting_patches
+from patchkit.plan.comments import commenting_patches, runtime_line
 from patchkit.plan.status import State, noted_in
 from patchkit.transaction.current import current_record, ranked_records
 from patchkit.transaction.history import checkout_of
@@ -25,7 +25,7 @@ from patchkit.transaction.store import Store
 from patchkit.transaction.write import check_targets, locked, read_consistently, write_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from patchkit.plan.planner import Planner
     from patchkit.transaction.ledger import Ledger
@@ -169,11 +169,17 @@ def _selected(origins: Origins, patches: frozenset[str] | None) -> frozenset[str
         return patches
     selected = [s for s in origins.statuses if patches is None or s.patch.id in patches]
     upstream = [s.patch.id for s in selected if s.state is State.UPSTREAM]
+    unknown = [s.patch.id for s in selected if s.state is State.UNKNOWN]
     applied = {s.patch.id for s in selected if s.state is State.APPLIED}
-    _require_comments(origins, [*upstream, *sorted(applied - in_code)])
+    _require_comments(origins, [*upstream, *unknown, *sorted(applied - in_code)])
     if upstream and patches is not None:
         raise ConflictError(
             f"{', '.join(upstream)}: upstream's own code in this tree", advice="use git revert"
+        )
+    if unknown and patches is not None:
+        raise ConflictError(
+            f"{', '.join(unknown)}: neither a comment, a record nor a call of the runtime shows that patchkit made it",
+            advice="use git revert",
         )
     return (in_code | applied) & (applied if patches is None else patches)
 
@@ -247,6 +253,8 @@ def _planned(
     """Plan a revert with the first candidate with which it is possible; None if no patch is in the tree."""
     named = _selected(origins, patches)
     if named is not None and not named:
+        if patches is None:
+            _require_no_calls({file: tree.read(file) for file in tree.files("")})
         return None
     errors: list[tuple[bool, PatchkitError]] = []
     try:
@@ -268,7 +276,7 @@ def _planned(
                 if record.manual_edits and record in origins.uncommitted:
                     raise
                 # A record may lack a patch that was committed separately.
-                needed = origins.commented_patches if named is None else named
+                needed = origins.traced if named is None else named
                 is_complete = needed <= record.patches.keys()
                 # Nor a ported change: with an older record, its code would remain.
                 ports = record.ported & (record.patches.keys() - committed if named is None else named)
@@ -317,6 +325,19 @@ def _plan_with(
     return replace(plan, changes=changes)
 
 
+def _require_no_calls(contents: Mapping[str, bytes | None]) -> None:
+    """Raise ConflictError if a file imports the runtime, which only patchkit's code does."""
+    for file, text in sorted(contents.items()):
+        if line := runtime_line(text):
+            raise ConflictError(
+                "the file still imports patchkit's runtime: code that calls it was copied, moved or edited, or its "
+                "patch is not loaded",
+                where=f"{file}:{line}",
+                advice="remove the code that calls it, pass the folder of its patches with --patches DIR, or undo it "
+                "with git",
+            )
+
+
 def _require_removed(
     origins: Origins,
     candidate: CandidateRecord,
@@ -327,7 +348,7 @@ def _require_removed(
     """Raise ConflictError if code of the patches in ``reverted`` (None: of any) remains, or another loses an edit."""
     after = {file: text for file, (_, text) in plan.changes.items()}
     changed_paths = origins.real_paths(after)
-    for file, names in sorted(origins.commented.items()):
+    for file, names in sorted(origins.traces.items()):
         if file not in after and origins.real_paths([file]) <= changed_paths:
             continue
         commented = commenting_patches(after[file] or b"") if file in after else names
@@ -352,6 +373,21 @@ def _require_removed(
                 advice="remove that code, or use the version of patchkit that applied it, or undo it with git revert, "
                 "and revert again",
             )
+    untold = origins.untold if reverted is None else origins.untold & reverted
+    if untold:
+        ids = tuple(sorted(untold))
+        left = sorted(planner.present(after, ids) - planner.present(candidate.originals, ids))
+        if left:
+            name, edit = left[0]
+            raise RevertBlockedError(
+                f"{edit} of {name} would still be in place: it has no comment, and was moved or edited",
+                name,
+                advice="remove it by hand or undo it with git, and revert again",
+            )
+    if reverted is None:
+        _require_no_calls(
+            {file: text for file, text in after.items() if text != candidate.originals.get(file)}
+        )
     if reverted is None or candidate.is_exact:
         return
     before = {file: text for file, (text, _) in plan.changes.items()}

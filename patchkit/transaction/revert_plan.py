@@ -20,6 +20,7 @@ from patchkit.errors import ConflictError, PatchkitError
 from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.markers import blocks_in, without_equal_conflicts
 from patchkit.plan.status import noted_in
+from patchkit.transaction.edited import difference
 from patchkit.transaction.exact import merge_exactly, undo_block
 from patchkit.transaction.ledger import AppliedFile, Record
 from patchkit.transaction.merge import MergeResult, merge
@@ -313,8 +314,12 @@ def _merged(
             # Only the patches' comments were removed, as a formatter may do.
             text = without_patch_comments(theirs)
             return MergeResult(text, text)
-    # Code of a ported change has no comment.
-    return merge_exactly(file, base, ours, theirs) if exact else merge(file, base, ours, theirs)
+    try:
+        # Code of a ported change has no comment.
+        return merge_exactly(file, base, ours, theirs) if exact else merge(file, base, ours, theirs)
+    except ConflictError as conflict:
+        conflict.difference = difference(theirs, base, ours)
+        raise
 
 
 def _without_conflicts(file: str, base: bytes, ours: bytes) -> tuple[bytes, bytes]:

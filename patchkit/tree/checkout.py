@@ -102,9 +102,9 @@ class Checkout:
         known = self._ask("cat-file", "blob", identifier)
         return known.replace(b"\r\n", b"\n") == content.replace(b"\r\n", b"\n")
 
-    def having(self, text: str, names: Iterable[str]) -> frozenset[str]:
-        """Return the files that contain ``text`` in HEAD."""
-        arguments = ("grep", "-l", "-z", "--no-textconv", "-F", "-e", text, "HEAD", "--", *names)
+    def having(self, pattern: str, names: Iterable[str]) -> frozenset[str]:
+        """Return the files that an extended regular expression matches in HEAD."""
+        arguments = ("grep", "-l", "-z", "--no-textconv", "-E", "-e", pattern, "HEAD", "--", *names)
         answer = git(self._folder, *arguments)
         if answer.returncode > 1:
             raise self._failed_as(answer)
@@ -112,9 +112,11 @@ class Checkout:
         return frozenset(name.removeprefix("HEAD:") for name in found if name)
 
     def touching(
-        self, text: str, names: Iterable[str], since: str = "HEAD"
+        self, pattern: str, names: Iterable[str], since: str = "HEAD"
     ) -> dict[str, list[tuple[str, str]]]:
-        """Return, for each file, the commits that added or removed ``text``, newest first, each with a parent.
+        """Return, for each file, the commits that added or removed a match of an extended regular expression.
+
+        The newest is first, and each has a parent.
 
         A merge is listed once for each parent; a commit without a known parent is left out.
         """
@@ -125,7 +127,8 @@ class Checkout:
             "--no-renames",
             "--relative",
             "-z",
-            f"-S{text}",
+            "--pickaxe-regex",
+            f"-S{pattern}",
             since,
         )
         # If the index has the same blob as a commit, git reads the file from disk, through its filters. A missing index
@@ -158,6 +161,14 @@ class Checkout:
         score, old = moved.get(name, ("", ""))
         alike = old and int(score.removeprefix("R")) >= _MIN_SIMILARITY
         return old if alike or (old and self._has_most(commit, name, parent, old)) else None
+
+    def moved_from(self, name: str, since: str = "HEAD") -> tuple[str, str] | None:
+        """Return the name that a file had before the last commit that renamed it, and that commit's parent, or None."""
+        arguments = ("-m", "-1", "--diff-filter=A", "--no-renames", "--format=%H %P", "--no-patch", since)
+        words = os.fsdecode(self._ask("log", *arguments, "--", name)).split()
+        commit, parents = (words[0], words[1:]) if words else ("", [])
+        moves = ((self.renamed(parent, commit, name), parent) for parent in parents)
+        return next(((old, parent) for old, parent in moves if old is not None), None)
 
     def _has_most(self, commit: str, name: str, parent: str, old: str) -> bool:
         """Return whether a file has more than half of the lines of another."""

@@ -14,7 +14,7 @@ from patchkit.plan import vendor
 from patchkit.plan.build import inspect
 from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.planner import Planner
-from patchkit.plan.status import State
+from patchkit.plan.status import IN_PLACE
 from patchkit.transaction.history import checkout_of
 from patchkit.transaction.ledger import Ledger
 from patchkit.transaction.origins import Origins
@@ -142,12 +142,12 @@ class Subject:
 
     @cached_property
     def in_place(self) -> tuple[tuple[Patch, EditStatus], ...]:
-        """The edits that are in place, applied by patchkit or present upstream."""
+        """The edits that are in place, by whomever."""
         return tuple(
             (status.patch, edit)
             for status in self.statuses
             for edit in status.edits
-            if edit.state in {State.APPLIED, State.UPSTREAM}
+            if edit.state in IN_PLACE
         )
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.findings.printable import escaped
+from patchkit.findings.printable import escaped, excerpt
 from patchkit.findings.suggestion import completed
 from patchkit.verify.result import Outcome
 
@@ -32,6 +32,8 @@ def show(verdict: Verdict, console: Console, place: str, tail: str) -> None:
         for finding in result.findings:
             where = f"{finding.file}:{finding.line}"
             console.print(f"          {escaped(f'{where} {finding.message}')}", highlight=False)
+            for line in excerpt(finding.expression, " " * 10) if "\n" in finding.expression else ():
+                console.print(escaped(line), highlight=False)
             console.print(f"          [dim]{escaped(completed(finding.guard, tail))}[/]", highlight=False)
         for note in result.notes:
             console.print(f"          [dim]note: {escaped(completed(note, tail))}[/]", highlight=False)

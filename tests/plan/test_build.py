@@ -198,14 +198,19 @@ def test_patch_whose_comments_are_there_is_applied() -> None:
     assert status(applied(library(), toy), toy).state is State.APPLIED
 
 
-def test_patch_that_is_there_without_its_comments_is_upstreams() -> None:
-    toy = patch(FLAG, FINE)
+@pytest.mark.parametrize(
+    ("upstream", "state"), [("pull/toy", State.UPSTREAM), ("pull/2", State.UNKNOWN), ("", State.UNKNOWN)]
+)
+def test_patch_that_is_there_without_its_comments_is_upstreams_if_upstream_has_it(
+    upstream: str, state: State
+) -> None:
+    toy = patch(FLAG, FINE, upstream=upstream and f"https://github.com/sgl-project/sglang/{upstream}")
     tree = library(
         shelf=LIBRARY[SHELF].replace("rows = 5", "rows = 5\n    lends: bool = True"),
         desk=LIBRARY[DESK].replace("reader.debt += book.price", "reader.charge(book)"),
     )
     found = status(tree, toy)
-    assert {found.state, *(edit.state for edit in found.edits)} == {State.UPSTREAM}
+    assert {found.state, *(edit.state for edit in found.edits)} == {state}
     assert make_plan(tree, [toy]).changes == ()
 
 
@@ -230,7 +235,7 @@ def test_half_of_a_patch_is_partial_and_is_completed() -> None:
 
 def test_half_that_no_patch_made_is_named_as_upstreams() -> None:
     tree = library(desk=LIBRARY[DESK].replace("reader.debt += book.price", "reader.charge(book)"))
-    found = status(tree, patch(FLAG, FINE))
+    found = status(tree, patch(FLAG, FINE, upstream="https://github.com/sgl-project/sglang/pull/toy"))
     assert found.state is State.PARTIAL
     assert found.reason == "1 of 2 edits are missing; the others are upstream's"
 

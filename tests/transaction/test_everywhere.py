@@ -203,6 +203,46 @@ def test_small_file_that_was_moved_and_grew_and_was_patched_in_one_commit_is_rev
         assert tree.read("srt/managers/moved.py") == before + b"\n\nclass Last:\n    mine = 1\n"
 
 
+UPSTREAMS = b"    flag = False\r\n    needs_device = True\r\n"
+"""Half of t-flag, as upstream has it."""
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_patch_of_which_the_base_has_a_half_in_another_file_verifies_and_reverts_in_a_clone(
+    fork: CheckoutTree, patches: PatchSet, tmp_path: Path, edited: bool
+) -> None:
+    edit(fork, CRLF, b"    flag = False\r\n", UPSTREAMS)
+    commit(fork, "As upstream has it")
+    before = contents(fork)
+    api.commit(fork, patches, ("t-flag",), only=True)
+    there = clone(fork, tmp_path)
+    for tree in (there, fork):
+        if edited:
+            edit(tree, CRLF, b"stride = 1", b"stride = 2")
+        assert failed(tree, patches) == []
+        assert api.revert(tree, patches).patches == ("t-flag",)
+        mine = {CRLF: (before[CRLF] or b"").replace(b"stride = 1", b"stride = 2")} if edited else {}
+        assert contents(tree) == before | mine
+
+
+def test_patch_whose_comments_went_with_a_move_of_the_file_is_not_its_original(
+    fork: CheckoutTree, patches: PatchSet, tmp_path: Path
+) -> None:
+    before = contents(fork)
+    api.commit(fork, patches, ("t-flag",), only=True)
+    text = b"".join(
+        line for line in (fork.read(CRLF) or b"").splitlines(keepends=True) if b"patchkit" not in line
+    )
+    moved = "srt/layers/attention/moved.py"
+    git(fork.package, "mv", CRLF, moved)
+    (fork.package / moved).write_bytes(text)
+    commit(fork, "Move and tidy it")
+    for tree in (clone(fork, tmp_path), fork):
+        api.revert(tree, patches)
+        assert tree.read(MIRROR) == before[MIRROR]
+        assert tree.read(moved) == before[CRLF]
+
+
 @pytest.mark.parametrize("ids", [("t-flag", "t-guard"), ("t-guard", "t-flag")])
 def test_patches_of_one_place_that_came_one_by_one_around_an_edit_are_reverted_in_a_clone(
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path, ids: tuple[str, str]

@@ -34,22 +34,34 @@ class TreeAnswer(Answer, frozen=True, kw_only=True):
 
 
 class EditState(Answer, frozen=True, kw_only=True):
-    """An edit; ``file`` is relative to the package folder, ``site`` is the dotted name in it."""
+    """An edit; ``file`` is relative to the package folder, ``site`` is the dotted name in it.
+
+    ``difference`` is a unified diff, from what patches wrote in the file to what stands there, of an edit that a person
+    changed; empty for others.
+    """
 
     file: str
     site: str
     state: str
     reason: str
+    difference: str = ""
 
     @classmethod
     def of(cls, edit: EditStatus) -> EditState:
         """Return the answer for an edit."""
-        return cls(file=edit.file, site=edit.site, state=edit.state.value, reason=edit.reason)
+        return cls(
+            file=edit.file,
+            site=edit.site,
+            state=edit.state.value,
+            reason=edit.reason,
+            difference=edit.difference,
+        )
 
 
 class PatchState(Answer, frozen=True, kw_only=True):
-    """A patch; ``state`` is applied, upstream, pending, partial, conflict or not-applicable.
+    """A patch; ``state`` is applied, upstream, unknown, pending, partial, conflict or not-applicable.
 
+    A patch is unknown if it is in place and nothing tells whose it is.
     ``ran`` is whether it ran on a GPU with this release and gave the unpatched tokens, null if that is unknown.
     ``left_out`` is the reason why the fork's configuration leaves it out.
     """

@@ -115,7 +115,7 @@ class _ArgumentValue:
             missing = examination.absent(
                 lambda: f"expected a call like `{like}`; {sites.nearest(scope, like)}"
             )
-            return examination.present() if done else missing
+            return examination.present(form=self.code.text) if done else missing
         if len(ready) + len(done) > 1:
             return examination.ambiguous(sites.several(scope, [*done, *(path for path, *_ in ready)]))
         around = sites.bindings_given(scope, self.context)

@@ -122,8 +122,9 @@ class _Opening:
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look for the statements; the function itself is the site."""
-        if any(sign.find(scope.node, scope.path) for sign in self.already):
-            return examination.present()
+        found = next((sign for sign in self.already if sign.find(scope.node, scope.path)), None)
+        if found is not None:
+            return examination.present(form=found.text)
         node, body = scope.node, scope.body
         if not isinstance(node, cst.FunctionDef):
             return examination.absent(f"{scope.name or 'the module'} is not a function")

@@ -10,7 +10,7 @@ from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 from patchkit.codemods.language.comment import annotate
-from patchkit.codemods.language.definitions import beside, bound_name, bound_names
+from patchkit.codemods.language.definitions import beside, bound_name, bound_names, definitions_like
 from patchkit.codemods.language.names import bound_otherwise
 from patchkit.codemods.language.statements import from_first_comment
 from patchkit.codemods.language.template import render
@@ -50,7 +50,7 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
         bound = bound_names(scope)
         missing = [node for node in render(self.code, {}) if bound_name(node) not in bound]
         if not missing:
-            return examination.present()
+            return examination.present(form=definitions_like(scope, render(self.code, {})))
         taken = bound_otherwise(scope, filter(None, map(bound_name, missing)))
         if taken:
             return examination.ambiguous(f"{scope.name} has a {taken[0]} that is not a method")

@@ -11,7 +11,7 @@ from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 from patchkit.codemods.language.comment import annotate
-from patchkit.codemods.language.definitions import beside, bound_name, bound_names
+from patchkit.codemods.language.definitions import beside, bound_name, bound_names, definitions_like
 from patchkit.codemods.language.imports import after_imports
 from patchkit.codemods.language.names import bound_otherwise, imported_names
 from patchkit.codemods.language.template import render, render_below_blank_lines
@@ -44,7 +44,7 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
         bound = bound_names(scope) | imported_names(scope.module)
         missing = [statement for statement in render(self.code, {}) if bound_name(statement) not in bound]
         if not missing:
-            return examination.present()
+            return examination.present(form=definitions_like(scope, render(self.code, {})))
         taken = bound_otherwise(scope, filter(None, map(bound_name, missing)))
         if taken:
             return examination.ambiguous(f"the module binds {taken[0]} to something else")

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from patchkit.codemods.language import syntax
 from patchkit.codemods.language.scope import members
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from patchkit.codemods.language.scope import Scope
 
 
@@ -49,3 +52,12 @@ def bound_names(scope: Scope) -> set[str]:
     """Return the names that a scope's own statements bind to a definition or a value."""
     bound = {name for name in map(bound_name, scope.body) if name is not None}
     return bound | {node.name.value for _, node in members(scope)}
+
+
+def definitions_like(scope: Scope, statements: Iterable[cst.CSTNode]) -> str:
+    """Return the code of a scope's own statements that bind the names which ``statements`` bind."""
+    names = set(map(bound_name, statements)) - {None}
+    found = [
+        each for each in (*scope.body, *(node for _, node in members(scope))) if bound_name(each) in names
+    ]
+    return "".join(map(syntax.code_of, found))

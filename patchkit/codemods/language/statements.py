@@ -96,12 +96,14 @@ class Statements:
 
     def examine(self, scope: Scope, note: str) -> examination.Examination:
         """Find the sites in ``scope``."""
-        marks = [match for sign in self.already for match in sign.find(scope.node, scope.path)]
+        found = [(sign, match) for sign in self.already for match in sign.find(scope.node, scope.path)]
+        marks = [match for _, match in found]
+        form = "\n".join(sign.text for sign, _ in found)
         if marks and self.place != "replace":
-            return examination.present()
+            return examination.present(form=form)
         given = bindings_given(scope, self.context)
         if isinstance(given, examination.Examination):
-            return examination.present() if marks else given
+            return examination.present(form=form) if marks else given
         sites: list[_Site] = []
         for variant in self.variants:
             for match in variant.find.find(scope.node, scope.path, given):
@@ -116,7 +118,7 @@ class Statements:
                     sites.append(_Site(variant, match, place))
         if not sites:
             if marks:
-                return examination.present()
+                return examination.present(form=form)
             return examination.absent(lambda: unmatched(scope, [variant.find for variant in self.variants]))
         if not self.every and (len(sites) > 1 or marks):
             return examination.ambiguous(

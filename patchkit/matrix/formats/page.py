@@ -23,6 +23,7 @@ _LEFT_OUT = "left-out"
 _MARKS: dict[str, str] = {
     State.APPLIED: ">",
     State.UPSTREAM: "=",
+    State.UNKNOWN: "?",
     State.PENDING: "+",
     State.PARTIAL: "~",
     State.CONFLICT: "!",
@@ -32,6 +33,7 @@ _MARKS: dict[str, str] = {
 _WORDS: dict[str, str] = {
     State.APPLIED: "applied by patchkit",
     State.UPSTREAM: "upstream's own",
+    State.UNKNOWN: "in place, by whom is unknown",
     State.PENDING: "would apply",
     State.PARTIAL: "would apply in part",
     State.CONFLICT: "conflict",

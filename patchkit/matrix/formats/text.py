@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _MARKS = {
     State.APPLIED: (">", "green", "applied by patchkit"),
     State.UPSTREAM: ("=", "green", "upstream's own"),
+    State.UNKNOWN: ("?", "green", "in place, by whom is unknown"),
     State.PENDING: ("+", "yellow", "would apply"),
     State.PARTIAL: ("~", "yellow", "would apply in part"),
     State.CONFLICT: ("!", "red", "in conflict"),

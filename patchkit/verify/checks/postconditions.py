@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 from patchkit.findings.rule import Rule
-from patchkit.plan.status import State
+from patchkit.plan.status import IN_PLACE, State
 from patchkit.transaction.conflicts import UNRECORDED, recording, with_unrecorded
+from patchkit.transaction.edited import accepting, difference
 from patchkit.verify.check import CheckOutcome, register, violation
 from patchkit.verify.checks.compiling import COMPILE, OBSTACLE
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 PENDING = Rule("PV201", "patch-pending", "no patch is applied")
 EDIT = Rule("PV202", "edit-missing", "an edit of an applied patch is missing")
 CONFLICT = Rule("PV203", "edit-conflict", "the code around an edit differs from what the patch describes")
-_DONE = {State.APPLIED, State.UPSTREAM}
 
 
 @register("postconditions", "Every edit is in place", PENDING, EDIT, CONFLICT, order=30, of_patches=True)
@@ -32,7 +32,7 @@ def check(subject: Subject) -> CheckOutcome:
     except TreeError as error:
         return CheckOutcome(str(error), (_unreadable(error),), obstacle=OBSTACLE)
     conflicting = {status.patch.id for status in statuses if status.state is State.CONFLICT}
-    had = {status.patch.id for status in statuses if status.state in _DONE}
+    had = {status.patch.id for status in statuses if status.state in IN_PLACE}
     findings: list[Finding] = []
     notes = []
     waiting: list[str] = []
@@ -41,7 +41,7 @@ def check(subject: Subject) -> CheckOutcome:
     for status in statuses:
         if status.state is State.NOT_APPLICABLE:
             notes.append(f"{status.patch.id} does not apply to this tree: {status.reason}")
-        elif status.state in _DONE:
+        elif status.state in IN_PLACE:
             present += 1
             # An opt-in patch that upstream has does not make the tree a patched one.
             patched |= status.state is State.APPLIED or status.patch.default
@@ -74,7 +74,7 @@ def check(subject: Subject) -> CheckOutcome:
     pending = [
         status.patch.id
         for status in statuses
-        if status.patch.default and status.state not in {State.NOT_APPLICABLE, *_DONE}
+        if status.patch.default and status.state not in {State.NOT_APPLICABLE, *IN_PLACE}
     ]
     if not findings and not patched and (pending or not present):
         obstacle = "no patch is applied"
@@ -84,7 +84,7 @@ def check(subject: Subject) -> CheckOutcome:
         notes = [note for note in notes if "patchkit apply" not in note]
         remedy = "patchkit apply" if fits else "run patchkit status to see why"
         findings.append(violation(PENDING, "__init__.py", 1, message, remedy))
-    edits = sum(edit.state in _DONE for status in statuses for edit in status.edits)
+    edits = sum(edit.state in IN_PLACE for status in statuses for edit in status.edits)
     summary = f"{present} of {len(statuses)} patches, {edits} edits"
     return CheckOutcome(summary, tuple(findings), tuple(notes), obstacle=obstacle)
 
@@ -95,10 +95,9 @@ def _expected(subject: Subject, status: PatchStatus) -> bool:
         return True
     # A fork that leaves a patch out may have made some of its changes itself, and so may one that did not choose it.
     if status.patch.upstream_when and status.patch.default and not status.patch.left_out:
-        return any(edit.state in _DONE for edit in status.edits)
-    return status.patch.id in subject.commenting_patches and any(
-        edit.state is State.APPLIED for edit in status.edits
-    )
+        return any(edit.state in IN_PLACE for edit in status.edits)
+    is_commented = status.patch.id in subject.commenting_patches
+    return any(edit.state is State.APPLIED and (is_commented or edit.calls_runtime) for edit in status.edits)
 
 
 def _missing(subject: Subject, status: PatchStatus) -> Iterator[Finding]:
@@ -112,8 +111,15 @@ def _missing(subject: Subject, status: PatchStatus) -> Iterator[Finding]:
 
 def _lost(subject: Subject, status: PatchStatus, edit: EditStatus) -> Finding:
     conflict = edit.state is State.CONFLICT
-    why = edit.reason or "the code is as it was before the patch"
-    remedy = "restore the code as the patch wrote it" if conflict else f"patchkit apply {status.patch.id}"
+    before = subject.as_written
+    written = before.tree.read(edit.file) if before is not None else None
+    changed = difference(subject.originals.get(edit.file), written, subject.tree.read(edit.file))
+    if changed:
+        why, remedy = edit.reason or "a person changed it", accepting(status.patch.id, edit.name)
+    elif conflict:
+        why, remedy = edit.reason, f"patchkit diff {status.patch.id} shows what was expected"
+    else:
+        why, remedy = "the code is as it was before the patch", f"patchkit apply {status.patch.id}"
     if conflict and (status.patch.id, edit.name, edit.file) in subject.unrecorded:
         why, remedy = UNRECORDED, recording(status.patch.id, edit.name)
     return violation(
@@ -123,6 +129,7 @@ def _lost(subject: Subject, status: PatchStatus, edit: EditStatus) -> Finding:
         f"{status.patch.id}: {edit.name} is not in place: {why}",
         remedy,
         function=edit.site,
+        expression=changed,
     )
 
 

@@ -1,0 +1,45 @@
+"""A clone of a patched release verifies, and reverts to the release's own bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.releases import LATEST, REFERENCE, Releases, answer, run
+from support.repositories import clone, committing
+from support.sweeps import swept
+from support.toys import git
+
+from patchkit.tree.tree import open_tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from patchkit.tree.tree import CheckoutTree
+
+VERSIONS = (REFERENCE, *(f"0.5.{number}" for number in range(13, 24)))
+
+
+def patched(releases: Releases, version: str, folder: Path) -> CheckoutTree:
+    """Return a checkout of a release with a commit for each default patch."""
+    root = folder / "fork"
+    releases.copy(version, root)
+    git(root, "init", "-q")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", f"Release {version}")
+    tree = committing(open_tree(root))
+    run("apply", root, "--commit")
+    return tree
+
+
+@pytest.mark.parametrize("version", swept(VERSIONS, LATEST.__eq__))
+def test_clone_of_a_patched_release_verifies_and_reverts_to_its_bytes(
+    releases: Releases, tmp_path: Path, version: str
+) -> None:
+    """Later releases have a part of some patches, in files that patchkit does not change."""
+    there = clone(patched(releases, version, tmp_path), tmp_path)
+    checks = {check["check"]: check["outcome"] for check in answer("verify", there.root)["checks"]}
+    assert checks["ledger"] == checks["postconditions"] == "passed"
+    assert answer("revert", there.root)["reverted"]
+    (first,) = git(there.root, "rev-list", "--max-parents=0", "HEAD").split()
+    assert git(there.root, "diff", "--stat", first) == ""
