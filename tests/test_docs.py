@@ -23,6 +23,7 @@ from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.language.variants import Variant
 from patchkit.patchset import configuration, header, load, schema
 from patchkit.plan.status import State
+from patchkit.tree.fork import CONFIGURATION
 
 REPOSITORY = Path(__file__).parents[1]
 sys.path.append(str(REPOSITORY / "scripts"))
@@ -136,7 +137,7 @@ def test_every_key_of_a_configuration_and_every_group_is_explained() -> None:
 
 
 def test_the_example_of_a_configuration_is_one_and_names_patches_that_there_are() -> None:
-    text = (REPOSITORY / "docs" / "examples" / "fork" / configuration.NAME).read_bytes()
+    text = (REPOSITORY / "docs" / "examples" / "fork" / CONFIGURATION).read_bytes()
     example = msgspec.toml.decode(text, type=configuration.Configuration)
     assert load.patches().named(example.left_out) == example.left_out
 

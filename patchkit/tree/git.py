@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -93,9 +94,29 @@ _COMMAND_OPTIONS = {
 
 
 def require_repository(path: Path, advice: str) -> None:
-    """Raise TreeError with this advice if ``path`` is in no git repository."""
-    if git(path, "rev-parse", "--git-dir").returncode != 0:
-        raise TreeError(f"{path} is not a git repository", advice=advice)
+    """Raise TreeError if git refuses the repository of ``path``, with this advice if ``path`` is in none."""
+    answer = git(path, "rev-parse", "--git-dir")
+    if answer.returncode == 0:
+        return
+    if os.path.isdir(path) and (top_around(path.resolve()) is not None or is_bare(path)):
+        raise refused(path, answer)
+    raise TreeError(f"{path} is not a git repository", advice=advice)
+
+
+def refused(folder: Path, answer: subprocess.CompletedProcess[bytes]) -> TreeError:
+    """Return the error for a repository that git refuses: git's first line, and the command that git names for it."""
+    reason, *more = answer.stderr.decode(errors="replace").split("\n")
+    remedy = next((line.strip() for line in more if line.strip().startswith("git config ")), "")
+    return unreadable(folder, reason, f"if you trust it, run {remedy}" if remedy else "")
+
+
+def unreadable(folder: Path, reason: str, advice: str = "") -> TreeError:
+    """Return the error for a repository that cannot be read."""
+    return TreeError(
+        f"git cannot read the repository in {folder} ({reason})",
+        advice=advice
+        or f"fix the cause, which git -C {shlex.quote(str(folder))} status names, and try again",
+    )
 
 
 def commit_of(folder: Path, ref: str) -> str:
@@ -121,6 +142,11 @@ def place_of(folder: Path) -> str:
 def top_around(folder: Path) -> Path | None:
     """Return ``folder`` or the nearest folder above it that has a repository, as ``.git`` shows, or None."""
     return next((place for place in (folder, *folder.parents) if _is_repository(place / ".git")), None)
+
+
+def is_bare(folder: Path) -> bool:
+    """Return whether a folder looks like a bare repository."""
+    return (folder / "HEAD").is_file() and (folder / "objects").is_dir()
 
 
 def _is_repository(path: Path) -> bool:
