@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from patchkit.tree.git import git, refused, top_around, unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import PurePath
     from subprocess import CompletedProcess
 
@@ -63,11 +63,25 @@ class Checkout:
 
         Those that are there nevertheless, and those that git only takes for unchanged, are not among them.
         """
-        listing = os.fsdecode(self._ask("ls-files", "-v", "-z", "--", *map(str, paths)))
-        marked = (line.partition(" ") for line in listing.split("\0"))
-        names = (name for mark, _, name in marked if mark in _SKIPPED)
-        skipped = (Path(os.path.normpath(self._folder / name)) for name in names)
-        return [path for path in skipped if not os.path.lexists(path)]
+        skipped = (name for name, mark in self._marks(map(str, paths)) if mark in _SKIPPED)
+        places = (Path(os.path.normpath(self._folder / name)) for name in skipped)
+        return [path for path in places if not os.path.lexists(path)]
+
+    def hidden(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """Return the files whose changes git does not show, by the option of ``git update-index`` that ends that."""
+        marks = list(self._marks(names))
+        found = {
+            "--no-skip-worktree": [name for name, mark in marks if mark in _SKIPPED],
+            "--no-assume-unchanged": [name for name, mark in marks if mark.islower()],
+        }
+        return {option: files for option, files in found.items() if files}
+
+    def _marks(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Yield each tracked file at or below ``names`` with its mark in ``git ls-files -v``."""
+        listing = os.fsdecode(self._ask("ls-files", "-v", "-z", "--", *names))
+        for line in filter(None, listing.split("\0")):
+            mark, _, name = line.partition(" ")
+            yield name, mark
 
     def checking_out(self, names: Sequence[PurePath]) -> tuple[str, ...]:
         """Return git's arguments for checking out folders and files that are left out, named from the top."""
@@ -78,7 +92,10 @@ class Checkout:
         if not is_sparse or any(not name.parts for name in names):
             return ("sparse-checkout", "disable")
         # A pattern that leaves out a file is stronger than one that adds its folder.
-        added = (str(name) if is_cone else f"/{name}" if name.suffix == ".toml" else f"/{name}/**" for name in names)
+        added = (
+            str(name) if is_cone else f"/{name}" if name.suffix == ".toml" else f"/{name}/**"
+            for name in names
+        )
         return ("sparse-checkout", "add", *added)
 
     def has(self, name: str) -> bool:

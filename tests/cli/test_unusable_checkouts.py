@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -147,13 +148,27 @@ def test_files_outside_the_package_need_not_be_checked_out(checkout: CheckoutTre
     assert set(states_in(answer("apply", checkout.root)).values()) == {"applied"}
 
 
-@pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
-def test_a_marked_file_that_is_there_is_judged_by_its_content(checkout: CheckoutTree, flag: str) -> None:
-    git(checkout.package, "update-index", flag, MIRROR)
+MARKS = ["--assume-unchanged", "--skip-worktree"]
+
+
+@pytest.mark.parametrize("marks", [MARKS[:1], MARKS[1:], MARKS], ids=" ".join)
+def test_a_marked_file_that_is_there_is_judged_by_its_content(
+    checkout: CheckoutTree, marks: list[str]
+) -> None:
+    for mark in marks:
+        git(checkout.package, "update-index", mark, MIRROR)
     assert set(states_in(answer("status", checkout.root)).values()) == {"pending"}
     edit(checkout, MIRROR, b"depth = 1", b"depth = 7")
-    error = run("apply", checkout.root, code=4).stderr
-    assert "uncommitted changes" in error
+    os.utime(checkout.package / MIRROR, (1, 1))  # Git compares sizes, and times in seconds.
+    for option in ((), ("--commit",)):
+        error = run("apply", checkout.root, *option, code=4).stderr
+        assert f"error: uncommitted changes\n  --> {MIRROR}\n" in error
+        (command,) = re.findall(
+            r"help: (git .* update-index .*) lets git show them; commit or stash them", error
+        )
+    assert git(checkout.root, "status", "--porcelain") == ""
+    subprocess.run(command, check=True, shell=True)
+    assert git(checkout.root, "status", "--porcelain") == f" M python/sglang/{MIRROR}\n"
 
 
 def test_a_worktree_of_a_sparse_checkout_is_judged_by_its_own_index(
