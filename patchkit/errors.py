@@ -41,10 +41,12 @@ class ConflictError(PatchkitError):
 
 
 class TreeError(PatchkitError):
-    """The tree cannot be used: not sglang, unreadable, locked, dirty or interrupted; nothing was written."""
+    """The tree cannot be used: not sglang, not whole, unreadable, locked, dirty or interrupted; nothing was written."""
 
     exit_code = 4
 
 
 class UnfinishedError(PatchkitError):
     """A write could be neither completed nor rolled back; ``patchkit apply --continue`` resumes it."""
+
+    exit_code = 5

@@ -18,6 +18,7 @@ from matplotlib.container import BarContainer
 from support.sweeps import swept
 
 from patchkit.cli import main
+from patchkit.cli.main import EXIT_CODES
 from patchkit.codemods.kind import Kind, Site
 from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.language.variants import Variant
@@ -129,6 +130,11 @@ def test_commands_and_options_that_a_page_names_exist(page: Path) -> None:
 def test_every_key_of_a_patch_is_explained() -> None:
     keys = {field.encode_name for struct in STRUCTS for field in msgspec.structs.fields(struct)}
     assert keys - words_of("docs/authoring.md") == set()
+
+
+def test_the_readme_lists_every_exit_code() -> None:
+    (listed,) = re.findall(r"Exit codes: ([^.]*)\.", (REPOSITORY / "README.md").read_text())
+    assert [int(code) for code in re.findall(r"\b\d+", listed)] == list(EXIT_CODES)
 
 
 def test_every_key_of_a_configuration_and_every_group_is_explained() -> None:
