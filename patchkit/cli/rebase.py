@@ -56,6 +56,7 @@ def command(
     from patchkit.commands.rebase_check import rebase_check
     from patchkit.findings.plural import counted
     from patchkit.findings.printable import escaped
+    from patchkit.plan.status import State
 
     patches = options.loaded_patches(folders, [tree])
     target = options.Target(tree, False, folders)
@@ -83,7 +84,7 @@ def command(
         console.say_next((f"verify{target.tail}", "checks the result"))
     else:
         console.say(f"\nNothing to merge: this branch already has {escaped(ref)}.")
-    if not merging and any(move.then == "conflict" and move.counts for move in moves):
+    if not merging and any(move.then.state is State.CONFLICT and move.counts for move in moves):
         context.exit(1)
 
 
@@ -93,6 +94,6 @@ def _say(moves: Sequence[Move]) -> None:
 
     width = max((len(move.patch) for move in moves), default=0)
     for move in moves:
-        console.say(f"{escaped(move.patch.ljust(width))}  {move.now:14} {escaped(move.summary)}")
-        if move.reason:
-            console.say(f"{'':{width}}  {'':14} {escaped(options.runnable(move.reason))}")
+        console.say(f"{escaped(move.patch.ljust(width))}  {move.now.label:14} {escaped(move.summary)}")
+        if move.then.reason:
+            console.say(f"{'':{width}}  {'':14} {escaped(options.runnable(move.then.reason))}")

@@ -108,11 +108,11 @@ def _say(tree: CheckoutTree, status: TreeStatus, tail: str, *, verbose: bool, as
     if unreadable := _unreadable(tree):
         console.say(f"\nNote: {escaped(unreadable)}")
         return
-    found = {console.group_of(each) for each in status.patches}
+    found = {each.label for each in status.patches}
     # The reason of a pending patch is why apply leaves it out.
-    fits = any(console.group_of(each) is State.PENDING and not each.reason for each in status.patches)
-    in_part = [each.patch for each in status.patches if console.group_of(each) is State.PARTIAL]
-    opt_in = [patch.id for patch in in_part if not patch.default]
+    fits = any(each.label == State.PENDING and not each.reason for each in status.patches)
+    in_part = [each.patch for each in status.patches if each.label == State.PARTIAL]
+    opt_in = [patch.id for patch in in_part if patch.opt_in]
     if status.unfinished:
         console.say_unfinished(tail, *status.unfinished[0])
     elif fits or len(opt_in) < len(in_part):

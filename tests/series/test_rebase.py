@@ -67,7 +67,8 @@ def patched(tree: CheckoutTree, *branches: str) -> None:
 
 
 def moves(tree: CheckoutTree, ref: str) -> dict[str, tuple[str, str]]:
-    return {move.patch: (move.now, move.then) for move in api.rebase_check(tree, load.patches(), ref)}
+    found = api.rebase_check(tree, load.patches(), ref)
+    return {move.patch: (move.now.state.value, move.then.state.value) for move in found}
 
 
 def test_only_a_patch_that_is_applied_can_be_dropped(fork: CheckoutTree) -> None:
