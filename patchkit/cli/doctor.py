@@ -86,8 +86,8 @@ def _say_gains(gains: Sequence[Gain], version: str | None) -> None:
     if release != known:
         console.say(f"\nThe gain was not measured on {escaped(known or 'this tree')} with these backends.")
     console.say(
-        f"\nMeasured on {escaped(release)}: time per step with the patches of that run, some of them opt-in, "
-        "divided by the unpatched release's (median, lowest to highest):"
+        f"\nMeasured on {escaped(release)}: time per step with the default patches of that run, divided "
+        "by the unpatched release's (median, lowest to highest):"
     )
     for case in gains:
         console.say(
