@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from patchkit.errors import UsageError
 from patchkit.patchset.malformed import fault_of
-from patchkit.patchset.select import GROUP, ForkSettings, PatchSet
+from patchkit.patchset.select import ForkSettings, PatchSet
 from patchkit.tree import project
 from patchkit.tree.fork import CONFIGURATION, FILE, FOLDER, checked
 from patchkit.tree.limits import MAX_SETTINGS_BYTES
@@ -231,10 +231,7 @@ def _ids(
     found: set[str] = set()
     for name in names:
         try:
-            if whole_group and name.startswith(GROUP):
-                found.update(patch.id for patch in patches.group(name))
-            else:
-                found.update(patches.named([name]))
+            found.update(patches.named([name], whole_groups=whole_group))
         except UsageError as error:
             raise known.refusal(key, error) from None
     return found

@@ -56,6 +56,34 @@ def test_status_lists_each_patch_under_its_label(fork: CheckoutTree) -> None:
     assert opted == {"t-off", "t-on", "t-lost"}
 
 
+def test_status_of_named_patches_shows_these_with_their_titles_and_what_apply_would_take(
+    fork: CheckoutTree,
+) -> None:
+    shown = run("status", fork.root, "t-off", "t-on").stdout
+    assert re.findall(r"^    (t-\w+)  Toy t-\w+$", shown, re.MULTILINE) == ["t-on", "t-off"]
+    assert f"Next: patchkit apply {fork.root} t-off t-on applies the named patches" in shown
+    assert f"Next: patchkit revert {fork.root} t-on reverts" in run("status", fork.root, "t-on").stdout
+    # Apply would refuse it.
+    assert "Next" not in run("status", fork.root, "t-lost").stdout
+    assert [each["id"] for each in answer("status", fork.root, "t-off")["patches"]] == ["t-off"]
+
+
+def test_a_check_of_named_patches_is_about_these(fork: CheckoutTree) -> None:
+    run("status", fork.root, "--check", code=1)
+    run("status", fork.root, "--check", "t-on")
+    run("status", fork.root, "--check", "t-on", "t-off", code=1)
+    ledger = run("status", fork.root, "t-on", "--format", "ledger").stdout
+    assert "t-on" in ledger
+    assert "t-on" not in run("status", fork.root, "t-off", "--format", "ledger").stdout
+
+
+def test_status_of_a_group_shows_its_opt_in_patches_too(checkout: CheckoutTree, patch_folder: Path) -> None:
+    add_patch(patch_folder, "t-in", attribute(ABRUPT, "Worker", "one = 1"), group='"odd"')
+    add_patch(patch_folder, "t-off", attribute(ABRUPT, "Worker", "off = 1"), default="false", group='"odd"')
+    patches = answer("status", checkout.root, "@odd")["patches"]
+    assert {each["id"]: each.get("opt_in", False) for each in patches} == {"t-in": False, "t-off": True}
+
+
 def test_a_matrix_has_the_same_labels_in_every_format(fork: CheckoutTree) -> None:
     words = ("matrix", fork.root, "--refs", "HEAD")
     (row,) = csv.DictReader(io.StringIO(run(*words, "--format", "csv").stdout))

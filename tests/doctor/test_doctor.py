@@ -715,6 +715,16 @@ def test_a_time_of_other_tokens_is_no_measurement(tmp_path: Path, monkeypatch: p
     assert [case.layers for case in gains("1.0", "triton", "triton")] == [32]
 
 
+def test_the_installed_package_is_diagnosed_and_named_in_commands(
+    fork: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(fork.parent))
+    options = ("--attention-backend", "free", "--speculative-algorithm", "EAGLE3")
+    answer = json.loads(run("--installed", *options, "--json").stdout)
+    assert answer == json.loads(run(fork, *options, "--json").stdout)
+    assert answer["tree"]["package"] == str(fork)
+
+
 def test_a_gain_of_another_release_is_reported_with_that_release(fork: Path) -> None:
     words = ("--attention-backend", "free", "--speculative-algorithm", "EAGLE3")
     with pytest.MonkeyPatch.context() as patch:
