@@ -52,7 +52,7 @@ def command(
     """
     from patchkit.cli import console
     from patchkit.cli.answers.rebase import Rebase
-    from patchkit.commands.merge import merge
+    from patchkit.commands.merge import is_merged, merge, merge_obstacle
     from patchkit.commands.rebase_check import rebase_check
     from patchkit.findings.plural import counted
     from patchkit.findings.printable import escaped
@@ -71,6 +71,10 @@ def command(
             merged = merge(opened, patches, ref)
     if as_json:
         console.emit(Rebase.of(opened, ref, moves, merged))
+    elif merged is None and is_merged(opened, ref):
+        console.say(f"\nThis branch already has {escaped(ref)}.")
+    elif merged is None and (obstacle := merge_obstacle(opened, ref)):
+        console.say(f"\nNote: {escaped(options.runnable(str(obstacle)))}")
     elif merged is None:
         console.say_next(
             (
