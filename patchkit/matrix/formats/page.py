@@ -1,4 +1,4 @@
-"""Write a matrix as a single HTML page: a heat map whose cells open to the conflict or the diff."""
+"""Write a matrix as a single HTML page: a heat map whose cells open to title, reason, conflict or diff."""
 
 from __future__ import annotations
 
