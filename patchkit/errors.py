@@ -46,6 +46,10 @@ class TreeError(PatchkitError):
     exit_code = 4
 
 
+class RefusedRepositoryError(TreeError):
+    """Git refuses or cannot read a tree's repository."""
+
+
 class UnfinishedError(PatchkitError):
     """A write could be neither completed nor rolled back; ``patchkit apply --continue`` resumes it."""
 

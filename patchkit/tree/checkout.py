@@ -254,7 +254,12 @@ class Checkout:
         return self._ask("rev-parse", "--is-shallow-repository").strip() == b"true"
 
     def _require_unborn(self) -> None:
-        branch = os.fsdecode(self._ask("symbolic-ref", "HEAD").strip())
+        named = git(self._folder, "symbolic-ref", "--quiet", "HEAD")
+        if named.returncode == 1:  # HEAD is detached.
+            raise self._failed("the commit of HEAD cannot be read")
+        if named.returncode:
+            raise self._failed_as(named)
+        branch = os.fsdecode(named.stdout.strip())
         if git(self._folder, "show-ref", "--verify", "--quiet", branch).returncode == 0:
             raise self._failed("the commit of HEAD cannot be read")
         path = os.fsdecode(self._ask("rev-parse", "--git-path", branch).rstrip(b"\n"))

@@ -15,7 +15,7 @@ import tempfile
 from contextlib import ExitStack, contextmanager
 from typing import IO, TYPE_CHECKING
 
-from patchkit.errors import TreeError, UsageError
+from patchkit.errors import RefusedRepositoryError, TreeError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -112,7 +112,7 @@ def refused(folder: Path, answer: subprocess.CompletedProcess[bytes]) -> TreeErr
 
 def unreadable(folder: Path, reason: str, advice: str = "") -> TreeError:
     """Return the error for a repository that cannot be read."""
-    return TreeError(
+    return RefusedRepositoryError(
         f"git cannot read the repository in {folder} ({reason})",
         advice=advice
         or f"fix the cause, which git -C {shlex.quote(str(folder))} status names, and try again",

@@ -12,13 +12,13 @@ import posixpath
 import shlex
 import stat
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from patchkit.errors import TreeError
+from patchkit.errors import RefusedRepositoryError, TreeError
 from patchkit.tree import project, sglang
 from patchkit.tree.checkout import Checkout
 from patchkit.tree.fork import DiskFork, places
@@ -345,9 +345,11 @@ def _whole(tree: CheckoutTree) -> CheckoutTree:
 
 
 def _require_no_package_left_out(folder: Path) -> None:
-    """Raise TreeError if git refuses the repository of a folder, or leaves out a package below the folder."""
-    checkout = Checkout.around(folder)
-    missing = checkout.not_checked_out([folder]) if checkout is not None else []
+    """Raise TreeError if git leaves out a package below a folder."""
+    missing: list[Path] = []
+    with suppress(RefusedRepositoryError):  # No tree is known to be there.
+        checkout = Checkout.around(folder)
+        missing = checkout.not_checked_out([folder]) if checkout is not None else []
     package = next(
         (above for file in missing for above in file.parents if (above / SERVING) in file.parents), None
     )

@@ -222,7 +222,18 @@ def junk_index(checkout: CheckoutTree) -> str:
     return "error: bad signature 0x"
 
 
-REFUSED = [gone, garbled, newer, extended, headless, junk_branch, junk_index]
+def detached_nowhere(checkout: CheckoutTree) -> str:
+    (checkout.root / ".git" / "HEAD").write_text(f"{'1' * 40}\n")
+    return "the commit of HEAD cannot be read"
+
+
+def without_a_folder(checkout: CheckoutTree) -> str:
+    tree = git(checkout.root, "rev-parse", "HEAD:python").strip()
+    (checkout.root / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+    return f"{tree}"
+
+
+REFUSED = [gone, garbled, newer, extended, headless, junk_branch, junk_index, detached_nowhere]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -259,6 +270,31 @@ def test_a_repository_of_another_user_is_refused_with_the_command_that_git_names
     error = refusal(checkout, command)
     assert "fatal: detected dubious ownership in repository" in error
     assert f"help: if you trust it, run git config --global --add safe.directory {checkout.root}\n" in error
+
+
+@pytest.mark.parametrize(
+    "command", [["status", "TREE"], ["verify", "TREE"], ["revert", "TREE"]], ids=" ".join
+)
+def test_a_repository_that_git_cannot_read_in_part_is_not_one_without_history(
+    checkout: CheckoutTree, command: list[str]
+) -> None:
+    run("apply", checkout.root)
+    git(checkout.root, "commit", "-qam", "Patched")
+    shutil.rmtree(checkout.package / ".patchkit")
+    missing = without_a_folder(checkout)
+    if command[0] == "status":  # It reads the code alone.
+        assert set(states_in(answer("status", checkout.root)).values()) == {"applied"}
+    else:
+        assert missing in refusal(checkout, command)
+
+
+def test_what_a_refused_repository_configures_is_not_taken_for_nothing(
+    checkout: CheckoutTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(checkout.root)
+    assert run("show").stdout
+    gone(checkout)
+    assert "git cannot read the repository" in run("show", code=4).stderr
 
 
 @pytest.mark.parametrize("bare", [False, True])
