@@ -101,7 +101,7 @@ def _say_ledger(tree: CheckoutTree, patches: PatchSet, named: Collection[str], *
     from patchkit.series.backports import markdown
 
     with console.checking() as watch:
-        rows = [row for row in report(tree, patches, watch) if not named or row.patch in named]
+        rows = tuple(row for row in report(tree, patches, watch) if not named or row.patch in named)
     if as_json:
         console.emit(Report.of(tree, rows))
     else:
