@@ -48,7 +48,8 @@ class Checkout:
         if nearest is None:
             return None
         answer = git(folder, "rev-parse", "--show-toplevel", "HEAD^{commit}")
-        top = os.fsdecode(answer.stdout.partition(b"\n")[0])
+        # The last line is the commit, and a folder's name may have line feeds.
+        top = os.fsdecode(answer.stdout.rstrip(b"\n").rpartition(b"\n")[0])
         if answer.returncode and not top:
             raise refused(nearest, answer)
         checkout = cls(folder)

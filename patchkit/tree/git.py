@@ -155,7 +155,11 @@ def _is_repository(path: Path) -> bool:
         return False
     if path.is_symlink() or not path.is_dir():
         return True
-    return any(os.path.lexists(path / name) for name in ("HEAD", "objects", "refs", "config"))
+    try:
+        names = os.listdir(path)
+    except OSError:  # Whether it is one, git decides.
+        return True
+    return not {"HEAD", "objects", "refs", "config"}.isdisjoint(names)
 
 
 def git(

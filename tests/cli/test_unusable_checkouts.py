@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.releases import answer, run, states_in
-from support.toys import ABRUPT, CRLF, MIRROR, SOURCES, edit, everything, git
+from support.toys import ABRUPT, CRLF, MIRROR, SOURCES, checked_in, edit, everything, git
 
 from patchkit.errors import TreeError
 from patchkit.tree.objects import GitRepository
@@ -179,6 +179,16 @@ def test_a_worktree_of_a_sparse_checkout_is_judged_by_its_own_index(
     git(checkout.root, "sparse-checkout", "set", "docs")
     assert "git does not check out" in refusal(checkout, ["status", "TREE"])
     assert set(states_in(answer("status", tmp_path / "other")).values()) == {"pending"}
+
+
+@pytest.mark.parametrize("unborn", [False, True])
+def test_a_folder_of_any_name_is_read(tmp_path: Path, unborn: bool) -> None:
+    root = tmp_path / "odd\n name'"
+    tree = checked_in(root)
+    if unborn:
+        shutil.rmtree(root / ".git")
+        git(root, "init", "-q")
+    assert set(states_in(answer("status", tree.root)).values()) == {"pending"}
 
 
 # ---- repositories that git refuses -----------------------------------------------------------------------------------
