@@ -43,10 +43,16 @@ class ConflictError(PatchkitError):
 
 
 class TreeError(PatchkitError):
-    """The tree cannot be used: not sglang, unreadable, locked, dirty or interrupted; nothing was written."""
+    """The tree cannot be used: not sglang, not whole, unreadable, locked, dirty or interrupted; nothing was written."""
 
     exit_code = 4
 
 
+class RefusedRepositoryError(TreeError):
+    """Git refuses or cannot read a tree's repository."""
+
+
 class UnfinishedError(PatchkitError):
     """A write could be neither completed nor rolled back; ``patchkit apply --continue`` resumes it."""
+
+    exit_code = 5

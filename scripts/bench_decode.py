@@ -298,6 +298,7 @@ def main(
                 "version": tree.version,
                 "control": tree.control,
                 "patches": tree.patches(),
+                "opt_in": tree.opt_in(),
             }
             for tree in trees
         ],

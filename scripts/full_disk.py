@@ -285,7 +285,7 @@ class Grid:
     def _found(self, layout: Layout, before: object, expected: object, done: tuple[int, str]) -> str:
         """Return the errors in the result of a run."""
         code, output = done
-        if "Traceback" in output or code not in (0, 1, 3, 4):
+        if "Traceback" in output or code not in (0, 1, 3, 4, 5):
             return "no error message"
         if code == 0:
             return "not the expected result"

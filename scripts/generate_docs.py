@@ -573,7 +573,7 @@ BACKENDS = (
     ),
     _Backend(
         "Triton for prefill, TRTLLM MHA for decode",
-        "no CPU mirror for the draft, draft-extend in a CUDA graph",
+        "little: without opt-in patches, TRTLLM MHA keeps the CPU mirror",
         _engine("Llama", "triton+trtllm_mha"),
     ),
     _Backend(
@@ -1024,6 +1024,15 @@ def release_runs() -> str:
     return "\n\n".join(part for machine, ran in machines.items() for part in (f"{machine}:", *ran))
 
 
+def _default_trees(run: dict[str, Any]) -> set[str]:
+    """Return the trees of a run that have no patches, or those that apply makes by default."""
+    return {
+        tree["name"]
+        for tree in run["trees"]
+        if not tree.get("patches") or runs.is_default(tree["name"], tree["patches"], tree["opt_in"])
+    }
+
+
 def _timed_results() -> list[tuple[str, dict[str, Any]]]:
     """Return the results of each run in `releases` whose times count, with the run's name."""
     runs = ((name, found) for name, found in _of_releases() if not found.get("untimed"))
@@ -1162,8 +1171,10 @@ def _rated_in_brief() -> str:
     """Return what a server on FlashAttention-3 with default patches gains in output tokens per second."""
     rated = {
         result["tree"].rpartition("/")[2]: result
-        for _, result in _timed_results()
+        for _, run in _of_releases()
+        for result in run["results"]
         if result["scenario"] == "fa3-arriving" and result["rate"] and result["identical"]
+        if not run.get("untimed") and result["tree"] in _default_trees(run)
     }
     before, after = (rated[tree]["rate"]["median"] for tree in ("unpatched", "patched"))
     gain = rated["patched"]["rate_ratio"]["median"]

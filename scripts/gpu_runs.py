@@ -6,7 +6,6 @@ and reached patches were recorded are all for the Llama; they count for the tree
 
 from __future__ import annotations
 
-import functools
 import json
 import sys
 import textwrap
@@ -17,8 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from patchkit.errors import UsageError
-from patchkit.patchset import load
-from patchkit.patchset.runs import KnownRuns, Run
+from patchkit.patchset.runs import KnownRuns, Run, is_default
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -42,7 +40,7 @@ LONGEST = 240
 
 # For older results, the names of unpatched and patched trees, and what each scenario ran.
 _UNPATCHED = ("unpatched", "base13")
-_PATCHED = ("patched", "replay", "copies", "opted", "opted13")
+_PATCHED = ("patched", "opted", "opted13")
 _BACKENDS = (
     *(("fa3-prefill", "fa3+triton"), ("fa3", "fa3"), ("flashinfer", "flashinfer")),
     ("trtllm-mha", "triton+trtllm_mha"),
@@ -118,6 +116,12 @@ class _Tree(msgspec.Struct):
     version: str | None = None
     control: bool = False
     patches: tuple[str, ...] | None = None
+    # Those of the patches that were opt-in when the tree ran.
+    opt_in: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.patches is None) != (self.opt_in is None):
+            raise ValueError(f"the tree {self.name} has only one of `patches` and `opt_in`")
 
     def field(self) -> str:
         """Return the part of a tree's name before its slash, in a run of several releases."""
@@ -225,17 +229,12 @@ def _counts(tree: _Tree, reference: _Tree) -> bool:
     return same and tree.has_patches() and reference.is_unpatched() and not tree.control
 
 
-@functools.cache
-def _opt_in() -> frozenset[str]:
-    return frozenset(patch.id for patch in load.patches() if not patch.default)
-
-
 def _outcome(file: _File, tree: _Tree, result: _Result, reference: _Result | None) -> Outcome:
     end, detail = _ending(result, reference)
     # Tokens count all the same.
     ratio = result.ratio if file.untimed is None else None
     place = result.place(tree.version or "")
-    if not _opt_in().isdisjoint(tree.patches or ()):
+    if not is_default(tree.name, tree.patches, tree.opt_in or ()):
         # A run with opt-in patches does not count for a tree with only the default patches.
         place = place._replace(backend=f"{place.backend}{OPT_IN}")
     return Outcome(

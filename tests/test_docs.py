@@ -18,11 +18,13 @@ from matplotlib.container import BarContainer
 from support.sweeps import swept
 
 from patchkit.cli import main
+from patchkit.cli.main import EXIT_CODES
 from patchkit.codemods.kind import Kind, Site
 from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.language.variants import Variant
 from patchkit.patchset import configuration, header, load, schema
 from patchkit.plan.status import State
+from patchkit.tree.fork import CONFIGURATION
 
 REPOSITORY = Path(__file__).parents[1]
 sys.path.append(str(REPOSITORY / "scripts"))
@@ -130,13 +132,18 @@ def test_every_key_of_a_patch_is_explained() -> None:
     assert keys - words_of("docs/authoring.md") == set()
 
 
+def test_the_readme_lists_every_exit_code() -> None:
+    (listed,) = re.findall(r"Exit codes: ([^.]*)\.", (REPOSITORY / "README.md").read_text())
+    assert [int(code) for code in re.findall(r"\b\d+", listed)] == list(EXIT_CODES)
+
+
 def test_every_key_of_a_configuration_and_every_group_is_explained() -> None:
     words = words_of("docs/configuration.md")
     assert {*configuration.Configuration.__struct_fields__, *load.patches().groups} - words == set()
 
 
 def test_the_example_of_a_configuration_is_one_and_names_patches_that_there_are() -> None:
-    text = (REPOSITORY / "docs" / "examples" / "fork" / configuration.NAME).read_bytes()
+    text = (REPOSITORY / "docs" / "examples" / "fork" / CONFIGURATION).read_bytes()
     example = msgspec.toml.decode(text, type=configuration.Configuration)
     assert load.patches().named(example.left_out) == example.left_out
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from patchkit.cli.options import runnable
 from patchkit.findings.printable import escaped, excerpt, plain
-from patchkit.plan.status import IN_PLACE, State
+from patchkit.plan.status import LEFT_OUT, OPT_IN, State
 from patchkit.transaction.edited import accepting
 
 if TYPE_CHECKING:
@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
 
-_OPT_IN = "opt-in"
-"""Printed in place of the state of a pending patch that is not on by default."""
-
-_LEFT_OUT = "left-out"
-"""Printed in place of the state of a patch that the fork's configuration leaves out."""
-
 _STYLES: dict[str, str] = {
     State.APPLIED: "green",
     State.UPSTREAM: "green",
@@ -40,19 +34,11 @@ _STYLES: dict[str, str] = {
     State.PARTIAL: "yellow",
     State.CONFLICT: "red",
     State.NOT_APPLICABLE: "dim",
-    _OPT_IN: "dim",
-    _LEFT_OUT: "dim",
+    OPT_IN: "dim",
+    LEFT_OUT: "dim",
 }
 _MAX_LISTED = 4
 """The most patches of one state that are listed by name; for more, groups are counted."""
-
-
-def group_of(status: PatchStatus) -> str:
-    """Return the heading under which a patch is listed: its state, ``opt-in`` or ``left-out``."""
-    if status.patch.left_out and status.state not in IN_PLACE:
-        return _LEFT_OUT
-    is_off = status.state is State.PENDING and not status.patch.default
-    return _OPT_IN if is_off else status.state
 
 
 def working(tree: CheckoutTree) -> AbstractContextManager[object]:
@@ -131,7 +117,7 @@ def say(text: str) -> None:
 def say_states(statuses: Sequence[PatchStatus], *, verbose: bool = False) -> None:
     """Print a line for each state (with ``verbose``, for each patch), then each conflict with its site and reason."""
     say("")
-    groups = {state: [each for each in statuses if group_of(each) == state] for state in _STYLES}
+    groups = {state: [each for each in statuses if each.label == state] for state in _STYLES}
     for state, group in groups.items():
         if group:
             names = "" if verbose else f"  {escaped(_named(group))}"
@@ -150,9 +136,8 @@ def say_states(statuses: Sequence[PatchStatus], *, verbose: bool = False) -> Non
 
 def _marked(status: PatchStatus) -> str:
     """Return a patch's id, marked if it is opt-in, so that apply does not complete it unless it is named."""
-    by_name = not (status.patch.default or status.patch.left_out)
-    is_off = by_name and status.state in {State.CONFLICT, State.PARTIAL}
-    return f"{status.patch.id} ({_OPT_IN})" if is_off else status.patch.id
+    is_off = status.patch.opt_in and status.state in {State.CONFLICT, State.PARTIAL}
+    return f"{status.patch.id} ({OPT_IN})" if is_off else status.patch.id
 
 
 def _named(group: Sequence[PatchStatus]) -> str:
@@ -194,7 +179,7 @@ def say_never_run(statuses: Sequence[PatchStatus], version: str | None) -> None:
     from patchkit.patchset import runs
 
     ours = {State.APPLIED, State.PENDING, State.PARTIAL}
-    relevant = (s.patch.id for s in statuses if s.state in ours and group_of(s) not in {_LEFT_OUT, _OPT_IN})
+    relevant = (s.patch.id for s in statuses if s.state in ours and s.label not in {LEFT_OUT, OPT_IN})
     note = runs.never_run(relevant, version)
     if note:
         say(f"\n{escaped(note)}")

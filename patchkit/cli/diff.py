@@ -47,7 +47,7 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
     if planned.left_out and not as_json:
         click.echo(f"\n{printable(describe_left_out(planned.left_out))}", err=True)
     if target.ids and not planned.changes and not as_json:
-        states = ", ".join(f"{s.patch.id} {s.state.value}" for s in planned.patches)
+        states = ", ".join(f"{s.patch.id} {s.label}" for s in planned.patches)
         click.echo(f"note: apply would change nothing: {printable(states)}", err=True)
 
 

@@ -29,6 +29,7 @@ _Item = TypeVar("_Item")
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Read a ServerArgs JSON from FILE; options on the command line override it.",
 )
+@options.installed
 @options.folders
 @options.as_json
 @click.pass_context
@@ -37,6 +38,7 @@ def command(
     *,
     words: Sequence[str],
     settings: Path | None,
+    installed: bool,
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
@@ -54,11 +56,12 @@ def command(
 
     named = bool(words) and not words[0].startswith("-") and os.path.isdir(words[0])
     split_command(words[named:])  # A TREE that does not exist is an error, even outside of every tree.
-    target = options.Target(words[0] if named else None, False, folders)
+    target = options.Target(words[0] if named else None, installed, folders)
     tree = target.open()
     given = read_named(settings) if settings is not None else b""
     with console.working(tree):
-        diagnosis = doctor(tree, options.loaded_patches(folders, words[:named]), words[named:], given)
+        patches = options.loaded_patches(folders, words[:named], installed=installed)
+        diagnosis = doctor(tree, patches, words[named:], given)
     if as_json:
         console.emit(Doctor.of(tree, diagnosis))
     else:
@@ -86,8 +89,8 @@ def _say_gains(gains: Sequence[Gain], version: str | None) -> None:
     if release != known:
         console.say(f"\nThe gain was not measured on {escaped(known or 'this tree')} with these backends.")
     console.say(
-        f"\nMeasured on {escaped(release)}: time per step with the patches of that run, some of them opt-in, "
-        "divided by the unpatched release's (median, lowest to highest):"
+        f"\nMeasured on {escaped(release)}: time per step with the default patches of that run, divided "
+        "by the unpatched release's (median, lowest to highest):"
     )
     for case in gains:
         console.say(

@@ -1,7 +1,6 @@
 """The ``patchkit`` command group, its error messages (error, location, help) and exit codes.
 
-0 done; 1 a check failed, or something was left out; 2 usage; 3 a conflict; 4 the tree cannot be used; 141 the output
-was closed early, the code that shells report for SIGPIPE.
+141 is the code that shells report for SIGPIPE; ``EXIT_CODES`` explains the others.
 """
 
 from __future__ import annotations
@@ -48,6 +47,15 @@ if TYPE_CHECKING:
 atexit.register(gc.freeze)
 
 _UNREAD = 141
+EXIT_CODES = {
+    0: "done",
+    1: "a check failed, or the result needs a person",
+    2: "usage",
+    3: "conflict, and nothing was written",
+    4: "the tree cannot be used, and nothing was written",
+    5: "a write is unfinished (apply --continue or --abort)",
+    _UNREAD: "the output was closed early",
+}
 
 _GROUPS = {
     "Inspect a tree": (status, show, diff),
@@ -77,6 +85,10 @@ class _Commands(click.Group):
                         for module in group
                     ]
                 )
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), meaning) for code, meaning in EXIT_CODES.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

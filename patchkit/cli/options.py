@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from patchkit.errors import TreeError, UsageError
+from patchkit.errors import RefusedRepositoryError, TreeError, UsageError
 
 if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
@@ -189,8 +189,12 @@ def loaded_patches(
         Target(word, False) for word in words if word and os.path.exists(word) and not load.is_built_in(word)
     ]
     for each in (Target(None, True),) if installed else (*trees, Target(None, False)):
-        with suppress(TreeError):
+        try:
             return load.patches(folders, each.opened().fork, cached=cached)
+        except RefusedRepositoryError:  # What it configures is unknown.
+            raise
+        except TreeError:
+            continue
     return load.patches(folders, cached=cached)
 
 

@@ -52,10 +52,11 @@ def command(
     """
     from patchkit.cli import console
     from patchkit.cli.answers.rebase import Rebase
-    from patchkit.commands.merge import merge
+    from patchkit.commands.merge import is_merged, merge, merge_obstacle
     from patchkit.commands.rebase_check import rebase_check
     from patchkit.findings.plural import counted
     from patchkit.findings.printable import escaped
+    from patchkit.plan.status import State
 
     patches = options.loaded_patches(folders, [tree])
     target = options.Target(tree, False, folders)
@@ -70,6 +71,10 @@ def command(
             merged = merge(opened, patches, ref)
     if as_json:
         console.emit(Rebase.of(opened, ref, moves, merged))
+    elif merged is None and is_merged(opened, ref):
+        console.say(f"\nThis branch already has {escaped(ref)}.")
+    elif merged is None and (obstacle := merge_obstacle(opened, ref)):
+        console.say(f"\nNote: {escaped(options.runnable(str(obstacle)))}")
     elif merged is None:
         console.say_next(
             (
@@ -83,7 +88,7 @@ def command(
         console.say_next((f"verify{target.tail}", "checks the result"))
     else:
         console.say(f"\nNothing to merge: this branch already has {escaped(ref)}.")
-    if not merging and any(move.then == "conflict" and move.counts for move in moves):
+    if not merging and any(move.then.state is State.CONFLICT and move.counts for move in moves):
         context.exit(1)
 
 
@@ -93,6 +98,6 @@ def _say(moves: Sequence[Move]) -> None:
 
     width = max((len(move.patch) for move in moves), default=0)
     for move in moves:
-        console.say(f"{escaped(move.patch.ljust(width))}  {move.now:14} {escaped(move.summary)}")
-        if move.reason:
-            console.say(f"{'':{width}}  {'':14} {escaped(options.runnable(move.reason))}")
+        console.say(f"{escaped(move.patch.ljust(width))}  {move.now.label:14} {escaped(move.summary)}")
+        if move.then.reason:
+            console.say(f"{'':{width}}  {'':14} {escaped(options.runnable(move.then.reason))}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -9,7 +10,7 @@ import click
 from patchkit.cli import options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from patchkit.patchset.select import PatchSet
@@ -19,9 +20,13 @@ if TYPE_CHECKING:
 
 @click.command("status")
 @options.options(
-    options.tree,
+    options.tree_and_patches,
     click.option("-v", "--verbose", is_flag=True, help="List every patch with its title and reason."),
-    click.option("--check", is_flag=True, help="Exit 1 unless TREE has every default patch that fits it."),
+    click.option(
+        "--check",
+        is_flag=True,
+        help="Exit 1 unless TREE has every PATCH (default: every default patch) that fits.",
+    ),
     click.option(
         "--format",
         "style",
@@ -38,7 +43,7 @@ if TYPE_CHECKING:
 def command(
     context: click.Context,
     *,
-    tree: str | None,
+    arguments: Sequence[str],
     verbose: bool,
     check: bool,
     style: str,
@@ -51,30 +56,45 @@ def command(
     upstream: TREE has upstream's own change. unknown: TREE has the change, and nothing tells whose it is. conflict:
     TREE has other code at a place that the patch changes. left-out: the configuration leaves the patch out. pending:
     apply would make the change. opt-in: apply makes it only if you name the patch. partial: apply would make the rest,
-    of an opt-in patch only if you name it. not-applicable: TREE lacks the code that the patch changes.
+    of an opt-in patch only if you name it. not-applicable: TREE lacks the code that the patch changes. Without PATCH,
+    every patch is shown.
     """
     from patchkit.cli import console
     from patchkit.commands.status import tree_status
     from patchkit.plan.status import IN_PLACE, State
 
-    target = options.Target(tree, installed, folders)
-    patches = options.loaded_patches(folders, [tree], installed=installed, cached=True)
+    patches = options.loaded_patches(folders, arguments, installed=installed, cached=True)
+    target = options.target_of(arguments, installed, folders, patches)
+    named = frozenset(patches.named(target.ids, whole_groups=True))
     opened = target.open()
     if style == "ledger":
-        _say_ledger(opened, patches, as_json=as_json)
+        _say_ledger(opened, patches, named, as_json=as_json)
         if not check:
             return
     with console.working(opened):
-        found = tree_status(opened, patches)
+        found = _only(tree_status(opened, patches), named)
     if style != "ledger":
-        _say(opened, found, target.tail, verbose=verbose, as_json=as_json or style == "json")
+        _say(opened, found, target, verbose=verbose or bool(named), as_json=as_json or style == "json")
     # A patch that is not applicable cannot be applied, so it does not fail the check.
     done = IN_PLACE | {State.NOT_APPLICABLE}
-    if check and any(status.patch.default and status.state not in done for status in found.patches):
+    wanted = [status for status in found.patches if named or status.patch.default]
+    if check and any(status.state not in done for status in wanted):
         context.exit(1)
 
 
-def _say_ledger(tree: CheckoutTree, patches: PatchSet, *, as_json: bool) -> None:
+def _only(status: TreeStatus, named: Collection[str]) -> TreeStatus:
+    """Return a tree's status with the named patches alone, or all of it if none is named."""
+    if not named:
+        return status
+    return replace(
+        status,
+        patches=tuple(each for each in status.patches if each.patch.id in named),
+        unknown=(),
+        unfinished=tuple(edit for edit in status.unfinished if edit[0] in named),
+    )
+
+
+def _say_ledger(tree: CheckoutTree, patches: PatchSet, named: Collection[str], *, as_json: bool) -> None:
     from patchkit.cli import console
     from patchkit.cli.answers.report import Report
     from patchkit.commands.report import report
@@ -82,14 +102,16 @@ def _say_ledger(tree: CheckoutTree, patches: PatchSet, *, as_json: bool) -> None
     from patchkit.series.backports import markdown
 
     with console.checking() as watch:
-        rows = report(tree, patches, watch)
+        rows = tuple(row for row in report(tree, patches, watch) if not named or row.patch in named)
     if as_json:
         console.emit(Report.of(tree, rows))
     else:
         click.echo(plain(markdown(rows)).encode(), nl=False)
 
 
-def _say(tree: CheckoutTree, status: TreeStatus, tail: str, *, verbose: bool, as_json: bool) -> None:
+def _say(
+    tree: CheckoutTree, status: TreeStatus, target: options.Target, *, verbose: bool, as_json: bool
+) -> None:
     from patchkit.cli import console
     from patchkit.cli.answers.status import Status
     from patchkit.findings.printable import escaped
@@ -108,20 +130,22 @@ def _say(tree: CheckoutTree, status: TreeStatus, tail: str, *, verbose: bool, as
     if unreadable := _unreadable(tree):
         console.say(f"\nNote: {escaped(unreadable)}")
         return
-    found = {console.group_of(each) for each in status.patches}
+    tail, found = target.whole_tail, {each.label for each in status.patches}
     # The reason of a pending patch is why apply leaves it out.
-    fits = any(console.group_of(each) is State.PENDING and not each.reason for each in status.patches)
-    in_part = [each.patch for each in status.patches if console.group_of(each) is State.PARTIAL]
-    opt_in = [patch.id for patch in in_part if not patch.default]
+    shown = ((each.state if target.ids else each.label, each.reason) for each in status.patches)
+    fits = any(state == State.PENDING and not reason for state, reason in shown)
+    in_part = [each.patch for each in status.patches if each.label == State.PARTIAL]
+    opt_in = [patch.id for patch in in_part if patch.opt_in]
     if status.unfinished:
-        console.say_unfinished(tail, *status.unfinished[0])
+        console.say_unfinished(target.tail, *status.unfinished[0])
     elif fits or len(opt_in) < len(in_part):
         console.say_next(
-            (f"apply{tail}", "applies the pending patches"), (f"diff{tail}", "shows the changes")
+            (f"apply{tail}", f"applies the {'named' if target.ids else 'pending'} patches"),
+            (f"diff{tail}", "shows the changes"),
         )
     elif opt_in or State.APPLIED in found:
         names = " ".join(opt_in)
-        rest = [(f"apply{tail} {names}", f"makes the rest of {escaped(names)}")] if opt_in else []
+        rest = [(f"apply{target.tail} {names}", f"makes the rest of {escaped(names)}")] if opt_in else []
         undo = [(f"revert{tail}", "reverts the patches")] if State.APPLIED in found else []
         console.say_next(*rest, *undo)
 

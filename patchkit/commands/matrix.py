@@ -12,7 +12,7 @@ from patchkit.matrix.answer import Matrix, Row
 from patchkit.matrix.refs import left_out, refs
 from patchkit.matrix.survey import SurveyResult, survey
 from patchkit.patchset import configuration
-from patchkit.tree.fork import GitFork
+from patchkit.tree.fork import GitFork, places
 from patchkit.tree.objects import GitRepository, GitTree
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class _PatchSets:
             return self._patches
         try:
             fork = GitFork(git, ref.commit, GitTree(git, ref.commit).place)
-            key = (fork.package, *(fork.entry(name)[1] for name in configuration.places(fork)))
+            key = (fork.package, *(fork.entry(name)[1] for name in places(fork)))
             if self._known.get(key) is self._patches:
                 return self._patches
             content = configuration.read(fork)

@@ -22,6 +22,7 @@ from patchkit.transaction import adopt
 from patchkit.transaction.origins import origin
 from patchkit.transaction.revert import in_code
 from patchkit.transaction.write import read_consistently
+from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import commit_of, git
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> BranchMerge:
     other = commit_of(tree.root, ref)
     if _is_ancestor(tree, other, head):
         return BranchMerge(other, (), (), is_new=False)
+    if obstacle := merge_obstacle(tree, ref):
+        raise obstacle
     with linked_worktree(tree, f"patchkit rebase --onto {ref} --merge", head) as worktree:
         if _is_ancestor(tree, "HEAD", other):
             worktree.switch(other)
@@ -74,7 +77,7 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> BranchMerge:
         ours = _unpatched(tree, worktree, worktree.base, patches)
         try:
             theirs = _unpatched(tree, worktree, other, patches)
-            bases = [_unpatched(tree, worktree, base, patches) for base in _bases(worktree, ref, other)]
+            bases = [_unpatched(tree, worktree, base, patches) for base in _bases(tree, other)]
             result = _result(worktree, ours, theirs, bases)
         except UnmergedError as error:
             raise ConflictError(
@@ -97,6 +100,22 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> BranchMerge:
         runtime = (ours if ours.patches else theirs).runtime
         applied = commits(worktree, _planned(worktree, patches, reverted, runtime, ref), patches, runtime)
     return BranchMerge(other, reverted, applied)
+
+
+def is_merged(tree: CheckoutTree, ref: str) -> bool:
+    """Return whether the branch of ``tree`` has ``ref`` already. Raise UsageError if there is no such ref."""
+    return _is_ancestor(tree, commit_of(tree.root, ref), "HEAD")
+
+
+def merge_obstacle(tree: CheckoutTree, ref: str) -> TreeError | None:
+    """Return why git cannot merge ``ref`` into the branch of ``tree``, or None. Raise UsageError for no such ref."""
+    if _bases(tree, commit_of(tree.root, ref)):
+        return None
+    what = f"git cannot merge {ref}, which has no commit in common with this branch"
+    if Checkout(tree.package).is_shallow:
+        return TreeError(f"{what} in this shallow clone", advice="run git fetch --unshallow, then try again")
+    name = shlex.quote(ref)
+    return TreeError(what, advice=f"to move to it, run git switch --detach {name}, then patchkit apply")
 
 
 def _clean_head(tree: CheckoutTree) -> str:
@@ -147,14 +166,8 @@ def _planned(worktree: LinkedWorktree, patches: PatchSet, ids: Sequence[str], ru
     return planner.combined_plan(planned, origin(worktree.tree, planner))
 
 
-def _bases(worktree: LinkedWorktree, ref: str, other: str) -> list[str]:
-    found = git(worktree.top, "merge-base", "--all", worktree.base, other).stdout.decode().split()
-    if not found:
-        raise TreeError(
-            f"{ref} and this branch have unrelated histories, so nothing was changed",
-            advice="name another ref",
-        )
-    return found
+def _bases(tree: CheckoutTree, other: str) -> list[str]:
+    return git(tree.root, "merge-base", "--all", "HEAD", other).stdout.decode().split()
 
 
 def _result(

@@ -7,29 +7,55 @@ from typing import TYPE_CHECKING
 
 from patchkit.commands.status import status
 from patchkit.plan.cache import statuses
-from patchkit.plan.status import State
+from patchkit.plan.status import LEFT_OUT, OPT_IN, State
 from patchkit.series.backports import IN_TREE
 from patchkit.tree.git import commit_of, place_of
 from patchkit.tree.objects import GitRepository, GitTree
 
 if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
+    from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
+
+
+_WORDS: dict[str, str] = {
+    State.UPSTREAM: "upstream has it there",
+    State.UNKNOWN: "in place there, by whom is unknown",
+    State.APPLIED: "already committed there",
+    State.PENDING: "applies there",
+    State.PARTIAL: "applies there, partly present already",
+    State.CONFLICT: "conflicts there",
+    State.NOT_APPLICABLE: "not applicable there",
+    OPT_IN: "opt-in: applies there by name",
+    LEFT_OUT: "left out by the configuration",
+}
+"""What becomes of a patch, by the label of its state after the move."""
 
 
 @dataclass(frozen=True)
 class Move:
-    """A patch's states before (``now``) and after (``then``) a move, and a short description (``summary``).
+    """A patch's statuses before (``now``) and after (``then``) a move."""
 
-    ``counts`` is whether the patch is in the tree or a default patch.
-    """
+    now: PatchStatus
+    then: PatchStatus
 
-    patch: str
-    now: str
-    then: str
-    summary: str
-    reason: str
-    counts: bool = True
+    @property
+    def patch(self) -> str:
+        """The patch's id."""
+        return self.now.patch.id
+
+    @property
+    def counts(self) -> bool:
+        """Whether the patch is in the tree or a default patch."""
+        return self.now.patch.default or self.now.state in IN_TREE
+
+    @property
+    def summary(self) -> str:
+        """What becomes of the patch, in a few words."""
+        # What the tree has is applied again after the move, and only a change of patchkit's can be dropped.
+        is_made = self.now.state in {State.APPLIED, State.PARTIAL}
+        words = _WORDS[self.then.state if is_made else self.then.label]
+        return f"{words}: drop yours" if is_made and self.then.state is State.UPSTREAM else words
 
 
 def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move, ...]:
@@ -41,29 +67,4 @@ def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move,
         commit_of(tree.root, ref)
         before = {each.patch.id: each for each in status(tree, patches)}
         after = statuses(GitTree(repository, ref, place_of(tree.package)), patches)
-    return tuple(
-        Move(
-            each.patch.id,
-            before[each.patch.id].state.value,
-            each.state.value,
-            _prospect(before[each.patch.id].state, each.state),
-            each.reason,
-            each.patch.default or before[each.patch.id].state in IN_TREE,
-        )
-        for each in after
-    )
-
-
-def _prospect(now: State, then: State) -> str:
-    words = {
-        State.UPSTREAM: "upstream has it there",
-        State.UNKNOWN: "in place there, by whom is unknown",
-        State.APPLIED: "already committed there",
-        State.PENDING: "applies there",
-        State.PARTIAL: "applies there, partly present already",
-        State.CONFLICT: "conflicts there",
-        State.NOT_APPLICABLE: "not applicable there",
-    }
-    # Only a change of patchkit's can be dropped.
-    is_ours = then is State.UPSTREAM and now in {State.APPLIED, State.PARTIAL}
-    return words[then] + (": drop yours" if is_ours else "")
+    return tuple(Move(before[each.patch.id], each) for each in after)

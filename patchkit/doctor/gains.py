@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from patchkit.patchset.runs import release_of
+from patchkit.patchset.runs import is_default, release_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,8 +19,6 @@ if (
 ):  # A source checkout keeps them with its documents; the wheel contains them in the package.
     BENCHMARKS = Path(__file__).parents[2] / "docs" / "benchmarks"
 
-# The trees with the patches that a server gains by; the other trees of a run are controls or earlier states.
-_PATCHED = ("patched", "opted")
 # A steady batch; the other scenarios compare tokens.
 _TIMED = "straight"
 # The backends of scenarios whose results do not name them.
@@ -52,38 +50,36 @@ def gains(version: str | None, prefill: str, decode: str) -> tuple[Gain, ...]:
     there is any; ``release`` names it.
     """
     backend = decode if prefill == decode else f"{prefill}+{decode}"
-    found: dict[tuple[str, str, int, int], tuple[tuple[str, bool], Gain]] = {}
+    found: dict[tuple[str, str, int, int], tuple[str, Gain]] = {}
     for path in sorted(BENCHMARKS.glob("*/*.json")):
-        for rank, case in _cases(_run(path), backend):
+        for date, case in _cases(_run(path), backend):
             key = (case.release, case.scenario, case.layers, case.batch)
-            if key not in found or found[key][0] < rank:
-                found[key] = rank, case
+            if key not in found or found[key][0] < date:
+                found[key] = date, case
     cases = [case for _, case in found.values()]
     closest = _closest(release_of(version), {case.release for case in cases})
     return tuple(found[key][1] for key in sorted(found) if key[0] == closest)
 
 
-def _cases(run: dict[str, Any], backend: str) -> Iterator[tuple[tuple[str, bool], Gain]]:
-    """Yield a run's cases of one backend, each with its rank among those of the same case."""
+def _cases(run: dict[str, Any], backend: str) -> Iterator[tuple[str, Gain]]:
+    """Yield a run's cases of one backend with the patches that apply makes by default, each with the run's date."""
     gpu, date = str(run.get("machine", {}).get("gpu", "")), str(run.get("date", ""))
-    versions = {tree.get("name"): tree.get("version") for tree in run.get("trees", ())}
+    versions = {
+        str(tree.get("name")): tree.get("version")
+        for tree in run.get("trees", ())
+        if not tree.get("control")
+        and is_default(str(tree.get("name")), tree.get("patches"), tree.get("opt_in", ()))
+    }
     for result in () if run.get("untimed") else run.get("results", ()):
         scenario, ratio, tree = str(result.get("scenario")), result.get("ratio"), str(result.get("tree"))
         own = result.get("backend") or next(name for start, name in _BACKENDS if scenario.startswith(start))
-        kind, release = tree.rpartition("/")[2], versions.get(tree)
+        release = versions.get(tree)
         # The time of a run with other tokens is not comparable.
         is_same = result.get("identical") is True
-        if (
-            kind in _PATCHED
-            and scenario.endswith(_TIMED)
-            and own == backend
-            and release
-            and ratio
-            and is_same
-        ):
+        if release and scenario.endswith(_TIMED) and own == backend and ratio and is_same:
             numbers = (ratio["median"], ratio["lowest"], ratio["highest"])
             case = Gain(release, scenario, result["layers"], result["batch"], gpu, *numbers)
-            yield (date, kind == "opted"), case
+            yield date, case
 
 
 def _closest(release: str | None, measured: set[str]) -> str | None:

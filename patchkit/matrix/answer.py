@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from patchkit.plan.status import IN_PLACE, State
+from patchkit.plan.status import LEFT_OUT, OPT_IN, State, label_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from patchkit.plan.status import PatchStatus
+
+
+class Look(NamedTuple):
+    """How a cell is shown: its mark, its style on a terminal, and what the mark means."""
+
+    mark: str
+    style: str
+    words: str
+
+
+LOOKS: dict[str, Look] = {
+    State.APPLIED: Look(">", "green", "applied by patchkit"),
+    State.UPSTREAM: Look("=", "green", "upstream's own"),
+    State.UNKNOWN: Look("?", "green", "in place, by whom is unknown"),
+    State.PENDING: Look("+", "yellow", "would apply"),
+    State.PARTIAL: Look("~", "yellow", "would apply in part"),
+    State.CONFLICT: Look("!", "red", "in conflict"),
+    State.NOT_APPLICABLE: Look("-", "dim", "not applicable"),
+    OPT_IN: Look("o", "dim", "opt-in: applied only by name"),
+    LEFT_OUT: Look("x", "dim", "left out by the ref's configuration"),
+}
+"""How each label is shown."""
 
 
 class StuckEdit(msgspec.Struct, frozen=True):
@@ -24,13 +46,22 @@ class StuckEdit(msgspec.Struct, frozen=True):
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One patch on one ref: its state and reason; ``left_out`` is the reason if the ref leaves it out."""
+    """One patch on one ref: its state and reason; ``left_out`` is the reason if the ref leaves it out.
+
+    ``opt_in`` is whether the ref applies it only by name.
+    """
 
     patch: str
     state: str
     reason: str = ""
     conflicts: tuple[StuckEdit, ...] = ()
     left_out: str = ""
+    opt_in: bool = False
+
+    @property
+    def label(self) -> str:
+        """What the state is called in every command."""
+        return label_of(self.state, opt_in=self.opt_in, left_out=self.left_out)
 
 
 class Verified(msgspec.Struct, frozen=True):
@@ -78,11 +109,6 @@ class Matrix(msgspec.Struct, frozen=True):
     seconds: float
 
 
-def is_left_out(cell: Cell) -> bool:
-    """Return whether a ref's configuration leaves out a patch that the ref does not have."""
-    return bool(cell.left_out) and State(cell.state) not in IN_PLACE
-
-
 def in_order(row: Row, patches: Sequence[str]) -> tuple[Cell | None, ...]:
     """Return the cells of a row for these patches, None for a patch that the ref does not load."""
     cells = {cell.patch: cell for cell in row.patches}
@@ -96,4 +122,5 @@ def cell_of(status: PatchStatus) -> Cell:
         for edit in status.edits
         if edit.state.value == "conflict"
     )
-    return Cell(status.patch.id, status.state.value, status.reason, conflicts, status.patch.left_out)
+    patch = status.patch
+    return Cell(patch.id, status.state.value, status.reason, conflicts, patch.left_out, patch.opt_in)

@@ -12,8 +12,9 @@ from msgspec import UNSET, UnsetType
 
 from patchkit.errors import UsageError
 from patchkit.patchset.malformed import fault_of
-from patchkit.patchset.select import GROUP, ForkSettings, PatchSet
-from patchkit.tree.fork import FILE, FOLDER, checked
+from patchkit.patchset.select import ForkSettings, PatchSet
+from patchkit.tree import project
+from patchkit.tree.fork import CONFIGURATION, FILE, FOLDER, checked
 from patchkit.tree.limits import MAX_SETTINGS_BYTES
 
 if sys.version_info >= (3, 11):
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from patchkit.patchset.patch import Patch
     from patchkit.tree.fork import DiskFork, Fork, Level
 
-NAME = "patchkit.toml"
-PROJECT = "pyproject.toml"
 _TABLE = "tool.patchkit"
 PATCH = "patch.toml"
 
@@ -105,7 +104,7 @@ def read(fork: Fork) -> ConfigurationFile | None:
     Raise UsageError, with file, key and reason, if it is malformed, or if there are several at its level.
     """
     for level in fork.levels:
-        readers = ((_own, NAME), (_project, PROJECT))
+        readers = ((_own, CONFIGURATION), (_project, project.FILE))
         each = (of(fork, level.root, name) for of, file in readers for name in _files(level, file))
         found = [known for known in each if known]
         if len(found) > 1:
@@ -115,11 +114,6 @@ def read(fork: Fork) -> ConfigurationFile | None:
         if found:
             return found[0]
     return None
-
-
-def places(fork: Fork) -> tuple[str, ...]:
-    """Return the names of the files that may contain a fork's configuration."""
-    return tuple(name for level in fork.levels for file in (NAME, PROJECT) for name in _files(level, file))
 
 
 def _files(level: Level, file: str) -> Iterator[str]:
@@ -237,10 +231,7 @@ def _ids(
     found: set[str] = set()
     for name in names:
         try:
-            if whole_group and name.startswith(GROUP):
-                found.update(patch.id for patch in patches.group(name))
-            else:
-                found.update(patches.named([name]))
+            found.update(patches.named([name], whole_groups=whole_group))
         except UsageError as error:
             raise known.refusal(key, error) from None
     return found

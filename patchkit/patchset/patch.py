@@ -138,6 +138,11 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
         return self.upstream.endswith(f"/pull/{self.id}")
 
     @property
+    def opt_in(self) -> bool:
+        """Whether apply makes the patch only if it is named, for a reason of its own."""
+        return not (self.default or self.left_out)
+
+    @property
     def facts(self) -> tuple[Fact, ...]:
         """Every fact that the patch tests on a tree."""
         shapes = (fact for shape in self.shapes.values() for fact in shape)

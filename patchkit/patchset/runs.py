@@ -10,7 +10,7 @@ import msgspec
 from patchkit.patchset import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 NAME = "runs.json"
 """The file in the folder of the built-in patches; ``scripts/generate_docs.py`` writes it."""
@@ -58,6 +58,15 @@ class KnownRuns(msgspec.Struct, frozen=True):
         if release is None or places is None:
             return None
         return any(run.identical is not False and run.release == release for run in places)
+
+
+def is_default(name: str, patches: Sequence[str] | None, opt_in: Sequence[str]) -> bool:
+    """Return whether a tree of a run had what ``apply`` makes if no patch is named.
+
+    ``opt_in`` are those of its ``patches`` that were opt-in when it ran. The first runs recorded no patches; there the
+    tree ``patched`` had the default patches of the day.
+    """
+    return name.rpartition("/")[2] == "patched" if patches is None else bool(patches) and not opt_in
 
 
 def read() -> KnownRuns:

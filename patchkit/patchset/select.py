@@ -80,12 +80,13 @@ class PatchSet:
         """Return a hint that names the patch or group that is spelled most like ``name``; empty if none is similar."""
         return _nearest(name, (*self.ids, *self.groups))
 
-    def named(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the ids that names denote; a group denotes those of its patches that are on."""
+    def named(self, names: Iterable[str], *, whole_groups: bool = False) -> tuple[str, ...]:
+        """Return the ids that names denote; a group denotes those of its patches that are on, or all of them."""
         found: list[str] = []
         for name in names:
             if name.startswith(GROUP):
-                found += [patch.id for patch in self.group(name) if patch.id in self.settings.on_in_groups]
+                on = self.settings.on_in_groups
+                found += [patch.id for patch in self.group(name) if whole_groups or patch.id in on]
             else:
                 found.append(self.get(name).id)
         return tuple(dict.fromkeys(found))

@@ -49,6 +49,20 @@ class EditStatus:
     difference: str = ""
 
 
+OPT_IN = "opt-in"
+LEFT_OUT = "left-out"
+
+
+def label_of(state: str, *, opt_in: bool, left_out: str) -> str:
+    """Return what a patch's state is called: itself, or why apply makes the patch only if it is named.
+
+    ``left_out`` is the reason why the fork's configuration leaves the patch out.
+    """
+    if left_out and state not in IN_PLACE:
+        return LEFT_OUT
+    return OPT_IN if opt_in and state == State.PENDING else str.__str__(state)
+
+
 @dataclass(frozen=True)
 class PatchStatus:
     """The status of one patch on one tree."""
@@ -57,6 +71,11 @@ class PatchStatus:
     state: State
     edits: tuple[EditStatus, ...]
     reason: str = ""
+
+    @property
+    def label(self) -> str:
+        """What the state is called in every command."""
+        return label_of(self.state, opt_in=self.patch.opt_in, left_out=self.patch.left_out)
 
 
 @dataclass(frozen=True)

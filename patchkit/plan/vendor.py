@@ -37,8 +37,9 @@ _COPIED = re.compile(
     rb"^# Copied from sglang-patchkit (\S+) by `patchkit apply --runtime vendored`", re.MULTILINE
 )
 _PACKAGES = ("runtime", "backends")
-RESTORE = "patchkit revert, then patchkit apply --runtime vendored"
-"""The commands that write a deleted runtime again."""
+_AGAIN = "patchkit revert, commit that if the patches are committed, then patchkit apply --runtime"
+RESTORE = f"{_AGAIN} vendored"
+"""The steps that write a deleted runtime again."""
 _HEADER = f"""\
 # Copyright the patchkit authors. SPDX-License-Identifier: Apache-2.0
 # Licensed under the Apache License, Version 2.0: http://www.apache.org/licenses/LICENSE-2.0
@@ -111,8 +112,7 @@ def require_one_runtime(tree: Tree, files: Sequence[str], *, vendored: bool) -> 
         raise ConflictError(
             f"patches of this file import {package}",
             where=file,
-            advice="run patchkit revert first, then patchkit apply --runtime "
-            f"{'vendored' if vendored else 'import'}",
+            advice=f"run {_AGAIN} {'vendored' if vendored else 'import'}",
         )
 
 

@@ -15,7 +15,7 @@ from patchkit.series.worktree import RefusedCommitError, linked_worktree
 from patchkit.transaction import adopt
 from patchkit.transaction.apply import ApplyResult, Transaction
 from patchkit.transaction.origins import origin
-from patchkit.transaction.uncommitted import uncommitted, uncommitted_patches
+from patchkit.transaction.uncommitted import uncommitted, uncommitted_error, uncommitted_patches
 from patchkit.transaction.write import check_targets
 from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
@@ -202,7 +202,7 @@ def require_committed(tree: CheckoutTree, plan: Plan) -> None:
     patches = uncommitted_patches(tree)
     if patches and adopt.unedited(tree).keys() >= set(dirty):
         raise _uncommitted_error(patches)
-    raise TreeError("uncommitted changes", where=", ".join(dirty), advice="commit or stash them")
+    raise uncommitted_error(tree.package, dirty, "commit or stash them")
 
 
 def _require_requirements(tree: CheckoutTree, plan: Plan) -> None:

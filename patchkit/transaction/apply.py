@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from patchkit.errors import TreeError
 from patchkit.plan.markers import blocks_in
 from patchkit.plan.status import State
 from patchkit.transaction.current import current_record
 from patchkit.transaction.ledger import AppliedEdit, AppliedFile, AppliedPatch, Record
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_or_none
-from patchkit.transaction.uncommitted import uncommitted
+from patchkit.transaction.uncommitted import uncommitted, uncommitted_error
 from patchkit.transaction.write import (
     check_targets,
     concurrent_change_error,
@@ -103,11 +102,8 @@ class Transaction:
             }
             dirty = uncommitted(self.tree.package, others)
             if dirty:
-                raise TreeError(
-                    "uncommitted changes",
-                    where=", ".join(dirty),
-                    advice="commit or stash them" + ("" if self.committed else ", or pass --allow-dirty"),
-                )
+                more = "" if self.committed else ", or pass --allow-dirty"
+                raise uncommitted_error(self.tree.package, dirty, f"commit or stash them{more}")
         return targets
 
 

@@ -21,12 +21,9 @@ _PREFETCHED = 16
 
 
 def checkout_of(package: Path) -> Checkout | None:
-    """Return the git checkout that tracks the package, or None if there is none or git fails."""
-    try:
-        checkout = Checkout.around(package)
-        return checkout if checkout is not None and checkout.has("__init__.py") else None
-    except TreeError:
-        return None
+    """Return the git checkout that tracks the package, or None if there is none. Raise TreeError if git fails."""
+    checkout = Checkout.around(package)
+    return checkout if checkout is not None and checkout.has("__init__.py") else None
 
 
 class Original(NamedTuple):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
+from patchkit.errors import TreeError
 from patchkit.plan.comments import commenting_patches
 from patchkit.transaction.current import current_record
 from patchkit.transaction.ledger import Record
@@ -11,7 +13,7 @@ from patchkit.transaction.store import Store
 from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from patchkit.transaction.write import Place
@@ -43,6 +45,17 @@ def uncommitted(package: Path, files: Mapping[str, tuple[Place, bytes]]) -> list
         or staged.get(name) != committed[name]
         or not checkout.is_content(committed[name], files[file][1])
     )
+
+
+def uncommitted_error(package: Path, files: Sequence[str], advice: str) -> TreeError:
+    """Return the error for files with uncommitted changes, which git may be told not to show."""
+    update = ("git", "-C", str(package), "update-index")
+    commands = [
+        shlex.join((*update, option, *names)) for option, names in Checkout(package).hidden(files).items()
+    ]
+    if commands:
+        advice = f"{' && '.join(commands)} lets git show them; {advice}"
+    return TreeError("uncommitted changes", where=", ".join(files), advice=advice)
 
 
 def uncommitted_patches(tree: CheckoutTree) -> dict[str, list[str]]:

@@ -99,9 +99,13 @@ def locked(tree: CheckoutTree, *, recovering: bool = False) -> Iterator[Store]:
 def wrapped_os_errors(
     tree: CheckoutTree, advice: str, kind: type[PatchkitError] = TreeError
 ) -> Iterator[None]:
-    """Raise errors of the operating system as ``kind``, with ``advice``."""
+    """Raise errors of the operating system, and an interruption that leaves a write unfinished, as ``kind``."""
     try:
         yield
+    except KeyboardInterrupt as error:
+        if kind is not UnfinishedError:
+            raise
+        raise kind("patchkit was interrupted", where=tree.package, advice=advice) from error
     except OSError as error:
         raise kind(str(error.strerror), where=error.filename or tree.package, advice=advice) from error
     except TreeError as error:

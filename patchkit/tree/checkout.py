@@ -12,17 +12,21 @@ import os
 import secrets
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchkit.errors import TreeError
-from patchkit.tree.git import git, top_around
+from patchkit.tree.git import git, refused, top_around, unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import PurePath
     from subprocess import CompletedProcess
 
+    from patchkit.errors import TreeError
 
+
+_SKIPPED = ("S", "s")
+"""How ``git ls-files -v`` marks ``skip-worktree``, without and with ``assume-unchanged``."""
 _MIN_SIMILARITY = 30
 """Similarity in per cent from which git's own rename detection is accepted."""
 
@@ -37,16 +41,63 @@ class Checkout:
     def around(cls, folder: Path) -> Checkout | None:
         """Return the checkout that contains ``folder``, or None.
 
-        Raise TreeError if git reports another checkout than the nearest ``.git`` folder.
+        Raise TreeError if git refuses its repository, cannot read the commit of HEAD, or uses another repository than
+        that of the nearest ``.git`` folder.
         """
         nearest = top_around(folder)
         if nearest is None:
             return None
+        answer = git(folder, "rev-parse", "--show-toplevel", "HEAD^{commit}")
+        # The last line is the commit, and a folder's name may have line feeds.
+        top = os.fsdecode(answer.stdout.rstrip(b"\n").rpartition(b"\n")[0])
+        if answer.returncode and not top:
+            raise refused(nearest, answer)
         checkout = cls(folder)
-        top = os.fsdecode(checkout._ask("rev-parse", "--show-toplevel").rstrip(b"\n"))
         if os.path.realpath(top) != os.path.realpath(nearest):
-            raise checkout._failed(f"git uses the checkout {top}, not {nearest}")
+            raise unreadable(nearest, f"git uses the checkout {top}")
+        if answer.returncode:
+            checkout._require_unborn()
         return checkout
+
+    def not_checked_out(self, paths: Iterable[Path]) -> list[Path]:
+        """Return the tracked files at or below ``paths`` that git leaves out of the working tree (``skip-worktree``).
+
+        Those that are there nevertheless, and those that git only takes for unchanged, are not among them.
+        """
+        skipped = (name for name, mark in self._marks(map(str, paths)) if mark in _SKIPPED)
+        places = (Path(os.path.normpath(self._folder / name)) for name in skipped)
+        return [path for path in places if not os.path.lexists(path)]
+
+    def hidden(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """Return the files whose changes git does not show, by the option of ``git update-index`` that ends that."""
+        marks = list(self._marks(names))
+        found = {
+            "--no-skip-worktree": [name for name, mark in marks if mark in _SKIPPED],
+            "--no-assume-unchanged": [name for name, mark in marks if mark.islower()],
+        }
+        return {option: files for option, files in found.items() if files}
+
+    def _marks(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Yield each tracked file at or below ``names`` with its mark in ``git ls-files -v``."""
+        listing = os.fsdecode(self._ask("ls-files", "-v", "-z", "--", *names))
+        for line in filter(None, listing.split("\0")):
+            mark, _, name = line.partition(" ")
+            yield name, mark
+
+    def checking_out(self, names: Sequence[PurePath]) -> tuple[str, ...]:
+        """Return git's arguments for checking out folders and files that are left out, named from the top."""
+        is_sparse, is_cone = (
+            git(self._folder, "config", "--type=bool", f"core.{key}").stdout.strip() == b"true"
+            for key in ("sparseCheckout", "sparseCheckoutCone")
+        )
+        if not is_sparse or any(not name.parts for name in names):
+            return ("sparse-checkout", "disable")
+        # A pattern that leaves out a file is stronger than one that adds its folder.
+        added = (
+            str(name) if is_cone else f"/{name}" if name.suffix == ".toml" else f"/{name}/**"
+            for name in names
+        )
+        return ("sparse-checkout", "add", *added)
 
     def has(self, name: str) -> bool:
         """Return whether HEAD or the index has a file."""
@@ -215,7 +266,12 @@ class Checkout:
         return self._ask("rev-parse", "--is-shallow-repository").strip() == b"true"
 
     def _require_unborn(self) -> None:
-        branch = os.fsdecode(self._ask("symbolic-ref", "HEAD").strip())
+        named = git(self._folder, "symbolic-ref", "--quiet", "HEAD")
+        if named.returncode == 1:  # HEAD is detached.
+            raise self._failed("the commit of HEAD cannot be read")
+        if named.returncode:
+            raise self._failed_as(named)
+        branch = os.fsdecode(named.stdout.strip())
         if git(self._folder, "show-ref", "--verify", "--quiet", branch).returncode == 0:
             raise self._failed("the commit of HEAD cannot be read")
         path = os.fsdecode(self._ask("rev-parse", "--git-path", branch).rstrip(b"\n"))
@@ -229,10 +285,7 @@ class Checkout:
         return answer.stdout
 
     def _failed_as(self, answer: CompletedProcess[bytes]) -> TreeError:
-        return self._failed(answer.stderr.decode(errors="replace").partition("\n")[0])
+        return refused(self._folder, answer)
 
     def _failed(self, reason: str) -> TreeError:
-        return TreeError(
-            f"git cannot determine what is uncommitted in {self._folder} ({reason})",
-            advice="pass --allow-dirty to continue",
-        )
+        return unreadable(self._folder, reason)

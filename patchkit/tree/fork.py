@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 import posixpath
-import shlex
 import stat
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from patchkit.errors import TreeError, UsageError
-from patchkit.tree.git import git
+from patchkit.errors import UsageError
+from patchkit.tree import project
 from patchkit.tree.limits import MAX_READ_BYTES, read_named
 from patchkit.tree.names import is_unsafe
 from patchkit.tree.sglang import PARENTS
@@ -40,6 +39,10 @@ class Level(NamedTuple):
     folders: tuple[str, ...]
 
 
+CONFIGURATION = "patchkit.toml"
+"""The file that configures patchkit for a fork; a project file can have the same settings."""
+
+
 def levels(package: str) -> tuple[Level, ...]:
     """Return the levels at which a package is configured, from its folder up to the top of the repository.
 
@@ -58,6 +61,16 @@ def levels(package: str) -> tuple[Level, ...]:
                 Level(root, (root, inner) if inner and root == posixpath.dirname(inner) else (root,))
             )
     return tuple(found)
+
+
+def places(fork: Fork) -> tuple[str, ...]:
+    """Return the names of the files that may contain a fork's configuration."""
+    return tuple(
+        posixpath.join(folder, file)
+        for level in fork.levels
+        for file in (CONFIGURATION, project.FILE)
+        for folder in level.folders
+    )
 
 
 class Fork(Protocol):
@@ -84,13 +97,11 @@ class Fork(Protocol):
 class DiskFork:
     """The repository that contains a tree on disk, or the root of a tree outside a repository.
 
-    ``root`` is the tree's own. What is above it is read only if git too takes ``top`` for the top of the repository,
-    since ``.git`` can be another user's.
+    A tree is opened only if git too takes ``top`` for the top of the repository, since ``.git`` can be another user's.
     """
 
     top: Path
     package: Path
-    root: Path
     is_repository: bool
 
     @property
@@ -126,14 +137,8 @@ class DiskFork:
         return found
 
     def read(self, name: str) -> bytes:
-        """Return the bytes of a file. Raise UsageError if git does not read the repository that contains it."""
-        path = self.path(name)
-        if not path.is_relative_to(self.root) and self._refusal:
-            raise UsageError(
-                f"{path} is not read, since git does not read {self.top} ({self._refusal})",
-                advice=f"fix the cause, which git -C {shlex.quote(str(self.package))} status names, and try again",
-            )
-        return read_named(path)
+        """Return the bytes of a file. Raise UsageError if it cannot be read or is too long."""
+        return read_named(self.path(name))
 
     def inside(self, name: str) -> list[str]:
         """Return the names of a folder's entries, sorted."""
@@ -141,18 +146,6 @@ class DiskFork:
             return sorted(os.listdir(self.path(name)))
         except OSError as error:
             raise self._unreadable(name, error) from None
-
-    @cached_property
-    def _refusal(self) -> str:
-        """The reason why the repository is not git's, empty if it is."""
-        try:
-            answer = git(self.package, "rev-parse", "--show-toplevel")
-        except TreeError as error:
-            return error.what
-        if answer.returncode:
-            return answer.stderr.decode(errors="replace").partition("\n")[0]
-        top = os.fsdecode(answer.stdout.rstrip(b"\n"))
-        return "" if os.path.realpath(top) == os.path.realpath(self.top) else f"git uses the checkout {top}"
 
     def _unreadable(self, name: str, error: OSError) -> UsageError:
         return UsageError(

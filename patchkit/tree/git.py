@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack, contextmanager
 from typing import IO, TYPE_CHECKING
 
-from patchkit.errors import TreeError, UsageError
+from patchkit.errors import RefusedRepositoryError, TreeError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -93,9 +94,29 @@ _COMMAND_OPTIONS = {
 
 
 def require_repository(path: Path, advice: str) -> None:
-    """Raise TreeError with this advice if ``path`` is in no git repository."""
-    if git(path, "rev-parse", "--git-dir").returncode != 0:
-        raise TreeError(f"{path} is not a git repository", advice=advice)
+    """Raise TreeError if git refuses the repository of ``path``, with this advice if ``path`` is in none."""
+    answer = git(path, "rev-parse", "--git-dir")
+    if answer.returncode == 0:
+        return
+    if os.path.isdir(path) and (top_around(path.resolve()) is not None or is_bare(path)):
+        raise refused(path, answer)
+    raise TreeError(f"{path} is not a git repository", advice=advice)
+
+
+def refused(folder: Path, answer: subprocess.CompletedProcess[bytes]) -> TreeError:
+    """Return the error for a repository that git refuses: git's first line, and the command that git names for it."""
+    reason, *more = answer.stderr.decode(errors="replace").split("\n")
+    remedy = next((line.strip() for line in more if line.strip().startswith("git config ")), "")
+    return unreadable(folder, reason, f"if you trust it, run {remedy}" if remedy else "")
+
+
+def unreadable(folder: Path, reason: str, advice: str = "") -> TreeError:
+    """Return the error for a repository that cannot be read."""
+    return RefusedRepositoryError(
+        f"git cannot read the repository in {folder} ({reason})",
+        advice=advice
+        or f"fix the cause, which git -C {shlex.quote(str(folder))} status names, and try again",
+    )
 
 
 def commit_of(folder: Path, ref: str) -> str:
@@ -123,13 +144,22 @@ def top_around(folder: Path) -> Path | None:
     return next((place for place in (folder, *folder.parents) if _is_repository(place / ".git")), None)
 
 
+def is_bare(folder: Path) -> bool:
+    """Return whether a folder looks like a bare repository."""
+    return (folder / "HEAD").is_file() and (folder / "objects").is_dir()
+
+
 def _is_repository(path: Path) -> bool:
     """Return whether a ``.git`` is a repository, or a file or link that names one elsewhere."""
     if not os.path.lexists(path):
         return False
     if path.is_symlink() or not path.is_dir():
         return True
-    return any(os.path.lexists(path / name) for name in ("HEAD", "objects", "refs", "config"))
+    try:
+        names = os.listdir(path)
+    except OSError:  # Whether it is one, git decides.
+        return True
+    return not {"HEAD", "objects", "refs", "config"}.isdisjoint(names)
 
 
 def git(

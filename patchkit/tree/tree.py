@@ -12,16 +12,17 @@ import posixpath
 import shlex
 import stat
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from patchkit.errors import TreeError
+from patchkit.errors import RefusedRepositoryError, TreeError
 from patchkit.tree import project, sglang
-from patchkit.tree.fork import DiskFork
-from patchkit.tree.git import tag_version, top_around
+from patchkit.tree.checkout import Checkout
+from patchkit.tree.fork import DiskFork, places
+from patchkit.tree.git import is_bare, tag_version, top_around
 from patchkit.tree.limits import MAX_READ_BYTES, NoFileError, TooLongError, read_whole
 from patchkit.tree.sglang import NAME, PLACES, SERVING, stated_version
 
@@ -110,7 +111,7 @@ class CheckoutTree:
     def fork(self) -> DiskFork:
         """The repository that contains the package, or the root outside one, with the fork's configuration."""
         top = top_around(self.package)
-        return DiskFork(top or self.root, self.package, self.root, is_repository=top is not None)
+        return DiskFork(top or self.root, self.package, is_repository=top is not None)
 
     def read(self, file: str) -> bytes | None:
         """Return the bytes of ``file``, or None if there is no such file. Raise TreeError if it is unreadable."""
@@ -213,9 +214,10 @@ class OverlayTree:
 
 
 def open_tree(path: Path) -> CheckoutTree:
-    """Return the tree at ``path``. Raise TreeError if it is not an sglang tree.
+    """Return the tree at ``path``. Raise TreeError if it is not an sglang tree, or not whole.
 
-    ``path`` is a git checkout, its ``python`` folder, site-packages, an unpacked wheel, or the package folder.
+    ``path`` is a git checkout, its ``python`` folder, site-packages, an unpacked wheel, or the package folder. A tree
+    is not whole if git refuses its repository, or does not check out all of its files.
     """
     with reading(path):
         if not os.path.isdir(path):
@@ -223,13 +225,14 @@ def open_tree(path: Path) -> CheckoutTree:
     top = path.resolve()
     package = _usual_package(top) or _renamed_package(top, str(path))
     if package is not None:
-        return _checkout(package.resolve())
-    if _is_bare(top):
+        return _whole(_checkout(package.resolve()))
+    if is_bare(top):
         raise TreeError(
             f"{path} is a bare repository, which has no files",
             advice=f"run patchkit matrix {shlex.quote(str(path))} --refs HEAD to read its objects, or name a checkout "
             "or worktree of it",
         )
+    _require_no_package_left_out(top)
     raise TreeError(
         f"{path} is not an sglang tree: it has neither python/sglang nor sglang",
         advice="name an sglang checkout or package folder",
@@ -250,10 +253,12 @@ def folder_around(folder: Path) -> Path:
                 package = _renamed_package(above, str(above))
             if package is not None and (above == start or is_top or start.is_relative_to(package)):
                 return folder if above == start else above
-            if is_top or _is_bare(above):
+            if is_top or is_bare(above):
                 break
-    if _is_bare(start):
+    if is_bare(start):
         return folder
+    if is_top:
+        _require_no_package_left_out(above)
     raise TreeError(f"{start} is not in an sglang tree", advice="name a TREE, or change to a folder of one")
 
 
@@ -262,7 +267,7 @@ def installed_tree() -> CheckoutTree:
     spec = importlib.util.find_spec(NAME)
     for place in (spec and spec.submodule_search_locations) or ():
         if _is_package(Path(place)):
-            return _checkout(Path(place).resolve())
+            return _whole(_checkout(Path(place).resolve()))
     raise TreeError(
         f"sglang is not installed in {sys.prefix}", advice="pip install sglang there, or name a TREE"
     )
@@ -333,8 +338,40 @@ def _packages(folder: Path) -> list[str]:
     return sorted({str(each.resolve()) for each in below if each.name[0] != "." and _is_package(each)})
 
 
-def _is_bare(folder: Path) -> bool:
-    return (folder / "HEAD").is_file() and (folder / "objects").is_dir()
+def _whole(tree: CheckoutTree) -> CheckoutTree:
+    """Return a tree. Raise TreeError if git refuses its repository, or leaves out files that patchkit reads."""
+    _require_checked_out(tree.package, tree.package, *map(tree.fork.path, places(tree.fork)))
+    return tree
+
+
+def _require_no_package_left_out(folder: Path) -> None:
+    """Raise TreeError if git leaves out a package below a folder."""
+    missing: list[Path] = []
+    with suppress(RefusedRepositoryError):  # No tree is known to be there.
+        checkout = Checkout.around(folder)
+        missing = checkout.not_checked_out([folder]) if checkout is not None else []
+    package = next(
+        (above for file in missing for above in file.parents if (above / SERVING) in file.parents), None
+    )
+    if package is not None:
+        _require_checked_out(folder, package)
+
+
+def _require_checked_out(folder: Path, *paths: Path) -> None:
+    """Raise TreeError if git refuses a folder's repository, or leaves out sources or settings at or below ``paths``."""
+    top = top_around(folder)
+    checkout = Checkout.around(folder)
+    missing = checkout.not_checked_out(paths) if checkout is not None else []
+    files = [file for file in missing if file.suffix in (".py", ".toml")]
+    if checkout is None or top is None or not files:
+        return
+    names = [path.relative_to(top) for path in paths if any(file.is_relative_to(path) for file in files)]
+    command = shlex.join(("git", "-C", str(top), *checkout.checking_out(names)))
+    raise TreeError(
+        f"git does not check out {len(files)} of the tree's files",
+        where=files[0],
+        advice=f"run {command}, then try again",
+    )
 
 
 def _checkout(package: Path) -> CheckoutTree:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from patchkit.audit import engine
-from patchkit.errors import PatchkitError, TreeError
+from patchkit.errors import PatchkitError, RefusedRepositoryError, TreeError
 from patchkit.patchset.select import PatchSet
 from patchkit.plan import vendor
 from patchkit.plan.build import inspect
@@ -179,6 +179,8 @@ class Subject:
     def _read_originals(self) -> tuple[Mapping[str, bytes | None], PatchkitError | None]:
         try:
             return self._origins.originals, None
+        except RefusedRepositoryError:
+            raise
         except PatchkitError as error:
             return {}, error
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchkit.errors import UsageError
+from patchkit.patchset import load
 from patchkit.transaction.extract import extract
 from patchkit.tree.objects import GitRepository, GitTree
 from patchkit.tree.tree import open_tree
@@ -42,6 +43,11 @@ class Contender:
         return tuple(
             sorted({mark for file in files for mark in _MARK.findall(file.read_text(errors="replace"))})
         )
+
+    def opt_in(self) -> tuple[str, ...]:
+        """Return those of its patches that apply makes only by name."""
+        default = {patch.id for patch in load.patches() if patch.default}
+        return tuple(patch for patch in self.patches() if patch not in default)
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,8 @@ def test_installed_tree_is_taken(tree: CheckoutTree, monkeypatch: pytest.MonkeyP
     monkeypatch.syspath_prepend(tree.root)
     assert answer("status", "--installed")["tree"]["package"] == str(tree.package)
     assert "patchkit apply --installed" in run("status", "--installed").stdout
-    assert "cannot be combined" in refusal("status", "--installed", tree.root, code=2)
+    for command in ("status", "doctor"):
+        assert "cannot be combined" in refusal(command, "--installed", tree.root, code=2)
 
 
 def test_diff_is_what_apply_does(checkout: CheckoutTree) -> None:
@@ -549,7 +550,7 @@ def test_a_word_that_test_cannot_read_is_refused_as_both() -> None:
     assert "no trees are named" in refusal("test", "t-guard", code=2)
 
 
-@pytest.mark.parametrize("command", ["status", "verify", "audit"])
+@pytest.mark.parametrize("command", ["verify", "audit"])
 def test_a_patch_for_a_command_that_takes_none_is_named_as_one(command: str) -> None:
     message = f"error: t-guard is a patch, and {command} takes none\nhelp: leave it out\n"
     assert refusal(command, "t-guard", code=2) == message

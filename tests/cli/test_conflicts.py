@@ -261,6 +261,8 @@ def test_what_is_resolved_is_applied_by_hand_and_reverts(checkout: CheckoutTree)
     assert (answer["recorded"], answer["remembered"]) == (True, True)
     now = state(checkout)
     assert (now["state"], now["reason"]) == ("applied", "by hand: copy")
+    for more in ("-v", "t-copy"):
+        assert "\n      by hand: copy\n" in run("status", checkout.root, more).stdout
     assert [each["reason"] for each in now["edits"]] == ["", "by hand"]
     assert answer_of("apply", checkout.root)["changed_files"] == []
     run("revert", checkout.root)

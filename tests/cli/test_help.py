@@ -23,6 +23,7 @@ def test_every_command_is_in_one_group_and_its_line_is_whole() -> None:
     groups = re.split(r"\n\n(?=\S)", helped().strip())[1:]
     assert len(groups) > 3
     assert "Options:" in groups[0]
+    assert groups.pop().startswith("Exit codes:\n  0    done\n")
     lines = [line.split(maxsplit=1) for group in groups[1:] for line in group.splitlines()[1:]]
     assert sorted(name for name, _ in lines) == sorted(SHOWN)
     for name, summary in lines:

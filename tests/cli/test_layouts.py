@@ -280,20 +280,6 @@ def test_a_submodule_is_a_repository_of_its_own(tmp_path: Path) -> None:
     assert tree.read(MIRROR) == SOURCES[MIRROR]
 
 
-def test_what_is_left_out_of_a_sparse_checkout_is_not_written(tmp_path: Path) -> None:
-    tree = fork_at(tmp_path, "python/acme_sglang")
-    add = ("sparse-checkout", "set", "--no-cone", "/*", f"!/python/acme_sglang/{USER}")
-    git(tmp_path, *add)
-    states = states_in(answer("status", tree.package))
-    assert states["t-flag"] == "pending"
-    assert states["t-named"] == "conflict"
-    run("apply", tree.package, "t-flag", "--commit", "--only")
-    assert git(tmp_path, "status", "--porcelain") == ""
-    assert not (tree.package / USER).exists()
-    run("revert", tree.package)
-    assert tree.read(MIRROR) == SOURCES[MIRROR]
-
-
 def test_a_package_may_be_a_repository_of_its_own(tmp_path: Path) -> None:
     package = write_package(tmp_path / "sglang", SOURCES | {USER: USES.format(name="sglang").encode()})
     git(package, "init", "-q")

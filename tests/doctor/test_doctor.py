@@ -715,6 +715,42 @@ def test_a_time_of_other_tokens_is_no_measurement(tmp_path: Path, monkeypatch: p
     assert [case.layers for case in gains("1.0", "triton", "triton")] == [32]
 
 
+def test_a_gain_is_that_of_the_default_patches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    same: dict[str, Any] = {"scenario": "straight", "backend": "triton", "batch": 1, "identical": True}
+    trees: list[dict[str, Any]] = [
+        {"name": "default", "patches": ["26128"], "opt_in": []},
+        {"name": "patched", "patches": ["26128", "27689"], "opt_in": ["27689"]},
+        {"name": "control", "patches": ["26128"], "opt_in": [], "control": True},
+        # The first runs did not record patches.
+        {"name": "1.0/patched"},
+        {"name": "opted"},
+    ]
+    ratio = {"median": 0.5, "lowest": 0.4, "highest": 0.6}
+    results = [
+        same | {"tree": tree["name"], "layers": layers, "ratio": ratio} for layers, tree in enumerate(trees)
+    ]
+    found: dict[str, Any] = {"command": "bench_decode.py", "results": results}
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "one.json").write_text(
+        json.dumps(found | {"trees": [tree | {"version": "1.0"} for tree in trees]})
+    )
+    monkeypatch.setattr("patchkit.doctor.gains.BENCHMARKS", tmp_path)
+    assert [trees[case.layers]["name"] for case in gains("1.0", "triton", "triton")] == [
+        "default",
+        "1.0/patched",
+    ]
+
+
+def test_the_installed_package_is_diagnosed_and_named_in_commands(
+    fork: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(fork.parent))
+    options = ("--attention-backend", "free", "--speculative-algorithm", "EAGLE3")
+    answer = json.loads(run("--installed", *options, "--json").stdout)
+    assert answer == json.loads(run(fork, *options, "--json").stdout)
+    assert answer["tree"]["package"] == str(fork)
+
+
 def test_a_gain_of_another_release_is_reported_with_that_release(fork: Path) -> None:
     words = ("--attention-backend", "free", "--speculative-algorithm", "EAGLE3")
     with pytest.MonkeyPatch.context() as patch:

@@ -17,7 +17,7 @@ from patchkit.errors import ConflictError
 from patchkit.findings.finding import Confidence
 from patchkit.patchset import load
 from patchkit.plan import vendor as vendoring
-from patchkit.plan.vendor import FOLDER, runtime_files
+from patchkit.plan.vendor import FOLDER, RESTORE, runtime_files
 from patchkit.tree.tree import open_tree
 from patchkit.verify.subject import Criteria
 
@@ -117,6 +117,33 @@ def test_two_runtimes_in_one_tree_are_refused(tree: CheckoutTree, first: str, th
     assert everything(tree.root) == before
 
 
+@pytest.mark.parametrize("committing", [False, True])
+@pytest.mark.parametrize(("first", "then"), [("import", "vendored"), ("vendored", "import")])
+def test_the_steps_of_the_refusal_lead_to_the_other_runtime(
+    checkout: CheckoutTree, first: str, then: str, committing: bool
+) -> None:
+    def commit() -> None:
+        if committing:
+            git(checkout.root, "add", "-A")
+            git(checkout.root, "commit", "-qm", "A step")
+
+    def files() -> dict[str, tuple[int, bytes]]:
+        return {name: at for name, at in everything(checkout.package).items() if ".patchkit" not in name}
+
+    api.apply(checkout, load.patches(), ("v-longest",), runtime=then)
+    wanted = files()
+    api.revert(checkout, load.patches())
+    api.apply(checkout, load.patches(), ("v-longest",), runtime=first)
+    commit()
+    steps = "patchkit revert, commit that if the patches are committed, then patchkit apply --runtime"
+    with pytest.raises(ConflictError, match=f"run {steps} {then}"):
+        api.apply(checkout, load.patches(), ("v-longest",), runtime=then)
+    api.revert(checkout, load.patches())
+    commit()
+    api.apply(checkout, load.patches(), ("v-longest",), runtime=then)
+    assert files() == wanted
+
+
 def verdict(tree: CheckoutTree) -> dict[str, list[str]]:
     criteria = Criteria(Confidence.CERTAIN)
     results = api.verify(tree, load.patches(), criteria).results
@@ -135,9 +162,7 @@ def test_verify_of_a_deleted_runtime_names_commands_that_restore_it(tree: Checko
     shutil.rmtree(tree.package / FOLDER)
     results = api.verify(tree, load.patches(), Criteria(Confidence.CERTAIN)).results
     (imports,) = (result for result in results if result.check == "imports")
-    assert "patchkit revert, then patchkit apply --runtime vendored" in {
-        finding.guard for finding in imports.findings
-    }
+    assert RESTORE in {finding.guard for finding in imports.findings}
     api.revert(tree, load.patches())
     vendor(tree)
     assert verdict(tree)["imports"] == []

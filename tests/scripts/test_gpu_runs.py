@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from patchkit.errors import UsageError
 from patchkit.patchset import load, runs
+from patchkit.patchset.runs import is_default
 
 REPOSITORY = Path(__file__).parents[2]
 sys.path.append(str(REPOSITORY / "scripts"))
@@ -18,8 +20,8 @@ import generate_docs  # noqa: E402
 import gpu_runs  # noqa: E402
 
 TREES: tuple[dict[str, Any], ...] = (
-    {"name": "plain", "version": "0.5.14", "control": False, "patches": []},
-    {"name": "ours", "version": "0.5.14", "control": False, "patches": ["26128", "27998"]},
+    {"name": "plain", "version": "0.5.14", "control": False, "patches": [], "opt_in": []},
+    {"name": "ours", "version": "0.5.14", "control": False, "patches": ["26128", "27998"], "opt_in": []},
 )
 OLDER: tuple[dict[str, Any], ...] = (
     {"name": "unpatched", "version": "0.5.13", "control": False},
@@ -82,6 +84,10 @@ def known(folder: Path) -> runs.KnownRuns:
     return gpu_runs.known(gpu_runs.outcomes(folder), IDS)
 
 
+def latest(folder: Path) -> dict[gpu_runs.Place, dict[gpu_runs.Scenario, gpu_runs.Outcome]]:
+    return gpu_runs.latest(gpu_runs.outcomes(folder))
+
+
 def section() -> tuple[list[list[str]], list[str]]:
     """Return the cells of the first release's table on the page, without its head, and the list below."""
     lines = generate_docs.ran_by_release().splitlines()
@@ -90,14 +96,59 @@ def section() -> tuple[list[list[str]], list[str]]:
 
 
 def test_a_run_with_an_opt_in_patch_is_apart_from_runs_of_the_default_patches(benchmarks: Path) -> None:
-    opted = next(patch.id for patch in load.patches() if not patch.default)
-    trees = (TREES[0], TREES[1] | {"patches": [*TREES[1]["patches"], opted]})
+    trees = (TREES[0], TREES[1] | {"patches": [*TREES[1]["patches"], "gone"], "opt_in": ["gone"]})
     save(benchmarks, plain(), ours())
     save(benchmarks, plain(), ours(identical=False), trees=trees)
     assert [(run.backend, run.identical) for run in known(benchmarks).runs] == [
         ("triton", True),
         ("triton with opt-in patches", False),
     ]
+
+
+def test_a_tree_with_opt_in_patches_is_no_other_tree_s_figure_in_a_run_that_recorded_none(
+    benchmarks: Path,
+) -> None:
+    """The first runs recorded no patches; there the names of the trees say what they had."""
+    names = ("unpatched", "patched", "opted", "copies")
+    trees = tuple(OLDER[0] | {"name": name} for name in names)
+    ratios = {"patched": timed(0.9), "opted": timed(0.5), "copies": timed(0.4)}
+    save(benchmarks, *(a_result(name, batch=1, ratio=ratios.get(name)) for name in names), trees=trees)
+    found = {place.backend: gpu_runs.ratios(each.values()) for place, each in latest(benchmarks).items()}
+    assert {backend: each[1].median for backend, each in found.items()} == {
+        "triton": 0.9,
+        "triton with opt-in patches": 0.5,
+    }
+
+
+@pytest.mark.parametrize("key", ["patches", "opt_in"])
+def test_a_tree_that_does_not_say_which_of_its_patches_are_opt_in_is_refused(
+    benchmarks: Path, key: str
+) -> None:
+    save(benchmarks, plain(), ours(), trees=(TREES[0], {k: v for k, v in TREES[1].items() if k != key}))
+    with pytest.raises(UsageError, match="the tree ours has only one of `patches` and `opt_in`"):
+        known(benchmarks)
+
+
+RUN_FILES = [
+    (path.relative_to(REPOSITORY).as_posix(), run)
+    for path in sorted((REPOSITORY / "docs" / "benchmarks").rglob("*.json"))
+    if isinstance(run := json.loads(path.read_text()), dict) and "bench_decode.py" in str(run.get("command"))
+]
+
+
+def test_every_run_says_which_of_its_patches_are_opt_in() -> None:
+    off = {patch.id for patch in load.patches() if not patch.default}
+    for name, run in RUN_FILES:
+        for tree in run["trees"]:
+            patches, opt_in = set(tree.get("patches", ())), set(tree.get("opt_in", ()))
+            assert opt_in <= patches, (name, tree["name"])
+            assert patches & off <= opt_in, (name, tree["name"])
+
+
+def test_no_figure_of_a_default_apply_comes_from_another_set_of_patches() -> None:
+    trees = {(Path(name).stem, tree["name"]): tree for name, run in RUN_FILES for tree in run["trees"]}
+    large = [trees[run, tree] for (run, _), tree in generate_docs.SERVERS_PATCHED.items()]
+    assert all(is_default(tree["name"], tree.get("patches"), tree.get("opt_in", ())) for tree in large)
 
 
 def test_a_run_proves_the_patches_whose_statements_it_executed_and_no_other(benchmarks: Path) -> None:

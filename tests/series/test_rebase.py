@@ -67,7 +67,8 @@ def patched(tree: CheckoutTree, *branches: str) -> None:
 
 
 def moves(tree: CheckoutTree, ref: str) -> dict[str, tuple[str, str]]:
-    return {move.patch: (move.now, move.then) for move in api.rebase_check(tree, load.patches(), ref)}
+    found = api.rebase_check(tree, load.patches(), ref)
+    return {move.patch: (move.now.state.value, move.then.state.value) for move in found}
 
 
 def test_only_a_patch_that_is_applied_can_be_dropped(fork: CheckoutTree) -> None:
@@ -119,8 +120,33 @@ def test_mistyped_ref_is_a_usage_error(fork: CheckoutTree, options: tuple[str, .
 
 def test_ref_in_a_suggested_command_is_quoted_for_a_shell(fork: CheckoutTree) -> None:
     git(fork.root, "branch", "a;b$(c)", "plain")
+    git(fork.root, "checkout", "-q", "vendor")
     ran = CliRunner().invoke(main, ["rebase", str(fork.root), "--onto", "a;b$(c)"])
     assert f"patchkit rebase {fork.root} --onto 'a;b$(c)' --merge merges it" in ran.stdout
+
+
+def test_a_merge_is_offered_where_git_can_merge(fork: CheckoutTree, tmp_path: Path) -> None:
+    def offered(root: Path, ref: str) -> str:
+        ran = CliRunner().invoke(main, ["rebase", str(root), "--onto", ref])
+        assert ran.exit_code == 0, ran.output
+        return ran.stdout.rpartition("\n\n")[2]
+
+    git(fork.root, "checkout", "-q", "--orphan", "alien")
+    git(fork.root, "commit", "-qm", "Another history")
+    git(fork.root, "checkout", "-q", "vendor")
+    assert "--merge" not in offered(fork.root, "HEAD")
+    assert offered(fork.root, "HEAD") == "This branch already has HEAD.\n"
+    assert offered(fork.root, "alien") == (
+        "Note: git cannot merge alien, which has no commit in common with this branch: to move to it, run git switch "
+        f"--detach alien, then patchkit apply {fork.root}.\n"
+    )
+    git(fork.root, "checkout", "-qb", "newer", "plain")
+    git(fork.root, "commit", "-q", "--allow-empty", "-m", "Newer")
+    git(fork.root, "checkout", "-q", "vendor")
+    assert offered(fork.root, "newer").startswith(f"Next: patchkit rebase {fork.root} --onto newer --merge")
+    clone = tmp_path / "shallow"
+    git(tmp_path, "clone", "-q", "--depth=1", "--no-single-branch", f"file://{fork.root}", str(clone))
+    assert "run git fetch --unshallow" in offered(clone, "origin/newer")
 
 
 def test_git_alone_conflicts_where_merging_without_patches_does_not(
@@ -306,7 +332,7 @@ def test_a_history_of_its_own_is_no_conflict(forks: Callable[..., CheckoutTree])
     git(fork.root, "checkout", "-q", "--orphan", "alien")
     git(fork.root, "commit", "-qm", "Another beginning")
     git(fork.root, "checkout", "-q", "vendor")
-    leaves(fork, TreeError, "unrelated histories.*nothing was changed", "alien")
+    leaves(fork, TreeError, "no commit in common with this branch: .*git switch --detach alien", "alien")
 
 
 def test_a_formatter_that_runs_as_a_hook_is_heard_in_a_merge(forks: Callable[..., CheckoutTree]) -> None:

@@ -216,19 +216,42 @@ def test_nothing_to_recover_leaves_no_trace(tree: CheckoutTree) -> None:
 def test_interruption_from_the_keyboard_anywhere_changes_nothing_or_is_recovered(tmp_path: Path) -> None:
     for number, tree in trees(tmp_path, nothing):
         before = everything(tree.package)
-        ended = True
+        how = None
         with interrupting(number).on():
             try:
                 apply(tree)
-            except KeyboardInterrupt:
-                ended = False
-        if ended:
+            except (KeyboardInterrupt, UnfinishedError) as error:
+                how = error
+        if how is None:
             break
         if Store(tree.package).pending:
+            assert "run patchkit apply --continue" in str(how)
             recover(tree)
         if contents(tree) != APPLIED:
             assert everything(tree.package) == before
     assert number > 30
+
+
+@pytest.mark.usefixtures("patch_folder")
+@pytest.mark.parametrize("ending", ["--continue", "--abort"])
+def test_an_unfinished_write_has_an_exit_code_of_its_own_and_is_pending_for_other_commands(
+    tmp_path: Path, ending: str
+) -> None:
+    for number, tree in trees(tmp_path, nothing):
+        with interrupting(number).on():
+            ran = CliRunner().invoke(main, ["apply", str(tree.root)])
+        assert (ran.exit_code == 5) is Store(tree.package).pending
+        if ran.exit_code == 5:
+            break
+        assert ran.exit_code == 1  # Click's for an interruption from the keyboard.
+        assert contents(tree) == {file: SOURCES[file] for file in APPLIED}
+    assert f"run patchkit apply --continue {tree.root}\n" in ran.stderr
+    for words in (["status"], ["apply"], ["revert"], ["verify"]):
+        assert CliRunner().invoke(main, [*words, str(tree.root)]).exit_code == 4
+    ended = CliRunner().invoke(main, ["apply", ending, str(tree.root)])
+    # What is written whole can only be continued.
+    assert ended.exit_code == (0 if ending == "--continue" else 4)
+    assert Store(tree.package).pending is (ending == "--abort")
 
 
 def test_content_is_on_disk_before_it_is_put_in_place(
@@ -299,10 +322,10 @@ def test_recovery_that_fails_says_whether_it_wrote(tmp_path: Path, code: int) ->
         before = contents(tree)
         with failing(number, code).on() as faults:
             result = CliRunner().invoke(main, ["apply", "--continue", str(tree.root)])
-        assert result.exit_code in (0, 1, 4), result.exception
+        assert result.exit_code in (0, 4, 5), result.exception
         if result.exit_code == 4:
             assert contents(tree) == before
-        if result.exit_code == 1:
+        if result.exit_code == 5:
             begun += 1
             assert f"run patchkit apply --continue {tree.root}" in result.stderr
             # The last thing that can fail is to have the disk know that nothing is left to do.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 from contextlib import ExitStack, suppress
@@ -11,9 +12,11 @@ import pytest
 
 from patchkit.errors import TreeError
 from patchkit.transaction.store import Store
-from patchkit.tree.git import git, object_reader
+from patchkit.tree.git import git, object_reader, top_around
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -65,3 +68,13 @@ def test_a_link_in_place_of_the_ledger_is_told_so(checkout: CheckoutTree) -> Non
     (checkout.package / ".patchkit").symlink_to(checkout.root)
     with pytest.raises(TreeError, match="is a link or not a folder"):
         Store(checkout.package).read()
+
+
+def test_a_repository_that_may_not_be_read_is_one(
+    checkout: CheckoutTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path) -> list[str]:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "listdir", refused)
+    assert top_around(checkout.package) == checkout.root

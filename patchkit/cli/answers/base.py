@@ -63,7 +63,8 @@ class PatchState(Answer, frozen=True, kw_only=True):
 
     A patch is unknown if it is in place and nothing tells whose it is.
     ``ran`` is whether it ran on a GPU with this release and gave the unpatched tokens, null if that is unknown.
-    ``left_out`` is the reason why the fork's configuration leaves it out.
+    ``left_out`` is the reason why the fork's configuration leaves it out, ``opt_in`` whether apply makes it only by
+    name.
     """
 
     id: str
@@ -73,6 +74,7 @@ class PatchState(Answer, frozen=True, kw_only=True):
     ran: bool | None
     edits: tuple[EditState, ...]
     left_out: str = ""
+    opt_in: bool = False
 
 
 class States(Answer, frozen=True, kw_only=True):
@@ -118,6 +120,7 @@ def states(tree: CheckoutTree, statuses: Iterable[PatchStatus]) -> tuple[PatchSt
             ran=known.ran(status.patch.id, version),
             edits=tuple(map(EditState.of, status.edits)),
             left_out=status.patch.left_out,
+            opt_in=status.patch.opt_in,
         )
         for status in statuses
     )

@@ -28,7 +28,13 @@ class MovedPatch(Answer, frozen=True, kw_only=True):
     @classmethod
     def of(cls, move: Move) -> MovedPatch:
         """Return the answer for a patch."""
-        return cls(id=move.patch, now=move.now, then=move.then, reason=move.reason, summary=move.summary)
+        return cls(
+            id=move.patch,
+            now=move.now.state.value,
+            then=move.then.state.value,
+            reason=move.then.reason,
+            summary=move.summary,
+        )
 
 
 class Rebase(Answer, frozen=True, kw_only=True):

@@ -1,7 +1,8 @@
-"""Write a matrix as a single HTML page: a heat map whose cells open to the conflict or the diff."""
+"""Write a matrix as a single HTML page: a heat map whose cells open to title, reason, conflict or diff."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,36 +11,13 @@ import jinja2
 
 from patchkit import __version__
 from patchkit.findings.printable import in_page
-from patchkit.matrix.answer import in_order, is_left_out
+from patchkit.matrix.answer import LOOKS, in_order
 from patchkit.plan.conflict import Conflict
-from patchkit.plan.status import State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from patchkit.matrix.answer import Cell, Matrix, PatchDiff
-
-_LEFT_OUT = "left-out"
-_MARKS: dict[str, str] = {
-    State.APPLIED: ">",
-    State.UPSTREAM: "=",
-    State.UNKNOWN: "?",
-    State.PENDING: "+",
-    State.PARTIAL: "~",
-    State.CONFLICT: "!",
-    State.NOT_APPLICABLE: "-",
-    _LEFT_OUT: "x",
-}
-_WORDS: dict[str, str] = {
-    State.APPLIED: "applied by patchkit",
-    State.UPSTREAM: "upstream's own",
-    State.UNKNOWN: "in place, by whom is unknown",
-    State.PENDING: "would apply",
-    State.PARTIAL: "would apply in part",
-    State.CONFLICT: "conflict",
-    State.NOT_APPLICABLE: "not applicable",
-    _LEFT_OUT: "left out by the ref's configuration",
-}
 
 
 @dataclass(frozen=True)
@@ -73,9 +51,7 @@ def document(
             opened[state, cell.patch] = details.setdefault(
                 _Detail(cell, found, sites), f"d{len(details) + 1}"
             )
-    counts = {
-        name: sum(_shown(cell) == name for row in matrix.rows for cell in row.patches) for name in _MARKS
-    }
+    counts = Counter(cell.label for row in matrix.rows for cell in row.patches)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -87,9 +63,7 @@ def document(
     return environment.get_template("page.html.j2").render(
         matrix=matrix,
         titles=titles,
-        marks=_MARKS,
-        words=_WORDS,
-        shown=_shown,
+        looks=LOOKS,
         in_order=lambda row: in_order(row, matrix.patches),
         counts=counts,
         details=details,
@@ -97,7 +71,3 @@ def document(
         date=date,
         version=__version__,
     )
-
-
-def _shown(cell: Cell) -> str:
-    return _LEFT_OUT if is_left_out(cell) else State(cell.state).value

@@ -7,7 +7,6 @@ import io
 from typing import TYPE_CHECKING
 
 from patchkit.findings.printable import printable
-from patchkit.matrix.answer import is_left_out
 
 if TYPE_CHECKING:
     from patchkit.matrix.answer import Matrix
@@ -19,7 +18,7 @@ def document(matrix: Matrix) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["ref", "commit", *matrix.patches, "verified", "error"])
     for row in matrix.rows:
-        states = {cell.patch: "left-out" if is_left_out(cell) else cell.state for cell in row.patches}
+        states = {cell.patch: cell.label for cell in row.patches}
         verified = "" if row.verified is None else "yes" if row.verified.passed else "no"
         writer.writerow(
             [

@@ -6,27 +6,17 @@ from typing import TYPE_CHECKING
 
 from patchkit.findings.plural import counted
 from patchkit.findings.printable import escaped, printable
-from patchkit.matrix.answer import in_order, is_left_out
-from patchkit.plan.status import State
+from patchkit.matrix.answer import LOOKS, Look, in_order
+from patchkit.plan.status import LEFT_OUT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
 
-    from patchkit.matrix.answer import Cell, Matrix, Row, StuckEdit
+    from patchkit.matrix.answer import Matrix, Row, StuckEdit
 
-_MARKS = {
-    State.APPLIED: (">", "green", "applied by patchkit"),
-    State.UPSTREAM: ("=", "green", "upstream's own"),
-    State.UNKNOWN: ("?", "green", "in place, by whom is unknown"),
-    State.PENDING: ("+", "yellow", "would apply"),
-    State.PARTIAL: ("~", "yellow", "would apply in part"),
-    State.CONFLICT: ("!", "red", "in conflict"),
-    State.NOT_APPLICABLE: ("-", "dim", "not applicable"),
-}
-_LEFT_OUT = ("x", "dim", "left out by the ref's configuration")
-_NONE = (" ", "dim", "")
+_NONE = Look(" ", "dim", "")
 """The mark of a patch that only another ref has."""
 _SHOWN = 3
 
@@ -40,11 +30,9 @@ def show(matrix: Matrix, console: Console) -> None:
     console.print(f"\n{'':{width}} {numbers}")
     for row in matrix.rows:
         console.print(f"{escaped(_short(row).ljust(width))} {_marks(row, matrix.patches)}")
-    marks = {_mark(cell) for row in matrix.rows for cell in row.patches}
-    legend = {
-        mark: words for mark, style, words in (*_MARKS.values(), _LEFT_OUT) if (mark, style, words) in marks
-    }
-    console.print("\n" + "  ".join(f"{mark} {words}" for mark, words in legend.items()))
+    labels = {cell.label for row in matrix.rows for cell in row.patches}
+    legend = (f"{look.mark} {look.words}" for label, look in LOOKS.items() if label in labels)
+    console.print("\n" + "  ".join(legend))
     for (patch, site), refs in _conflicts(matrix).items():
         others = f" and {len(refs) - _SHOWN} more" if len(refs) > _SHOWN else ""
         console.print(f"\n[red]![/] {escaped(patch)} on {escaped(', '.join(refs[:_SHOWN]))}{others}")
@@ -59,15 +47,11 @@ def _short(row: Row) -> str:
     return row.ref[:12] if row.ref == row.commit else printable(row.ref.removeprefix("refs/heads/"))
 
 
-def _mark(cell: Cell) -> tuple[str, str, str]:
-    return _LEFT_OUT if is_left_out(cell) else _MARKS[State(cell.state)]
-
-
 def _marks(row: Row, patches: Sequence[str]) -> str:
     if row.error:
         return f"  [red]{escaped(row.error)}[/]"
-    cells = (_mark(cell) if cell else _NONE for cell in in_order(row, patches))
-    marks = "".join(f"  [{style}]{mark}[/]" for mark, style, _ in cells)
+    looks = (LOOKS[cell.label] if cell else _NONE for cell in in_order(row, patches))
+    marks = "".join(f"  [{look.style}]{look.mark}[/]" for look in looks)
     if row.verified is None:
         return marks
     return f"{marks}  " + (
@@ -81,6 +65,6 @@ def _conflicts(matrix: Matrix) -> dict[tuple[str, StuckEdit], list[str]]:
     found: dict[tuple[str, StuckEdit], list[str]] = {}
     for row in matrix.rows:
         for cell in row.patches:
-            for site in () if is_left_out(cell) else cell.conflicts:
+            for site in () if cell.label == LEFT_OUT else cell.conflicts:
                 found.setdefault((cell.patch, site), []).append(_short(row))
     return found
