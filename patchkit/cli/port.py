@@ -89,7 +89,7 @@ def command(
 
     Shows for each edit whether it was applied, was already there or cannot be applied, and the difference where the
     code around it differs. If an edit cannot be applied, nothing is written and the exit code is 3. Exit code 1 if the
-    change may behave differently in that tree.
+    change may behave differently in that tree, or a part of it was left out.
     """
     from patchkit.cli import console
     from patchkit.commands.port import PortConflictError, Source, port, port_matrix
@@ -127,7 +127,7 @@ def command(
     _print(found, done="Changed" if written else "Would change", written=written, as_json=as_json)
     if written and alone is not None and not as_json:
         _say_next(alone, found[0], committed=committing)
-    if any(not each.is_whole or any(change.findings for change in each.changes) for each in found):
+    if not all(each.is_settled for each in found):
         context.exit(1)
 
 

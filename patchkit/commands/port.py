@@ -70,6 +70,12 @@ class PortedChange:
         return all(file.is_whole for file in self.files)
 
     @property
+    def is_settled(self) -> bool:
+        """Whether it is whole, and nothing about it is for a person to judge."""
+        adapted = any(edit.outcome is Outcome.CHANGED for file in self.files for edit in file.edits)
+        return self.is_whole and not (adapted or self.findings or self.change.left_out)
+
+    @property
     def is_made(self) -> bool:
         """Whether an edit of it was made, and not found."""
         return any(edit.outcome in _MADE for file in self.files for edit in file.edits)
@@ -92,7 +98,12 @@ class PortResult:
     @property
     def is_whole(self) -> bool:
         """Whether every edit is there now."""
-        return not self.error and all(change.is_whole for change in self.changes)
+        return not (self.error or self.not_ported) and all(change.is_whole for change in self.changes)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every edit is there now, and nothing is for a person to judge."""
+        return self.is_whole and all(change.is_settled for change in self.changes)
 
 
 class PortConflictError(ConflictError):

@@ -162,6 +162,47 @@ def test_keep_going_makes_the_other_edits_and_the_exit_code_reports_the_rest(
     assert b"due = self.later()" in text
 
 
+RETURNED = (
+    b"        book.out = False\n        return place(book)\n",
+    b"        lost = self.find(book)\n        return lost\n",
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "own"),
+    [
+        (
+            RETURNED,
+            (b"        return place(book)\n", b"        book.count += 1\n        return place(book)\n"),
+        ),
+        (
+            (b"        return place(book)\n", b""),
+            (b"        return place(book)\n", b"        return place(book, 2)\n"),
+        ),
+    ],
+    ids=["own code between", "it differs"],
+)
+def test_own_code_in_what_is_replaced_or_removed_is_a_conflict_and_no_file_changes(
+    main_line: Path, fork: Path, change: tuple[bytes, bytes], own: tuple[bytes, bytes]
+) -> None:
+    commit = changed(main_line, change)
+    drifted(fork, own)
+    before = everything(fork)
+    answer_of("port", commit, "--repo", main_line, "--onto", fork, code=3)
+    assert everything(fork) == before
+
+
+def test_an_edit_that_was_adapted_is_said_and_the_exit_code_asks_for_a_look(
+    main_line: Path, fork: Path
+) -> None:
+    due = b"        due = self.today + self.days\n"
+    commit = changed(main_line, (due, due + b"        due = due or 1\n"))
+    drifted(fork, (due, due + b"        due = due * 2\n"))
+    output = run("port", commit, "--repo", main_line, "--onto", fork, code=1).output
+    assert "applied; the code around it differs" in output
+    assert b"due = due or 1" in (fork / "sglang" / DESK).read_bytes()
+
+
 def test_markers_show_what_was_found_expected_and_wanted_and_are_reverted(
     main_line: Path, fork: Path
 ) -> None:
@@ -553,7 +594,7 @@ def test_the_mode_of_an_executable_file_is_not_kept_and_that_is_said(
     diff = tmp_path / "change.diff"
     diff.write_text(git(main_line, "show", "HEAD"))
     words = ("HEAD", "--repo", main_line) if given == "commit" else (diff, "--from", fork)
-    output = " ".join(run("port", *words, "--onto", fork).stdout.split())
+    output = " ".join(run("port", *words, "--onto", fork, code=1).stdout.split())
     assert "srt/tool.py: it is executable" in output
     assert ("created without that mode" in output) == (what == "new")
 
@@ -562,7 +603,7 @@ def test_a_mode_that_changes_is_left_out_and_reported(main_line: Path, fork: Pat
     path = main_line / "python" / "sglang" / DESK
     path.chmod(0o755)
     commit = changed(main_line, LENT)
-    answer = answer_of("port", commit, "--repo", main_line, "--onto", fork)
+    answer = answer_of("port", commit, "--repo", main_line, "--onto", fork, code=1)
     (left,) = answer["trees"][0]["changes"][0]["left"]
     assert "its mode changes" in left
 
