@@ -113,17 +113,18 @@ def _say(tree: CheckoutTree, status: TreeStatus, tail: str, *, verbose: bool, as
     fits = any(console.group_of(each) is State.PENDING and not each.reason for each in status.patches)
     in_part = [each.patch for each in status.patches if console.group_of(each) is State.PARTIAL]
     opt_in = [patch.id for patch in in_part if not patch.default]
+    marking = console.marking(tail, (each for each in status.patches if each.patch.default))
     if status.unfinished:
         console.say_unfinished(tail, *status.unfinished[0])
     elif fits or len(opt_in) < len(in_part):
         console.say_next(
             (f"apply{tail}", "applies the pending patches"), (f"diff{tail}", "shows the changes")
         )
-    elif opt_in or State.APPLIED in found:
+    elif opt_in or marking or State.APPLIED in found:
         names = " ".join(opt_in)
         rest = [(f"apply{tail} {names}", f"makes the rest of {escaped(names)}")] if opt_in else []
-        undo = [(f"revert{tail}", "reverts the patches")] if State.APPLIED in found else []
-        console.say_next(*rest, *undo)
+        undo = [(f"revert{tail}", "reverts the patches")] if State.APPLIED in found and not marking else []
+        console.say_next(*rest, *marking, *undo)
 
 
 def _unreadable(tree: CheckoutTree) -> str:

@@ -162,6 +162,25 @@ def test_keep_going_makes_the_other_edits_and_the_exit_code_reports_the_rest(
     assert b"due = self.later()" in text
 
 
+def test_after_keep_going_the_next_command_writes_markers_at_the_conflicts(
+    main_line: Path, fork: Path
+) -> None:
+    commit = changed(main_line, LENT, (b"self.today + self.days", b"self.today + self.days * 2"))
+    drifted(fork, (b"self.today + self.days", b"self.later()"))
+    git(fork, "init", "-q")
+    git(fork, "add", ".")
+    git(fork, "commit", "-qm", "A fork")
+    words = ("port", commit, "--onto", fork, "--repo", main_line)
+    output = " ".join(run(*words, "--keep-going", code=1).output.split())
+    command = f"port {commit} --onto {fork} --repo {main_line} --markers"
+    assert output.endswith(f"Next: patchkit {command} writes conflict markers, to resolve by hand")
+    output = run(*command.split(), code=1).output
+    assert f"Next: patchkit resolve {fork} 77 edit-1" in " ".join(output.split())
+    text = (fork / "sglang" / DESK).read_bytes()
+    assert LENT[1] in text
+    assert b"<<<<<<<" in text
+
+
 RETURNED = (
     b"        book.out = False\n        return place(book)\n",
     b"        lost = self.find(book)\n        return lost\n",
