@@ -89,7 +89,8 @@ def command(
 
     Shows for each edit whether it was applied, was already there or cannot be applied, and the difference where the
     code around it differs. If an edit cannot be applied, nothing is written and the exit code is 3. Exit code 1 if the
-    change may behave differently in that tree, or a part of it was left out.
+    change may behave differently in that tree, or a part of it was left out. A file with several mails, as git
+    format-patch --stdout writes it, is a series.
     """
     from patchkit.cli import console
     from patchkit.commands.port import PortConflictError, Source, port, port_matrix
@@ -135,6 +136,10 @@ def command(
         ]
         again = shlex.join(("port", change, *named, "--markers"))
         _say_next(alone, found[0], committed=committing, again="" if markers else again)
+    if alone is None and not keep_going and any(not each.is_whole and not each.error for each in found):
+        context.exit(3)
+    if any(each.error for each in found):
+        context.exit(4)
     if not all(each.is_settled for each in found):
         context.exit(1)
 

@@ -89,9 +89,10 @@ def draft_of(
         changes = difference.of_commit(tree.root, commit, places)
         facts = difference.facts_of_commit(tree.root, identifier, commit)
     else:
-        texts = [diff] if isinstance(diff, str) else diff
+        given = [diff] if isinstance(diff, str) else diff
+        texts = [mail for text in given for mail in difference.mails(text)]
         changes = difference.of_diffs(tree, texts, base, places)
-        facts = difference.facts_of_diff(identifier, texts[0] if texts else "", "--from-diff")
+        facts = difference.facts_of_diff(identifier, texts[-1] if texts else "", "--from-diff")
     with GitRepository(tree.root) if commit else nullcontext() as repository:
         parent = difference.parent_of(commit)
         below = tree if repository is None else GitTree(repository, parent, place_of(tree.package))

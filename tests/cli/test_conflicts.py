@@ -468,8 +468,38 @@ def test_a_resolution_is_not_offered_for_other_code(checkout: CheckoutTree, tmp_
     assert everything(other.root) == before
 
 
-def test_resolve_requires_the_name_of_an_edit(checkout: CheckoutTree) -> None:
-    assert "no edit is named" in run("resolve", "t-copy", code=2).stderr
+def test_resolve_without_an_edit_lists_those_in_conflict_and_what_to_type(checkout: CheckoutTree) -> None:
+    root = checkout.root
+    output = run("resolve", root, "t-copy").stdout
+    assert output.startswith(
+        f"t-copy  copy\n  --> {MIRROR}: Mirror.host\n  expected `return self.copies.cpu()"
+    )
+    assert f"Next: patchkit apply {root} t-copy --markers" in output
+    marked(checkout, "t-copy")
+    for words in ((root, "t-copy"), ("t-copy",)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(root)
+            output = run("resolve", *words).stdout
+        assert "edit the code between the markers" in output
+        assert " t-copy copy records your resolution" in " ".join(output.split())
+    answer = answer_of("resolve", root, "t-copy")
+    msgspec.convert(answer, schemas.ANSWERS["resolve"])
+    assert [(edit["edit"], edit["file"], edit["state"]) for edit in answer["open"]] == [
+        ("copy", MIRROR, "conflict")
+    ]
+    finish(checkout)
+    assert "the code in their place is not recorded" in run("resolve", root, "t-copy").stdout
+    run("resolve", root, "t-copy", "copy", "--accept")
+    assert run("resolve", root, "t-copy").stdout == "t-copy has no edit in conflict.\n"
+
+
+def test_resolve_requires_the_names_of_a_patch_and_of_the_edit_to_accept(checkout: CheckoutTree) -> None:
+    assert "no patch is named" in run("resolve", code=2).stderr
+    assert "no patch is called 'nothing'" in run("resolve", checkout.root, "nothing", code=2).stderr
+    for option in ("--accept", "--give-up"):
+        refused = run("resolve", checkout.root, "t-copy", option, code=2).stderr
+        assert "no edit of t-copy is named" in refused
+        assert f"patchkit resolve {checkout.root} t-copy lists" in refused
 
 
 def test_markers_need_no_commit(checkout: CheckoutTree) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
+import quopri
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -401,14 +403,33 @@ def test_refs_are_a_matrix_and_nothing_is_written(main_line: Path) -> None:
     changed(main_line, (b"        reader.books.append(book)\n", b""), why="Readers keep no list")
     git(main_line, "checkout", "-q", "main")
     commit = changed(main_line, LENT)
+    empty = git(main_line, "commit-tree", "-m", "Empty", git(main_line, "mktree").strip()).strip()
     before = whole(open_tree(main_line))
-    answer = answer_of(
-        "port", commit, "--repo", main_line, "--onto", "old", "--onto", "other", "--onto", "nowhere", code=1
-    )
-    assert [tree["onto"] for tree in answer["trees"]] == ["old", "other", "nowhere"]
+    refs = [word for ref in ("old", "other", empty) for word in ("--onto", ref)]
+    answer = answer_of("port", commit, "--repo", main_line, *refs, code=4)
+    assert [tree["onto"] for tree in answer["trees"]] == ["old", "other", empty]
     assert [tree["whole"] for tree in answer["trees"]] == [True, True, False]
-    assert "has no ref nowhere" in answer["trees"][2]["error"]
+    assert answer["trees"][2]["error"]
     assert whole(open_tree(main_line)) == before
+
+
+def test_a_conflict_with_a_ref_has_the_exit_code_of_one_with_a_tree(main_line: Path) -> None:
+    git(main_line, "checkout", "-q", "-b", "other")
+    changed(main_line, (b"self.today + self.days", b"self.later()"), why="Later")
+    git(main_line, "checkout", "-q", "main")
+    commit = changed(main_line, (b"self.today + self.days", b"self.today + self.days * 2"))
+    words = ("port", commit, "--repo", main_line, "--onto", "other")
+    for more in ((), ("--dry-run",), ("--onto", "main^")):
+        assert "conflict" in run(*words, *more, code=3).output
+    run(*words, "--keep-going", code=1)
+
+
+def test_what_is_neither_a_folder_nor_a_ref_is_named_with_what_to_type(main_line: Path) -> None:
+    commit = changed(main_line, LENT)
+    for more in ((), ("--onto", "main^")):
+        refused = run("port", commit, "--repo", main_line, "--onto", "nope", *more, code=2)
+        assert f"nope is neither a folder nor a ref of {main_line}" in refused.stderr
+        assert refused.stdout == ""
 
 
 def test_a_diff_lands_as_its_commit_does_and_is_kept_as_a_patch_where_asked(
@@ -544,6 +565,83 @@ def test_two_diffs_of_one_file_in_one_are_both_made(main_line: Path, fork: Path,
     diff.write_text(git(main_line, "diff", "was", first) + git(main_line, "diff", first, second))
     run("port", diff, "--from", own, "--onto", fork)
     assert (fork / "sglang" / DESK).read_bytes() == SOURCES[DESK].replace(*LENT).replace(b"14", b"21")
+
+
+def test_a_file_of_several_mails_is_a_series_with_the_authors_dates_and_messages_of_its_commits(
+    main_line: Path, fork: Path, tmp_path: Path
+) -> None:
+    start = git(main_line, "rev-parse", "HEAD").strip()
+    for root in (main_line, fork):
+        if root is fork:
+            git(root, "init", "-q")
+            git(root, "add", ".")
+            git(root, "commit", "-qm", "A fork")
+        git(root, "config", "user.name", "A Maintainer")
+        git(root, "config", "user.email", "maintainer@example.org")
+    changed(
+        main_line,
+        LENT,
+        why="Lend until a day (#77)\n\nIt is due.\n\nSigned-off-by: Some Body <some@example.org>",
+    )
+    again = (b"reader.due = due", b"reader.due = due or 1")
+    changed(
+        main_line,
+        again,
+        why="Jörg says: never nothing, and this subject is so long that a mail has to fold it",
+    )
+    git(main_line, "commit", "-q", "--amend", "--no-edit", "--author=Jörg Müller <joerg@example.org>")
+    changed(main_line, (b"    days = 14\n", b"    days = 21\n"), why="Longer")
+    series = tmp_path / "series.mbox"
+    options = ("format-patch", "--cover-letter", "--from=Sender <sender@example.org>", "--stdout", start)
+    series.write_text(git(main_line, *options), encoding="utf-8")
+    answer = answer_of("port", series, "--from", start, "--repo", main_line, "--onto", fork, "--commit")
+    (tree,) = answer["trees"]
+    assert [change["id"] for change in tree["changes"]] == ["77", "series-2", "series-3"]
+    form = "--format=%an <%ae> %ad%n%B"
+    written = [
+        [
+            line
+            for line in git(fork, "log", "-1", form, change["made"]).splitlines()
+            if "Patchkit-Port" not in line
+        ]
+        for change in tree["changes"]
+    ]
+    commits = git(main_line, "rev-list", "--reverse", f"{start}..").split()
+    for commit, lines in zip(commits, written, strict=True):
+        expected = git(main_line, "log", "-1", form, commit).rstrip().splitlines()
+        assert lines[: len(expected)] == expected
+        assert f"(cherry picked from commit {commit})" in lines
+    assert (fork / "sglang" / DESK).read_bytes() == (main_line / "python" / "sglang" / DESK).read_bytes()
+
+
+@pytest.mark.parametrize("encoding", ["quoted-printable", "base64"])
+def test_a_mail_whose_body_was_encoded_is_read(
+    main_line: Path, fork: Path, tmp_path: Path, encoding: str
+) -> None:
+    changed(
+        main_line,
+        (b"        reader.books.append(book)\n", "        reader.books.append(book)  # Größe = 1\n".encode()),
+    )
+    head, _, body = git(main_line, "format-patch", "-1", "--stdout").partition("\n\n")
+    head += f"\nContent-Transfer-Encoding: {encoding}"
+    encoded = quopri.encodestring(body.encode()) if encoding[0] == "q" else base64.encodebytes(body.encode())
+    (tmp_path / "change.eml").write_text(f"{head}\n\n{encoded.decode()}")
+    run("port", tmp_path / "change.eml", "--from", "HEAD^", "--repo", main_line, "--onto", fork)
+    assert (fork / "sglang" / DESK).read_bytes() == (main_line / "python" / "sglang" / DESK).read_bytes()
+
+
+@pytest.mark.parametrize("place", ["X = {}\n", "table[{}] = 1\n", "def big(n={}):\n    return n\n"])
+def test_an_integer_that_python_does_not_write_is_an_error_in_a_sentence(
+    main_line: Path, fork: Path, place: str
+) -> None:
+    commit = changed(main_line, LENT)
+    drifted(fork, (b"class Desk:", place.format(f"0x{'f' * 5000}").encode() + b"\n\nclass Desk:"))
+    before = everything(fork)
+    assert (
+        f"{DESK} contains an integer of more than"
+        in run("port", commit, "--repo", main_line, "--onto", fork, code=4).stderr
+    )
+    assert everything(fork) == before
 
 
 @pytest.mark.parametrize("options", [(), ("--commit",)], ids=str)
