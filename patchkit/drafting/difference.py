@@ -132,7 +132,7 @@ def of_commit(
 def facts_of_commit(root: Path, identifier: str, commit: str) -> Facts:
     """Return the facts in a commit's message; for a range, in that of its last commit."""
     fields = "%H%x00%an <%ae>%x00%ad%x00%s%x00%b%x00%B"
-    shown = git(root, "log", "--max-count=1", "--date=raw", f"--format={fields}", _ends(commit)[1], "--")
+    shown = git(root, "log", "--max-count=1", "--date=raw", f"--format={fields}", last_of(commit), "--")
     found = shown.stdout.decode(errors="replace").split("\0")
     if shown.returncode != 0 or len(found) != 6:
         raise TreeError(f"git cannot read {commit} in {root}", advice="run git fsck there")
@@ -145,6 +145,11 @@ def facts_of_commit(root: Path, identifier: str, commit: str) -> Facts:
 def parent_of(commit: str) -> str:
     """Return the commit before a commit or a range."""
     return _ends(commit)[0]
+
+
+def last_of(commit: str) -> str:
+    """Return the commit itself, or the last of a range."""
+    return _ends(commit)[1]
 
 
 def _ends(commit: str) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from patchkit.porting.correspondence import Correspondence
 from patchkit.porting.edits import Edit, EditLog, Outcome
 from patchkit.porting.effects import order_matters
 from patchkit.porting.imports import import_place, imported, joined
-from patchkit.porting.outline import outline
+from patchkit.porting.outline import NoOutlineError, outline
 from patchkit.porting.output import Output
 from patchkit.porting.regions import Region, blocks_of, marked_numbers
 from patchkit.porting.row import Row, displaced, is_incidental, moved_items, noted_place
@@ -87,9 +87,13 @@ class Merge:
         for versions in self._merged:
             _, _, ours = versions
             text = tokens.shifted(self.output.render(ours), ours.indent, "")
+            try:
+                result = outline(text)
+            except NoOutlineError:  # Such as deeper nesting than is followed.
+                continue
             around = {*ours.walk()}
             edits = [each for each in self.log.edits if each.key is not None and each.place in around]
-            for reason, disturbed in disturbances(versions, outline(text), self.correspondence):
+            for reason, disturbed in disturbances(versions, result, self.correspondence):
                 concerned = [
                     each for each in edits if each.key and not disturbed.isdisjoint(codes(each.key[0]))
                 ]
