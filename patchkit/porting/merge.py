@@ -445,6 +445,13 @@ class Merge:
         if first.above.parts[at : at + len(found)] != tuple(each for _, each in found):
             self._reject_gap(row, gap, "this tree has other code between the replaced statements")
             return
+        base_text, wanted, ours_text = (
+            "".join(each.text for each in items)
+            for items in (gap.removed, gap.added, [each for _, each in found])
+        )
+        if loses_comments(ours_text, base_text, wanted):
+            self._reject_gap(row, gap, _COMMENTED)
+            return
         for _, each in found:
             self.output.delete(each)
         self._put(first.above, at, gap.added, first.indent)

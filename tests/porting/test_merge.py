@@ -557,7 +557,13 @@ def in_block(block: str, statements: str) -> str:
 
 @pytest.mark.parametrize("block", IN_BLOCKS)
 @pytest.mark.parametrize(
-    "own", ["        use(b)\n", "        # Ours.\n        use(x)\n", "        if b:\n            use(b)\n"]
+    "own",
+    [
+        "        use(b)\n",
+        "        # Ours.\n        use(x)\n",
+        "        if b:\n            use(b)\n",
+        "        # Ours.\n",
+    ],
 )
 def test_code_of_this_tree_between_replaced_statements_is_a_conflict(block: str, own: str) -> None:
     base, theirs = (in_block(block, statements) for statements in REPLACED)
