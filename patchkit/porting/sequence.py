@@ -83,7 +83,7 @@ def _leaves(node: ast.stmt) -> bool:
         return _any_leaves(node.finalbody) or all(map(_any_leaves, always))
     if isinstance(node, (ast.With, ast.AsyncWith)):
         # Its context may suppress an exception.
-        return _any_leaves([each for each in node.body if not isinstance(each, ast.Raise)])
+        return _any_leaves(node.body) and not any(isinstance(each, ast.Raise) for each in ast.walk(node))
     return isinstance(node, _EXITS)
 
 

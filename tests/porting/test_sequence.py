@@ -13,9 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchkit.plan.examples import MemoryTree
+from patchkit.porting.correspondence import Correspondence
 from patchkit.porting.edits import Outcome
 from patchkit.porting.follow import Trees
 from patchkit.porting.land import NOT_MADE, land
+from patchkit.porting.outline import outline
+from patchkit.porting.sequence import disturbances
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -211,3 +214,42 @@ def test_own_statements_are_kept_in_order_and_reachable(versions: tuple[str, str
     kept = [line for line in own if line not in old or line in new]
     assert [line for line in result if line in kept] == kept
     assert not {*unreachable(made)} - {*unreachable(theirs)} - {*unreachable(ours)}
+
+
+ORDERS = {
+    "own code is before what it followed": (
+        "first second last",
+        "first own second last",
+        "own first second last",
+        True,
+    ),
+    "own code is behind what it preceded": (
+        "first second last",
+        "first own second last",
+        "first second own last",
+        True,
+    ),
+    "own code is where it was": ("first second last", "first own second last", "first new own last", False),
+    "the change moves a statement past it": (
+        "second last first",
+        "first own second last",
+        "own second last first",
+        False,
+    ),
+    "own code follows nothing that stays": ("last", "first own second last", "own last", False),
+}
+
+
+@pytest.mark.parametrize(("theirs", "ours", "result", "is_reversed"), ORDERS.values(), ids=ORDERS)
+def test_a_result_that_reverses_own_code_and_code_that_stays_is_told_from_others(
+    theirs: str, ours: str, result: str, is_reversed: bool
+) -> None:
+    base, after, current, merged = (
+        outline(program("".join(f"    {name}()\n" for name in names.split())))
+        for names in ("first second last", theirs, ours, result)
+    )
+    versions = base.parts[0], after.parts[0], current.parts[0]
+    reasons = [each.reason for each in disturbances(versions, merged, Correspondence())]
+    assert [re.sub("`.*?`", "_", each) for each in reasons] == (
+        ["in this tree _ would come before _"] if is_reversed else []
+    )
