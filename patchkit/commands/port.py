@@ -182,7 +182,9 @@ class Source:
         for number, mail in enumerate(mails, 1):
             facts = difference.facts_of_diff(name, mail, path)
             if len(mails) > 1:
-                facts = replace(facts, id=facts.upstream.rpartition("/")[2] or f"{name}-{number}")
+                pull = facts.upstream.rpartition("/")[2]
+                is_new = pull and pull not in {each.facts.id for each in found}
+                facts = replace(facts, id=pull if is_new else f"{name}-{number}")
             diff = difference.of_diffs(base, (mail,), options=options)
             found.append(Change(facts, base, diff.files, diff.left_out))
             base = OverlayTree(base, {each.file: each.after for each in diff.files})

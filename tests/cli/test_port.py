@@ -590,7 +590,7 @@ def test_a_file_of_several_mails_is_a_series_with_the_authors_dates_and_messages
         why="Jörg says: never nothing, and this subject is so long that a mail has to fold it",
     )
     git(main_line, "commit", "-q", "--amend", "--no-edit", "--author=Jörg Müller <joerg@example.org>")
-    changed(main_line, (b"    days = 14\n", b"    days = 21\n"), why="Longer")
+    changed(main_line, (b"    days = 14\n", b"    days = 21\n"), why="Longer (#77)")
     series = tmp_path / "series.mbox"
     options = ("format-patch", "--cover-letter", "--from=Sender <sender@example.org>", "--stdout", start)
     series.write_text(git(main_line, *options), encoding="utf-8")
