@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from patchkit.porting.follow import LIKE, alike, decoded, encoded, outlined
 from patchkit.porting.imports import imported
 from patchkit.porting.merge import Merge
 from patchkit.porting.outline import Item, NoOutlineError, outline
+from patchkit.porting.sequence import unreachable
 from patchkit.porting.surroundings import reported
 from patchkit.porting.tokens import shifted, words
 from patchkit.tree.index import index_module
@@ -397,6 +399,14 @@ class _Landing:
             known = None
         if known is None:
             text, edits = lines.merged(*texts)
+            reason = _unreachable(*texts[1:], text) if found.onto.endswith(".py") else ""
+            if reason:
+                landed = Outcome.LANDED
+                edits = [
+                    replace(each, outcome=Outcome.CONFLICT, reason=reason) if each.outcome is landed else each
+                    for each in edits
+                ]
+                text = texts[2]
             found.edits += edits
             if text != texts[2] or self._target(found.onto) != found.onto:
                 self._put(found.onto, encoded(text, ours))
@@ -449,6 +459,17 @@ def _is_valid(name: str, content: bytes) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True
+
+
+def _unreachable(theirs: str, ours: str, result: str) -> str:
+    """Return why a merge by lines leaves a statement unreachable; empty if none is, or a text is not Python."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trees = [ast.parse(text) for text in (theirs, ours, result)]
+        return next((each.reason for each in unreachable(*([tree] for tree in trees))), "")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
 
 
 def _imports(module: Item) -> dict[str, str]:

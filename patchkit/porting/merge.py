@@ -95,7 +95,7 @@ class Merge:
             edits = [each for each in self.log.edits if each.key is not None and each.place in around]
             for reason, disturbed in disturbances(versions, result, self.correspondence):
                 concerned = [
-                    each for each in edits if each.key and not disturbed.isdisjoint(codes(each.key[0]))
+                    each for each in edits if each.key and not disturbed.isdisjoint(codes(each.key[0].nodes))
                 ]
                 yield from ((each, reason) for each in concerned or edits)
 

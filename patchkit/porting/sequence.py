@@ -28,17 +28,19 @@ def disturbances(
     versions: tuple[Item, Item, Item], result: Item, correspondence: Correspondence
 ) -> Iterator[Disturbance]:
     """Yield what a merge of a statement does amiss: ``versions`` are base, theirs and ours, ``result`` is a file."""
-    base, _, ours = versions
-    yield from _unreachable(versions, result)
+    base, theirs, ours = versions
+    nodes = [node for part in result.parts for node in part.nodes]
+    yield from unreachable(theirs.nodes, ours.nodes, nodes)
     yield from _reordered(versions, result, set(correspondence.within(base, ours)))
 
 
-def _unreachable(versions: tuple[Item, Item, Item], result: Item) -> Iterator[Disturbance]:
+def unreachable(
+    theirs: Sequence[ast.AST], ours: Sequence[ast.AST], result: Sequence[ast.AST]
+) -> Iterator[Disturbance]:
     """Yield the statements that can be reached in the versions that have them, and no longer in the result."""
-    _, theirs, ours = versions
-    known = {ast.dump(each) for item in (theirs, ours) for each, _, _ in _behind_exits(item.nodes)}
+    known = {ast.dump(each) for nodes in (theirs, ours) for each, _, _ in _behind_exits(nodes)}
     shared: set[str] = set()
-    for statement, before, leaving in _behind_exits([node for part in result.parts for node in part.nodes]):
+    for statement, before, leaving in _behind_exits(result):
         code, neighbour = ast.dump(statement), ast.dump(before)
         if code in known:
             continue
@@ -52,9 +54,9 @@ def _unreachable(versions: tuple[Item, Item, Item], result: Item) -> Iterator[Di
         yield Disturbance(reason, frozenset({code, ast.dump(leaving)}))
 
 
-def codes(item: Item) -> set[str]:
-    """Return the codes of the statements of an item."""
-    return {ast.dump(node) for top in item.nodes for node in ast.walk(top) if isinstance(node, ast.stmt)}
+def codes(nodes: Sequence[ast.AST]) -> set[str]:
+    """Return the codes of all statements in some nodes."""
+    return {ast.dump(node) for top in nodes for node in ast.walk(top) if isinstance(node, ast.stmt)}
 
 
 def _behind_exits(nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.stmt, ast.stmt, ast.stmt]]:

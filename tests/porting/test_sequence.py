@@ -93,6 +93,17 @@ def test_an_edit_that_leaves_code_of_this_tree_unreachable_is_a_conflict(
     assert any("`own()` would be unreachable" in edit.reason for edit in edits)
 
 
+def test_a_file_that_is_merged_by_lines_keeps_its_code_reachable() -> None:
+    base = "\f\n" + program("    first()\n    last()\n\n\nclass Desk:\n    pass\n")
+    theirs = base.replace("    last()", "    return last()")
+    ours = base.replace("    last()\n", "    last()\n\n    own()\n")
+    made, edits = landed(base, theirs, ours)
+    assert (made, [edit.outcome for edit in edits]) == (ours, [Outcome.CONFLICT])
+    assert landed(base, theirs, base.replace("first()", "first(1)"))[0] == theirs.replace(
+        "first()", "first(1)"
+    )
+
+
 def test_new_code_that_this_tree_could_not_reach_is_a_conflict() -> None:
     base = "    first()\n    if a:\n        last()\n"
     ours = "    first()\n    if a:\n        return last()\n    else:\n        return own()\n"
@@ -190,6 +201,16 @@ def test_where_git_merges_both_versions_the_result_is_the_same(
         made, edits = landed(*versions)
         assert not {edit.outcome for edit in edits} & NOT_MADE
         assert blocks(made) == blocks(expected)
+
+
+@given(versions=triples())
+def test_what_was_made_is_found_and_making_it_again_changes_nothing(versions: tuple[str, str, str]) -> None:
+    base, theirs, ours = versions
+    made, edits = landed(base, theirs, ours)
+    if not {edit.outcome for edit in edits} & NOT_MADE:
+        again, edits = landed(base, theirs, made)
+        assert again == made
+        assert not {edit.outcome for edit in edits} & NOT_MADE
 
 
 def lines(text: str) -> list[str]:
