@@ -445,19 +445,23 @@ class Merge:
         if first.above.parts[at : at + len(found)] != tuple(each for _, each in found):
             self._reject_gap(row, gap, "this tree has other code between the replaced statements")
             return
-        base_text, wanted, ours_text = (
-            "".join(each.text for each in items)
-            for items in (gap.removed, gap.added, [each for _, each in found])
-        )
+        base_text, wanted = ("".join(each.text for each in items) for items in (gap.removed, gap.added))
+        ours_text = "".join([first.own, *(each.text for _, each in found[1:])])
         if loses_comments(ours_text, base_text, wanted):
             self._reject_gap(row, gap, _COMMENTED)
             return
         for _, each in found:
             self.output.delete(each)
+        own_lead = loses_comments(first.lead, base_text, wanted)
+        if own_lead:
+            lead = remaining_comments(stripped_lines(found[0][0].lead), [], first.lead)
+            self.output.insert(first.above, at, lead or first.lead)
         self._put(first.above, at, gap.added, first.indent)
         is_same = all(self._is_same(one, each) for one, each in found)
         differs = "this tree's version of the replaced code differs"
         reason = row.displacement(gap, first) if is_same else differs
+        if own_lead and not reason:
+            reason = "this tree has another comment above it, which was kept"
         edit = Edit(
             row.base.site,
             Outcome.CHANGED if reason else Outcome.LANDED,

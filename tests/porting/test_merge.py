@@ -538,6 +538,7 @@ def test_a_comment_at_the_end_that_is_another_there_is_kept_and_said() -> None:
 
 
 REPLACED = ("        x = h(b)\n        return x\n", "        y = g(b)\n        return y\n")
+REPLACED_AT_4 = [textwrap.indent(textwrap.dedent(each), "    ") for each in REPLACED]
 IN_BLOCKS = {
     "function": "{}",
     "branch": "        if b:\n{}        else:\n            pass\n",
@@ -570,6 +571,16 @@ def test_code_of_this_tree_between_replaced_statements_is_a_conflict(block: str,
     ours = in_block(block, REPLACED[0].replace("        return", f"{own}        return"))
     made, found = ported(base, theirs, ours)
     assert (made, [outcome for outcome, _ in found]) == (ours, ["conflict"])
+
+
+def test_a_comment_of_this_tree_above_what_is_replaced_stays_and_that_is_said() -> None:
+    base, theirs = (program(f"def f(b):\n    first()\n{statements}") for statements in REPLACED_AT_4)
+    own = ("    x = h(b)\n", "\n    # Ours.\n    x = h(b)\n")
+    made, found = ported(base, theirs, base.replace(*own))
+    assert (made, found) == (
+        theirs.replace("    y = g(b)\n", "\n    # Ours.\n    y = g(b)\n"),
+        [("changed", "f")],
+    )
 
 
 def test_statements_that_are_replaced_where_this_tree_has_them_elsewhere_are_changed_and_that_is_said() -> (
