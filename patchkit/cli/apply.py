@@ -283,6 +283,7 @@ def _print(
     for name, edit in applied.unrecorded:
         if name not in conflicting:
             console.say(f"\n[bold]{escaped(name)}[/]  {escaped(edit)}: {UNRECORDED}.")
+    marking = console.marking(target.tail, applied.patches) if "--markers" not in again else []
     if is_planned:
         console.say(f"\nWould change {console.count(applied.files)}.")
         console.say_next((f"apply{target.whole_tail}{again}", "applies the patches"))
@@ -290,7 +291,7 @@ def _print(
         number = len({one.commit for one in commits})
         console.say(f"\nChanged {console.count(applied.files)} in {counted(number, 'commit')}.")
         if not applied.unrecorded:
-            console.say_next((f"verify{target.tail}", "checks the result"))
+            console.say_next((f"verify{target.tail}", "checks the result"), *marking)
     elif applied.marked:
         _, first = applied.marked[0]
         console.say(
@@ -300,8 +301,10 @@ def _print(
     elif applied.files:
         console.say(f"\nChanged {console.count(applied.files)}.")
         if not applied.unrecorded:
-            console.say_next((f"revert{target.tail}", "reverts the patches"))
+            console.say_next(*(marking or [(f"revert{target.tail}", "reverts the patches")]))
     else:
         console.say("\nNothing changed.")
+        if marking and applied.left_out and not applied.unrecorded:
+            console.say_next(*marking)
     if applied.unrecorded and not (is_planned or applied.marked):
         console.say_unfinished(target.tail, *applied.unrecorded[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from patchkit.plan.status import LEFT_OUT, OPT_IN, State
 from patchkit.transaction.edited import accepting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from msgspec import Struct
@@ -196,6 +197,17 @@ def say_unfinished(tail: str, patch: str, edit: str) -> None:
     say_next(
         (f"resolve{tail} {patch} {edit}", "records your resolution"), (f"revert{tail}", "reverts all patches")
     )
+
+
+def marking(tail: str, statuses: Iterable[PatchStatus]) -> list[tuple[str, str]]:
+    """Return the step that writes conflict markers, if an edit of a patch is in conflict."""
+    names = [
+        status.patch.id
+        for status in statuses
+        if status.state is State.CONFLICT and any(edit.state is State.CONFLICT for edit in status.edits)
+    ]
+    command = f"apply{tail} {shlex.join(names)} --markers"
+    return [(command, "writes conflict markers, to resolve by hand")] if names else []
 
 
 def count(files: Sequence[str]) -> str:

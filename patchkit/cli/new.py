@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         metavar="FILE",
         multiple=True,
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="A unified diff, as git diff prints it; may be repeated for a series of diffs.",
+        help="A unified diff, or mails of git format-patch; a series, also of several files, is one patch.",
     ),
     click.option(
         "--from-commit",

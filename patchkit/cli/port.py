@@ -89,7 +89,8 @@ def command(
 
     Shows for each edit whether it was applied, was already there or cannot be applied, and the difference where the
     code around it differs. If an edit cannot be applied, nothing is written and the exit code is 3. Exit code 1 if the
-    change may behave differently in that tree.
+    change may behave differently in that tree, or a part of it was left out. A file with several mails, as git
+    format-patch --stdout writes it, is a series.
     """
     from patchkit.cli import console
     from patchkit.commands.port import PortConflictError, Source, port, port_matrix
@@ -125,9 +126,21 @@ def command(
             raise
     written = alone is not None and not dry_run and bool(found[0].changed)
     _print(found, done="Changed" if written else "Would change", written=written, as_json=as_json)
-    if written and alone is not None and not as_json:
-        _say_next(alone, found[0], committed=committing)
-    if any(not each.is_whole or any(change.findings for change in each.changes) for each in found):
+    if alone is not None and not dry_run and not as_json:
+        given = {"--from": base, "--onto": onto[0] if onto else None, "--repo": context.params["repository"]}
+        named = [
+            word
+            for option, value in given.items()
+            if value and str(value) != "."
+            for word in (option, str(value))
+        ]
+        again = shlex.join(("port", change, *named, "--markers"))
+        _say_next(alone, found[0], committed=committing, again="" if markers else again)
+    if alone is None and not keep_going and any(not each.is_whole and not each.error for each in found):
+        context.exit(3)
+    if any(each.error for each in found):
+        context.exit(4)
+    if not all(each.is_settled for each in found):
         context.exit(1)
 
 
@@ -157,8 +170,11 @@ def _print(found: Sequence[PortResult], *, done: str, written: bool = False, as_
             console.say(f"{escaped(str(place))} contains the change as a patch for this tree.")
 
 
-def _say_next(tree: Path, ported: PortResult, *, committed: bool) -> None:
-    """Print the next command: for the first remaining conflict, or to revert what is not committed in git."""
+def _say_next(tree: Path, ported: PortResult, *, committed: bool, again: str) -> None:
+    """Print the next command: for the first conflict, or to revert what was written and is not committed in git.
+
+    ``again`` is the command that writes conflict markers, if this was not it.
+    """
     from patchkit.cli import console
     from patchkit.transaction.conflicts import conflicts_in
     from patchkit.transaction.history import checkout_of
@@ -171,7 +187,9 @@ def _say_next(tree: Path, ported: PortResult, *, committed: bool) -> None:
     if block is not None:
         words = shlex.join(("resolve", str(tree), block.patch, block.edit))
         console.say_next((words, f"records the first conflict once you have removed its markers{note}"))
-    elif is_in_git:
+    elif again and not ported.is_whole:
+        console.say_next((again, "writes conflict markers, to resolve by hand"))
+    elif is_in_git and ported.changed:
         names = dict.fromkeys(change.change.facts.id for change in ported.changes if change.is_made)
         console.say_next((shlex.join(("revert", str(tree), *names)), f"reverts the change{note}"))
 

@@ -15,9 +15,11 @@ from patchkit.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from patchkit.patchset.select import PatchSet
+
 
 @click.command("resolve")
-@click.argument("words", nargs=-1, metavar="[TREE] PATCH EDIT")
+@click.argument("words", nargs=-1, metavar="[TREE] PATCH [EDIT]")
 @options.options(
     click.option(
         "--accept",
@@ -53,7 +55,8 @@ def command(
 ) -> None:
     """Record an edit that you made by hand where a patch conflicted.
 
-    PATCH and EDIT are the names that the conflict and its markers show. Code that you wrote in place of the markers of
+    PATCH and EDIT are the names that the conflict and its markers show; without EDIT, the edits of PATCH that are in
+    conflict are listed. Code that you wrote in place of the markers of
     apply --markers is stored; apply --resolved uses it again where the same code conflicts. revert removes the edit
     with its patch.
     """
@@ -68,14 +71,20 @@ def command(
             raise UsageError("--export writes every resolution", advice="name only a TREE with it")
         _export(options.Target(words[0] if words else None, installed, folders), folder, as_json=as_json)
         return
-    if len(words) not in (2, 3):
-        raise UsageError("no edit is named", advice="patchkit resolve [TREE] PATCH EDIT")
+    if len(words) not in (1, 2, 3):
+        raise UsageError("no patch is named", advice="patchkit resolve [TREE] PATCH [EDIT]")
     if accept and giving_up:
         raise UsageError("--accept cannot be combined with --give-up", advice="leave out one of them")
     patches = options.loaded_patches(folders, words[:-2], installed=installed)
-    if len(words) == 2 and words[0] not in patches and os.path.isdir(words[0]):
-        tree_named = shlex.join(("patchkit", "resolve", *words))
-        raise UsageError(f"no edit of {words[1]} is named", advice=f"{tree_named} EDIT")
+    if len(words) == 1 or (len(words) == 2 and words[0] not in patches and os.path.isdir(words[0])):
+        if accept or giving_up:
+            named = shlex.join(("patchkit", "resolve", *words))
+            raise UsageError(
+                f"no edit of {words[-1]} is named", advice=f"{named} lists its edits in conflict"
+            )
+        target = options.Target(words[0] if len(words) == 2 else None, installed, folders)
+        _list_open(target, patches, words[-1], as_json=as_json)
+        return
     *tree, patch, edit = words
     target = options.Target(tree[0] if tree else None, installed, folders)
     opened = target.open()
@@ -106,6 +115,35 @@ def command(
         console.say_next((f"status{target.tail}", "shows what is left to resolve"))
         return
     console.say_next((f"apply{target.tail}", "applies the rest"))
+
+
+def _list_open(target: options.Target, patches: PatchSet, patch: str, *, as_json: bool) -> None:
+    from patchkit.cli import console
+    from patchkit.cli.answers.resolve import Resolve
+    from patchkit.commands.resolve import open_edits
+    from patchkit.findings.printable import escaped
+
+    tree = target.open()
+    with console.working(tree):
+        found = open_edits(tree, patches, patch)
+    if as_json:
+        console.emit(Resolve.of_open(tree, patch, (edit for edit, _ in found)))
+        return
+    if not found:
+        console.say(f"{escaped(patch)} has no edit in conflict.")
+        return
+    for edit, _ in found:
+        where = ": ".join(filter(None, (edit.file, edit.site)))
+        console.say(f"[bold]{escaped(patch)}[/]  {escaped(edit.name)}")
+        if where:
+            console.say(f"  --> {escaped(where)}")
+        console.say(f"  {escaped(options.runnable(edit.reason))}")
+    first = next((edit.name for edit, is_unfinished in found if is_unfinished), None)
+    if first is not None:
+        console.say_unfinished(target.tail, patch, first)
+    else:
+        command = f"apply{target.tail} {shlex.quote(patch)} --markers"
+        console.say_next((command, "writes conflict markers, to resolve by hand"))
 
 
 def _export(target: options.Target, folder: Path, *, as_json: bool) -> None:

@@ -136,6 +136,7 @@ def _say(
     fits = any(state == State.PENDING and not reason for state, reason in shown)
     in_part = [each.patch for each in status.patches if each.label == State.PARTIAL]
     opt_in = [patch.id for patch in in_part if patch.opt_in]
+    marking = console.marking(tail, (each for each in status.patches if each.patch.default))
     if status.unfinished:
         console.say_unfinished(target.tail, *status.unfinished[0])
     elif fits or len(opt_in) < len(in_part):
@@ -143,11 +144,11 @@ def _say(
             (f"apply{tail}", f"applies the {'named' if target.ids else 'pending'} patches"),
             (f"diff{tail}", "shows the changes"),
         )
-    elif opt_in or State.APPLIED in found:
+    elif opt_in or marking or State.APPLIED in found:
         names = " ".join(opt_in)
         rest = [(f"apply{target.tail} {names}", f"makes the rest of {escaped(names)}")] if opt_in else []
-        undo = [(f"revert{tail}", "reverts the patches")] if State.APPLIED in found else []
-        console.say_next(*rest, *undo)
+        undo = [(f"revert{tail}", "reverts the patches")] if State.APPLIED in found and not marking else []
+        console.say_next(*rest, *marking, *undo)
 
 
 def _unreadable(tree: CheckoutTree) -> str:

@@ -13,7 +13,8 @@ from patchkit.errors import UsageError
 from patchkit.patchset.header import require_name
 from patchkit.plan.examples import MemoryTree
 from patchkit.plan.package_name import as_upstream
-from patchkit.tree.git import place_of, require_repository
+from patchkit.series.message import TRAILER
+from patchkit.tree.git import git, place_of, require_repository
 from patchkit.tree.objects import GitRepository, GitTree
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ def new(
         raise UsageError("the folder already has a patch", where=file, advice="name another folder with -o")
     draft = draft_of(tree, identifier, diff=diff, commit=commit, base=base, watch=watch)
     if not draft.edits:
+        if commit:
+            _require_own(tree, commit)
         option = "--from-commit" if commit else "--from-diff"
         raise UsageError(
             f"{option}: no edit can be drafted",
@@ -71,6 +74,21 @@ def new(
         pass
     todo = [f"{edit.at}: {edit.kind}: {item}" for edit in draft.edits.values() for item in edit.todo]
     return DraftedPatch(file, len(draft.edits), draft.hunks, (*todo, *draft.left_out), draft.is_whole)
+
+
+def _require_own(tree: CheckoutTree, commit: str) -> None:
+    """Raise UsageError if patchkit made a commit, so that there is a patch of its change already."""
+    if not any(
+        line.startswith(f"{TRAILER}: ")
+        for line in difference.facts_of_commit(tree.root, "", commit).message.splitlines()
+    ):
+        return
+    search = ("--max-count=1", "--no-merges", "--invert-grep", f"--grep=^{TRAILER}: ", "--format=%h")
+    own = git(tree.root, "log", *search, difference.last_of(commit), "--", str(tree.package)).stdout.decode()
+    raise UsageError(
+        f"patchkit made {commit}, which is the commit of a patch",
+        advice=f"name a commit of your own{f', such as {own.strip()}' if own.strip() else ''}",
+    )
 
 
 def draft_of(
@@ -89,9 +107,10 @@ def draft_of(
         changes = difference.of_commit(tree.root, commit, places)
         facts = difference.facts_of_commit(tree.root, identifier, commit)
     else:
-        texts = [diff] if isinstance(diff, str) else diff
+        given = [diff] if isinstance(diff, str) else diff
+        texts = [mail for text in given for mail in difference.mails(text)]
         changes = difference.of_diffs(tree, texts, base, places)
-        facts = difference.facts_of_diff(identifier, texts[0] if texts else "", "--from-diff")
+        facts = difference.facts_of_diff(identifier, texts[-1] if texts else "", "--from-diff")
     with GitRepository(tree.root) if commit else nullcontext() as repository:
         parent = difference.parent_of(commit)
         below = tree if repository is None else GitTree(repository, parent, place_of(tree.package))

@@ -25,7 +25,7 @@ from patchkit.series.port import commit_ports
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.conflicts import read_without_conflicts
 from patchkit.transaction.ledger import PORTED
-from patchkit.tree.git import commit_of, git, require_repository
+from patchkit.tree.git import commit_of, commit_or_none, git, require_repository
 from patchkit.tree.limits import read_named
 from patchkit.tree.objects import GitRepository, GitTree
 from patchkit.tree.tree import OverlayTree, open_tree
@@ -45,14 +45,12 @@ _MADE = frozenset({Outcome.LANDED, Outcome.CHANGED})
 
 @dataclass(frozen=True)
 class Change:
-    """A change: facts about it, its base tree and its files; ``commit`` is empty for a diff."""
+    """A change: facts about it, its base tree and its files."""
 
     facts: Facts
     base: Tree
     files: tuple[FileDiff, ...]
     left_out: tuple[str, ...] = ()
-    commit: str = ""
-    repository: Path = Path()
 
 
 @dataclass(frozen=True)
@@ -68,6 +66,12 @@ class PortedChange:
     def is_whole(self) -> bool:
         """Whether all of its edits are there now."""
         return all(file.is_whole for file in self.files)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is whole, and nothing about it is for a person to judge."""
+        adapted = any(edit.outcome is Outcome.CHANGED for file in self.files for edit in file.edits)
+        return self.is_whole and not (adapted or self.findings or self.change.left_out)
 
     @property
     def is_made(self) -> bool:
@@ -92,7 +96,12 @@ class PortResult:
     @property
     def is_whole(self) -> bool:
         """Whether every edit is there now."""
-        return not self.error and all(change.is_whole for change in self.changes)
+        return not (self.error or self.not_ported) and all(change.is_whole for change in self.changes)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every edit is there now, and nothing is for a person to judge."""
+        return self.is_whole and all(change.is_settled for change in self.changes)
 
 
 class PortConflictError(ConflictError):
@@ -128,6 +137,15 @@ class Source:
             self._git = self._stack.enter_context(GitRepository(self._repository))
         return GitTree(self._git, name)
 
+    def require(self, name: str) -> None:
+        """Raise UsageError if a name is neither a path nor a commit."""
+        if not os.path.exists(name) and commit_or_none(self._repository, name) is None:
+            require_repository(self._repository, "name a folder, or a ref's repository with --repo")
+            raise UsageError(
+                f"{name} is neither a folder nor a ref of {self._repository.resolve()}",
+                advice="name a folder, or a ref and its repository with --repo",
+            )
+
     def _from(self) -> Tree:
         """Return the base tree that was named; UsageError if it is neither a path nor a commit."""
         if not Path(self._base).exists():
@@ -137,7 +155,7 @@ class Source:
     def changes(self) -> tuple[Change, ...]:
         """Return the changes, oldest first; UsageError if it is neither a diff nor a commit, or changes nothing."""
         path = Path(self._name)
-        found = (self._diff(path),) if path.is_file() else tuple(map(self._commit, self._commits()))
+        found = self._diffs(path) if path.is_file() else tuple(map(self._commit, self._commits()))
         if not any(change.files for change in found):
             nothing = "it contains no unified diff" if path.is_file() else "it is empty"
             left_out = [part for change in found for part in change.left_out]
@@ -148,7 +166,8 @@ class Source:
             )
         return found
 
-    def _diff(self, path: Path) -> Change:
+    def _diffs(self, path: Path) -> tuple[Change, ...]:
+        """Return the change of a diff, or of each mail of a series, on the tree that the mails before it leave."""
         if not self._base:
             raise UsageError("a diff does not name its tree", where=path, advice="name it with --from TREE")
         base = self._from()
@@ -158,8 +177,18 @@ class Source:
             raise UsageError("not UTF-8", where=path, advice="convert it and try again") from None
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "ported"
         options = difference.DiffOptions(str(path), "--from", "--from TREE, or with --from HEAD^ --repo REPO")
-        diff = difference.of_diffs(base, (text,), options=options)
-        return Change(difference.facts_of_diff(name, text, path), base, diff.files, diff.left_out)
+        mails = difference.mails(text)
+        found: list[Change] = []
+        for number, mail in enumerate(mails, 1):
+            facts = difference.facts_of_diff(name, mail, path)
+            if len(mails) > 1:
+                pull = facts.upstream.rpartition("/")[2]
+                is_new = pull and pull not in {each.facts.id for each in found}
+                facts = replace(facts, id=pull if is_new else f"{name}-{number}")
+            diff = difference.of_diffs(base, (mail,), options=options)
+            found.append(Change(facts, base, diff.files, diff.left_out))
+            base = OverlayTree(base, {each.file: each.after for each in diff.files})
+        return tuple(found)
 
     def _commits(self) -> list[str]:
         options = ("--reverse", "--no-merges") if ".." in self._name else ("--no-walk",)
@@ -181,7 +210,7 @@ class Source:
         number = facts.upstream.rpartition("/")[2]
         facts = replace(facts, id=number) if number else facts
         base = self._from() if self._base else self.tree(f"{commit}^")
-        return Change(facts, base, diff.files, diff.left_out, commit, self._repository)
+        return Change(facts, base, diff.files, diff.left_out)
 
 
 def port(
@@ -232,7 +261,9 @@ def port(
     with staged(drafts):
         if committing:
             concerned = frozenset[str]().union(*(step.concerned for step in steps))
-            commits = commit_ports(onto, plan, [(step.ported.change, step.plan) for step in steps], concerned)
+            commits = commit_ports(
+                onto, plan, [(step.ported.change.facts, step.plan) for step in steps], concerned
+            )
             done = tuple(
                 replace(step.ported, commit=commit) for step, commit in zip(steps, commits, strict=True)
             )
@@ -245,6 +276,8 @@ def port(
 
 def port_matrix(source: Source, refs: Sequence[str], *, watch: Watch | None = None) -> tuple[PortResult, ...]:
     """Return the outcome of changes in several trees, without writing; a ref without a tree has an ``error``."""
+    for ref in refs:
+        source.require(ref)
     changes = source.changes()
     found: list[PortResult] = []
     for at, ref in enumerate(refs):

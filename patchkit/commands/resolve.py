@@ -7,6 +7,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from patchkit.commands.status import tree_status
 from patchkit.drafting.extension import extensions
 from patchkit.errors import ConflictError, PatchkitError, UsageError
 from patchkit.plan.conflict import at_site, missing_line
@@ -15,7 +16,7 @@ from patchkit.plan.planner import Planner
 from patchkit.plan.resolutions import dropped_names, resolution
 from patchkit.plan.status import ACCEPTED, BY_HAND, IN_PLACE, EditStatus, State, note_of
 from patchkit.transaction import resolve as resolving
-from patchkit.transaction.conflicts import advice, before_markers, conflicts_in
+from patchkit.transaction.conflicts import UNRECORDED, advice, before_markers, conflicts_in, recording
 from patchkit.transaction.resolution_store import ResolutionStore
 from patchkit.transaction.revert import recorded
 from patchkit.transaction.write import read_consistently
@@ -216,6 +217,31 @@ def _require_no_markers(tree: CheckoutTree, patch: str, edit: str) -> None:
                     where=f"{file}:{block.start + 1}",
                     advice=advice(block),
                 )
+
+
+class OpenEdit(NamedTuple):
+    """An edit in conflict; ``is_unfinished`` is whether the tree has its markers, or unrecorded code in their place."""
+
+    status: EditStatus
+    is_unfinished: bool
+
+
+def open_edits(tree: CheckoutTree, patches: PatchSet, patch: str) -> tuple[OpenEdit, ...]:
+    """Return the edits of a patch or port that are in conflict. Raise UsageError for a name that neither has."""
+    found = tree_status(tree, patches)
+    unfinished = [edit for name, edit in found.unfinished if name == patch]
+    if patch not in patches.ids and not unfinished and patch not in recorded(tree):
+        patches.get(patch)
+    edits = {
+        edit.name: edit
+        for status in found.patches
+        for edit in status.edits
+        if status.patch.id == patch and edit.state is State.CONFLICT
+    }
+    for name in unfinished:
+        reason = f"{UNRECORDED}: {recording(patch, name)}"
+        edits.setdefault(name, EditStatus(name, "", "", State.CONFLICT, reason))
+    return tuple(OpenEdit(edit, name in unfinished) for name, edit in edits.items())
 
 
 def give_up(tree: CheckoutTree, patches: PatchSet, patch: str, edit: str) -> str:

@@ -23,13 +23,20 @@ class FileDiff:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a change itself provides for a patch's header."""
+    """What a change itself provides for a patch's header, and for a commit.
+
+    ``author`` and ``date`` are in git's forms (``Name <address>``, ``@SECONDS ZONE``), ``message`` is a commit's whole
+    message. They are empty for a diff that is not in a mail.
+    """
 
     id: str
     title: str = ""
     why: str = ""
     upstream: str = ""
     upstream_commit: str = ""
+    author: str = ""
+    date: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import email
 import posixpath
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from email.errors import HeaderParseError
+from email.header import decode_header, make_header
+from email.utils import parseaddr, parsedate_to_datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.drafting.change import Facts, FileDiff
-from patchkit.errors import UsageError
+from patchkit.errors import TreeError, UsageError
 from patchkit.lines import split_lines
 from patchkit.transaction.ports import TRAILER
 from patchkit.tree.git import git, place_of
@@ -25,7 +30,11 @@ _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _GIT = re.compile(r'diff --git (?:"?a/(?P<old>.+?)"? "?b/(?P<new>.+?)"?)$')
 _NUMBER = re.compile(r"\s*\(#([0-9]+)\)\s*$")
 _MAIL = re.compile(r"^From ([0-9a-f]{40}) ", re.MULTILINE)
-_SUBJECT = re.compile(r"^Subject: (?:\[[^\]]*\] *)?(.*(?:\n[ \t].*)*)", re.MULTILINE)
+_MAIL_START = re.compile(r"^From \S+ .*\d{4}\r?\n(?=[A-Za-z-]+: )", re.MULTILINE)
+_SUBJECT = re.compile(r"^Subject: ", re.MULTILINE)
+_PREFIX = re.compile(r"^\[[^\]]*\] *")
+_HEADER_INSIDE = re.compile(r"(From|Date): (.+)\n?")
+_HAS_DIFF = re.compile(r"^(?:diff --git |--- .*\n\+\+\+ )", re.MULTILINE)
 _PULLS = f"https://github.com/sgl-project/{NAME}/pull/"
 _DEV_NULL = "/dev/null"
 _NO_NEWLINE = "\\"
@@ -122,17 +131,25 @@ def of_commit(
 
 def facts_of_commit(root: Path, identifier: str, commit: str) -> Facts:
     """Return the facts in a commit's message; for a range, in that of its last commit."""
-    shown = git(root, "rev-list", "--max-count=1", "--format=%H%x00%s%x00%b", _ends(commit)[1], "--")
-    if shown.returncode != 0:
-        return Facts(identifier)
-    message = shown.stdout.decode(errors="replace").partition("\n")[2]
-    sha, subject, body = (*message.split("\0", 2), "", "")[:3]
-    return _facts(identifier, subject, body, sha.strip())
+    fields = "%H%x00%an <%ae>%x00%ad%x00%s%x00%b%x00%B"
+    shown = git(root, "log", "--max-count=1", "--date=raw", f"--format={fields}", last_of(commit), "--")
+    found = shown.stdout.decode(errors="replace").split("\0")
+    if shown.returncode != 0 or len(found) != 6:
+        raise TreeError(f"git cannot read {commit} in {root}", advice="run git fsck there")
+    sha, author, date, subject, body, message = found
+    return replace(
+        _facts(identifier, subject, body, sha), author=author, date=f"@{date}", message=message.rstrip()
+    )
 
 
 def parent_of(commit: str) -> str:
     """Return the commit before a commit or a range."""
     return _ends(commit)[0]
+
+
+def last_of(commit: str) -> str:
+    """Return the commit itself, or the last of a range."""
+    return _ends(commit)[1]
 
 
 def _ends(commit: str) -> tuple[str, str]:
@@ -152,16 +169,30 @@ def facts_of_diff(identifier: str, text: str, where: Path | str = "") -> Facts:
 
     Raise UsageError, for ``where``, if its message contains a NUL character.
     """
-    subject = _SUBJECT.search(text.partition("\ndiff --git ")[0])
-    if subject is None:
+    around = text.partition("\ndiff --git ")[0]
+    start = _SUBJECT.search(around)
+    if start is None:
         return Facts(identifier)
-    sha = _MAIL.search(text)
-    body = text[subject.end() :].partition("\n---\n")[0]
-    if "\0" in subject[0] + body:
+    mail = email.message_from_string(around)
+    if mail["Subject"] is None:
+        mail = email.message_from_string(around[start.start() :])
+    subject = _PREFIX.sub("", " ".join(_header(mail, "Subject").split()))
+    body = str(mail.get_payload()).replace("\r\n", "\n").partition("\n---\n")[0].strip()
+    author, date = _header(mail, "From"), _header(mail, "Date")
+    while inside := _HEADER_INSIDE.match(
+        body
+    ):  # git format-patch puts the author there if another person sends it.
+        author, date = (inside[2], date) if inside[1] == "From" else (author, inside[2])
+        body = body[inside.end() :].lstrip()
+    if "\0" in f"{subject}{body}{author}":
         raise UsageError(
             "a NUL character in the Subject or the message", where=where, advice="remove it and try again"
         )
-    return _facts(identifier, " ".join(subject[1].split()), body, sha[1] if sha else "")
+    sha = _MAIL.search(text)
+    facts = _facts(identifier, subject, body, sha[1] if sha else "")
+    name, address = parseaddr(author)
+    person = f"{re.sub(r'[<>]', '', name) or address} <{address}>" if address else ""
+    return replace(facts, author=person, date=_git_date(date), message=f"{subject}\n\n{body}")
 
 
 def _facts(identifier: str, subject: str, body: str, sha: str) -> Facts:
@@ -171,6 +202,42 @@ def _facts(identifier: str, subject: str, body: str, sha: str) -> Facts:
     lines = [line.rstrip() for line in split_lines(body.strip()) if not trailers.match(line)]
     why = "\n".join(lines).strip() or title
     return Facts(identifier, title, why, f"{_PULLS}{number[1]}" if number else "", sha)
+
+
+def _header(mail: email.message.Message, name: str) -> str:
+    value = str(mail[name] or "")
+    try:
+        return str(make_header(decode_header(value)))
+    except (HeaderParseError, LookupError, ValueError):
+        return value
+
+
+def _git_date(text: str) -> str:
+    """Return the date of a mail as seconds and time zone, empty if it has none."""
+    try:
+        date = parsedate_to_datetime(text)
+        return f"@{int(date.timestamp())} {date.strftime('%z') or '+0000'}"
+    except (TypeError, ValueError, OverflowError):
+        return ""
+
+
+def mails(text: str) -> list[str]:
+    """Return each mail with a diff in a text, as git format-patch --stdout writes them; other texts as one."""
+    places = [*(match.start() for match in _MAIL_START.finditer(text)), len(text)]
+    parts = [text[start:end] for start, end in pairwise(places)]
+    found = [part for part in map(_plain_mail, parts) if _HAS_DIFF.search(part)]
+    return found or [text]
+
+
+def _plain_mail(text: str) -> str:
+    """Return a mail with its body as it was before it was encoded to be sent."""
+    mail = email.message_from_string(text)
+    if str(mail["Content-Transfer-Encoding"]).lower() not in {"quoted-printable", "base64"}:
+        return text
+    body = mail.get_payload(decode=True)
+    if not isinstance(body, bytes):
+        return text
+    return f"{text.partition(chr(10) * 2)[0]}\n\n{body.decode(errors='replace')}"
 
 
 def of_diffs(

@@ -10,11 +10,12 @@ import msgspec
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from patchkit.codemods.language import syntax, texts
-from patchkit.codemods.language.nearness import is_like
+from patchkit.codemods.language.nearness import is_like, partly_bound
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import resolve
-from patchkit.codemods.language.sites import closest, nearest_of, statement_at, unmatched
+from patchkit.codemods.language.sites import bindings_given, closest, nearest_of, statement_at, unmatched
 from patchkit.codemods.language.statements import statement_path
+from patchkit.codemods.language.template import readable
 from patchkit.plan.status import State
 from patchkit.tree.modules import Modules
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from patchkit.codemods.kind import Kind
     from patchkit.codemods.language.pattern import Match
+    from patchkit.codemods.language.placeholders import Bindings
     from patchkit.codemods.language.scope import Scope
     from patchkit.codemods.language.syntax import Path
     from patchkit.patchset.patch import Patch
@@ -37,8 +39,9 @@ class Conflict(msgspec.Struct, frozen=True):
 
     ``found`` are lines ``line`` (from 1) to ``end`` (exclusive) of the file: the statements that the edit looks for,
     from the first to the last that exist. If none exist, ``found`` is empty and ``line`` is the first line of the
-    scope's code, the end of the class or file if the scope is missing, or 0 if the file is missing. ``expected`` and
-    ``wanted`` are in the pattern language: the closest of the forms that the edit accepts, and its new code.
+    scope's code, the end of the class or file if the scope is missing, or 0 if the file is missing. ``expected`` is the
+    closest of the forms that the edit accepts, and ``wanted`` its new code, both with this tree's names as far as they
+    are known.
     """
 
     patch: str
@@ -90,28 +93,61 @@ def _conflict(modules: Modules, patch: Patch, status: EditStatus) -> Conflict:
     forms = spec.kind.forms or (("", "\n".join(spec.kind.written)),)
     source, module = modules.source(status.file), modules.get(status.file)
     if source is None or module is None:
-        return Conflict(*fields, expected=forms[0][0].strip(), wanted=forms[0][1].strip())
+        return Conflict(*fields, expected=readable(forms[0][0], {}), wanted=readable(forms[0][1], {}))
     # `bytes.splitlines` splits where Python's tokenizer does; `str.splitlines` splits at more characters.
     lines = source.splitlines(keepends=True)
-    start, end, form = _lines(module, status.site, spec.kind, forms, len(lines))
+    start, end, place = _lines(module, status.site, spec.kind, forms, len(lines))
     found = b"".join(lines[start:end]).decode(module.encoding)
-    if form is None:
+    if place is None:
         form = max(forms, key=lambda each: difflib.SequenceMatcher(None, each[0], found).ratio())
-    return Conflict(*fields, start + 1, end + 1, found, form[0].strip(), form[1].strip())
+    else:
+        form = place.form
+    known = _known(module, status.site, spec.kind, place)
+    return Conflict(*fields, start + 1, end + 1, found, *(readable(code, known) for code in form))
+
+
+def _known(module: cst.Module, site: str, kind: Kind, place: _Place | None) -> Bindings:
+    """Return what the names of an edit stand for at its site and around it, as far as that is known."""
+    scopes = resolve(module, site)
+    context = tuple(map(Pattern.compile, getattr(kind, "context", ())))
+    around = bindings_given(scopes[0], context) if len(scopes) == 1 else {}
+    known = around if isinstance(around, dict) else {}
+    if place is None:
+        return known
+    (*block, (_, first)), (_, last) = place.first, place.last[-1]
+    body = syntax.statements_of(syntax.node_at(module, tuple(block)))
+    found: tuple[cst.CSTNode, ...] = (syntax.node_at(module, place.first),)  # An `elif` is in no block.
+    if body is not None and first is not None and last is not None:
+        found = tuple(body[first : last + 1])
+    return {
+        "found": found,
+        **(_bindings(place, found)),
+        **known,
+    }
+
+
+def _bindings(place: _Place, found: Sequence[cst.CSTNode]) -> Bindings:
+    if place.bindings is not None:
+        return place.bindings
+    return partly_bound(Pattern.compile(place.form[0]), found)
 
 
 class _Place(NamedTuple):
-    """The first and last statement that an edit looks for, and the form (pattern and new code) that found them."""
+    """The first and last statement that an edit looks for, and the form (pattern and new code) that found them.
+
+    ``bindings`` are the names on which all matches agree; None if the form matches only in part.
+    """
 
     first: Path
     last: Path
     form: _Form
+    bindings: Bindings | None = None
 
 
 def _lines(
     module: cst.Module, site: str, kind: Kind, forms: Sequence[_Form], end: int
-) -> tuple[int, int, _Form | None]:
-    """Return the range of lines, from 0, that an edit looks for, and the form that found it.
+) -> tuple[int, int, _Place | None]:
+    """Return the range of lines, from 0, that an edit looks for, and the place and form that were found.
 
     Without a match, the range covers the nearest statements. Without those, it is empty: at the scope's first
     statement, after the class if the scope is missing from it, or else at ``end``. For an edit of a header, the range
@@ -129,7 +165,7 @@ def _lines(
     place = None if is_in_header else _place(scope, [form for form in forms if form[0].strip()])
     if place is not None:
         first, last = (positions[syntax.node_at(module, path)] for path in place[:2])
-        return first.start.line - 1, last.end.line, place.form
+        return first.start.line - 1, last.end.line, place
     # The body of a one-line function has no line of its own.
     top = positions.get(scope.body[0], positions[node]).start.line - 1 if scope.body else end
     if kind.is_of_headers and isinstance(node, cst.FunctionDef | cst.ClassDef):
@@ -169,7 +205,12 @@ def _around(scope: Scope, matches: Sequence[Match], form: _Form) -> _Place | Non
         place = statement_at(scope.module, end)
         if place[:-1] == first[:-1] and syntax.order(place) > syntax.order(last):
             last = place
-    return _Place(first, last, form)
+    agreed = {
+        name: value
+        for name, value in matches[0].bindings.items()
+        if all(syntax.same(value, each.bindings[name]) for each in matches)
+    }
+    return _Place(first, last, form, agreed)
 
 
 def _is_plain(scope: Scope, place: Path) -> bool:

@@ -12,7 +12,7 @@ from patchkit.porting.pairing import paired
 from patchkit.porting.tokens import words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from patchkit.porting.outline import Item
 
@@ -29,6 +29,12 @@ class Correspondence:
         if (one, other) not in self._pairs:
             self._pairs[one, other] = paired(one.parts, other.parts)
         return self._pairs[one, other]
+
+    def within(self, one: Item, other: Item) -> Iterator[Item]:
+        """Yield the parts of the second item, at any depth, that correspond to a part of the first."""
+        for part, counterpart in self.parts(one, other).items():
+            yield counterpart
+            yield from self.within(part, counterpart)
 
     def names(self, one: Item, other: Item) -> dict[str, str]:
         """Return the names of a function that were renamed in another one."""

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     Key = tuple[Item, str]
     """Identifies an edit: the item that it changes, removes or adds, and the part of it: all, or its header."""
+    Refusal = tuple["Outcome", str]
+    """The outcome of an edit that is not made, and the reason."""
 
 
 class Outcome(str, enum.Enum):
@@ -57,31 +59,32 @@ class Edit:
 class EditLog:
     """The edits of a merge, in the order in which they were tried; those ``refused`` are not made."""
 
-    refused: Mapping[Key, str] = field(default_factory=dict)
+    refused: Mapping[Key, Refusal] = field(default_factory=dict)
     edits: list[Edit] = field(default_factory=list)
 
     def is_refused(
         self, key: Key, *, base: Item | None = None, theirs: Item | None = None, region: Region | None = None
     ) -> bool:
         """Return whether an edit is refused; the reason is recorded."""
-        reason = self.refused.get(key)
-        if reason is not None:
+        refusal = self.refused.get(key)
+        if refusal is not None:
             item, part = key
             base_text, wanted = (
                 "" if each is None else each.bare_head if part else each.plain for each in (base, theirs)
             )
-            self.reject(item.site, reason, (base_text, wanted), region, unmet=True)
-        return reason is not None
+            self.reject(item.site, refusal, (base_text, wanted), region)
+        return refusal is not None
 
     def is_refused_inside(self, *versions: Item) -> bool:
         """Return whether an edit of a part of these items is refused."""
         return any(item in version.walk() for item, _ in self.refused for version in versions)
 
     def reject(
-        self, site: str, reason: str, sides: tuple[str, str], region: Region | None, *, unmet: bool = False
+        self, site: str, refusal: Refusal | str, sides: tuple[str, str], region: Region | None
     ) -> None:
         """Record an edit that is not made; ``sides`` are the expected and the wanted text of its region."""
-        (base_text, wanted), outcome = sides, Outcome.UNMET if unmet else Outcome.CONFLICT
+        outcome, reason = (Outcome.CONFLICT, refusal) if isinstance(refusal, str) else refusal
+        base_text, wanted = sides
         ours_text = "" if region is None else region.text
         place = None if region is None else region.inside
         self.edits.append(Edit(site, outcome, reason, base_text, ours_text, wanted, place, region=region))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from patchkit.porting.follow import LIKE, alike, decoded, encoded, outlined
 from patchkit.porting.imports import imported
 from patchkit.porting.merge import Merge
 from patchkit.porting.outline import Item, NoOutlineError, outline
+from patchkit.porting.sequence import unreachable
 from patchkit.porting.surroundings import reported
 from patchkit.porting.tokens import shifted, words
 from patchkit.tree.index import index_module
@@ -22,7 +24,7 @@ from patchkit.tree.index import index_module
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from patchkit.porting.edits import Key
+    from patchkit.porting.edits import Key, Refusal
     from patchkit.porting.follow import Trees
 
     Sources = Mapping[str, tuple[bytes | None, bytes | None]]
@@ -78,12 +80,12 @@ def land(sources: Sources, trees: Trees, name: str = "", *, watch: Watch | None 
     An edit whose code has a name that nothing there defines is not made, nor one that leaves no valid Python.
     """
     known = Outlines()
-    refused: dict[Key, str] = {}
+    refused: dict[Key, Refusal] = {}
     sources, moves = _with_moves(sources)
     while True:
         made = _Landing(trees, moves, refused, known, name)
         landing = made.land(sources, watch)
-        found = made.invalid(landing.files) or made.unmet(landing.files)
+        found = made.invalid(landing.files) or made.disturbing() or made.unmet(landing.files)
         more = {key: why for key, why in found.items() if key not in refused}
         if not more:
             return landing
@@ -137,7 +139,12 @@ class Outlines:
 
 class _Landing:
     def __init__(
-        self, trees: Trees, moves: Mapping[str, str], refused: Mapping[Key, str], known: Outlines, name: str
+        self,
+        trees: Trees,
+        moves: Mapping[str, str],
+        refused: Mapping[Key, Refusal],
+        known: Outlines,
+        name: str,
     ) -> None:
         self._trees = trees
         self._moves = dict(moves)
@@ -171,21 +178,25 @@ class _Landing:
         concerned = named.union(self._roots, self._contents, self._marked)
         return Landing(files, self._contents, self._contents | self._marked, frozenset(concerned))
 
-    def invalid(self, files: Sequence[LandedFile]) -> dict[Key, str]:
+    def invalid(self, files: Sequence[LandedFile]) -> dict[Key, Refusal]:
         """Return the edits that leave a function, or otherwise the file, invalid Python."""
-        found: dict[Key, str] = {}
+        found: dict[Key, Refusal] = {}
         for name, content in self._written():
             if not self._known.is_valid(name, content):
                 edits = self._inside(name, files)
                 within = [edit for edit in edits if not self._is_valid_around(edit)]
-                found |= {
-                    edit.key: "the result would not be valid Python" for edit in within or edits if edit.key
-                }
+                why = Outcome.UNMET, "the result would not be valid Python"
+                found |= {edit.key: why for edit in within or edits if edit.key}
         return found
 
-    def unmet(self, files: Sequence[LandedFile]) -> dict[Key, str]:
+    def disturbing(self) -> dict[Key, Refusal]:
+        """Return the edits that leave a statement unreachable, or reverse the order of this tree's."""
+        found = self._merging.disturbing()
+        return {edit.key: (Outcome.CONFLICT, reason) for edit, reason in found if edit.key is not None}
+
+    def unmet(self, files: Sequence[LandedFile]) -> dict[Key, Refusal]:
         """Return the edits that leave a name undefined in their file, and what it is."""
-        found: dict[Key, str] = {}
+        found: dict[Key, Refusal] = {}
         for name, content in self._written():
             for missing in self._trees.undefined(name, content):
                 for edit in self._inside(name, files):
@@ -193,7 +204,7 @@ class _Landing:
                     item, part = edit.key
                     text = item.head if part else item.own
                     if missing in words(edit.wanted or text) or missing in _defined(item):
-                        found[edit.key] = f"{missing} is not defined in this tree"
+                        found[edit.key] = Outcome.UNMET, f"{missing} is not defined in this tree"
         return found
 
     def _written(self) -> Iterator[tuple[str, bytes]]:
@@ -388,6 +399,14 @@ class _Landing:
             known = None
         if known is None:
             text, edits = lines.merged(*texts)
+            reason = _unreachable(*texts[1:], text) if found.onto.endswith(".py") else ""
+            if reason:
+                landed = Outcome.LANDED
+                edits = [
+                    replace(each, outcome=Outcome.CONFLICT, reason=reason) if each.outcome is landed else each
+                    for each in edits
+                ]
+                text = texts[2]
             found.edits += edits
             if text != texts[2] or self._target(found.onto) != found.onto:
                 self._put(found.onto, encoded(text, ours))
@@ -440,6 +459,17 @@ def _is_valid(name: str, content: bytes) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True
+
+
+def _unreachable(theirs: str, ours: str, result: str) -> str:
+    """Return why a merge by lines leaves a statement unreachable; empty if none is, or a text is not Python."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trees = [ast.parse(text) for text in (theirs, ours, result)]
+        return next((each.reason for each in unreachable(*([tree] for tree in trees))), "")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
 
 
 def _imports(module: Item) -> dict[str, str]:

@@ -13,23 +13,24 @@ from patchkit.porting import tokens
 from patchkit.porting.comments import comments, loses_comments, remaining_comments, stripped_lines
 from patchkit.porting.correspondence import Correspondence
 from patchkit.porting.edits import Edit, EditLog, Outcome
+from patchkit.porting.effects import order_matters
 from patchkit.porting.imports import import_place, imported, joined
+from patchkit.porting.outline import NoOutlineError, outline
 from patchkit.porting.output import Output
-from patchkit.porting.pairing import alike
 from patchkit.porting.regions import Region, blocks_of, marked_numbers
 from patchkit.porting.row import Row, displaced, is_incidental, moved_items, noted_place
+from patchkit.porting.sequence import codes, disturbances
 from patchkit.porting.statements import merged_header, merged_statement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from patchkit.porting.edits import Refusal
     from patchkit.porting.outline import Item
     from patchkit.porting.row import Gap
 
     Elsewhere = Callable[[Item], Item | None]
 
-_MIN_EQUAL_LINES = 0.8
-"""The least share of equal lines with which a definition that differs is still removed."""
 _COMMENTED = "applying it would delete a comment of this tree"
 
 
@@ -44,6 +45,8 @@ class Merge:
     rename_notes: set[str] = field(default_factory=set)
     """Notes on the renames that were followed."""
     _names: dict[Item, dict[str, str]] = field(default_factory=dict)
+    _merged: list[tuple[Item, Item, Item]] = field(default_factory=list)
+    """Base, theirs and ours of each function, or statement outside of functions, of which parts were merged."""
 
     def make(self, base: Item, theirs: Item, ours: Item) -> None:
         """Make the changes from ``base`` to ``theirs`` in ``ours``; all three are files."""
@@ -78,6 +81,23 @@ class Merge:
         blocks = blocks_of(name, conflicting)
         text = self.output.render(root, blocks)
         return text, marked_numbers(text, blocks)
+
+    def disturbing(self) -> Iterator[tuple[Edit, str]]:
+        """Yield the edits that leave a statement unreachable, or reverse the order of this tree's, and the reason."""
+        for versions in self._merged:
+            _, _, ours = versions
+            text = tokens.shifted(self.output.render(ours), ours.indent, "")
+            try:
+                result = outline(text)
+            except NoOutlineError:  # Such as deeper nesting than is followed.
+                continue
+            around = {*ours.walk()}
+            edits = [each for each in self.log.edits if each.key is not None and each.place in around]
+            for reason, disturbed in disturbances(versions, result, self.correspondence):
+                concerned = [
+                    each for each in edits if each.key and not disturbed.isdisjoint(codes(each.key[0].nodes))
+                ]
+                yield from ((each, reason) for each in concerned or edits)
 
     def _merge_item(self, base: Item, theirs: Item, ours: Item) -> None:
         """Make the changes between two versions of an item in the tree's version."""
@@ -243,6 +263,8 @@ class Merge:
         to_ours = self.correspondence.parts(base, ours)
         if ours.is_function and ours not in self._names:
             self._names[ours] = self.correspondence.names(base, ours)
+        if not ours.is_scope and all(each.is_scope for each in ours.around):
+            self._merged.append((base, theirs, ours))
         row = Row(base, theirs, ours, to_theirs, to_ours)
         gaps = list(row.gaps())
         moves = {} if base.is_scope else moved_items(gaps)
@@ -297,9 +319,15 @@ class Merge:
                 self._put(row.ours, slot.at, [theirs], ours.indent)
             else:
                 self.output.insert(row.ours, slot.at, ours.text)
-            is_same = self._is_same(base, ours)
-            outcome = Outcome.LANDED if is_same and not slot.reason else Outcome.CHANGED
-            reason = slot.reason or ("" if is_same else "this tree's version of the moved statement differs")
+            low, high = sorted((position, slot.at))
+            own = set(row.only_in_ours())
+            passed = [each for each in row.ours.parts[low:high] if each in own]
+            reason = slot.reason
+            if not reason and order_matters([ours], passed):
+                reason = "the code that it moves past uses the same names"
+            elif not reason and not self._is_same(base, ours):
+                reason = "this tree's version of the moved statement differs"
+            outcome = Outcome.CHANGED if reason else Outcome.LANDED
             self.log.record(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, ""))
 
     def _change(self, row: Row, base: Item, theirs: Item) -> None:
@@ -377,7 +405,7 @@ class Merge:
             self.log.record(
                 base, Outcome.CHANGED, "this tree's import has more names", ours=ours, key=(base, "")
             )
-        elif self._is_earlier(base, ours) or (base.is_definition and alike(base, ours) >= _MIN_EQUAL_LINES):
+        elif self._is_earlier(base, ours):
             self.output.delete(ours)
             reason = "this tree's version of the deleted code differs"
             self.log.record(base, Outcome.CHANGED, reason, ours=ours, key=(base, ""))
@@ -409,31 +437,47 @@ class Merge:
             return
         refused = next((each for each in (*gap.added, *gap.removed) if (each, "") in self.log.refused), None)
         if refused is not None:
-            self._reject_gap(row, gap, self.log.refused[refused, ""], unmet=True)
+            self._reject_gap(row, gap, self.log.refused[refused, ""])
             return
         first = found[0][1]
         assert first.above is not None
+        at = first.above.parts.index(first)
+        if first.above.parts[at : at + len(found)] != tuple(each for _, each in found):
+            self._reject_gap(row, gap, "this tree has other code between the replaced statements")
+            return
+        base_text, wanted = ("".join(each.text for each in items) for items in (gap.removed, gap.added))
+        ours_text = "".join([first.own, *(each.text for _, each in found[1:])])
+        if loses_comments(ours_text, base_text, wanted):
+            self._reject_gap(row, gap, _COMMENTED)
+            return
         for _, each in found:
             self.output.delete(each)
-        at = first.above.parts.index(first)
+        own_lead = loses_comments(first.lead, base_text, wanted)
+        if own_lead:
+            lead = remaining_comments(stripped_lines(found[0][0].lead), [], first.lead)
+            self.output.insert(first.above, at, lead or first.lead)
         self._put(first.above, at, gap.added, first.indent)
-        same = all(self._is_same(one, each) for one, each in found)
+        is_same = all(self._is_same(one, each) for one, each in found)
+        differs = "this tree's version of the replaced code differs"
+        reason = row.displacement(gap, first) if is_same else differs
+        if own_lead and not reason:
+            reason = "this tree has another comment above it, which was kept"
         edit = Edit(
             row.base.site,
-            Outcome.LANDED if same else Outcome.CHANGED,
-            "" if same else "this tree's version of the replaced code differs",
-            "" if same else "".join(one.plain for one in gap.removed),
-            "" if same else "".join(each.plain for _, each in found),
+            Outcome.CHANGED if reason else Outcome.LANDED,
+            reason,
+            "" if is_same else "".join(one.plain for one in gap.removed),
+            "" if is_same else "".join(each.plain for _, each in found),
             "".join(each.plain for each in gap.added),
             first,
             (gap.added[0], ""),
         )
         self.log.edits.append(edit)
 
-    def _reject_gap(self, row: Row, gap: Gap, reason: str, *, unmet: bool = False) -> None:
+    def _reject_gap(self, row: Row, gap: Gap, refusal: Refusal | str) -> None:
         """Record a conflict of all changes between two items together."""
         base_text, wanted = ("".join(each.plain for each in items) for items in (gap.removed, gap.added))
-        self.log.reject(row.base.site, reason, (base_text, wanted), row.region(gap), unmet=unmet)
+        self.log.reject(row.base.site, refusal, (base_text, wanted), row.region(gap))
 
     def _add_docstring(self, row: Row, gap: Gap) -> None:
         """Insert a new docstring as the first statement; a conflict if the tree has another docstring."""

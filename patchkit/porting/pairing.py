@@ -190,8 +190,3 @@ def _ratio(one: Sequence[str], other: Sequence[str], least: float) -> float:
         return 0.0
     ratio = difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
     return ratio if ratio >= least else 0.0
-
-
-def alike(one: Item, other: Item) -> float:
-    """Return the share of equal lines of two items, in order."""
-    return _ratio(one.bare.splitlines(), other.bare.splitlines(), _MIN_RATIO_OF_ONE_TARGET)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from patchkit.porting.outline import Item
 
 
+_OTHER_ORDER = "the code around it has another order in this tree"
+_OTHER_BLOCK = "the code next to it is in another block in this tree"
+
+
 @dataclass
 class Gap:
     """The removed and added items between two that stay; ``left`` and ``right`` are their positions in theirs."""
@@ -115,6 +119,17 @@ class Row:
         at = [block.parts.index(each) for each in counterparts]
         return Region(block, min(at), max(at) + 1)
 
+    def displacement(self, gap: Gap, found: Item) -> str:
+        """Return how the position of a gap's code in ours differs from the expected one; empty if it does not."""
+        if found.above is not self.ours:
+            return _OTHER_BLOCK
+        left = self._neighbour(range(gap.left, -1, -1), behind=True)
+        right = self._neighbour(range(gap.right, len(self.theirs.parts)), behind=False)
+        at = self.ours.parts.index(found)
+        if left.at is None or right.at is None:
+            return _OTHER_BLOCK
+        return "" if left.at <= at < right.at else _OTHER_ORDER
+
     def _near(self, left: int, right: int) -> Region:
         before = self._neighbour(range(left, -1, -1), behind=True)
         behind = self._neighbour(range(right, len(self.theirs.parts)), behind=False)
@@ -190,7 +205,7 @@ class Row:
         if low == high:
             return Slot(ours, low)
         if low > high:
-            reason = "" if is_free else "the code around it has another order in this tree"
+            reason = "" if is_free else _OTHER_ORDER
             return Slot(ours, low if left.steps <= right.steps else high, reason, base_text=base_text)
         ours_text = "".join(each.plain for each in ours.parts[max(0, low - 1) : high + 1])
         is_left_nearer = left.item is not None and left.steps <= right.steps
@@ -230,7 +245,7 @@ class Row:
         assert item is not None  # What has no place in the block is in another.
         assert item.above is not None  # So it is in one.
         at = item.above.parts.index(item) + behind
-        return Slot(item.above, at, "the code next to it is in another block in this tree")
+        return Slot(item.above, at, _OTHER_BLOCK)
 
 
 @dataclass(frozen=True)

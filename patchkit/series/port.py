@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 from patchkit.series.commit import require_committable, require_committed
@@ -17,11 +17,9 @@ from patchkit.transaction.store import Store
 from patchkit.transaction.uncommitted import PACKAGE_FILE, uncommitted
 from patchkit.transaction.write import place_of
 from patchkit.tree.checkout import Checkout
-from patchkit.tree.git import git
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from patchkit.drafting.change import Facts
     from patchkit.plan.status import Plan
@@ -29,27 +27,8 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
 
 
-class Origin(Protocol):
-    """The origin of a change: facts about it, and its commit and repository if it has them."""
-
-    @property
-    def facts(self) -> Facts:
-        """The facts from its message."""
-        ...
-
-    @property
-    def commit(self) -> str:
-        """The commit's id, empty for a diff."""
-        ...
-
-    @property
-    def repository(self) -> Path:
-        """The repository of the commit."""
-        ...
-
-
 def commit_ports(
-    tree: CheckoutTree, whole: Plan, steps: Sequence[tuple[Origin, Plan]], concerned: Iterable[str]
+    tree: CheckoutTree, whole: Plan, steps: Sequence[tuple[Facts, Plan]], concerned: Iterable[str]
 ) -> tuple[str, ...]:
     """Commit each change on the current branch, all or none; return their commits, empty for a change without effect.
 
@@ -62,7 +41,7 @@ def commit_ports(
     _require_found_committed(tree, concerned)
     commits: list[str] = []
     with linked_worktree(tree, "patchkit port --commit") as worktree:
-        for origin, plan in steps:
+        for facts, plan in steps:
             if not plan.changes:
                 commits.append("")
                 continue
@@ -70,12 +49,12 @@ def commit_ports(
             files = sorted({change.file for change in plan.changes})
             worktree.add(files)
             changed = {change.file: (change.before, change.after) for change in plan.changes}
-            line = trailer(origin.facts.id, changed)
-            author, date, message = _authorship(origin, line)
-            authorship = [f"--author={author}", f"--date={date}"] if author else []
+            line = trailer(facts.id, changed)
+            authorship = [f"--author={facts.author}"] if facts.author else []
+            authorship += [f"--date={facts.date}"] if facts.date else []
             parent = worktree.head
-            commit = worktree.run_commit(message, "--cleanup=whitespace", *authorship)
-            made = trailer_of(worktree.tree.package, origin.facts.id, parent, commit)
+            commit = worktree.run_commit(_message(facts, line), "--cleanup=whitespace", *authorship)
+            made = trailer_of(worktree.tree.package, facts.id, parent, commit)
             commits.append(commit if made == line else _with_trailer(worktree, line, made))
     return tuple(commits)
 
@@ -119,30 +98,9 @@ def _with_trailer(worktree: LinkedWorktree, line: str, made: str) -> str:
     return worktree.head
 
 
-def _authorship(origin: Origin, trailer_line: str) -> tuple[str, str, str]:
-    """Return author, date and message of a change.
-
-    The message ends with ``trailer_line`` and with the original commit, as ``git cherry-pick -x`` names it.
-    """
-    facts = origin.facts
-    if not origin.commit:
-        title, why = (without_trailers(text).strip() for text in (facts.title, facts.why))
-        body = [why] if why != title else []
-        return "", "", _message([title or facts.id, *body], trailer_line, facts.upstream_commit)
-    format_option = "--format=%an <%ae>%x00%ad%x00%B"
-    log = git(origin.repository, "log", "-1", "--date=raw", format_option, origin.commit, "--")
-    fields = log.stdout.decode(errors="replace").split("\0")
-    if log.returncode != 0 or len(fields) != 3:
-        raise TreeError(
-            f"git cannot read the author of {origin.commit} in {origin.repository}",
-            advice="run git fsck there",
-        )
-    author, date, message = fields
+def _message(facts: Facts, trailer_line: str) -> str:
+    """Return the change's message, with ``trailer_line``, and with its commit as ``git cherry-pick -x`` writes it."""
     # The trailers of a port that is ported again state what that one changed.
-    message = without_trailers(message).rstrip()
-    return author, f"@{date}", _message([message or facts.id], trailer_line, origin.commit)
-
-
-def _message(paragraphs: Sequence[str], trailer_line: str, commit: str) -> str:
-    trailers = f"{trailer_line}\n" + (f"(cherry picked from commit {commit})\n" if commit else "")
-    return "\n\n".join([*filter(None, paragraphs), trailers])
+    message = without_trailers(facts.message).strip() or facts.id
+    picked = f"(cherry picked from commit {facts.upstream_commit})\n" if facts.upstream_commit else ""
+    return f"{message}\n\n{trailer_line}\n{picked}"

@@ -6,11 +6,13 @@ import json
 import os
 import re
 import shlex
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 from click.testing import CliRunner
+from support.repositories import committing
 from support.toys import (
     ABRUPT,
     CRLF,
@@ -468,8 +470,38 @@ def test_a_resolution_is_not_offered_for_other_code(checkout: CheckoutTree, tmp_
     assert everything(other.root) == before
 
 
-def test_resolve_requires_the_name_of_an_edit(checkout: CheckoutTree) -> None:
-    assert "no edit is named" in run("resolve", "t-copy", code=2).stderr
+def test_resolve_without_an_edit_lists_those_in_conflict_and_what_to_type(checkout: CheckoutTree) -> None:
+    root = checkout.root
+    output = run("resolve", root, "t-copy").stdout
+    assert output.startswith(
+        f"t-copy  copy\n  --> {MIRROR}: Mirror.host\n  expected `return self.copies.cpu()"
+    )
+    assert f"Next: patchkit apply {root} t-copy --markers" in output
+    marked(checkout, "t-copy")
+    for words in ((root, "t-copy"), ("t-copy",)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(root)
+            output = run("resolve", *words).stdout
+        assert "edit the code between the markers" in output
+        assert " t-copy copy records your resolution" in " ".join(output.split())
+    answer = answer_of("resolve", root, "t-copy")
+    msgspec.convert(answer, schemas.ANSWERS["resolve"])
+    assert [(edit["edit"], edit["file"], edit["state"]) for edit in answer["open"]] == [
+        ("copy", MIRROR, "conflict")
+    ]
+    finish(checkout)
+    assert "the code in their place is not recorded" in run("resolve", root, "t-copy").stdout
+    run("resolve", root, "t-copy", "copy", "--accept")
+    assert run("resolve", root, "t-copy").stdout == "t-copy has no edit in conflict.\n"
+
+
+def test_resolve_requires_the_names_of_a_patch_and_of_the_edit_to_accept(checkout: CheckoutTree) -> None:
+    assert "no patch is named" in run("resolve", code=2).stderr
+    assert "no patch is called 'nothing'" in run("resolve", checkout.root, "nothing", code=2).stderr
+    for option in ("--accept", "--give-up"):
+        refused = run("resolve", checkout.root, "t-copy", option, code=2).stderr
+        assert "no edit of t-copy is named" in refused
+        assert f"patchkit resolve {checkout.root} t-copy lists" in refused
 
 
 def test_markers_need_no_commit(checkout: CheckoutTree) -> None:
@@ -518,6 +550,7 @@ $$two
 PAIRS = (
     "copy([(shelf.titles[:n], book.titles), (shelf.days[:n], book.days{}), (shelf.fines[:n], book.fines)])"
 )
+RENAMED_PAIRS = PAIRS.format("").replace("shelf", "s").replace("book", "b").replace("[:n]", "[:m]")
 RIGHT = f"        {PAIRS.format('.clamp(0, 1)')}\n        count(shelf)\n".encode()
 WRONG = f"        {PAIRS.format('')}\n        count(shelf)\n".encode()
 NOTE = b"        # patchkit t-many: accepted by hand: together\n"
@@ -547,6 +580,82 @@ def test_markers_enclose_all_that_the_edit_looks_for(lending: CheckoutTree) -> N
     )
     lines = [line.strip() for line in LENDING.splitlines()]
     assert left(lending) == lines[3:7]
+
+
+def sides(tree: CheckoutTree) -> tuple[str, str]:
+    """Return the expected and the wanted lines of the first conflict in the file, without indentation."""
+    text = (tree.package / MIRROR).read_text().partition("||||||| expected\n")[2].partition(">>>>>>>")[0]
+    expected, wanted = (textwrap.dedent(side) for side in text.split("=======\n"))
+    return expected, wanted
+
+
+def test_markers_have_the_code_of_the_tree_in_place_of_the_names_of_the_pattern(
+    lending: CheckoutTree,
+) -> None:
+    marked(lending, "t-many")
+    assert sides(lending) == (
+        "shelf.titles[:n].copy_(book.titles)\ncount(shelf)\nshelf.days[:n].copy_(book.days)\n"
+        "shelf.fines[:n].copy_(book.fines)\n",
+        f"# patchkit t-many: one launch\n{PAIRS.format('')}\ncount(shelf)\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "expected", "wanted"),
+    [
+        (
+            "        while shelf:\n            self.lost()\n",
+            "shelf.titles[:n].copy_(book.titles)\n# ... (one)\nshelf.days[:n].copy_(book.days)\n# ... (two)\n"
+            "shelf.fines[:n].copy_(book.fines)\n",
+            f"# patchkit t-many: one launch\n{PAIRS.format('')}\n# ... (one)\n# ... (two)\n",
+        ),
+        (
+            "        s.titles[:m].copy_(b.titles)\n        s.days[:m].copy_(b.days, c)\n",
+            "s.titles[:m].copy_(b.titles)\ns.days[:m].copy_(b.days)\n# ... (two)\ns.fines[:m].copy_(b.fines)\n",
+            f"# patchkit t-many: one launch\n{RENAMED_PAIRS}\n# ... (two)\n",
+        ),
+    ],
+    ids=["nothing is there", "a part is there"],
+)
+def test_what_no_code_of_the_tree_stands_for_is_a_word_or_a_comment(
+    lending: CheckoutTree, body: str, expected: str, wanted: str
+) -> None:
+    (lending.package / MIRROR).write_text(f"class Desk:\n    def lend(self, b, s, m):\n{body}")
+    git(lending.root, "commit", "-qam", "Another desk")
+    marked(lending, "t-many")
+    assert sides(lending) == (expected, wanted)
+
+
+def test_two_sites_that_bind_other_names_share_only_what_both_have(
+    checkout: CheckoutTree, patch_folder: Path
+) -> None:
+    patch = TOGETHER.partition("find =")[0] + "find = 'copy($x, $n)'\ncode = 'copy($x, $n, last=$n)'\n"
+    add_patch(patch_folder, "t-two", patch)
+    (checkout.package / MIRROR).write_text(
+        "class Desk:\n    def lend(self, n):\n        copy(self.one, n)\n        copy(self.two, n)\n"
+    )
+    git(checkout.root, "commit", "-qam", "A fork's own desk")
+    marked(checkout, "t-two")
+    assert sides(checkout) == ("copy(x, n)\n", "# patchkit t-two: one launch\ncopy(x, n, last=n)\n")
+
+
+def test_after_a_conflict_the_next_command_is_the_one_that_helps(checkout: CheckoutTree) -> None:
+    step = f"patchkit apply {checkout.root} t-copy --markers writes conflict markers, to resolve by hand"
+
+    def next_of(*arguments: object, code: int = 0) -> str:
+        return " ".join(run(*arguments, code=code).stdout.split()).partition("Next: ")[2]
+
+    assert next_of("apply", checkout.root) == step
+    assert next_of("apply", checkout.root) == step
+    assert next_of("status", checkout.root) == step
+    run("revert", checkout.root)
+    git(checkout.root, "checkout", "-q", ".")
+    committing(checkout)
+    assert step in next_of("apply", checkout.root, "--commit")
+    assert next_of("apply", checkout.root, "t-copy", "--keep-going", code=1) == step
+    assert next_of("apply", checkout.root, "t-copy", "--markers", code=1).startswith(
+        f"patchkit resolve {checkout.root} t-copy copy records"
+    )
 
 
 def test_a_resolution_that_drops_what_the_fork_had_is_refused(lending: CheckoutTree) -> None:

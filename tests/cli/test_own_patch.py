@@ -207,6 +207,19 @@ def test_patch_is_tried_on_a_worktree_with_committed_patches(
     assert whole(checkout) == before
 
 
+def test_the_commit_of_a_patch_is_no_commit_to_draft_from_and_one_of_ones_own_is_named(
+    fork: Path, folder: Path, tmp_path: Path
+) -> None:
+    own = git(fork, "rev-parse", "--short", "HEAD~2").strip()
+    for commit in ("HEAD", "HEAD~2..HEAD"):
+        words = ["new", "my-fix", "--from-commit", commit, "--on", str(fork), "-o", str(tmp_path / "drafted")]
+        done = CliRunner().invoke(main, words)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert f"error: patchkit made {commit}, which is the commit of a patch\n" in done.stderr
+        assert f"name a commit of your own, such as {own}" in " ".join(done.stderr.split())
+    assert not (tmp_path / "drafted").exists()
+
+
 def test_patch_that_builds_on_committed_patches_is_reverted_without_them(fork: Path, folder: Path) -> None:
     edit = attribute(MIRROR, "Mirror", "own = 1")
     add_patch(folder.parent, "t-own", edit, requires='["t-flag"]')

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
+import quopri
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -160,6 +162,66 @@ def test_keep_going_makes_the_other_edits_and_the_exit_code_reports_the_rest(
     text = (fork / "sglang" / DESK).read_bytes()
     assert LENT[1] in text
     assert b"due = self.later()" in text
+
+
+def test_after_keep_going_the_next_command_writes_markers_at_the_conflicts(
+    main_line: Path, fork: Path
+) -> None:
+    commit = changed(main_line, LENT, (b"self.today + self.days", b"self.today + self.days * 2"))
+    drifted(fork, (b"self.today + self.days", b"self.later()"))
+    git(fork, "init", "-q")
+    git(fork, "add", ".")
+    git(fork, "commit", "-qm", "A fork")
+    words = ("port", commit, "--onto", fork, "--repo", main_line)
+    output = " ".join(run(*words, "--keep-going", code=1).output.split())
+    command = f"port {commit} --onto {fork} --repo {main_line} --markers"
+    assert output.endswith(f"Next: patchkit {command} writes conflict markers, to resolve by hand")
+    output = run(*command.split(), code=1).output
+    assert f"Next: patchkit resolve {fork} 77 edit-1" in " ".join(output.split())
+    text = (fork / "sglang" / DESK).read_bytes()
+    assert LENT[1] in text
+    assert b"<<<<<<<" in text
+
+
+RETURNED = (
+    b"        book.out = False\n        return place(book)\n",
+    b"        lost = self.find(book)\n        return lost\n",
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "own"),
+    [
+        (
+            RETURNED,
+            (b"        return place(book)\n", b"        book.count += 1\n        return place(book)\n"),
+        ),
+        (
+            (b"        return place(book)\n", b""),
+            (b"        return place(book)\n", b"        return place(book, 2)\n"),
+        ),
+    ],
+    ids=["own code between", "it differs"],
+)
+def test_own_code_in_what_is_replaced_or_removed_is_a_conflict_and_no_file_changes(
+    main_line: Path, fork: Path, change: tuple[bytes, bytes], own: tuple[bytes, bytes]
+) -> None:
+    commit = changed(main_line, change)
+    drifted(fork, own)
+    before = everything(fork)
+    answer_of("port", commit, "--repo", main_line, "--onto", fork, code=3)
+    assert everything(fork) == before
+
+
+def test_an_edit_that_was_adapted_is_said_and_the_exit_code_asks_for_a_look(
+    main_line: Path, fork: Path
+) -> None:
+    due = b"        due = self.today + self.days\n"
+    commit = changed(main_line, (due, due + b"        due = due or 1\n"))
+    drifted(fork, (due, due + b"        due = due * 2\n"))
+    output = run("port", commit, "--repo", main_line, "--onto", fork, code=1).output
+    assert "applied; the code around it differs" in output
+    assert b"due = due or 1" in (fork / "sglang" / DESK).read_bytes()
 
 
 def test_markers_show_what_was_found_expected_and_wanted_and_are_reverted(
@@ -341,14 +403,33 @@ def test_refs_are_a_matrix_and_nothing_is_written(main_line: Path) -> None:
     changed(main_line, (b"        reader.books.append(book)\n", b""), why="Readers keep no list")
     git(main_line, "checkout", "-q", "main")
     commit = changed(main_line, LENT)
+    empty = git(main_line, "commit-tree", "-m", "Empty", git(main_line, "mktree").strip()).strip()
     before = whole(open_tree(main_line))
-    answer = answer_of(
-        "port", commit, "--repo", main_line, "--onto", "old", "--onto", "other", "--onto", "nowhere", code=1
-    )
-    assert [tree["onto"] for tree in answer["trees"]] == ["old", "other", "nowhere"]
+    refs = [word for ref in ("old", "other", empty) for word in ("--onto", ref)]
+    answer = answer_of("port", commit, "--repo", main_line, *refs, code=4)
+    assert [tree["onto"] for tree in answer["trees"]] == ["old", "other", empty]
     assert [tree["whole"] for tree in answer["trees"]] == [True, True, False]
-    assert "has no ref nowhere" in answer["trees"][2]["error"]
+    assert answer["trees"][2]["error"]
     assert whole(open_tree(main_line)) == before
+
+
+def test_a_conflict_with_a_ref_has_the_exit_code_of_one_with_a_tree(main_line: Path) -> None:
+    git(main_line, "checkout", "-q", "-b", "other")
+    changed(main_line, (b"self.today + self.days", b"self.later()"), why="Later")
+    git(main_line, "checkout", "-q", "main")
+    commit = changed(main_line, (b"self.today + self.days", b"self.today + self.days * 2"))
+    words = ("port", commit, "--repo", main_line, "--onto", "other")
+    for more in ((), ("--dry-run",), ("--onto", "main^")):
+        assert "conflict" in run(*words, *more, code=3).output
+    run(*words, "--keep-going", code=1)
+
+
+def test_what_is_neither_a_folder_nor_a_ref_is_named_with_what_to_type(main_line: Path) -> None:
+    commit = changed(main_line, LENT)
+    for more in ((), ("--onto", "main^")):
+        refused = run("port", commit, "--repo", main_line, "--onto", "nope", *more, code=2)
+        assert f"nope is neither a folder nor a ref of {main_line}" in refused.stderr
+        assert refused.stdout == ""
 
 
 def test_a_diff_lands_as_its_commit_does_and_is_kept_as_a_patch_where_asked(
@@ -486,6 +567,83 @@ def test_two_diffs_of_one_file_in_one_are_both_made(main_line: Path, fork: Path,
     assert (fork / "sglang" / DESK).read_bytes() == SOURCES[DESK].replace(*LENT).replace(b"14", b"21")
 
 
+def test_a_file_of_several_mails_is_a_series_with_the_authors_dates_and_messages_of_its_commits(
+    main_line: Path, fork: Path, tmp_path: Path
+) -> None:
+    start = git(main_line, "rev-parse", "HEAD").strip()
+    for root in (main_line, fork):
+        if root is fork:
+            git(root, "init", "-q")
+            git(root, "add", ".")
+            git(root, "commit", "-qm", "A fork")
+        git(root, "config", "user.name", "A Maintainer")
+        git(root, "config", "user.email", "maintainer@example.org")
+    changed(
+        main_line,
+        LENT,
+        why="Lend until a day (#77)\n\nIt is due.\n\nSigned-off-by: Some Body <some@example.org>",
+    )
+    again = (b"reader.due = due", b"reader.due = due or 1")
+    changed(
+        main_line,
+        again,
+        why="Jörg says: never nothing, and this subject is so long that a mail has to fold it",
+    )
+    git(main_line, "commit", "-q", "--amend", "--no-edit", "--author=Jörg Müller <joerg@example.org>")
+    changed(main_line, (b"    days = 14\n", b"    days = 21\n"), why="Longer (#77)")
+    series = tmp_path / "series.mbox"
+    options = ("format-patch", "--cover-letter", "--from=Sender <sender@example.org>", "--stdout", start)
+    series.write_text(git(main_line, *options), encoding="utf-8")
+    answer = answer_of("port", series, "--from", start, "--repo", main_line, "--onto", fork, "--commit")
+    (tree,) = answer["trees"]
+    assert [change["id"] for change in tree["changes"]] == ["77", "series-2", "series-3"]
+    form = "--format=%an <%ae> %ad%n%B"
+    written = [
+        [
+            line
+            for line in git(fork, "log", "-1", form, change["made"]).splitlines()
+            if "Patchkit-Port" not in line
+        ]
+        for change in tree["changes"]
+    ]
+    commits = git(main_line, "rev-list", "--reverse", f"{start}..").split()
+    for commit, lines in zip(commits, written, strict=True):
+        expected = git(main_line, "log", "-1", form, commit).rstrip().splitlines()
+        assert lines[: len(expected)] == expected
+        assert f"(cherry picked from commit {commit})" in lines
+    assert (fork / "sglang" / DESK).read_bytes() == (main_line / "python" / "sglang" / DESK).read_bytes()
+
+
+@pytest.mark.parametrize("encoding", ["quoted-printable", "base64"])
+def test_a_mail_whose_body_was_encoded_is_read(
+    main_line: Path, fork: Path, tmp_path: Path, encoding: str
+) -> None:
+    changed(
+        main_line,
+        (b"        reader.books.append(book)\n", "        reader.books.append(book)  # Größe = 1\n".encode()),
+    )
+    head, _, body = git(main_line, "format-patch", "-1", "--stdout").partition("\n\n")
+    head += f"\nContent-Transfer-Encoding: {encoding}"
+    encoded = quopri.encodestring(body.encode()) if encoding[0] == "q" else base64.encodebytes(body.encode())
+    (tmp_path / "change.eml").write_text(f"{head}\n\n{encoded.decode()}")
+    run("port", tmp_path / "change.eml", "--from", "HEAD^", "--repo", main_line, "--onto", fork)
+    assert (fork / "sglang" / DESK).read_bytes() == (main_line / "python" / "sglang" / DESK).read_bytes()
+
+
+@pytest.mark.parametrize("place", ["X = {}\n", "table[{}] = 1\n", "def big(n={}):\n    return n\n"])
+def test_an_integer_that_python_does_not_write_is_an_error_in_a_sentence(
+    main_line: Path, fork: Path, place: str
+) -> None:
+    commit = changed(main_line, LENT)
+    drifted(fork, (b"class Desk:", place.format(f"0x{'f' * 5000}").encode() + b"\n\nclass Desk:"))
+    before = everything(fork)
+    assert (
+        f"{DESK} contains an integer of more than"
+        in run("port", commit, "--repo", main_line, "--onto", fork, code=4).stderr
+    )
+    assert everything(fork) == before
+
+
 @pytest.mark.parametrize("options", [(), ("--commit",)], ids=str)
 def test_a_folder_that_cannot_be_written_leaves_the_tree_as_it_was(
     main_line: Path, fork: Path, tmp_path: Path, options: tuple[str, ...]
@@ -553,7 +711,7 @@ def test_the_mode_of_an_executable_file_is_not_kept_and_that_is_said(
     diff = tmp_path / "change.diff"
     diff.write_text(git(main_line, "show", "HEAD"))
     words = ("HEAD", "--repo", main_line) if given == "commit" else (diff, "--from", fork)
-    output = " ".join(run("port", *words, "--onto", fork).stdout.split())
+    output = " ".join(run("port", *words, "--onto", fork, code=1).stdout.split())
     assert "srt/tool.py: it is executable" in output
     assert ("created without that mode" in output) == (what == "new")
 
@@ -562,7 +720,7 @@ def test_a_mode_that_changes_is_left_out_and_reported(main_line: Path, fork: Pat
     path = main_line / "python" / "sglang" / DESK
     path.chmod(0o755)
     commit = changed(main_line, LENT)
-    answer = answer_of("port", commit, "--repo", main_line, "--onto", fork)
+    answer = answer_of("port", commit, "--repo", main_line, "--onto", fork, code=1)
     (left,) = answer["trees"][0]["changes"][0]["left"]
     assert "its mode changes" in left
 

@@ -259,6 +259,26 @@ def test_a_mail_of_git_says_what_the_patch_is_for(tree: CheckoutTree, tmp_path: 
     assert patch.upstream_commit == "a" * 40
 
 
+def test_a_file_of_several_mails_is_one_patch_with_the_facts_of_the_last(
+    checkout: CheckoutTree, tmp_path: Path
+) -> None:
+    put(checkout, BEFORE)
+    git(checkout.root, "add", "-A")
+    git(checkout.root, "commit", "-qm", "A shelf")
+    put(checkout, BEFORE.replace("book.days", "14"))
+    git(checkout.root, "commit", "-qam", "Two weeks")
+    after = BEFORE.replace("book.days", "15").replace("    return book\n", "    return None\n")
+    put(checkout, after)
+    git(checkout.root, "commit", "-qam", "Nothing is fetched (#7)\n\nNobody did.")
+    series = git(checkout.root, "format-patch", "--stdout", "--cover-letter", "HEAD~2")
+    put(checkout, BEFORE)
+    drafted = draft(checkout, tmp_path, series)
+    assert drafted.exact
+    assert made(checkout, drafted) == {FILE: after.encode()}
+    patch = load.patches((drafted.file.parent,)).get("own")
+    assert (patch.title, patch.why.strip()) == ("Nothing is fetched", "Nobody did.")
+
+
 def test_a_range_of_commits_is_one_patch(checkout: CheckoutTree, tmp_path: Path) -> None:
     put(checkout, BEFORE)
     git(checkout.root, "add", "-A")

@@ -205,7 +205,7 @@ def test_strings_of_several_lines_keep_theirs_at_another_indent() -> None:
 def test_what_is_refused_is_not_made_and_its_neighbours_are() -> None:
     base, theirs, ours = outline(program()), outline(program(LIBRARY, SUITE[1], SUITE[9])), outline(program())
     comes = next(item for item in theirs.walk() if "tell(" in item.head)
-    merge = Merge(nowhere, EditLog({(comes, ""): "it is refused"}))
+    merge = Merge(nowhere, EditLog({(comes, ""): (Outcome.UNMET, "it is refused")}))
     merge.make(base, theirs, ours)
     assert merge.output.render(ours) == program(LIBRARY, SUITE[9])
     assert {(edit.outcome, edit.reason) for edit in merge.log.edits} == {
@@ -300,19 +300,27 @@ def test_a_renamed_local_is_followed_in_what_goes() -> None:
     assert found == [("landed", "Desk.lend")]
 
 
-def test_a_function_that_goes_and_is_nearly_the_same_there_goes_and_both_are_shown() -> None:
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("        book.out = True\n", "        book.out = True\n        self.account(book)\n"),
+        ("        note(book, due)\n", "        note(book, due, reader)\n"),
+        ("            raise ValueError(book)\n", "            return None\n"),
+    ],
+    ids=["a statement was added", "a statement was edited", "a statement was replaced"],
+)
+def test_a_method_that_goes_and_was_edited_there_is_a_conflict(old: str, new: str) -> None:
     source = program()
     theirs = source[: source.index("    def lend")] + source[source.index("    def take") :]
-    ours = program(LIBRARY, ("        note(book, due)\n", "        note(due, book)\n"))
-    merge, whole = Merge(nowhere), outline(ours)
-    merge.make(outline(source), outline(theirs), whole)
-    (edit,) = merge.log.edits
-    assert merge.output.render(whole) == theirs
-    assert (edit.outcome, "note(book, due)" in edit.base_text, "note(due, book)" in edit.ours_text) == (
-        Outcome.CHANGED,
-        True,
-        True,
-    )
+    ours = program(LIBRARY, (old, new))
+    assert ported(source, theirs, ours) == (ours, [("conflict", "Desk.lend")])
+
+
+def test_a_block_that_goes_and_lacks_a_line_there_goes_and_that_is_said() -> None:
+    theirs = "def f(b):\n    n = b.total\n    return n\n"
+    ours = theirs.replace("    return", "    if b.lens is None:\n        n = bound(b)\n    return")
+    base = ours.replace("    return", "        log(n)\n    return")
+    assert ported(base, theirs, ours) == (theirs, [("changed", "f")])
 
 
 def test_a_function_that_goes_and_is_another_there_is_a_conflict() -> None:
@@ -527,3 +535,72 @@ def test_a_comment_at_the_end_of_a_file_follows_and_is_there_once(
 def test_a_comment_at_the_end_that_is_another_there_is_kept_and_said() -> None:
     ours = "w = 0\nx = 1\n# ours\n"
     assert ported(END, END.replace("the", "an"), ours) == (ours, [("kept", "")])
+
+
+REPLACED = ("        x = h(b)\n        return x\n", "        y = g(b)\n        return y\n")
+REPLACED_AT_4 = [textwrap.indent(textwrap.dedent(each), "    ") for each in REPLACED]
+IN_BLOCKS = {
+    "function": "{}",
+    "branch": "        if b:\n{}        else:\n            pass\n",
+    "other branch": "        if b:\n            pass\n        else:\n{}",
+    "loop": "        for each in b:\n{}",
+    "handler": "        try:\n            b()\n        except ValueError:\n{}",
+    "context": "        with b:\n{}",
+    "nested function": "        def inner(b):\n{}        return inner\n",
+}
+
+
+def in_block(block: str, statements: str) -> str:
+    frame = IN_BLOCKS[block]
+    inner = statements if frame == "{}" else textwrap.indent(statements, "    ")
+    return f"class A:\n    @cached\n    def f(self, b):\n        # Why.\n{frame.format(inner)}"
+
+
+@pytest.mark.parametrize("block", IN_BLOCKS)
+@pytest.mark.parametrize(
+    "own",
+    [
+        "        use(b)\n",
+        "        # Ours.\n        use(x)\n",
+        "        if b:\n            use(b)\n",
+        "        # Ours.\n",
+    ],
+)
+def test_code_of_this_tree_between_replaced_statements_is_a_conflict(block: str, own: str) -> None:
+    base, theirs = (in_block(block, statements) for statements in REPLACED)
+    ours = in_block(block, REPLACED[0].replace("        return", f"{own}        return"))
+    made, found = ported(base, theirs, ours)
+    assert (made, [outcome for outcome, _ in found]) == (ours, ["conflict"])
+
+
+def test_a_comment_of_this_tree_above_what_is_replaced_stays_and_that_is_said() -> None:
+    base, theirs = (program(f"def f(b):\n    first()\n{statements}") for statements in REPLACED_AT_4)
+    own = ("    x = h(b)\n", "\n    # Ours.\n    x = h(b)\n")
+    made, found = ported(base, theirs, base.replace(*own))
+    assert (made, found) == (
+        theirs.replace("    y = g(b)\n", "\n    # Ours.\n    y = g(b)\n"),
+        [("changed", "f")],
+    )
+
+
+def test_statements_that_are_replaced_where_this_tree_has_them_elsewhere_are_changed_and_that_is_said() -> (
+    None
+):
+    base = "def f(b):\n    first(b, 1)\n    second(b, 2)\n    third(b, 3)\n"
+    theirs = base.replace("    third(b, 3)\n", "    other = b\n    done(other)\n")
+    ours = "def f(b):\n    third(b, 3)\n    first(b, 1)\n    second(b, 2)\n"
+    made, found = ported(base, theirs, ours)
+    assert (made, found) == (
+        ours.replace("    third(b, 3)\n", "    other = b\n    done(other)\n"),
+        [("changed", "f")],
+    )
+
+
+def test_a_statement_that_moves_past_code_that_uses_its_names_is_moved_and_that_is_said() -> None:
+    base = "def f(b):\n    x = h(b)\n    first(1)\n    second(2)\n    return x\n"
+    theirs = "def f(b):\n    first(1)\n    second(2)\n    x = h(b)\n    return x\n"
+    own = ("    first(1)\n", "    first(1)\n    use(x)\n")
+    made, found = ported(base, theirs, base.replace(*own))
+    assert (made, found) == (theirs.replace(*own), [("changed", "f")])
+    made, found = ported(base, theirs, base.replace(own[0], own[1].replace("use(x)", "use(b)")))
+    assert found == [("landed", "f")]

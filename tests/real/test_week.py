@@ -53,6 +53,7 @@ def fork_of(releases: Releases, folder: Path, monkeypatch: pytest.MonkeyPatch) -
     git(fork, "update-ref", "refs/remotes/upstream/v0.5.13", "HEAD")
     monkeypatch.chdir(fork)
     run("apply", "--commit")
+    own_fix(fork)
     git(fork, "checkout", "-q", "release/a")
     for name in ("other", "release-a", "release-b"):
         git(folder, "clone", "-q", "-b", "release/a", str(fork), name)
@@ -60,7 +61,8 @@ def fork_of(releases: Releases, folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def own_fix(fork: Path) -> None:
-    """Commit a change as a person makes it."""
+    """Commit a change on a branch of its own, as a person makes it."""
+    git(fork, "checkout", "-qb", "topic", "main")
     path = fork / SMALL
     code = path.read_text()
     head = re.search(r"^class AttentionBackend\(.*\n", code, re.MULTILINE)
@@ -108,8 +110,6 @@ def test_each_command_of_the_week_does_what_it_says(
     for command in week:
         if command.split()[1] in left_out:
             continue
-        if "--from-commit" in command:
-            own_fix(fork)
         outputs[" ".join(command.split()[1:4])] = typed(command, fork)
         if "apply --commit" in command:
             assert git(fork, "rev-parse", "HEAD^{tree}") == git(

@@ -100,7 +100,7 @@ class Change(Answer, frozen=True, kw_only=True):
         return cls(
             id=ported.change.facts.id,
             title=ported.change.facts.title,
-            commit=ported.change.commit,
+            commit=ported.change.facts.upstream_commit,
             made=ported.commit,
             left=ported.change.left_out,
             files=tuple(map(PortedFile.of, ported.files)),

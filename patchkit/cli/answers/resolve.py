@@ -6,11 +6,20 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
-from patchkit.cli.answers.base import Answer, TreeAnswer
+from patchkit.cli.answers.base import Answer, EditState, TreeAnswer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from patchkit.commands.resolve import ResolveResult, SharedResolutions
+    from patchkit.plan.status import EditStatus
     from patchkit.tree.tree import CheckoutTree
+
+
+class OpenEdit(EditState, frozen=True, kw_only=True):
+    """An edit in conflict, with its name."""
+
+    edit: str
 
 
 class Resolve(Answer, frozen=True, kw_only=True):
@@ -19,7 +28,7 @@ class Resolve(Answer, frozen=True, kw_only=True):
     ``recorded`` is false if the edit was recorded before. ``remembered`` is whether its code can be used for other
     conflicts. ``accepted`` is whether it was recorded without a check of the code, ``given_up`` whether it was left out
     by ``--give-up``. With ``--export`` the only keys are ``files``, the files written, and ``left``, the resolutions
-    that could not be written.
+    that could not be written. Without an EDIT they are ``patch`` and ``open``, its edits in conflict.
     """
 
     tree: TreeAnswer
@@ -31,6 +40,7 @@ class Resolve(Answer, frozen=True, kw_only=True):
     given_up: bool = False
     files: tuple[str, ...] | UnsetType = UNSET
     left: tuple[str, ...] | UnsetType = UNSET
+    open: tuple[OpenEdit, ...] | UnsetType = UNSET
 
     @classmethod
     def of(cls, tree: CheckoutTree, patch: str, edit: str, resolved: ResolveResult) -> Resolve:
@@ -56,6 +66,17 @@ class Resolve(Answer, frozen=True, kw_only=True):
             accepted=False,
             given_up=True,
         )
+
+    @classmethod
+    def of_open(cls, tree: CheckoutTree, patch: str, edits: Iterable[EditStatus]) -> Resolve:
+        """Return the answer for the edits of a patch that are in conflict."""
+        found = (
+            OpenEdit(
+                edit=each.name, file=each.file, site=each.site, state=each.state.value, reason=each.reason
+            )
+            for each in edits
+        )
+        return cls(tree=TreeAnswer.of(tree), patch=patch, open=tuple(found))
 
     @classmethod
     def of_export(cls, tree: CheckoutTree, shared: SharedResolutions) -> Resolve:

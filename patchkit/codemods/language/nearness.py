@@ -80,6 +80,39 @@ def nearest_run(scope: Scope, pattern: Pattern) -> NearMatch | None:
     return NearMatch(block, start, end, share, decoded(first_line_of(missing)), closest)
 
 
+def partly_bound(pattern: Pattern, statements: Sequence[cst.CSTNode]) -> Bindings:
+    """Return what names of a pattern stand for in statements that match it only in part."""
+    return _bound_in_row(pattern.statements, statements, {})
+
+
+def _bound_in_row(wanted: Sequence[cst.CSTNode], body: Sequence[cst.CSTNode], bindings: Bindings) -> Bindings:
+    statements = _statements(wanted)
+    places = dict(_aligned(statements, body).pairs)
+    for number, at in places.items():
+        bindings = _bound_in(statements[number], body[at], bindings)
+    number = 0
+    for each in wanted:
+        name = run_name(each)
+        if name is None:
+            number += 1
+        elif name != "_" and number - 1 in places and number in places:
+            bindings = {name: tuple(body[places[number - 1] + 1 : places[number]]), **bindings}
+    return bindings
+
+
+def _bound_in(wanted: cst.CSTNode, node: cst.CSTNode, bindings: Bindings) -> Bindings:
+    whole = match_node(wanted, node, bindings)
+    if whole is not None:
+        return whole
+    if isinstance(wanted, cst.BaseSuite) and isinstance(node, cst.BaseSuite):
+        return _bound_in_row(syntax.statements_of(wanted) or (), syntax.statements_of(node) or (), bindings)
+    left, right = ([child for _, child in syntax.children(each)] for each in (wanted, node))
+    if type(wanted) is type(node) and len(left) == len(right):
+        for one, other in zip(left, right, strict=True):
+            bindings = _bound_in(one, other, bindings)
+    return bindings
+
+
 def _parted(wanted: cst.CSTNode, node: cst.CSTNode) -> tuple[cst.CSTNode, cst.CSTNode]:
     """Return the smallest part of a pattern's statement that does not match, and the code in its place."""
     while type(wanted) is type(node):

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.placeholders import (
+    STATEMENTS,
+    VARIABLE,
     Bindings,
     PatternError,
+    Value,
+    decoded,
     lone_expression,
     parse,
+    placeholders,
     run_name,
     variable,
 )
 from patchkit.codemods.language.precedence import as_argument, as_operand
+
+_LEFT = re.compile(rf"^( *)(?:{STATEMENTS}(\w+)|\.\.\.)$", re.MULTILINE)
 
 
 def _expression(name: str, bindings: Bindings) -> cst.BaseExpression:
@@ -88,3 +97,30 @@ def render_expression(template: str, bindings: Bindings) -> cst.BaseExpression:
     if value is None:
         raise PatternError(f"not one expression: {template.strip()!r}")
     return value
+
+
+def readable(text: str, bindings: Bindings) -> str:
+    """Return a pattern or template as plain code, with what its names are bound to.
+
+    A ``$name`` that is not bound is the word ``name``, and statements that are not known are a comment.
+    """
+    written = placeholders(text)
+    left: dict[str, Value] = {}
+    for each in written:
+        name = each.lstrip("$")
+        if each.startswith("$$"):
+            known = isinstance(bindings.get(name), tuple)
+            gap = cst.SimpleStatementLine([cst.Expr(cst.Name(f"{STATEMENTS}{name}"))])
+            left |= {} if known else {name: (gap,)}
+        elif not isinstance(bindings.get(name), cst.BaseExpression):
+            left[name] = cst.Name(name)
+    try:
+        code = "".join(map(syntax.code_of, render(text, {**bindings, **left}))) if written else text
+    except PatternError:  # Such as the header of a function.
+        code = re.sub(rf"{STATEMENTS}|{VARIABLE}|\$(?=\w)", "", decoded(text))
+    return _LEFT.sub(_comment, code).strip()
+
+
+def _comment(match: re.Match[str]) -> str:
+    name = match[2]
+    return f"{match[1]}# ... ({name})" if name and name != "_" else f"{match[1]}# ..."
