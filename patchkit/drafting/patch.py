@@ -33,8 +33,9 @@ from patchkit.plan.build import make_plan
 from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.examples import MemoryTree
 from patchkit.plan.status import State
-from patchkit.tree.limits import MAX_BYTES, is_deep
+from patchkit.tree.limits import MAX_BYTES
 from patchkit.tree.modules import Modules
+from patchkit.tree.nesting import MAX_DEPTH, NestingError, nests_deeper, parse_module
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -114,7 +115,7 @@ def _edits_of(trial: _Trial, change: FileDiff, *, is_moved: bool) -> list[EditDr
     if any(text is not None and len(text) > MAX_BYTES for text in (before, after)):
         return "it is too long; left out."
     if change.file.endswith(".py") and any(
-        text is not None and is_deep(text.encode()) for text in (before, after)
+        text is not None and nests_deeper(text, MAX_DEPTH) for text in (before, after)
     ):
         return "it is nested too deep; left out."
     if commenting_patches((after or "").encode()) - commenting_patches((before or "").encode()):
@@ -349,8 +350,8 @@ class _Trial:
     def part(self, name: str, before: str, after: str) -> _Part | None:
         """Return a part of the file alone, before and after; None if it is not valid Python alone."""
         try:
-            module = cst.parse_module(before)
-        except cst.ParserSyntaxError:
+            module = parse_module(before)
+        except (cst.ParserSyntaxError, NestingError):
             return None
         style = Style(self._tree.line_length, self._tree.name)
         return _Part(name, module, before, after, self._kind, style)
