@@ -6,7 +6,6 @@ What the structural edits do not reproduce exactly is drafted as hunks; a file f
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,14 +32,10 @@ from patchkit.plan.build import make_plan
 from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.examples import MemoryTree
 from patchkit.plan.status import State
+from patchkit.tree import toml
 from patchkit.tree.limits import MAX_BYTES
 from patchkit.tree.modules import Modules
 from patchkit.tree.nesting import MAX_DEPTH, NestingError, nests_deeper, parse_module
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -88,7 +83,7 @@ def draft_patch(
     if not named:
         return Draft({}, {}, tuple(all_left_out), made)
     files = {patch_file.FILE: patch_file.text(facts, named, all_left_out)}
-    patch = convert.read(tomllib.loads(files[patch_file.FILE]), _FILE)
+    patch = convert.read(toml.read(files[patch_file.FILE].encode()), _FILE)
     sources = {each.file: each.before.decode() for each in changes if each.before and each.file in made}
     examples_toml = examples.text(patch, named, sources)
     files |= {EXAMPLES: examples_toml} if examples_toml else {}
@@ -330,7 +325,10 @@ class _Trial:
         if self._refuse(edits, result, {State.PENDING}):
             return "some of its edits are in place before the change"
         named = patch_file.named_edits(edits)
-        written = tomllib.loads(patch_file.text(Facts(self._id), named, ()))["edit"]
+        try:
+            written = toml.read(patch_file.text(Facts(self._id), named, ()).encode())["edit"]
+        except toml.TomlError as error:
+            return str(error)
         if any(not _is_written(edit, written[name]) for name, edit in named.items()):
             return "one of its lines cannot be written in TOML"
         content = self._run_with_comments(edits).content
