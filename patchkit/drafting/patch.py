@@ -6,7 +6,6 @@ What the structural edits do not reproduce exactly is drafted as hunks; a file f
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,13 +32,10 @@ from patchkit.plan.build import make_plan
 from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.examples import MemoryTree
 from patchkit.plan.status import IN_PLACE, State
-from patchkit.tree.limits import MAX_BYTES, is_deep
+from patchkit.tree import toml
+from patchkit.tree.limits import MAX_BYTES
 from patchkit.tree.modules import Modules
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from patchkit.tree.nesting import MAX_DEPTH, NestingError, nests_deeper, parse_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -87,7 +83,7 @@ def draft_patch(
     if not named:
         return Draft({}, {}, tuple(all_left_out), made)
     files = {patch_file.FILE: patch_file.text(facts, named, all_left_out)}
-    patch = convert.read(tomllib.loads(files[patch_file.FILE]), _FILE)
+    patch = convert.read(toml.read(files[patch_file.FILE].encode()), _FILE)
     sources = {each.file: each.before.decode() for each in changes if each.before and each.file in made}
     examples_toml = examples.text(patch, named, sources)
     files |= {EXAMPLES: examples_toml} if examples_toml else {}
@@ -114,7 +110,7 @@ def _edits_of(trial: _Trial, change: FileDiff, *, is_moved: bool) -> list[EditDr
     if any(text is not None and len(text) > MAX_BYTES for text in (before, after)):
         return "it is too long; left out."
     if change.file.endswith(".py") and any(
-        text is not None and is_deep(text.encode()) for text in (before, after)
+        text is not None and nests_deeper(text, MAX_DEPTH) for text in (before, after)
     ):
         return "it is nested too deep; left out."
     if commenting_patches((after or "").encode()) - commenting_patches((before or "").encode()):
@@ -329,7 +325,10 @@ class _Trial:
         if self._refuse(edits, result, {State.PENDING}):
             return "some of its edits are in place before the change"
         named = patch_file.named_edits(edits)
-        written = tomllib.loads(patch_file.text(Facts(self._id), named, ()))["edit"]
+        try:
+            written = toml.read(patch_file.text(Facts(self._id), named, ()).encode())["edit"]
+        except toml.TomlError as error:
+            return str(error)
         if any(not _is_written(edit, written[name]) for name, edit in named.items()):
             return "one of its lines cannot be written in TOML"
         content = self._run_with_comments(edits).content
@@ -349,8 +348,8 @@ class _Trial:
     def part(self, name: str, before: str, after: str) -> _Part | None:
         """Return a part of the file alone, before and after; None if it is not valid Python alone."""
         try:
-            module = cst.parse_module(before)
-        except cst.ParserSyntaxError:
+            module = parse_module(before)
+        except (cst.ParserSyntaxError, NestingError):
             return None
         style = Style(self._tree.line_length, self._tree.name)
         return _Part(name, module, before, after, self._kind, style)

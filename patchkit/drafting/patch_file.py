@@ -40,7 +40,7 @@ def text(facts: Facts, edits: Mapping[str, EditDraft], left_out: Sequence[str]) 
             f"at = {toml_value(edit.at)}",
         ]
         lines += [f"{key} = {toml_value(value)}" for key, value in edit.keys.items()]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).encode(errors="replace").decode() + "\n"
 
 
 def _printable(title: str) -> str:
@@ -71,7 +71,8 @@ def toml_value(value: str | Sequence[str] | int) -> str:
 
 
 def _toml_string(value: str, *, end: str) -> str:
-    """Return a text as TOML, followed by ``end`` if it has several lines."""
+    """Return a text as TOML, which has no lone surrogates, followed by ``end`` if it has several lines."""
+    value = value.encode(errors="replace").decode()
     is_plain = all(character.isprintable() or character in "\n\t" for character in value)
     if "\n" in value and is_plain and "'''" not in value and not value.endswith("'"):
         return f"'''\n{value}{end}'''"

@@ -67,7 +67,8 @@ def spread(
                 # A worker that is terminated while it sends a result back sends the exit instead.
                 if isinstance(future.exception(), BrokenProcessPool | SystemExit):
                     outcome = Failure(
-                        "the worker process for this ref was killed: try again with more memory."
+                        "the worker process for this ref ended before it had a result, as one that lacks memory does: "
+                        "run patchkit status on a checkout, which names the file."
                     )
                     lane.pool.shutdown(wait=False)
                     lane.pool, lane.sent = _pool(work), 0

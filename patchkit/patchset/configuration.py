@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,14 +12,9 @@ from msgspec import UNSET, UnsetType
 from patchkit.errors import UsageError
 from patchkit.patchset.malformed import fault_of
 from patchkit.patchset.select import ForkSettings, PatchSet
-from patchkit.tree import project
+from patchkit.tree import project, toml
 from patchkit.tree.fork import CONFIGURATION, FILE, FOLDER, checked
 from patchkit.tree.limits import MAX_SETTINGS_BYTES
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -160,15 +154,9 @@ def _table(fork: Fork, name: str) -> dict[str, Any]:
             advice="make it shorter and try again",
         )
     try:
-        return tomllib.loads(data.decode("utf-8"))
-    except ValueError as error:  # Also raised for a number with too many digits.
-        raise UsageError(
-            f"not TOML ({error})", where=fork.label(name), advice="fix it and try again"
-        ) from None
-    except RecursionError:
-        raise UsageError(
-            "tables or lists nest too deep", where=fork.label(name), advice="fix it and try again"
-        ) from None
+        return toml.read(data)
+    except toml.TomlError as error:
+        raise UsageError(str(error), where=fork.label(name), advice="fix it and try again") from None
 
 
 def _configured(fork: Fork, root: str, file: str, table: object) -> ConfigurationFile:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-import sys
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -18,12 +17,8 @@ from patchkit.errors import UsageError
 from patchkit.patchset import configuration
 from patchkit.patchset.header import PatchHeader, patch_of, require_free
 from patchkit.patchset.select import PatchSet
+from patchkit.tree import toml
 from patchkit.tree.limits import read_named
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -89,16 +84,14 @@ def parsed(path: Path, read: Callable[[], bytes] | None = None) -> tuple[Raw, by
     try:
         data = read_named(path) if read is None else read()
         return _table(data), data
-    except ValueError as error:  # Also raised for a number with too many digits.
-        raise UsageError(f"not TOML ({error})", where=path, advice="fix it and try again") from None
-    except RecursionError:
-        raise UsageError("tables or lists nest too deep", where=path, advice="fix it and try again") from None
+    except toml.TomlError as error:
+        raise UsageError(str(error), where=path, advice="fix it and try again") from None
 
 
 @lru_cache(maxsize=128)
 def _table(data: bytes) -> Raw:
     """Return a file's parsed content, which is cached and must not be modified."""
-    return tomllib.loads(data.decode("utf-8"))
+    return toml.read(data)
 
 
 class _Tables(msgspec.Struct, frozen=True):

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-import libcst as cst
 import msgspec
 
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.scope import resolve
 from patchkit.plan.markers import encoding_of, indent_of, newline_of
 from patchkit.plan.status import ACCEPTED, BY_HAND, IN_PLACE, FileChange, Plan, State, note_of
+from patchkit.tree.nesting import parse_module
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -188,7 +188,7 @@ def _name(conflict: Conflict, source: bytes) -> str:
 
 
 def _scope(conflict: Conflict, source: bytes) -> str:
-    scopes = resolve(cst.parse_module(source), conflict.site) if conflict.site else []
+    scopes = resolve(parse_module(source), conflict.site) if conflict.site else []
     return syntax.code_of(scopes[0].node) if len(scopes) == 1 else ""
 
 

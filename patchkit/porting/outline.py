@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 from patchkit.porting.tokens import shifted, words
-from patchkit.tree.limits import require_manageable, require_short
+from patchkit.tree.limits import require_manageable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -207,11 +207,10 @@ def outline(source: str, parsed: Callable[[], ast.Module] | None = None) -> Item
         raise NoOutlineError("it has form feeds or bare carriage returns")
     content = source.encode("utf-8", "surrogateescape")
     try:
-        require_short("it", content)
+        require_manageable("it", content)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(source) if parsed is None else parsed()
-        require_manageable("it", content, tree)
     except TreeError as error:
         raise NoOutlineError(str(error)) from None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

@@ -71,7 +71,7 @@ def _origin(status: PatchStatus, by_hand: tuple[str, ...]) -> str:
     if status.state is State.PARTIAL:
         return f"in part: {status.reason}"
     if status.state in {State.UPSTREAM, State.UNKNOWN}:
-        return status.state.value
+        return str(status.state.value)
     applied = [edit.name for edit in status.edits if edit.state is State.APPLIED]
     return "by hand" if by_hand and set(applied) <= set(by_hand) else "ported"
 

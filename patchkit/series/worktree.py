@@ -20,7 +20,8 @@ from patchkit.errors import PatchkitError, TreeError, UnfinishedError
 from patchkit.series.interrupted import undo_move
 from patchkit.series.obstacles import is_folder, is_obstructed
 from patchkit.series.plumbing import OWN_FILES, error_line, git_output, last_lines, run_git
-from patchkit.transaction import adopt
+from patchkit.transaction import adopt, byte_code
+from patchkit.transaction.folder import Folder
 from patchkit.transaction.store import Store
 from patchkit.transaction.temporary import held, is_own, remove_abandoned
 from patchkit.transaction.write import locked
@@ -298,6 +299,14 @@ def _move(tree: CheckoutTree, worktree: LinkedWorktree, last: str, reason: str) 
             f"{top} could not be moved ({error_line(done)})",
             advice="nothing was changed; fix the cause and try again",
         )
+    with Folder.open(top) as folder:
+        for name, change in changes.items():
+            *above, own = name.split("/")
+            # Nothing can be undone any more; verify reports byte code that is left.
+            with suppress(OSError):
+                if change.kind != "D":
+                    with folder.open_path(tuple(above)) as place:
+                        byte_code.discard(place, own)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from patchkit.plan.comments import PREFIX
-from patchkit.tree.limits import MAX_BYTES, MAX_DEPTH, is_deep
+from patchkit.tree.limits import MAX_BYTES
+from patchkit.tree.nesting import MAX_DEPTH, nests_deeper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -247,7 +248,7 @@ def outline_of(source: bytes) -> Outline:
     """Return a source's outline. Raise SyntaxError, ValueError or RecursionError if it is invalid or too large."""
     if len(source) > MAX_BYTES:
         raise ValueError(f"more than {MAX_BYTES / 2**20:.0f} MiB")
-    if is_deep(source):
+    if nests_deeper(source, MAX_DEPTH):
         raise ValueError(f"more than {MAX_DEPTH} deep")
     return Outline(source)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
+from patchkit.transaction import byte_code
 from patchkit.tree.limits import MAX_READ_BYTES
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ class Swap:
         if self._state(self.aside) is FileState.OTHER:
             raise self.saved_error()
         self.folder.remove(self.aside)
+        byte_code.discard(self.folder, self.name)
 
     def undo(self) -> None:
         """Restore the old content, from any stage of the write. Raise TreeError if the file was changed since."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
+from patchkit.transaction import byte_code
 from patchkit.transaction.folder import Folder
 from patchkit.transaction.ledger import Journal, is_file
 from patchkit.transaction.lock import exclusive
@@ -185,6 +186,8 @@ def check_targets(tree: CheckoutTree, contents: Mapping[str, Contents]) -> Targe
         path = tree.package.joinpath(*place.folders, place.name)
         if before is not None:
             _require_writable(path)
+            if byte_code.exists(path):
+                _require_writable(path.parent / byte_code.FOLDER)
         _require_writable(next(folder for folder in path.parents if folder.exists()))
         if tree.read(file) != before:
             raise TreeError(f"{path} was changed while patchkit was running", advice="try again")

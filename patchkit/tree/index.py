@@ -15,7 +15,8 @@ from patchkit import collector
 from patchkit.errors import TreeError
 from patchkit.lines import decoded_lines
 from patchkit.tree import mirror, sglang
-from patchkit.tree.limits import MAX_BYTES, MAX_DEPTH, require_manageable, require_short
+from patchkit.tree.limits import MAX_BYTES, require_manageable
+from patchkit.tree.nesting import MAX_DEPTH
 from patchkit.tree.nodes import statements, walk
 
 if TYPE_CHECKING:
@@ -397,12 +398,9 @@ class Program(Index):
 
     def module(self, file: str) -> Module | None:
         """Return the parsed file as ``Index`` does. Raise TreeError if it is too long or nests too deep."""
-        is_first = file not in self._modules
-        found = super().module(file)
-        if is_first and file in self.sources:
-            require_short(file, self.sources[file])
-            require_manageable(file, self.sources[file], None if found is None else found.tree)
-        return found
+        if file not in self._modules and file in self.sources:
+            require_manageable(file, self.sources[file])
+        return super().module(file)
 
     def lines(self, file: str) -> list[str]:
         """Return a file's source lines, none if it is not parsed."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from patchkit import collector
 from patchkit.errors import TreeError, UsageError
+from patchkit.tree.nesting import MAX_DEPTH, NestingError, nests_deeper
 from patchkit.tree.nodes import walk
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 4 * 2**20
 """Longest file that is parsed; more than ten times the longest file of a release."""
-MAX_DEPTH = 100
-"""Deepest nesting that is parsed; more than twice the deepest file of a release."""
+MAX_TOKENS = 150_000
+"""Most words, signs and lines that are parsed, almost three times those of a release's file; each takes up to 4 KB."""
 MAX_BITS = 14_000
 """Largest integer that is parsed: Python refuses to write larger ones in decimal, as in the dump of a syntax tree."""
 MAX_READ_BYTES = 64 * 2**20
@@ -30,13 +31,7 @@ MAX_SETTINGS_BYTES = 2**18
 """Longest server configuration file that is read; the YAML parser takes seconds for this much."""
 _LARGE = re.compile(rb"0[xXoObB]\w{%d}" % (MAX_BITS // 4))
 """Digits of at most four bits each that can be a larger integer."""
-_LONG = 8
-"""An expression on fewer lines, none of them long, is not deep."""
-_BRACKET = re.compile(rb"[()\[\]{}]")
-_TEXT = re.compile(rb'''(?s:""".*?"""|'{3}.*?'{3})|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|#[^\n]*''')
-_PART = re.compile(rb"[,;:=]")
-_LINK = re.compile(rb"[.(\[{+\-*/~]|\b(?:not|lambda|await|if)\b")
-"""Tokens that lengthen an expression; they estimate the depth of sources that this interpreter cannot parse."""
+_COUNTED = re.compile(rb"[\w\x80-\xff]+|[^\w\x80-\xff \t\f\r]")
 
 
 class NoFileError(Exception):
@@ -91,20 +86,38 @@ def require_short(file: str, source: bytes) -> None:
         )
 
 
-def require_manageable(file: str, source: bytes, tree: ast.Module | None) -> None:
-    """Raise TreeError for a file that nests deeper than ``MAX_DEPTH``, or has an integer over ``MAX_BITS``.
-
-    ``tree`` is the file's parse, or None if Python cannot parse it.
+def require_manageable(file: str, source: bytes) -> None:
+    """Raise TreeError for a source that a parser does not survive, or only with much memory: long, deep, or with an
+    integer over ``MAX_BITS``. Every source that is parsed passes this first.
     """
-    if (_depth(tree) > MAX_DEPTH) if tree is not None else is_deep(source):
-        raise TreeError(
-            f"{file} nests expressions or statements more than {MAX_DEPTH} deep",
-            advice="split its longest expressions or `elif` chains, and try again",
+    require_short(file, source)
+    found = _exceeded(source)
+    if found:
+        raise TreeError(f"{file} {found[0]}", advice=f"{found[1]}, and try again")
+
+
+@collector.cached(512)
+def _exceeded(source: bytes) -> tuple[str, str] | None:
+    """Return which limit a source exceeds, and what helps."""
+    if len(source) > MAX_TOKENS and len(_COUNTED.findall(source)) > MAX_TOKENS:
+        return f"has more than {MAX_TOKENS:,} words and signs", "split it"
+    if nests_deeper(source, MAX_DEPTH):
+        return (
+            f"nests expressions or statements more than {MAX_DEPTH} deep",
+            "split its longest expressions or `elif` chains",
         )
-    if tree is not None and _LARGE.search(source) and any(map(_is_large, walk(tree))):
-        raise TreeError(
-            f"{file} contains an integer of more than {MAX_BITS} bits", advice="compute it, and try again"
-        )
+    if _LARGE.search(source) and any(map(_is_large, _nodes(source))):
+        return f"contains an integer of more than {MAX_BITS} bits", "compute it"
+    return None
+
+
+def _nodes(source: bytes) -> list[ast.AST]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return walk(ast.parse(source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
 
 
 def _is_large(node: ast.AST) -> bool:
@@ -113,64 +126,11 @@ def _is_large(node: ast.AST) -> bool:
 
 @contextmanager
 def recursing(file: str) -> Iterator[None]:
-    """Raise TreeError where the syntax tree of ``file`` nests deeper than Python's own, as a chain of `and` does."""
+    """Raise TreeError where code of ``file`` and of a patch nest too deep together."""
     try:
         yield
-    except RecursionError:
+    except (NestingError, RecursionError):
         raise TreeError(
-            f"{file} contains an expression with too many operators, strings or attributes to parse",
+            f"{file} contains an expression that is too deep with the code of a patch in it",
             advice="split it, and try again",
         ) from None
-
-
-def is_deep(source: bytes) -> bool:
-    """Return whether a source, Python or not, nests deeper than ``MAX_DEPTH``."""
-    if _has_deep_brackets(source):
-        return True
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return _depth(ast.parse(source)) > MAX_DEPTH
-    except (RecursionError, MemoryError):
-        return True
-    except (SyntaxError, ValueError):
-        return any(len(_LINK.findall(part)) > 4 * MAX_DEPTH for part in _PART.split(_TEXT.sub(b"", source)))
-
-
-def _has_deep_brackets(source: bytes) -> bool:
-    depth = 0
-    for bracket in _BRACKET.findall(source):
-        depth = depth + 1 if bracket in b"([{" else max(depth - 1, 0)
-        if depth > MAX_DEPTH:
-            return True
-    return False
-
-
-@collector.cached(512)
-def _depth(tree: ast.Module) -> int:
-    deepest = -1
-    level: list[ast.AST] = [tree]
-    while level:
-        deepest += 1
-        level = [below for node in level for below in _worth_following(node)]
-    return deepest
-
-
-def _worth_following(node: ast.AST) -> list[ast.AST]:
-    """Return the children of a node that can be deep: for a statement, its blocks and long expressions."""
-    found: list[ast.AST] = []
-    for name in node._fields:
-        value = getattr(node, name, None)
-        if isinstance(value, ast.AST):
-            found.append(value)
-        elif isinstance(value, list):
-            found += [item for item in value if isinstance(item, ast.AST)]
-    return [child for child in found if not _is_short(child)] if isinstance(node, ast.stmt) else found
-
-
-def _is_short(child: ast.AST) -> bool:
-    return (
-        isinstance(child, ast.expr)
-        and (child.end_lineno or 0) - child.lineno < _LONG
-        and (child.end_col_offset or 0) < 4 * MAX_DEPTH
-    )

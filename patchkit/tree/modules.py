@@ -138,9 +138,8 @@ class Modules:
         return _PARSED.get(reduced.source, lambda: self._parse(file, reduced.source))
 
     def _reduce(self, file: str, source: bytes, interest: Interest | None) -> ReducedSource:
-        require_short(file, source)
+        require_manageable(file, source)
         module = self.index.module(file)
-        require_manageable(file, source, None if module is None else module.tree)
         if module is None or interest is None:
             return ReducedSource(source)
         return without_bodies(source, module.tree, interest)

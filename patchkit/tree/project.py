@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import TYPE_CHECKING, Any
+
+from patchkit.tree import toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 FILE = "pyproject.toml"
 _VERSION = re.compile(rb"\s*[0-9A-Za-z.!_+-]{1,64}\s*")
@@ -44,8 +40,8 @@ def line_length(projects: Iterable[bytes | None]) -> int:
 
 def _read(project: bytes | None) -> dict[str, Any]:
     try:
-        return tomllib.loads((project or b"").decode())
-    except (RecursionError, ValueError):
+        return toml.read(project or b"")
+    except toml.TomlError:
         return {}
 
 

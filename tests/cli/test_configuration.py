@@ -279,6 +279,8 @@ def test_a_clone_answers_the_same(fork: CheckoutTree, tmp_path: Path) -> None:
         ("left_out = [", "not TOML"),
         ("x = " + "[" * 9000, "nest too deep"),
         ("x = " + "9" * 6000, "not TOML"),
+        (f"{'.'.join('a' * 20_000)} = 1", "a dotted name has more than 16 parts"),
+        (f"[{' . '.join(['a', 'b'] * 20_000)}]", "a dotted name has more than 16 parts"),
         (f'patches = ["{"a/" * 60000}"]', "does not lead to a place inside the repository"),
     ],
 )

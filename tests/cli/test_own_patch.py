@@ -136,6 +136,8 @@ def test_folder_of_patches_is_checked_whole(folder: Path) -> None:
         ("[[", "error: not TOML"),
         pytest.param(f"a = {'1' * 5000}", "error: not TOML", id="a number of 5000 digits"),
         pytest.param(f"a = {'[' * 5000}", "error: tables or lists nest too deep", id="5000 brackets"),
+        pytest.param(f"{'.'.join('a' * 20_000)} = 1", "error: a dotted name has more", id="20000 names"),
+        pytest.param("#" * 2_000_000, "error: more than 1024 KiB of TOML", id="two million bytes"),
         ("[[example]]\nshow = 1\n", "error: example[0]: unknown key `show`"),
     ],
 )

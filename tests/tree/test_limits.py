@@ -26,7 +26,8 @@ from patchkit.errors import TreeError
 from patchkit.patchset import load
 from patchkit.patchset.select import PatchSet
 from patchkit.plan.build import inspect, make_plan
-from patchkit.tree.limits import MAX_BITS, MAX_BYTES, MAX_DEPTH, read_whole
+from patchkit.tree.limits import MAX_BITS, MAX_BYTES, MAX_TOKENS, read_whole
+from patchkit.tree.nesting import MAX_DEPTH, nests_deeper
 from patchkit.tree.tree import CheckoutTree, open_tree
 
 if TYPE_CHECKING:
@@ -91,7 +92,12 @@ def test_a_chain_that_is_too_long_is_refused_in_what_is_no_python(tree: Checkout
 
 @pytest.mark.parametrize(
     "code",
-    [f'x = "{"-" * 900}"', f"# {'-' * 900}", f"x = [{', '.join(['f(1)'] * 900)}]", "x = f(1).a - 1\n" * 900],
+    [
+        f'x = "{"-" * 900}"',
+        f"# {'-' * 900}",
+        f"x = [{', '.join(['f(1)'] * 900)}]",
+        ("x = f(1).a - 1\n" * 9 + "def f():\n  pass\n") * 90,
+    ],
 )
 def test_long_text_and_long_lists_are_no_depth_in_what_is_no_python(tree: CheckoutTree, code: str) -> None:
     (tree.package / FILE).write_text(f"class AttentionBackend:\n    x = (\n{code}\n")
@@ -117,8 +123,11 @@ def test_an_integer_within_the_limit_and_digits_in_a_text_are_read(tree: Checkou
 
 @pytest.mark.parametrize("kind", EXPRESSIONS)
 def test_what_nests_within_the_limit_is_patched(tree: CheckoutTree, kind: str) -> None:
-    code = f"class AttentionBackend:\n    x = {expression(kind, MAX_DEPTH - 20)}\n"
-    (tree.package / FILE).write_text(code)
+    def code(depth: int) -> str:
+        return f"class AttentionBackend:\n    x = {expression(kind, depth)}\n"
+
+    deepest = max(depth for depth in range(MAX_DEPTH + 2) if not nests_deeper(code(depth), MAX_DEPTH))
+    (tree.package / FILE).write_text(code(deepest))
     flag = PATCHES[0].edits[0]
     assert flag.name == "base-flag"
     (status,) = make_plan(tree, PATCHES).patches
@@ -130,12 +139,16 @@ def chained(folder: Path, code: str) -> CheckoutTree:
     return open_tree(write_package(folder / "sglang", SOURCES | {MIRROR: SOURCES[MIRROR] + code.encode()}))
 
 
-@pytest.mark.parametrize(
-    "code",
-    ["x = " + " and ".join(["a"] * 900), "x = (\n" + '"a"\n' * 900 + ")", f"import {'.'.join('a' * 300)}"],
-)
-def test_a_chain_of_terms_stays_in_a_file_that_is_patched_and_reverted(tmp_path: Path, code: str) -> None:
-    tree = chained(tmp_path, code + "\n")
+CHAINS = {
+    "terms": lambda count: "x = " + " and ".join(["a"] * count),
+    "strings": lambda count: "x = (\n" + '"a"\n' * count + ")",
+    "names": lambda count: f"import {'.'.join('a' * count)}",
+}
+
+
+@pytest.mark.parametrize("kind", CHAINS)
+def test_a_chain_of_terms_stays_in_a_file_that_is_patched_and_reverted(tmp_path: Path, kind: str) -> None:
+    tree = chained(tmp_path, CHAINS[kind](MAX_DEPTH - 10) + "\n")
     before = tree.read(MIRROR)
     apply(tree)
     assert tree.read(MIRROR) != before
@@ -143,14 +156,23 @@ def test_a_chain_of_terms_stays_in_a_file_that_is_patched_and_reverted(tmp_path:
     assert tree.read(MIRROR) == before
 
 
-@pytest.mark.parametrize("code", ["x = " + " and ".join(["a"] * 5000), f"import {'.'.join('a' * 5000)}"])
-def test_a_chain_of_terms_that_is_too_long_is_refused(tmp_path: Path, code: str) -> None:
-    tree = chained(tmp_path, code + "\n")
+@pytest.mark.parametrize("count", [MAX_DEPTH + 10, 8_000, 100_000])
+@pytest.mark.parametrize("kind", CHAINS)
+def test_a_chain_of_terms_that_is_too_long_is_refused(tmp_path: Path, kind: str, count: int) -> None:
+    tree = chained(tmp_path, CHAINS[kind](count) + "\n")
     with pytest.raises(
-        TreeError,
-        match=r"mirror\.py contains an expression with too many operators, strings or attributes to parse",
+        TreeError, match=r"mirror\.py (nests expressions or statements more than|has more than)"
     ):
         apply(tree)
+
+
+@pytest.mark.parametrize("read", [inspect, make_plan])
+def test_a_long_list_is_refused_before_it_takes_a_gigabyte(tree: CheckoutTree, read: object) -> None:
+    (tree.package / FILE).write_text(f"class AttentionBackend:\n    x = [{'1,' * 300_000}]\n")
+    with pytest.raises(
+        TreeError, match=rf"base_attn_backend\.py has more than {MAX_TOKENS:,} words and signs"
+    ):
+        read(tree, PATCHES)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("read", [inspect, make_plan])

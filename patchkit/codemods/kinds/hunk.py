@@ -14,6 +14,7 @@ from patchkit.codemods.examination import SiteState
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import syntax, texts
 from patchkit.codemods.language.hunks import Hunk as Lines
+from patchkit.tree.nesting import NestingError, parse_module
 from patchkit.tree.plain import PlainText
 
 if TYPE_CHECKING:
@@ -261,10 +262,10 @@ def _made(scope: Scope, before: Sequence[str], lines: Sequence[str]) -> cst.Modu
 def _parsed(module: cst.Module, lines: Sequence[str]) -> cst.Module | None:
     indent, newline = _style(module)
     try:
-        return cst.parse_module(
+        return parse_module(
             newline.join(lines), cst.PartialParserConfig(default_indent=indent, default_newline=newline)
         )
-    except cst.ParserSyntaxError:
+    except (cst.ParserSyntaxError, NestingError):
         return None
 
 

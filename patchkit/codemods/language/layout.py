@@ -17,6 +17,7 @@ from patchkit.codemods.language.comment import comments_in
 from patchkit.codemods.language.formatter import formatted, sorted_imports
 from patchkit.codemods.language.precedence import as_argument, as_operand
 from patchkit.lines import split_lines
+from patchkit.tree.nesting import parse_module
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -266,7 +267,7 @@ def _is_string(statement: cst.SimpleStatementLine) -> bool:
 def _formatted(codes: Sequence[str], width: int) -> Sequence[cst.CSTNode]:
     """Return each statement formatted, or all unchanged if the formatter fails."""
     made = formatted("".join(codes), width) if codes else ""
-    statements = cst.parse_module("".join(codes) if made is None else made).body
+    statements = parse_module("".join(codes) if made is None else made).body
     return [statement.with_changes(leading_lines=()) for statement in statements]
 
 
@@ -305,7 +306,7 @@ def _sorted(
     made = sorted_imports(text_before + _SEPARATOR + text_after, style.width, style.first_party)
     if made is None or not made.startswith(text_before):
         return [_above(run[0], lead), *run[1:]]
-    statements = cst.parse_module(made).body
+    statements = parse_module(made).body
     cut = next(index for index, statement in enumerate(statements) if not _is_import(statement))
     if cut != len(before):
         return [_above(run[0], lead), *run[1:]]

@@ -8,7 +8,7 @@ from functools import cache
 
 import libcst as cst
 
-from patchkit.tree.limits import MAX_DEPTH, is_deep
+from patchkit.tree.nesting import NestingError, parse_module
 
 VARIABLE = "_patchkit_var_"
 STATEMENTS = "_patchkit_run_"
@@ -37,10 +37,10 @@ def decoded(code: str) -> str:
 def parse(text: str) -> cst.Module:
     """Return the module for a text with placeholders. Raise PatternError if it is not valid Python."""
     source = _encode(text) + "\n"
-    if is_deep(source.encode(errors="replace")):
-        raise PatternError(f"nested more than {MAX_DEPTH} levels deep")
     try:
-        return cst.parse_module(source)
+        return parse_module(source)
+    except NestingError as error:
+        raise PatternError(str(error)) from None
     except cst.ParserSyntaxError as error:
         raise PatternError(
             f"not Python with $names: {error.message} in {text.strip().splitlines()[0]!r}"
@@ -51,10 +51,10 @@ def parse(text: str) -> cst.Module:
 def as_written(code: str) -> cst.Module:
     """Return the module for a text without placeholders. Raise PatternError if it is not valid Python."""
     source = code.strip("\n") + "\n"
-    if is_deep(source.encode(errors="replace")):
-        raise PatternError(f"nested more than {MAX_DEPTH} levels deep")
     try:
-        return cst.parse_module(source)
+        return parse_module(source)
+    except NestingError as error:
+        raise PatternError(str(error)) from None
     except cst.ParserSyntaxError as error:
         raise PatternError(f"not Python: {error.message} in {code.strip().splitlines()[0]!r}") from error
 

@@ -21,12 +21,17 @@ COMPILE = Rule("PV101", "does-not-compile", "a file that patches change is not v
 
 @register("compile", "Changed files compile", COMPILE, order=10, of_patches=True)
 def check(subject: Subject) -> CheckOutcome:
-    """Compile the files with edits of patches, those with a patch's comment, and the vendored runtime."""
-    named = {file for patch in subject.patches for edit in patch.edits for file in edit.files}
-    inside = {file for file in subject.sources if file.startswith(f"{FOLDER}/")}
-    files = sorted(file for file in named.union(inside, subject.commented_files) if file in subject.sources)
+    """Compile every changed file."""
+    files = changed_files(subject)
     findings = tuple(finding for file in files if (finding := finding_of(file, subject.sources[file])))
     return CheckOutcome(counted(len(files), "file"), findings, obstacle=OBSTACLE if findings else "")
+
+
+def changed_files(subject: Subject) -> list[str]:
+    """Return the files with edits of patches, those with a patch's comment, and the vendored runtime's."""
+    named = {file for patch in subject.patches for edit in patch.edits for file in edit.files}
+    inside = {file for file in subject.sources if file.startswith(f"{FOLDER}/")}
+    return sorted(file for file in named.union(inside, subject.commented_files) if file in subject.sources)
 
 
 @collector.cached(512)
