@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.series.interrupted import restore
+from patchkit.series.move import restore
 from patchkit.series.worktree import sweep
 from patchkit.transaction import recover as recovering
 
@@ -19,4 +19,4 @@ def recover(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery:
     The write is finished if everything for it is on disk, unless ``roll_back`` is set.
     """
     sweep(tree)
-    return restore(tree) or recovering.recover(tree, roll_back=roll_back)
+    return restore(tree, roll_back=roll_back) or recovering.recover(tree, roll_back=roll_back)

@@ -16,49 +16,28 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchkit.errors import PatchkitError, TreeError, UnfinishedError
-from patchkit.series.interrupted import undo_move
-from patchkit.series.obstacles import is_folder, is_obstructed
+from patchkit.errors import PatchkitError, TreeError
+from patchkit.series.move import Move, branch_of, moved_error
 from patchkit.series.plumbing import OWN_FILES, error_line, git_output, last_lines, run_git
-from patchkit.transaction import adopt, byte_code
-from patchkit.transaction.folder import Folder
-from patchkit.transaction.store import Store
+from patchkit.transaction import adopt
 from patchkit.transaction.temporary import held, is_own, remove_abandoned
-from patchkit.transaction.write import locked
-from patchkit.tree.checkout import Checkout
+from patchkit.transaction.write import check_targets, locked, write_all
 from patchkit.tree.git import git
 from patchkit.tree.limits import NoFileError, TooLongError, read_whole
 from patchkit.tree.tree import CheckoutTree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
+
+    from patchkit.transaction.store import Store
 
 _PREFIX = "patchkit-commit-"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MAX_AMENDS = 5
-_BLOCK = 4096
 # Maintenance in the background would outlive the worktree.
 _NO_MAINTENANCE = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")
 # By default git does not sync objects, so that after a crash a branch could lack its commit.
 _FLUSHED = ("-c", "core.fsync=all")
-
-# One process, so that it completes even if patchkit is killed. A dry run has found nothing in the way, so git fails
-# only if the disk does or if a file was saved since. `undo` then restores the files that git wrote, and no other; git
-# writes the index last.
-_MOVE = r"""!move() {
-    base=$1 last=$2 why=$3
-    git update-index -q --refresh
-    git read-tree -m -u "$base" "$last"
-    got=$?
-    # A killed git leaves the lock of its index, which recover requires to be removed.
-    [ $got -gt 128 ] && exit 3
-    [ $got -ne 0 ] && exit 4
-    # After a power cut, a branch at the new commit must have its files.
-    git diff-tree -r -z --no-renames --name-only --diff-filter=d "$base" "$last" | xargs -0 sync -- 2>/dev/null
-    git update-ref -m "$why" HEAD "$last" "$base" && exit 0
-    git read-tree -m -u "$last" "$base" || exit 3
-    exit 2
-}; move"""
 
 
 class RefusedCommitError(PatchkitError):
@@ -154,11 +133,19 @@ def linked_worktree(tree: CheckoutTree, reason: str, head: str = "") -> Iterator
                 advice="fix the cause and try again; hooks run in a separate worktree without untracked files",
             ) from None
         with _delayed_signals():
-            # A patch whose edits are all made by another one has no commit.
-            last = worktree.head
-            adopt.adopt(
-                tree, store, worktree.tree, (worktree.base, last), lambda: _move(tree, worktree, last, reason)
-            )
+            _finish(tree, store, worktree, reason)
+
+
+def _finish(tree: CheckoutTree, store: Store, worktree: LinkedWorktree, reason: str) -> None:
+    """Move ``tree`` to the worktree's commit, with the worktree's records."""
+    after, kept = adopt.adopted(store, worktree.tree)
+    # A patch whose edits are all made by another one has no commit.
+    if worktree.head != worktree.base:
+        commits = (worktree.base, worktree.head)
+        made = Move(tree, commits, worktree.branch, reason, scratch=worktree.top.parent)
+        made.write(store, worktree.top, after, kept)
+    elif after != store.read():
+        write_all(tree, store, check_targets(tree, {}), before=store.read(), after=after, kept=kept)
 
 
 def sweep(tree: CheckoutTree) -> None:
@@ -192,9 +179,9 @@ def _has_repository(folder: Path) -> bool:
 @contextmanager
 def _temporary(tree: CheckoutTree, expected: str) -> Iterator[LinkedWorktree]:
     top = Path(git_output(tree.package, "rev-parse", "--show-toplevel"))
-    head, branch = git_output(tree.package, "rev-parse", "--verify", "HEAD^{commit}"), _branch(tree)
+    head, branch = git_output(tree.package, "rev-parse", "--verify", "HEAD^{commit}"), branch_of(tree.root)
     if expected not in ("", head):
-        raise _moved_error(top)
+        raise moved_error(top)
     with ExitStack() as stack:
         try:
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
@@ -247,136 +234,6 @@ def _hooks(top: Path, place: Path) -> tuple[str, ...]:
     if not hooks or os.path.isabs(hooks) or (place / hooks).is_dir():
         return ()
     return ("-c", f"core.hooksPath={top / hooks}")
-
-
-def _moved_error(top: Path) -> TreeError:
-    return TreeError(
-        f"HEAD of {top} moved while patchkit was running", advice="nothing was changed; try again"
-    )
-
-
-def _branch(tree: CheckoutTree) -> str:
-    return os.fsdecode(git(tree.root, "symbolic-ref", "--quiet", "HEAD").stdout).strip()
-
-
-def _move(tree: CheckoutTree, worktree: LinkedWorktree, last: str, reason: str) -> None:
-    """Move the branch, index and files of ``tree`` to a commit, or raise TreeError with nothing changed.
-
-    Raise UnfinishedError if git is killed or its disk fails in between.
-    """
-    top = Path(git_output(tree.package, "rev-parse", "--show-toplevel"))
-    base = worktree.base
-    if git_output(top, "rev-parse", "HEAD") != base or _branch(tree) != worktree.branch:
-        raise _moved_error(top)
-    # The dry run refreshes a copy of the index. git compares the times of files with that of the index, so the copy
-    # must keep it.
-    index = git_output(top, "rev-parse", "--path-format=absolute", "--git-path", "index")
-    settings = {"GIT_INDEX_FILE": str(shutil.copy2(index, worktree.top.parent / "index"))}
-    run_git(top, "update-index", "-q", "--refresh", settings=settings)
-    tried = run_git(top, *OWN_FILES, "read-tree", "-n", "-m", "-u", base, last, settings=settings)
-    if tried.returncode != 0:
-        raise TreeError(
-            f"the commits cannot be checked out in {top} ({error_line(tried)})",
-            advice="nothing was changed; commit or stash what is in the way, then try again",
-        )
-    changes = _changes(top, base, last)
-    _require_unedited(top, changes)
-    _require_free(top, changes)
-    _require_space(tree, top, changes)
-    alias = ("-c", f"alias.patchkit-move={_MOVE}")
-    done = run_git(top, *OWN_FILES, *_FLUSHED, *alias, "patchkit-move", base, last, reason, new_session=True)
-    if done.returncode == 4:
-        undo_move(tree, top, (base, last))
-    elif done.returncode not in (0, 2):
-        raise UnfinishedError(
-            f"git was interrupted while it moved {top} ({error_line(done)})",
-            advice=f"run patchkit apply --continue {tree.argument}, which restores its files",
-        )
-    if done.returncode != 0 and git_output(top, "rev-parse", "HEAD") != base:
-        raise _moved_error(top)
-    if done.returncode != 0:
-        raise TreeError(
-            f"{top} could not be moved ({error_line(done)})",
-            advice="nothing was changed; fix the cause and try again",
-        )
-    with Folder.open(top) as folder:
-        for name, change in changes.items():
-            *above, own = name.split("/")
-            # Nothing can be undone any more; verify reports byte code that is left.
-            with suppress(OSError):
-                if change.kind != "D":
-                    with folder.open_path(tuple(above)) as place:
-                        byte_code.discard(place, own)
-
-
-@dataclass(frozen=True)
-class _Change:
-    """The difference of a file between two commits: git's letter, the mode before, and the object ids of both."""
-
-    kind: str
-    mode: str
-    id: str
-    new_id: str
-
-
-def _changes(top: Path, base: str, last: str) -> dict[str, _Change]:
-    """Return the files that differ between two commits."""
-    listed = git_output(top, "diff-tree", "-r", "-z", "--no-renames", base, last).split("\0")
-    pairs = ((name, meta.split()) for meta, name in zip(listed[::2], listed[1::2], strict=False))
-    return {
-        name: _Change(kind, mode.removeprefix(":"), old, new) for name, (mode, _, old, new, kind) in pairs
-    }
-
-
-def _require_unedited(top: Path, changes: Mapping[str, _Change]) -> None:
-    """Raise TreeError if a file that differs between two commits is not as in the first one.
-
-    git compares only times, in seconds, and sizes, and with some flags of the index nothing.
-    """
-    checkout = Checkout(top)
-    for name, change in changes.items():
-        path = top / name
-        if change.kind == "A" or change.mode == "160000" or not os.path.lexists(path):
-            continue
-        content = os.fsencode(os.readlink(path)) if path.is_symlink() else path.read_bytes()
-        if checkout.is_content(change.id, content):
-            continue
-        # With a filter, the file's content differs from the object's.
-        filtered = run_git(top, "hash-object", f"--path={name}", str(path)).stdout.decode().strip()
-        if filtered != change.id:
-            raise TreeError(
-                f"{path} has uncommitted changes, which the new commits would overwrite",
-                advice="nothing was changed; commit or stash them, then try again",
-            )
-
-
-def _require_free(top: Path, changes: Mapping[str, _Change]) -> None:
-    """Raise TreeError if a file, even an ignored one, exists where a new file would be created.
-
-    What git deletes first is not in the way.
-    """
-    deleted = frozenset(name for name, change in changes.items() if change.kind == "D")
-    for name in (name for name, change in changes.items() if change.kind == "A"):
-        path = top / name
-        existing = next(folder for folder in path.parents if os.path.lexists(folder))
-        if is_obstructed(top, name, deleted) or (os.path.lexists(path) and not is_folder(path)):
-            raise TreeError(
-                f"{path if os.path.lexists(path) else existing} is in the way of a committed file",
-                advice="nothing was changed; move it elsewhere and try again",
-            )
-
-
-def _require_space(tree: CheckoutTree, top: Path, changes: Mapping[str, _Change]) -> None:
-    """Raise OSError if the disk has no space for the files that differ between two commits.
-
-    Objects that a partial clone lacks are not fetched for it, and not counted.
-    """
-    wanted = "".join(f"{change.new_id}\n" for change in changes.values() if change.kind != "D").encode()
-    listed = git(top, "cat-file", "--batch-check=%(objectsize)", given=wanted)
-    sizes = [int(size) for size in listed.stdout.decode().splitlines() if size.isdigit()]
-    with tempfile.TemporaryFile(dir=Store(tree.package).path) as reserve:
-        if sizes and hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(reserve.fileno(), 0, sum(sizes) + _BLOCK * len(sizes))
 
 
 @contextmanager

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
-
-from patchkit.errors import UnfinishedError
 from patchkit.transaction.current import current_record
-from patchkit.transaction.ledger import AppliedFile, Journal, Ledger, Record
+from patchkit.transaction.ledger import AppliedFile, Ledger, Record
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_or_none
-from patchkit.transaction.write import check_targets, locked, wrapped_os_errors, write_all
+from patchkit.transaction.write import check_targets, locked, write_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from patchkit.tree.tree import CheckoutTree
 
@@ -57,44 +54,14 @@ def record_rewritten(tree: CheckoutTree, before: Mapping[str, bytes | None]) -> 
         _write(tree, store, after, (text for file in changed if (text := current[file]) is not None))
 
 
-def adopt(
-    tree: CheckoutTree, store: Store, other: CheckoutTree, commits: tuple[str, str], move: Callable[[], None]
-) -> None:
-    """Copy the records of ``other``, a worktree; ``move`` moves ``tree`` from the first commit to the second.
-
-    Everything that can fail is written before ``move``. If ``move`` raises, the ledger is restored, except after
-    UnfinishedError, which leaves the journal for ``recover``. ``store`` is that of ``tree``, whose lock the caller
-    holds.
-    """
+def adopted(store: Store, other: CheckoutTree) -> tuple[Ledger, list[bytes]]:
+    """Return a ledger with the records of ``other``, a worktree, too, and the contents that it then needs."""
     before, source = store.read(), Store(other.package)
-    after, is_moved = before, commits[0] == commits[1]
+    after = before
     for record in source.read().records:
         if record not in before.records:
             after = after.with_record(Record(), record)
-    with wrapped_os_errors(tree, "nothing was changed; fix the cause and try again"):
-        if after == before and is_moved:
-            return
-        try:
-            store.begin(Journal({}, after, move=UNSET if is_moved else commits))
-            for text in _contents(source, after.contents - before.contents):
-                store.put(text)
-            store.stage(after)
-            if not is_moved:
-                move()
-        except UnfinishedError:
-            raise
-        except BaseException:
-            advice = f"the ledger is partly written; run patchkit apply --continue {tree.argument}"
-            with wrapped_os_errors(tree, advice, UnfinishedError):
-                store.unstage()
-                store.end()
-            raise
-    advice = (
-        f"everything is committed; run patchkit apply --continue {tree.argument}, which writes the ledger"
-    )
-    with wrapped_os_errors(tree, advice, UnfinishedError):
-        store.publish()
-        store.end()
+    return after, _contents(source, after.contents - before.contents)
 
 
 def _replace(tree: CheckoutTree, ledger: Ledger, source: Store) -> None:

@@ -108,14 +108,26 @@ class Folder:
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
             return stream.read()
 
-    def create(self, name: str, content: bytes, like: os.stat_result | None = None) -> None:
-        """Write a new file to disk, with the mode and owner of ``like``; remove it if that fails."""
+    def create(
+        self,
+        name: str,
+        content: bytes,
+        like: os.stat_result | None = None,
+        *,
+        executable: bool | None = None,
+    ) -> None:
+        """Write a new file to disk, with the mode and owner of ``like``; remove it if that fails.
+
+        ``executable`` sets or clears the permission to execute it.
+        """
         with _with_path(self.path / name):
             handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o666, dir_fd=self.handle)
             try:
                 try:
                     if like is not None:
                         _copy_mode_and_owner(handle, like)
+                    if executable is not None:
+                        _set_executable(handle, executable)
                     remaining = memoryview(content)
                     while remaining:
                         remaining = remaining[os.write(handle, remaining) :]
@@ -146,31 +158,47 @@ class Folder:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(content)
 
+    def create_link(self, name: str, target: bytes) -> None:
+        """Make a symbolic link."""
+        with _with_path(self.path / name):
+            os.symlink(target, os.fsencode(name), dir_fd=self.handle)
+
+    def target(self, name: str) -> bytes:
+        """Return what a symbolic link contains."""
+        with _with_path(self.path / name):
+            return os.readlink(os.fsencode(name), dir_fd=self.handle)
+
     def remove(self, name: str) -> None:
         """Remove a file if it exists."""
         with _with_path(self.path / name), suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.handle)
 
-    def rename(self, name: str, to: str) -> None:
-        """Rename a file, and replace any file of that name."""
-        with _with_path(self.path / to):
-            os.rename(name, to, src_dir_fd=self.handle, dst_dir_fd=self.handle)
+    def rename(self, name: str, to: str, into: Folder | None = None) -> None:
+        """Rename a file, into another folder if one is given, and replace any file of that name."""
+        into = into or self
+        with _with_path(into.path / to):
+            os.rename(name, to, src_dir_fd=self.handle, dst_dir_fd=into.handle)
 
-    def link(self, name: str, to: str) -> None:
+    def link(self, name: str, to: str, into: Folder | None = None) -> None:
         """Link a file, or rename it where links are not supported. Raise FileExistsError if ``to`` exists."""
-        with _with_path(self.path / to):
+        into = into or self
+        with _with_path(into.path / to):
             try:
-                os.link(name, to, src_dir_fd=self.handle, dst_dir_fd=self.handle, follow_symlinks=False)
+                os.link(name, to, src_dir_fd=self.handle, dst_dir_fd=into.handle, follow_symlinks=False)
             except OSError as error:
-                if error.errno not in _NO_LINK or self.stat(to) is not None:
+                if error.errno not in _NO_LINK or into.stat(to) is not None:
                     raise
-                os.rename(name, to, src_dir_fd=self.handle, dst_dir_fd=self.handle)
+                os.rename(name, to, src_dir_fd=self.handle, dst_dir_fd=into.handle)
 
-    def exchange(self, name: str, other: str) -> bool:
-        """Exchange two files atomically; return False, with nothing done, if the system cannot."""
-        with _with_path(self.path / other):
+    def exchange(self, name: str, other: str, into: Folder | None = None) -> bool:
+        """Exchange two files atomically; return False, with nothing done, if the system cannot.
+
+        The other one is in ``into``, by default in this folder too.
+        """
+        into = into or self
+        with _with_path(into.path / other):
             try:
-                exchange(self.handle, name, other)
+                exchange(self.handle, name, into.handle, other)
             except OSError as error:
                 if error.errno in _NO_EXCHANGE:
                     return False
@@ -199,12 +227,12 @@ class Folder:
             os.fsync(self.handle)
 
 
-def exchange(folder: int, name: str, other: str) -> None:
-    """Exchange two files in an opened folder atomically. Raise OSError if the system cannot."""
+def exchange(folder: int, name: str, into: int, other: str) -> None:
+    """Exchange two files in opened folders atomically. Raise OSError if the system cannot."""
     renameat2 = _renameat2()
     if renameat2 is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    if renameat2(folder, os.fsencode(name), folder, os.fsencode(other), _EXCHANGE):
+    if renameat2(folder, os.fsencode(name), into, os.fsencode(other), _EXCHANGE):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 
@@ -221,6 +249,12 @@ def _copy_mode_and_owner(handle: int, like: os.stat_result) -> None:
     with suppress(PermissionError):
         os.fchown(handle, like.st_uid, like.st_gid)
     os.fchmod(handle, stat.S_IMODE(like.st_mode))
+
+
+def _set_executable(handle: int, executable: bool) -> None:
+    mode = stat.S_IMODE(os.fstat(handle).st_mode)
+    # Who may read a program may run it, as git has it.
+    os.fchmod(handle, mode | (mode & 0o444) >> 2 if executable else mode & ~0o111)
 
 
 @contextmanager

@@ -12,6 +12,8 @@ from patchkit.transaction.swap import FileState
 from patchkit.transaction.write import Place, Write, clean_up, locked, place_of, wrapped_os_errors
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from patchkit.transaction.swap import Swap
     from patchkit.tree.tree import CheckoutTree
 
@@ -42,25 +44,21 @@ def recover(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery:
             with wrapped_os_errors(
                 tree, "nothing was changed; fix the cause and run patchkit apply --continue again"
             ):
-                write.open()
+                reachable = write.reachable
             # All contents are stored before the first file is changed: if one is missing, no file was.
             finish = not roll_back and all(map(store.has, journal.contents))
             if finish:
-                _require_finishable(store, write)
+                _require_finishable(store, reachable)
                 _finish(write)
             else:
-                _keep_others_files(write)
-                if (
-                    roll_back
-                    and write.swaps
-                    and all(swap.states()[0] is FileState.AFTER for swap in write.swaps)
-                ):
+                write.swaps[:] = reachable = _without_others_files(write, reachable)
+                if roll_back and reachable and all(s.states()[0] is FileState.AFTER for s in reachable):
                     raise TreeError(
                         f"all files of the write to {tree.package} are already written",
                         advice=f"patchkit apply --continue {tree.argument}, then undo it: an apply with patchkit "
                         "revert, a revert with patchkit apply",
                     )
-                _require_undoable(store, write)
+                _require_undoable(store, reachable)
                 _undo(write)
     return Recovery("finished" if finish else "rolled-back", tuple(journal.files))
 
@@ -73,19 +71,20 @@ def _place(tree: CheckoutTree, file: str) -> Place:
         return place_of(tree, file, exists=False)
 
 
-def _keep_others_files(write: Write) -> None:
+def _without_others_files(write: Write, swaps: Sequence[Swap]) -> list[Swap]:
     """Leave out the files that are as they were to become if the write was interrupted before the first one.
 
     git checked them out, for example, while not all contents were stored.
     """
     is_stored = all(os.path.lexists(write.store.where(digest)) for digest in write.journal.contents)
-    asides = {swap: swap.states()[1] for swap in write.swaps}
-    if not is_stored and FileState.BEFORE not in asides.values():
-        write.swaps[:] = [swap for swap, aside in asides.items() if aside is not FileState.NOTHING]
+    asides = {swap: swap.states()[1] for swap in swaps}
+    if is_stored or FileState.BEFORE in asides.values():
+        return list(swaps)
+    return [swap for swap, aside in asides.items() if aside is not FileState.NOTHING]
 
 
-def _require_finishable(store: Store, write: Write) -> None:
-    for swap in write.swaps:
+def _require_finishable(store: Store, swaps: Sequence[Swap]) -> None:
+    for swap in swaps:
         target, aside = swap.states()
         if target is FileState.OTHER:
             raise _changed_error(store, swap)
@@ -93,8 +92,8 @@ def _require_finishable(store: Store, write: Write) -> None:
             raise swap.saved_error()
 
 
-def _require_undoable(store: Store, write: Write) -> None:
-    states = [(swap, *swap.states()) for swap in write.swaps]
+def _require_undoable(store: Store, swaps: Sequence[Swap]) -> None:
+    states = [(swap, *swap.states()) for swap in swaps]
     is_started = any(target is FileState.AFTER or aside is FileState.BEFORE for _, target, aside in states)
     for swap, target, aside in states:
         if target is FileState.OTHER and is_started:
@@ -112,9 +111,9 @@ def _changed_error(store: Store, swap: Swap) -> TreeError:
 def _finish(write: Write) -> None:
     store, journal = write.store, write.journal
     with wrapped_os_errors(write.tree, _advice(write), UnfinishedError):
-        write.create_folders()
-        write.swaps.clear()
-        write.open()
+        write.create_folders(journal.made)
+        # A folder that the write removes at its end may be gone.
+        write.swaps[:] = write.reachable
         for swap in write.swaps:
             swap.finish()
         store.stage(journal.ledger)
@@ -124,9 +123,7 @@ def _finish(write: Write) -> None:
 
 def _undo(write: Write) -> None:
     with wrapped_os_errors(write.tree, _advice(write), UnfinishedError):
-        for swap in reversed(write.swaps):
-            swap.undo()
-        write.remove_empty_folders(write.journal.made)
+        write.undo()
         write.store.unstage()
         write.store.end()
 

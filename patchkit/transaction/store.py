@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from patchkit.transaction.ledger import Journal
 
 LOCK = "lock"
-_LEDGER, _JOURNAL, _OBJECTS = "ledger.json", "journal.json", "objects"
+_LEDGER, _JOURNAL, _OBJECTS, _STAGING = "ledger.json", "journal.json", "objects", "staging"
 _MARKER, _IGNORE = "made-by-patchkit", ".gitignore"
 _MARKER_TEXT = b"Data that patchkit needs to revert its patches, described in docs/formats.md of patchkit.\n"
 _FILES = (_LEDGER, _JOURNAL, _IGNORE, _MARKER)
@@ -99,6 +99,7 @@ class Store:
                 _remove_unused(folder, ledger.contents)
                 for name in _FILES:
                     folder.remove(staged_name(name))
+                folder.remove_empty_folder(_STAGING)
                 if not ledger.records:
                     _discard(folder)
             if not ledger.records:
@@ -163,6 +164,15 @@ class Store:
         with self._existing() as folder:
             folder.remove(_JOURNAL)
             folder.flush()
+
+    @contextmanager
+    def staging(self) -> Iterator[Folder]:
+        """Open the folder for the new content of files whose own folder may not exist yet."""
+        with self._existing() as folder:
+            folder.create_folder(_STAGING)
+            opened = folder.open_folder(_STAGING)
+        with opened:
+            yield opened
 
     def where(self, digest: str) -> Path:
         """Return the path of the content with this digest, for messages."""
@@ -264,7 +274,7 @@ class Store:
 
 
 def _is_own(name: str) -> bool:
-    own = (*_FILES, *map(staged_name, _FILES), LOCK, _OBJECTS)
+    own = (*_FILES, *map(staged_name, _FILES), LOCK, _OBJECTS, _STAGING)
     return name in own
 
 

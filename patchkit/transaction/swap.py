@@ -32,25 +32,46 @@ class FileState(enum.Enum):
     OTHER = "other"
 
 
+class Kind(enum.Enum):
+    """The kind of a file that git tracks."""
+
+    PLAIN = "plain"
+    EXECUTABLE = "executable"
+    LINK = "link"
+
+
 @dataclass(frozen=True)
 class Swap:
     """One file of a write; ``before`` and ``after`` are digests, None if the file does not exist.
 
-    ``file`` is its name in the ledger, ``folder`` and ``name`` are its real location; ``content`` returns contents
-    by digest.
+    ``file`` is its name in messages; ``opened`` opens its folder, and ``name`` is its name there; ``content`` returns
+    contents by digest. ``kinds`` are those of the old and the new file; without them it is a file that keeps its mode.
+    ``staging`` is the folder for the new content, and the name there, by default beside the file.
     """
 
     file: str
-    folder: Folder
+    opened: Callable[[], Folder]
     name: str
     before: str | None
     after: str | None
     content: Callable[[str], bytes]
+    kinds: tuple[Kind, Kind] | None = None
+    staging: tuple[Folder, str] | None = None
+
+    @property
+    def folder(self) -> Folder:
+        """The folder of the file. Raise OSError if it does not exist or is a link."""
+        return self.opened()
+
+    @property
+    def aside_folder(self) -> Folder:
+        """The folder of the new content, and after the exchange of the old one."""
+        return self.staging[0] if self.staging else self.folder
 
     @property
     def aside(self) -> str:
-        """The name, beside the file, of the new content, and after the exchange of the old one."""
-        return staged_name(self.name)
+        """The name, in ``aside_folder``, of the new content, and after the exchange of the old one."""
+        return self.staging[1] if self.staging else staged_name(self.name)
 
     @property
     def _restored_name(self) -> str:
@@ -63,60 +84,78 @@ class Swap:
         return str(self.folder.path / self.name)
 
     def states(self) -> tuple[FileState, FileState]:
-        """Return the states of the file and of the name beside it."""
-        return self._state(self.name), self._state(self.aside)
+        """Return the states of the file and of its content aside."""
+        return self._state(self.folder, self.name), self._aside_state()
 
-    def _state(self, name: str) -> FileState:
-        digest = self._digest(name)
-        if digest is None and name == self.aside:
+    def _aside_state(self) -> FileState:
+        if self.aside_folder.stat(self.aside) is None:
             return FileState.NOTHING
-        if digest == self.before:
-            return FileState.BEFORE
-        return FileState.AFTER if digest == self.after else FileState.OTHER
+        return self._state(self.aside_folder, self.aside)
 
-    def _digest(self, name: str) -> str | None:
-        known = self.folder.stat(name)
-        if known is not None and not (stat.S_ISREG(known.st_mode) and known.st_size <= MAX_READ_BYTES):
-            return "none that patchkit wrote"
-        content = None if known is None else self.folder.read(name)
-        return None if content is None else digest_of(content)
+    def _state(self, folder: Folder, name: str) -> FileState:
+        for digest in _digests(folder, name):
+            if digest == self.before:
+                return FileState.BEFORE
+            if digest == self.after:
+                return FileState.AFTER
+        return FileState.OTHER
+
+    def _create(self, folder: Folder, name: str, side: int, like: os.stat_result | None) -> None:
+        """Write the old or the new content to a new file, with the mode and owner of ``like`` if that is a file."""
+        digest = (self.before, self.after)[side]
+        if digest is None:
+            return
+        kind = self.kinds[side] if self.kinds else None
+        if kind is Kind.LINK:
+            folder.create_link(name, self.content(digest))
+            return
+        like = like if like is not None and stat.S_ISREG(like.st_mode) else None
+        folder.create(
+            name, self.content(digest), like, executable=None if kind is None else kind is Kind.EXECUTABLE
+        )
 
     def stage(self) -> None:
-        """Write the new content beside the file, with its mode and owner."""
-        if self.after is not None:
-            like = self.folder.stat(self.name) if self.before is not None else None
-            self.folder.create(self.aside, self.content(self.after), like)
+        """Write the new content aside, with the mode and owner of the file."""
+        like = self.folder.stat(self.name) if self.before is not None else None
+        self._create(self.aside_folder, self.aside, 1, like)
 
     def publish(self) -> None:
         """Put the new content in place. Raise TreeError, with nothing changed, if the file has changed."""
+        folder, aside_folder = self.folder, self.aside_folder
         try:
             if self.before is None:
-                self.folder.link(self.aside, self.name)
-                self.folder.remove(self.aside)
+                aside_folder.link(self.aside, self.name, folder)
+                aside_folder.remove(self.aside)
             elif self.after is None:
-                self.folder.rename(self.name, self.aside)
-                if self._state(self.aside) is not FileState.BEFORE:
-                    self.folder.link(self.aside, self.name)
-                    self.folder.remove(self.aside)
+                folder.rename(self.name, self.aside, aside_folder)
+                if self._aside_state() is not FileState.BEFORE:
+                    aside_folder.link(self.aside, self.name, folder)
+                    aside_folder.remove(self.aside)
                     raise self._concurrent_change_error()
-            elif self.folder.exchange(self.aside, self.name):
-                if self._state(self.aside) is not FileState.BEFORE:
-                    self.folder.exchange(self.aside, self.name)
+            elif aside_folder.exchange(self.aside, self.name, folder):
+                if self._aside_state() is not FileState.BEFORE:
+                    aside_folder.exchange(self.aside, self.name, folder)
                     raise self._concurrent_change_error()
             else:
-                if self._state(self.name) is not FileState.BEFORE:
+                if self._state(folder, self.name) is not FileState.BEFORE:
                     raise self._concurrent_change_error()
-                self.folder.rename(self.aside, self.name)
+                aside_folder.rename(self.aside, self.name, folder)
         except (FileExistsError, FileNotFoundError):
             raise self._concurrent_change_error() from None
-        self.folder.flush()
+        folder.flush()
 
     def discard_old(self) -> None:
-        """Delete the old content beside the file. Raise TreeError if it is something else."""
-        if self._state(self.aside) is FileState.OTHER:
+        """Delete the old content aside. Raise TreeError if it is something else."""
+        self.require_unsaved()
+        self.aside_folder.remove(self.aside)
+        # The folder of a file that a move takes away may be gone.
+        if self.after is not None or self.staging is None:
+            byte_code.discard(self.folder, self.name)
+
+    def require_unsaved(self) -> None:
+        """Raise TreeError if someone saved the file to what is now aside."""
+        if self._aside_state() is FileState.OTHER:
             raise self.saved_error()
-        self.folder.remove(self.aside)
-        byte_code.discard(self.folder, self.name)
 
     def undo(self) -> None:
         """Restore the old content, from any stage of the write. Raise TreeError if the file was changed since."""
@@ -125,29 +164,30 @@ class Swap:
         if aside is FileState.AFTER:
             if self.before is None and target is FileState.AFTER and self._is_one_file():
                 self.folder.remove(self.name)
-            self.folder.remove(self.aside)
+            self.aside_folder.remove(self.aside)
         elif target is FileState.AFTER:
             self._restore(aside)
-        elif aside is not FileState.NOTHING and target is FileState.OTHER:
+        elif aside is not FileState.NOTHING and target is FileState.OTHER and self.before is not None:
             raise self.saved_error()
         else:
-            self.folder.remove(self.aside)
+            self.aside_folder.remove(self.aside)
         self.folder.flush()
 
     def _restore(self, aside: FileState) -> None:
-        """Replace the new content by the old one, which is beside the file."""
+        """Replace the new content by the old one, which is aside."""
+        folder, aside_folder = self.folder, self.aside_folder
         if self.before is None:
-            self.folder.remove(self.name)
+            folder.remove(self.name)
         elif self.after is None:
             if aside is FileState.NOTHING:
-                self.folder.create(self.aside, self.content(self.before))
-            self.folder.link(self.aside, self.name)
+                self._create(aside_folder, self.aside, 0, None)
+            aside_folder.link(self.aside, self.name, folder)
         elif aside is FileState.NOTHING:
-            self.folder.create(self._restored_name, self.content(self.before), self.folder.stat(self.name))
-            self.folder.rename(self._restored_name, self.name)
-        elif not self.folder.exchange(self.aside, self.name):
-            self.folder.rename(self.aside, self.name)
-        self.folder.remove(self.aside)
+            self._create(folder, self._restored_name, 0, folder.stat(self.name))
+            folder.rename(self._restored_name, self.name)
+        elif not aside_folder.exchange(self.aside, self.name, folder):
+            aside_folder.rename(self.aside, self.name, folder)
+        aside_folder.remove(self.aside)
 
     def finish(self) -> None:
         """Put the new content in place, from any stage of the write. Raise TreeError if the file was changed since."""
@@ -156,14 +196,14 @@ class Swap:
         if target is FileState.OTHER:
             raise self.changed_error()
         if target is FileState.BEFORE:
-            self.folder.remove(self.aside)
+            self.aside_folder.remove(self.aside)
             self.stage()
             self.publish()
         elif aside is FileState.OTHER:
             raise self.saved_error()
 
     def _is_one_file(self) -> bool:
-        target, aside = self.folder.stat(self.name), self.folder.stat(self.aside)
+        target, aside = self.folder.stat(self.name), self.aside_folder.stat(self.aside)
         return target is not None and aside is not None and os.path.samestat(target, aside)
 
     def _concurrent_change_error(self) -> TreeError:
@@ -178,7 +218,7 @@ class Swap:
 
     def saved_error(self) -> TreeError:
         """Return the error for a file that someone saved during the write."""
-        aside = self.folder.path / self.aside
+        aside = self.aside_folder.path / self.aside
         return TreeError(
             f"{self.name} was saved by another program during the write; the saved version is in {aside}",
             advice="move that elsewhere and run patchkit apply --continue",
@@ -190,11 +230,29 @@ def staged_name(name: str) -> str:
     return f".{name}.patchkit"
 
 
-def digest_of(content: bytes) -> str:
-    """Return the SHA-256 of ``content`` in hexadecimal."""
-    return hashlib.sha256(content).hexdigest()
+def digest_of(content: bytes, kind: Kind = Kind.PLAIN) -> str:
+    """Return the SHA-256, in hexadecimal, of a file's content and, unless it is a plain one, its kind."""
+    return hashlib.sha256(
+        content if kind is Kind.PLAIN else kind.value.encode() + b"\0" + content
+    ).hexdigest()
 
 
 def digest_or_none(content: bytes | None) -> str | None:
     """Return the SHA-256 of ``content``, or None if the file does not exist."""
     return None if content is None else digest_of(content)
+
+
+def _digests(folder: Folder, name: str) -> tuple[str | None, ...]:
+    """Return the digests that a file has: with its kind, and as a plain file, which a write that keeps modes takes."""
+    known = folder.stat(name)
+    if known is None:
+        return (None,)
+    if stat.S_ISLNK(known.st_mode):
+        return (digest_of(folder.target(name), Kind.LINK),)
+    if not stat.S_ISREG(known.st_mode) or known.st_size > MAX_READ_BYTES:
+        return ()
+    content = folder.read(name)
+    if content is None:
+        return (None,)
+    plain = digest_of(content)
+    return (digest_of(content, Kind.EXECUTABLE), plain) if known.st_mode & stat.S_IXUSR else (plain,)

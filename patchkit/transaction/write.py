@@ -2,17 +2,19 @@
 
 A write stores a journal and all contents, old and new, in the ledger's folder, and stages each new file beside the
 old one; then each pair is exchanged. A failure is rolled back; a killed write is finished or rolled back by
-``recover``.
+``recover``. A write that moves a checkout to another commit leaves the contents to git, and moves the branch last.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
 import stat
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
 from patchkit.transaction import byte_code
@@ -20,7 +22,7 @@ from patchkit.transaction.folder import Folder
 from patchkit.transaction.ledger import Journal, is_file
 from patchkit.transaction.lock import exclusive
 from patchkit.transaction.store import Store
-from patchkit.transaction.swap import Swap, digest_of, digest_or_none, staged_name
+from patchkit.transaction.swap import Kind, Swap, digest_of, staged_name
 from patchkit.tree.tree import ReadTree
 
 if TYPE_CHECKING:
@@ -207,8 +209,36 @@ def check_targets(tree: CheckoutTree, contents: Mapping[str, Contents]) -> Targe
     return Targets(contents, places, tuple(new_folders))
 
 
+class Move(Protocol):
+    """A checkout that moves from a commit to another, with its files."""
+
+    top: Path
+    base: str
+    last: str
+
+    @property
+    def kinds(self) -> Mapping[str, tuple[Kind, Kind]]:
+        """The kinds of each file before and after."""
+        ...
+
+    def begin(self) -> None:
+        """Keep other programs from moving the checkout."""
+        ...
+
+    def complete(self) -> None:
+        """Move the branch, when every file is in place. If this raises TreeError, the branch is where it was."""
+        ...
+
+    def end(self) -> None:
+        """Let other programs move the checkout again."""
+        ...
+
+
 class Write:
-    """A write in progress: the folders are open, and each file is one swap."""
+    """A write in progress: the folders are open, and each file is one swap.
+
+    The files are those of the package, or of the whole checkout if it moves.
+    """
 
     def __init__(
         self,
@@ -217,62 +247,138 @@ class Write:
         journal: Journal,
         places: Mapping[str, Place],
         content: Callable[[str], bytes],
+        *,
+        move: Move | None = None,
     ) -> None:
         self.tree = tree
         self.store = store
         self.journal = journal
+        self.swaps: list[Swap] = []
         self._places = places
         self._content = content
+        self.move = move
         self._stack = ExitStack()
-        self.swaps: list[Swap] = []
+        self._opened: dict[tuple[str, ...], Folder] = {}
 
     def __enter__(self) -> Write:
-        self._package = self._stack.enter_context(Folder.open(self.tree.package))
+        with ExitStack() as stack:
+            root = self.move.top if self.move else self.tree.package
+            self._root = stack.enter_context(Folder.open(root))
+            # A file that takes the place of a folder cannot be staged beside it.
+            staging = stack.enter_context(self.store.staging()) if self.move else None
+            self._stack = stack.pop_all()
+        for file, (before, after) in self.journal.files.items():
+            place = self._places[file]
+            kinds = self.move.kinds[file] if self.move else None
+            aside = (staging, file) if staging else None
+            opened = partial(self._folder, place.folders)
+            self.swaps.append(Swap(file, opened, place.name, before, after, self._content, kinds, aside))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def open(self) -> None:
-        """Open the folder of each file, without following links; folders that do not exist are skipped."""
-        opened: dict[tuple[str, ...], Folder] = {}
-        for file, (before, after) in self.journal.files.items():
-            place = self._places[file]
-            if place.folders not in opened:
-                try:
-                    folder = self._package.open_path(place.folders)
-                except FileNotFoundError:
-                    continue
-                opened[place.folders] = self._stack.enter_context(folder)
-            self.swaps.append(Swap(file, opened[place.folders], place.name, before, after, self._content))
+    def _folder(self, folders: tuple[str, ...]) -> Folder:
+        """Return a folder, opened without following links. Raise OSError if it does not exist."""
+        if folders not in self._opened:
+            self._opened[folders] = self._stack.enter_context(self._root.open_path(folders))
+        return self._opened[folders]
 
-    def create_folders(self) -> None:
-        """Create the folders of new files."""
-        for folder in self.journal.made:
-            *folders, name = folder.split("/")
-            with self._package.open_path(tuple(folders)) as parent:
+    @property
+    def reachable(self) -> list[Swap]:
+        """The files whose folder exists."""
+        return list(filter(_has_folder, self.swaps))
+
+    def create_folders(self, folders: Sequence[str]) -> None:
+        """Create folders that do not exist, outermost first."""
+        for folder in sorted(folders, key=len):
+            *above, name = folder.split("/")
+            with self._root.open_path(tuple(above)) as parent:
                 parent.create_folder(name)
 
     def remove_empty_folders(self, folders: Sequence[str]) -> None:
         """Remove those of the folders that are empty, innermost first."""
         for folder in sorted(folders, key=len, reverse=True):
             parent_path, name = posixpath.split(folder)
+            # It may be created again.
+            self._opened.pop(tuple(folder.split("/")), None)
             try:
-                with self._package.open_path(tuple(parent_path.split("/")) if parent_path else ()) as parent:
+                with self._root.open_path(tuple(parent_path.split("/")) if parent_path else ()) as parent:
                     parent.remove_empty_folder(name)
-            except FileNotFoundError:
-                continue
+            except OSError as error:
+                # A folder above is gone, or a file is in its place.
+                if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
+                    raise
 
     def require_in_place(self, swaps: Sequence[Swap]) -> None:
         """Raise TreeError if a folder of ``swaps`` was moved since it was opened."""
         for folders, opened in {self._places[swap.file].folders: swap.folder for swap in swaps}.items():
             try:
-                with self._package.open_path(folders) as current:
+                with self._root.open_path(folders) as current:
                     is_moved = not current.is_same(opened)
             except OSError:
                 is_moved = True
             if is_moved:
                 raise TreeError(f"{opened.path} was moved while patchkit was running", advice="try again")
+
+    def stage(self) -> None:
+        """Write the new content of each file aside."""
+        if not self.move:
+            self.create_folders(self.journal.made)
+            self.require_in_place(self.swaps)
+        for swap in self.swaps:
+            swap.stage()
+
+    def publish(self) -> None:
+        """Put the new content of each file in place."""
+        first = self._removals()
+        others = [swap for swap in self.swaps if swap not in first]
+        self._publish(first)
+        if self.move:
+            self.remove_empty_folders(self.journal.emptied)
+            self.create_folders(self.journal.made)
+        self._publish(others)
+        self.require_in_place(others)
+
+    def _publish(self, swaps: Sequence[Swap]) -> None:
+        for swap in swaps:
+            self.require_in_place([swap])
+            swap.publish()
+
+    def undo(self) -> None:
+        """Restore the old content of each file, from any stage of the write."""
+        last = self._removals()
+        for swap in reversed(self.swaps):
+            if swap not in last:
+                _undo(swap)
+        self.remove_empty_folders(self.journal.made)
+        if last:
+            self.create_folders(self.journal.emptied)
+        for swap in last:
+            swap.undo()
+
+    def _removals(self) -> list[Swap]:
+        """Return the files whose place a folder may take, or whose folder a file may replace."""
+        return [swap for swap in self.swaps if self.move and swap.after is None]
+
+
+def _has_folder(swap: Swap) -> bool:
+    try:
+        swap.opened()
+    except OSError as error:
+        # In a move, a file or link can be in the place of the folder of a file that only one commit has.
+        is_replaced = swap.staging is not None and None in (swap.before, swap.after)
+        if error.errno != errno.ENOENT and not (is_replaced and error.errno in {errno.ENOTDIR, errno.ELOOP}):
+            raise
+        return False
+    return True
+
+
+def _undo(swap: Swap) -> None:
+    if _has_folder(swap):
+        swap.undo()
+    elif swap.staging:
+        swap.aside_folder.remove(swap.aside)
 
 
 def write_all(
@@ -284,38 +390,49 @@ def write_all(
     after: Ledger,
     kept: Sequence[bytes] = (),
     emptied: Sequence[str] = (),
+    move: Move | None = None,
 ) -> None:
     """Write the new content of every file and the ledger, or leave all unchanged and raise TreeError.
 
     ``kept`` are further contents that the new ledger refers to; ``emptied`` are folders to remove if they are empty.
+    With ``move`` the checkout moves, and ``targets`` are files of its top folder.
     """
-    contents = {
-        digest_of(text): text for pair in targets.contents.values() for text in pair if text is not None
-    }
-    files = {
-        file: (digest_or_none(old), digest_or_none(new)) for file, (old, new) in targets.contents.items()
-    }
+    contents: dict[str, bytes] = {}
+    files: dict[str, tuple[str | None, str | None]] = {}
+    for file, pair in targets.contents.items():
+        kinds = move.kinds[file] if move else (Kind.PLAIN, Kind.PLAIN)
+        digests = [
+            None if text is None else digest_of(text, kind) for text, kind in zip(pair, kinds, strict=True)
+        ]
+        files[file] = (digests[0], digests[1])
+        contents |= {
+            d: text for d, text in zip(digests, pair, strict=True) if d is not None and text is not None
+        }
     journal = Journal(files, after, targets.new_folders, tuple(emptied))
-    staged: list[Swap] = []
-    with Write(tree, store, journal, targets.places, contents.__getitem__) as write:
+    # Git has the contents and the names, of which a journal cannot contain all.
+    stored = Journal(files, after, move=(move.base, move.last)) if move else journal
+    with ExitStack() as stack:
+        with wrapped_os_errors(tree, "nothing was changed; fix the cause and try again"):
+            write = stack.enter_context(
+                Write(tree, store, journal, targets.places, contents.__getitem__, move=move)
+            )
         try:
-            store.begin(journal)
-            for text in (*kept, *contents.values()):
+            store.begin(stored)
+            if move:
+                move.begin()
+            for text in (*kept, *(() if move else contents.values())):
                 store.put(text)
             store.stage(after)
-            write.create_folders()
-            write.open()
-            write.require_in_place(write.swaps)
-            for swap in write.swaps:
-                staged.append(swap)
-                swap.stage()
-            for swap in write.swaps:
-                write.require_in_place([swap])
-                swap.publish()
-            write.require_in_place(write.swaps)
-            store.publish()
+            write.stage()
+            write.publish()
+            if move:
+                move.complete()
+            else:
+                store.publish()
+        except UnfinishedError:
+            raise
         except BaseException as error:
-            _roll_back(write, staged, before)
+            _roll_back(write, before)
             if isinstance(error, OSError):
                 raise TreeError(
                     str(error.strerror),
@@ -323,6 +440,10 @@ def write_all(
                     advice="nothing was changed; fix the cause and try again",
                 ) from error
             raise
+        if move:
+            advice = f"everything is committed; run patchkit apply --continue {tree.argument}"
+            with wrapped_os_errors(tree, advice, UnfinishedError):
+                store.publish()
         clean_up(write)
 
 
@@ -332,17 +453,20 @@ def clean_up(write: Write) -> None:
     with wrapped_os_errors(write.tree, advice, UnfinishedError):
         for swap in write.swaps:
             swap.discard_old()
-        write.remove_empty_folders(write.journal.emptied)
+        if write.move:
+            write.move.end()
+        else:
+            write.remove_empty_folders(write.journal.emptied)
         write.store.end()
 
 
-def _roll_back(write: Write, staged: Sequence[Swap], before: Ledger) -> None:
+def _roll_back(write: Write, before: Ledger) -> None:
     store = write.store
     advice = f"the write is interrupted; run patchkit apply --continue {write.tree.argument}"
     with wrapped_os_errors(write.tree, advice, UnfinishedError):
-        for swap in reversed(staged):
-            swap.undo()
-        write.remove_empty_folders(write.journal.made)
+        write.undo()
+        if write.move:
+            write.move.end()
         store.unstage()
         if store.read() != before:
             store.stage(before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
+from support.faults import Faults
 from support.repositories import committing, hook, patched_states, whole
 from support.toys import ABRUPT, CRLF, MIRROR, SOURCES, add_patch, contents, git, new_file_edit, write_package
 
@@ -158,20 +160,18 @@ def just_before(monkeypatch: pytest.MonkeyPatch, command: str, act: Callable[[],
 
 
 @pytest.mark.parametrize("also", [MIRROR, "srt/fresh/new.py"])
-def test_a_file_that_is_saved_while_git_moves_the_checkout_is_kept(
+def test_a_file_that_is_saved_just_before_the_branch_moves_is_an_uncommitted_edit(
     fork: CheckoutTree, patch_folder: Path, monkeypatch: pytest.MonkeyPatch, also: str
 ) -> None:
     add_patch(patch_folder, "t-make", new_file_edit("srt/fresh/new.py", "made = 1"))
-    before = {file: fork.read(file) for file in (MIRROR, CRLF, ABRUPT)}
-    just_before(monkeypatch, "patchkit-move", lambda: write_package(fork.package, {also: b"mine = 1\n"}))
-    with pytest.raises(TreeError, match=r"could not be moved.*: nothing was changed"):
-        commit(fork)
-    assert {file: fork.read(file) for file in (also, MIRROR, CRLF, ABRUPT)} == before | {also: b"mine = 1\n"}
-    assert git(fork.root, "log", "--format=%s") == "As upstream has it\n"
+    just_before(monkeypatch, "update-ref", lambda: write_package(fork.package, {also: b"mine = 1\n"}))
+    commit(fork)
+    assert fork.read(also) == b"mine = 1\n"
+    assert git(fork.root, "status", "--porcelain") == f" M python/sglang/{also}\n"
     assert not Store(fork.package).pending
 
 
-@pytest.mark.parametrize("command", ["worktree", "patchkit-move"])
+@pytest.mark.parametrize("command", ["worktree", "diff-tree"])
 def test_a_commit_after_the_plan_or_just_before_the_move_is_noticed(
     fork: CheckoutTree, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
@@ -224,11 +224,13 @@ def test_files_that_were_written_when_another_cannot_be_are_put_back(fork: Check
     refused(fork, "could not be moved", "t-flag")
 
 
-def test_a_disk_without_space_for_the_files_is_seen_before_they_are_written(
-    fork: CheckoutTree, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worktree, "_BLOCK", 1 << 60)
-    refused(fork, r": nothing was changed; fix the cause and try again\.$")
+def test_a_disk_without_space_for_the_files_is_seen_before_they_are_changed(fork: CheckoutTree) -> None:
+    def full(number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        if name == "open" and arguments[0] == "0":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "0")
+
+    with Faults(full).on():
+        refused(fork, r": nothing was changed; fix the cause and try again\.$")
 
 
 def dying(act: Callable[[], object], at: int) -> bool:

@@ -57,7 +57,7 @@ _LONG = (
     ),
     *(
         f"tests/series/test_{name}.py"
-        for name in ("hooks", "interrupted", "ported", "rebase", "series", "uncommitted_port", "worktree")
+        for name in ("hooks", "move", "ported", "rebase", "series", "uncommitted_port", "worktree")
     ),
     *(f"tests/transaction/test_{name}.py" for name in ("everywhere", "story", "wording")),
     *("tests/matrix/test_examinations.py", "tests/doctor/test_doctor.py"),

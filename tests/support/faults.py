@@ -26,6 +26,7 @@ NAMES = (
     "fsync",
     "rename",
     "link",
+    "symlink",
     "unlink",
     "mkdir",
     "rmdir",
@@ -42,9 +43,9 @@ _GIT = frozenset(
         "checkout",
         "commit",
         "merge",
-        "patchkit-move",
         "read-tree",
         "update-index",
+        "update-ref",
         "worktree",
         "write-tree",
     )
@@ -212,6 +213,13 @@ def copy_folder(folder: Path, to: Path) -> None:
             copies[known.st_ino] = target
 
     shutil.copytree(folder, to, symlinks=True, copy_function=copy)
+    for path in filter(Path.is_symlink, folder.rglob("*")):
+        if path.lstat().st_nlink > 1:
+            copied = to / path.relative_to(folder)
+            first = copies.setdefault(path.lstat().st_ino, str(copied))
+            if first != str(copied):
+                copied.unlink()
+                os.link(first, copied, follow_symlinks=False)
 
 
 ERRORS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC, "EROFS": errno.EROFS}

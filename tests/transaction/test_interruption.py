@@ -262,7 +262,7 @@ def test_content_is_on_disk_before_it_is_put_in_place(
 
     def require_flushed(number: int, name: str, arguments: tuple[Any, ...]) -> None:
         if name in {"rename", "exchange"}:
-            source, target = arguments[:2] if name == "rename" else arguments[1:3]
+            source, target = arguments[:2] if name == "rename" else arguments[1::2]
             (path,) = tree.package.rglob(source)
             assert path.stat().st_ino in flushed
             placed.append(target)
@@ -300,7 +300,7 @@ def test_names_are_on_disk_before_what_relies_on_them(
     record(os, "rename", lambda _name, to, *, src_dir_fd, dst_dir_fd: (dst_dir_fd, to))
     record(os, "unlink", lambda name, *, dir_fd: (dir_fd, name))
     record(os, "mkdir", lambda name, *, dir_fd: (dir_fd, name))
-    record(folders, "exchange", lambda handle, _name, other: (handle, other))
+    record(folders, "exchange", lambda _from, _name, handle, other: (handle, other))
     monkeypatch.setattr(os, "fsync", lambda handle: waiting.pop(os.fstat(handle).st_ino, None))
     apply(tree)
     before = dict(reversed(seen))  # The first time that a name changed.

@@ -1,0 +1,484 @@
+"""Move a checkout to another commit: files, branch and index, or none of them, and lose no edit of a person.
+
+The files are exchanged one by one, as in any write, while the index is locked. The branch moves after the last file,
+and the new index, made beforehand, takes the place of the old one. A move that was killed is taken back if the branch
+is at the old commit, and finished otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from patchkit.errors import TreeError, UnfinishedError
+from patchkit.series.obstacles import is_folder, is_obstructed
+from patchkit.series.plumbing import error_line, git_output, run_git
+from patchkit.transaction.ledger import FOLDER
+from patchkit.transaction.recover import Recovery
+from patchkit.transaction.store import Store
+from patchkit.transaction.swap import FileState, Kind, digest_of
+from patchkit.transaction.write import (
+    Place,
+    Targets,
+    Write,
+    clean_up,
+    locked,
+    wrapped_os_errors,
+    write_all,
+)
+from patchkit.tree.checkout import Checkout
+from patchkit.tree.git import git
+from patchkit.tree.limits import MAX_READ_BYTES, NoFileError, TooLongError, read_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from patchkit.transaction.ledger import Journal, Ledger
+    from patchkit.transaction.swap import Swap
+    from patchkit.tree.tree import CheckoutTree
+
+_SUBMODULE, _LINK, _PROGRAM = "160000", "120000", "100755"
+_ATTRIBUTES = ".gitattributes"
+
+
+@dataclass(frozen=True)
+class ChangedFile:
+    """A file that differs between two commits: git's modes and object ids of both, zeros where it does not exist."""
+
+    name: str
+    modes: tuple[str, str]
+    ids: tuple[str, str]
+
+    def exists(self, side: int) -> bool:
+        """Return whether a commit has the file."""
+        return bool(self.ids[side].strip("0"))
+
+    @property
+    def place(self) -> Place:
+        """Its place below the top of the checkout."""
+        *folders, name = self.name.split("/")
+        return Place(tuple(folders), name)
+
+
+class Move:
+    """The move of a checkout from a commit to another; files are named by their number in ``differing``.
+
+    ``branch`` is the one that moves, empty for a detached HEAD, ``reason`` is the text for its reflog, and
+    ``scratch`` is the folder for temporary files.
+    """
+
+    def __init__(
+        self,
+        tree: CheckoutTree,
+        commits: tuple[str, str],
+        branch: str = "",
+        reason: str = "",
+        *,
+        scratch: Path | None = None,
+    ) -> None:
+        self.tree = tree
+        self.top = Path(git_output(tree.package, "rev-parse", "--show-toplevel"))
+        self.base, self.last = commits
+        self.branch = branch
+        self.reason = reason
+        self._scratch = scratch
+        self._index = Path(self._git_path("index"))
+        self._stack = ExitStack()
+
+    def _git_path(self, name: str) -> str:
+        return git_output(self.top, "rev-parse", "--path-format=absolute", "--git-path", name)
+
+    @cached_property
+    def differing(self) -> dict[str, ChangedFile]:
+        """Everything that differs between the commits."""
+        listed = git_output(self.top, "diff-tree", "-r", "-z", "--no-renames", self.base, self.last).split(
+            "\0"
+        )
+        files = {}
+        for number, (meta, name) in enumerate(zip(listed[::2], listed[1::2], strict=False)):
+            old_mode, new_mode, old, new, _ = meta.removeprefix(":").split()
+            files[str(number)] = ChangedFile(name, (old_mode, new_mode), (old, new))
+        return files
+
+    @cached_property
+    def kinds(self) -> dict[str, tuple[Kind, Kind]]:
+        """The kinds of each file before and after, as the file system and git's settings have them."""
+        named = {_LINK: (Kind.LINK, "core.symlinks"), _PROGRAM: (Kind.EXECUTABLE, "core.fileMode")}
+        of_mode = {mode: kind for mode, (kind, key) in named.items() if self._setting(key, "true") == "true"}
+        return {
+            number: (of_mode.get(file.modes[0], Kind.PLAIN), of_mode.get(file.modes[1], Kind.PLAIN))
+            for number, file in self.differing.items()
+        }
+
+    def _setting(self, key: str, default: str) -> str:
+        return git_output(self.top, "config", "--type=bool", f"--default={default}", "--get", key)
+
+    @property
+    def places(self) -> dict[str, Place]:
+        """The place of each file."""
+        return {number: file.place for number, file in self.differing.items()}
+
+    def made(self, numbers: Iterable[str]) -> tuple[str, ...]:
+        """Return the folders that the new commit needs for files; of a submodule the folder itself."""
+        folders = {
+            folder: None
+            for number, file in self.differing.items()
+            if file.exists(1)
+            for folder in (
+                (*_above(file.name), file.name)
+                if file.modes[1] == _SUBMODULE
+                else _above(file.name)
+                if number in numbers
+                else ()
+            )
+        }
+        return tuple(folders)
+
+    def emptied(self, numbers: Iterable[str]) -> tuple[str, ...]:
+        """Return the folders of files that only the old commit has."""
+        removed = (self.differing[number] for number in numbers if not self.differing[number].exists(1))
+        return tuple({folder: None for file in removed for folder in _above(file.name)})
+
+    def content(self, number: str, side: int, attributes: Path | None = None) -> bytes:
+        """Return the content that git checks out for one side. Raise TreeError if a filter fails.
+
+        ``attributes`` is a checkout whose attributes decide, by default that which moves.
+        """
+        file, commit = self.differing[number], (self.base, self.last)[side]
+        if file.modes[side] == _LINK:
+            done = run_git(self.top, "cat-file", "blob", file.ids[side])
+        else:
+            folder = git_output(self.top, "rev-parse", "--absolute-git-dir")
+            where = (f"--git-dir={folder}", f"--work-tree={attributes}") if attributes else ()
+            words = ("cat-file", "--filters", f"{commit}:{file.name}")
+            done = run_git(attributes or self.top, *where, *words)
+        if done.returncode or len(done.stdout) > MAX_READ_BYTES:
+            reason = error_line(done) if done.returncode else f"it has more than {MAX_READ_BYTES} bytes"
+            raise TreeError(
+                f"{self.top / file.name} could not be moved to {commit[:12]} ({reason})",
+                advice="nothing was changed; fix the cause and try again",
+            )
+        return done.stdout
+
+    # ---- the index and the branch ----------------------------------------------------------------------------------
+
+    @property
+    def _lock(self) -> Path:
+        return self._index.with_name("index.lock")
+
+    @property
+    def _next_index(self) -> Path:
+        return self._index.with_name("index.patchkit")
+
+    @property
+    def _mark(self) -> bytes:
+        """The content of the index's lock while patchkit has it."""
+        return f"patchkit {self.base} {self.last}\n".encode()
+
+    @property
+    def is_index_locked(self) -> bool:
+        """Whether a patchkit that was killed left the lock of the index."""
+        try:
+            return read_whole(self._lock) == self._mark
+        except (OSError, NoFileError, TooLongError):
+            return False
+
+    def require_index(self, advice: str) -> None:
+        """Raise TreeError if another program has locked the index."""
+        if os.path.lexists(self._lock) and not self.is_index_locked:
+            raise TreeError(f"{self._lock} exists", advice=f"if no other git is running, remove it; {advice}")
+
+    def begin(self) -> None:
+        """Lock the index and make the new one. Raise TreeError if another program has it, or HEAD is elsewhere."""
+        try:
+            handle = os.open(self._lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        except FileExistsError:
+            raise TreeError(
+                f"another git process is running in {self.top}",
+                advice="nothing was changed; wait for it (or remove index.lock), then try again",
+            ) from None
+        with os.fdopen(handle, "wb") as file:
+            file.write(self._mark)
+        if (git_output(self.top, "rev-parse", "HEAD"), branch_of(self.top)) != (self.base, self.branch):
+            raise moved_error(self.top)
+        self._make_index()
+
+    def _make_index(self) -> None:
+        """Make the index of the new commit from a copy. Raise TreeError if it has changes that are in the way."""
+        folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(dir=self._scratch)))
+        # git compares the times of files with that of the index.
+        self._copy = Path(shutil.copy2(self._index, folder / "index"))
+        refused = self._read_tree(self.base, self.last, {"GIT_INDEX_FILE": str(self._copy)})
+        if refused:
+            raise TreeError(
+                f"the commits cannot be checked out in {self.top} ({refused})",
+                advice="nothing was changed; commit or stash what is in the way, then try again",
+            )
+
+    def _read_tree(self, old: str, new: str, settings: Mapping[str, str]) -> str:
+        """Move an index from one commit to another; return git's message if it has changes that are in the way."""
+        words = ("-i",)
+        if self._setting("core.sparseCheckout", "false") == "true":
+            # Only a git that writes files, here to nowhere, leaves out those that the sparse checkout does not have.
+            nowhere = Path(self._stack.enter_context(tempfile.TemporaryDirectory(dir=self._scratch)))
+            words, settings = ("-u",), {**settings, "GIT_WORK_TREE": str(nowhere), "GIT_LFS_SKIP_SMUDGE": "1"}
+        done = run_git(self.top, "read-tree", *words, "-m", old, new, settings=settings)
+        return error_line(done) if done.returncode else ""
+
+    def _left_out(self) -> frozenset[str]:
+        """Return the files that a sparse checkout does not have, in the old index or in the new one."""
+        self._make_index()
+        settings: list[dict[str, str]] = [{}, {"GIT_INDEX_FILE": str(self._copy)}]
+        listed = (run_git(self.top, "ls-files", "-v", "-z", settings=each).stdout for each in settings)
+        entries = (os.fsdecode(line).partition(" ") for lines in listed for line in lines.split(b"\0"))
+        return frozenset(name for flag, _, name in entries if flag in ("S", "s"))
+
+    def complete(self) -> None:
+        """Move the branch, then the index. Raise TreeError if git or a hook refuses, with neither changed."""
+        settings = {"GIT_INDEX_FILE": str(self._copy)}
+        run_git(self.top, "update-index", "-q", "--refresh", settings=settings)
+        shutil.copyfile(self._copy, self._next_index)
+        shutil.copymode(self._index, self._next_index)
+        with open(self._next_index, "rb") as file:
+            os.fsync(file.fileno())
+        # A hook may refuse that a branch moves, as it does for git itself.
+        words = ("-c", "core.fsync=all", "update-ref", "-m", self.reason, "HEAD", self.last, self.base)
+        done = git(self.top, *words, personal=True, new_session=True)
+        head = git_output(self.top, "rev-parse", "HEAD")
+        if head not in (self.base, self.last):
+            raise moved_error(self.top)
+        if head == self.base:
+            raise TreeError(
+                f"{self.top} could not be moved ({error_line(done)})",
+                advice="nothing was changed; fix the cause and try again",
+            )
+        try:
+            os.replace(self._next_index, self._index)
+        except OSError as error:
+            raise UnfinishedError(
+                f"{self._index} could not be written ({error.strerror})",
+                advice="everything is committed; run patchkit apply --continue",
+            ) from error
+
+    def follow(self, head: str) -> None:
+        """Let the index follow the branch after a move was interrupted, unless a person has changed it since."""
+        if head == self.last:
+            self._read_tree(self.base, self.last, {})
+        elif head == self.base:
+            self._read_tree(self.last, self.base, {})
+        run_git(self.top, "update-index", "-q", "--refresh")
+
+    def end(self) -> None:
+        """Unlock the index, also after a patchkit that was killed."""
+        self._stack.close()
+        if self.is_index_locked:
+            with suppress(FileNotFoundError):
+                self._next_index.unlink()
+            self._lock.unlink()
+
+    # ---- the files -------------------------------------------------------------------------------------------------
+
+    def targets(self, attributes: Path) -> Targets:
+        """Return the targets of the move. Raise TreeError if one was changed, or something is in the way.
+
+        ``attributes`` is a checkout of the new commit.
+        """
+        left_out = self._left_out()
+        written = {
+            number: file
+            for number, file in self.differing.items()
+            if _SUBMODULE not in file.modes and file.name not in left_out
+        }
+        is_other = any(PurePosixPath(file.name).name == _ATTRIBUTES for file in written.values())
+        contents: dict[str, tuple[bytes | None, bytes | None]] = {}
+        self._require_free(written.values())
+        for number, file in written.items():
+            before = self._unedited(number) if file.exists(0) else None
+            after = self.content(number, 1, attributes if is_other else None) if file.exists(1) else None
+            contents[number] = (before, after)
+        missing = [folder for folder in self.made(contents) if not is_folder(self.top / folder)]
+        return Targets(contents, self.places, tuple(missing))
+
+    def write(self, store: Store, attributes: Path, after: Ledger, kept: Sequence[bytes]) -> None:
+        """Move the checkout and write its ledger, whose lock the caller holds, or raise TreeError with nothing changed.
+
+        ``attributes`` is a checkout of the new commit, ``kept`` are contents that the ledger refers to. Raise
+        UnfinishedError if the system refuses when the branch has moved, or before what was written is restored.
+        """
+        with wrapped_os_errors(self.tree, "nothing was changed; fix the cause and try again"), self._stack:
+            targets = self.targets(attributes)
+        before = store.read()
+        write_all(
+            self.tree,
+            store,
+            targets,
+            before=before,
+            after=after,
+            kept=kept,
+            emptied=self.emptied(targets.contents),
+            move=self,
+        )
+
+    def _require_free(self, files: Iterable[ChangedFile]) -> None:
+        """Raise TreeError if a file, even an ignored one, exists where a new file would be created."""
+        deleted = frozenset(file.name for file in files if not file.exists(1))
+        for file in files:
+            path = self.top / file.name
+            if path.is_relative_to(self.tree.package / FOLDER):
+                raise TreeError(
+                    f"{path} is in the new commits", advice="remove patchkit's own folder from them"
+                )
+            if not file.exists(0) and (
+                is_obstructed(self.top, file.name, deleted) or (os.path.lexists(path) and not is_folder(path))
+            ):
+                existing = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
+                raise TreeError(
+                    f"{existing} is in the way of a committed file",
+                    advice="nothing was changed; move it elsewhere and try again",
+                )
+
+    def _unedited(self, number: str) -> bytes:
+        """Return the content of a file that is as in the old commit. Raise TreeError if it is not.
+
+        git compares only times, in seconds, and sizes, and with some flags of the index nothing.
+        """
+        file, (kind, _) = self.differing[number], self.kinds[number]
+        path = self.top / file.name
+        with suppress(OSError, NoFileError, TooLongError):
+            status = path.lstat()
+            content = os.readlink(os.fsencode(path)) if path.is_symlink() else read_whole(path)
+            is_same = path.is_symlink() is (kind is Kind.LINK) and (
+                kind is Kind.PLAIN or kind is Kind.LINK or bool(status.st_mode & 0o100)
+            )
+            if is_same and self._is_base(file, path, content):
+                return content
+        raise TreeError(
+            f"{path} has uncommitted changes, which the new commits would overwrite",
+            advice="nothing was changed; commit or stash them, then try again",
+        )
+
+    def _is_base(self, file: ChangedFile, path: Path, content: bytes) -> bool:
+        if Checkout(self.top).is_content(file.ids[0], content):
+            return True
+        # With a filter, the file's content differs from the object's.
+        filtered = run_git(self.top, "hash-object", f"--path={file.name}", str(path)).stdout.decode().strip()
+        return filtered == file.ids[0]
+
+
+def restore(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery | None:
+    """Take back an interrupted move if its branch did not move, else finish it; return None if none was interrupted.
+
+    Raise TreeError, with nothing changed, if one of the files was changed since, if another program has locked the
+    index, or with ``roll_back`` if the branch has moved.
+    """
+    if _interrupted(Store(tree.package)) is None:
+        return None
+    with locked(tree, recovering=True) as store:
+        journal = _interrupted(store)
+        if journal is None:
+            return None
+        assert isinstance(journal.move, tuple)
+        interrupted = Move(tree, journal.move)
+        interrupted.require_index(_retry(tree))
+        head = git_output(interrupted.top, "rev-parse", "HEAD")
+        is_moved = head != interrupted.base
+        if is_moved and roll_back:
+            raise TreeError(
+                f"{interrupted.top} has moved to {head[:12]}",
+                advice=f"patchkit apply --continue {tree.argument}, then git reset --keep {interrupted.base}",
+            )
+        contents = _contents(interrupted, journal)
+        made, emptied = interrupted.made(journal.files), interrupted.emptied(journal.files)
+        known = msgspec.structs.replace(journal, made=made, emptied=emptied)
+        with Write(tree, store, known, interrupted.places, contents, move=interrupted) as write:
+            if is_moved:
+                for swap in write.swaps:
+                    swap.require_unsaved()
+            else:
+                _require_undoable(interrupted, write.reachable)
+            with wrapped_os_errors(tree, f"fix the cause, {_retry(tree)}", UnfinishedError):
+                was_locked = interrupted.is_index_locked
+                if is_moved:
+                    store.stage(journal.ledger)
+                    store.publish()
+                else:
+                    write.undo()
+                    store.unstage()
+                interrupted.end()
+                if not was_locked or is_moved:
+                    interrupted.follow(head)
+                if is_moved:
+                    clean_up(write)
+                else:
+                    store.end()
+    return Recovery(
+        "finished" if is_moved else "rolled-back", tuple(f.name for f in interrupted.differing.values())
+    )
+
+
+def _interrupted(store: Store) -> Journal | None:
+    journal = store.journal()
+    return journal if journal is not None and isinstance(journal.move, tuple) else None
+
+
+def _retry(tree: CheckoutTree) -> str:
+    return f"then run patchkit apply --continue {tree.argument} again"
+
+
+def _contents(interrupted: Move, journal: Journal) -> Callable[[str], bytes]:
+    """Return a function that gets contents by their digest from git."""
+
+    def content(digest: str) -> bytes:
+        number = next(number for number, digests in journal.files.items() if digest == digests[0])
+        found = interrupted.content(number, 0)
+        if digest_of(found, interrupted.kinds[number][0]) != digest:
+            name = interrupted.differing[number].name
+            raise TreeError(
+                f"{interrupted.top / name} cannot be restored as it was",
+                advice=f"git checkout HEAD -- {name}, {_retry(interrupted.tree)}",
+            )
+        return found
+
+    return content
+
+
+def _require_undoable(interrupted: Move, swaps: Sequence[Swap]) -> None:
+    """Raise TreeError if a person changed a file since, or something stands in its place."""
+    states = [(interrupted.differing[swap.file], *swap.states()) for swap in swaps]
+    is_started = any(target is FileState.AFTER or aside is FileState.BEFORE for _, target, aside in states)
+    own = frozenset(file.name for file in interrupted.differing.values())
+    for file, target, _ in states:
+        path = interrupted.top / file.name
+        # One commit may have a file where the other has a folder.
+        is_replaced = is_folder(path) and not is_obstructed(interrupted.top, file.name, own)
+        if target is FileState.OTHER and is_started and not is_replaced:
+            back = f"git checkout HEAD -- {file.name}" if file.exists(0) else "remove it"
+            raise TreeError(
+                f"{path} was changed after the write was interrupted",
+                advice=f"save your version elsewhere, {back}, {_retry(interrupted.tree)}",
+            )
+
+
+def branch_of(top: Path) -> str:
+    """Return the full name of the current branch, empty if HEAD is detached."""
+    return os.fsdecode(git(top, "symbolic-ref", "--quiet", "HEAD").stdout).strip()
+
+
+def moved_error(top: Path) -> TreeError:
+    """Return the error for a checkout whose HEAD another program moved."""
+    return TreeError(
+        f"HEAD of {top} moved while patchkit was running", advice="nothing was changed; try again"
+    )
+
+
+def _above(name: str) -> list[str]:
+    """Return the folders that contain a file, outermost first."""
+    return [each.as_posix() for each in reversed(PurePosixPath(name).parents)][1:]
