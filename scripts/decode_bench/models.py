@@ -29,6 +29,8 @@ HEAD = 128
 # Tokens in the window of a layer; prompts are longer.
 WINDOW = 128
 POSITIONS = 131072
+# Replaced in a server's options by the file of the tokens that a draft can propose, every second one.
+TOKEN_MAP = "a token map"
 _ROPE = {"rope_theta": 10000.0, "rope_type": "default"}
 
 
@@ -66,8 +68,17 @@ def write(model: Model, folder: Path) -> tuple[str, str]:
     Raise ModelError if a folder has another configuration, since an engine may be reading it.
     """
     target = _written(folder / model.name, model.target)
+    if TOKEN_MAP in model.options.values():
+        import torch
+
+        torch.save(torch.arange(0, VOCABULARY, 2), token_map(str(target)))
     draft = target if model.draft is None else _written(folder / f"{model.name}-draft", model.draft)
     return str(target), str(draft)
+
+
+def token_map(target: str) -> str:
+    """Return the file of the tokens that the draft of a target can propose."""
+    return f"{target}/token_map.pt"
 
 
 def _written(folder: Path, config: Mapping[str, object]) -> Path:
@@ -260,6 +271,21 @@ _QWEN3_MOE = Model(
     {**_EAGLE3, **_TRITON_EXPERTS},
 )
 
+_LLAMA_TOKEN_MAP = Model(
+    "llama-token-map",
+    "Llama with a token map",
+    _config("LlamaForCausalLM", "llama", heads=16, kv_heads=4, rope_parameters=_ROPE),
+    _config(
+        "LlamaForCausalLMEagle",
+        "llama",
+        heads=16,
+        kv_heads=16,
+        num_hidden_layers=1,
+        rope_parameters=_ROPE,
+    ),
+    {**_EAGLE, "speculative_token_map": TOKEN_MAP},
+)
+
 _MIMO_V2 = Model(
     "mimo-v2",
     "MiMo-V2",
@@ -332,5 +358,17 @@ _GEMMA3 = Model(
 
 MODELS: Mapping[str, Model] = {
     one.name: one
-    for one in (_DEEPSEEK, _QWEN3_NEXT, _NEMOTRON_H, _OLMO3, _QWEN3_MOE, _MIMO_V2, _GPT_OSS, _GEMMA3)
+    for one in (
+        *(
+            _DEEPSEEK,
+            _QWEN3_NEXT,
+            _NEMOTRON_H,
+            _OLMO3,
+            _QWEN3_MOE,
+            _LLAMA_TOKEN_MAP,
+            _MIMO_V2,
+            _GPT_OSS,
+            _GEMMA3,
+        ),
+    )
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from .models import MODELS, VOCABULARY, Option
+from .models import MODELS, TOKEN_MAP, VOCABULARY, Option, token_map
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,7 +86,8 @@ class Server:
         """Return all settings of an engine with these checkpoints."""
         of_model = MODELS[self.model].options if self.model else {}
         chosen = {**common_options(target, draft), **of_model, **self.options}
-        return {name: target if value == TARGET else value for name, value in chosen.items()}
+        files = {TARGET: target, TOKEN_MAP: token_map(target)}
+        return {name: files.get(str(value), value) for name, value in chosen.items()}
 
 
 @dataclass(frozen=True)
@@ -576,6 +577,8 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         _edge("mimo-v2-deterministic", _DETERMINISTIC, "mimo-v2"),
         # Its norms of queries and keys round differently in a graph than in a batch above it.
         _edge("olmo3-deterministic", {**_DETERMINISTIC, "cuda_graph_max_bs": _RUNNING}, "olmo3"),
+        _edge("deepseek-mla-no-graph", {"disable_cuda_graph": True}, "deepseek-mla"),
+        _edge("hybrid-token-map", _TRTLLM_MHA, "llama-token-map"),
         _edge("olmo3-no-graph", {**_DETERMINISTIC, "disable_cuda_graph": True}, "olmo3"),
         _edge("fa3-deepseek-mla-deterministic", {**_FA3, **_DETERMINISTIC}, "deepseek-mla"),
         _edge("qwen3-next-grammar", _MAMBA_BUFFER, "qwen3-next", grammar=True),
