@@ -71,4 +71,7 @@ def test_every_built_in_fix_names_its_symptom() -> None:
     for patch in fixes:
         assert patch.affects is not None
         assert patch.affects.symptom[-1] != "."
-        assert patch.affects.fixed_in or not patch.upstream, f"{patch.id}: the first release with the fix"
+        # An issue may be open in the last release.
+        assert patch.affects.fixed_in or "/pull/" not in patch.upstream, (
+            f"{patch.id}: the first release with the fix"
+        )

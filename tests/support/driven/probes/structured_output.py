@@ -31,11 +31,16 @@ def _backend(kind: str) -> Any:
 def answered(kind: str, algorithm: str | None, schema: str | None) -> str:
     """Return what becomes of a request: ``compiled``, ``unconstrained``, or the error with which it is refused."""
     found = ["unconstrained"]
+
+    def compiled(*_: Any) -> tuple[None, bool]:
+        found.append("compiled")
+        return None, False
+
     manager: Any = object.__new__(GrammarManager)
     backend = _backend(kind)
     if backend is not None:
         vars(backend).update(
-            get_cached_or_future_value=lambda *_: (found.append("compiled"), False),
+            get_cached_or_future_value=compiled,
             get_request_grammar_key=lambda key, **_: key,
         )
     vars(manager).update(
