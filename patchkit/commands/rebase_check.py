@@ -57,7 +57,7 @@ def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move,
 def _prospect(now: State, then: State) -> str:
     words = {
         State.UPSTREAM: "upstream has it there",
-        State.UNKNOWN: "in place there, by whom is unknown",
+        State.UNKNOWN: "in place there",
         State.APPLIED: "already committed there",
         State.PENDING: "applies there",
         State.PARTIAL: "applies there, partly present already",
@@ -65,5 +65,5 @@ def _prospect(now: State, then: State) -> str:
         State.NOT_APPLICABLE: "not applicable there",
     }
     # Only a change of patchkit's can be dropped.
-    is_ours = then is State.UPSTREAM and now in {State.APPLIED, State.PARTIAL}
+    is_ours = then in {State.UPSTREAM, State.UNKNOWN} and now in {State.APPLIED, State.PARTIAL}
     return words[then] + (": drop yours" if is_ours else "")

@@ -153,7 +153,7 @@ def test_a_group_is_taken_back_beside_upstreams_own(tree: CheckoutTree, toys: Pa
     path = tree.package / CRLF
     path.write_bytes(path.read_bytes().replace(b"    stride = 1", b"    other = 1\r\n    stride = 1"))
     found = states("apply", tree.root, "@speed")
-    assert found == {"t-fast": "applied", "t-other": "upstream"}
+    assert found == {"t-fast": "applied", "t-other": "unknown"}
     assert answer_of("revert", tree.root, "@speed")["reverted"] == ["t-fast"]
 
 
