@@ -70,8 +70,10 @@ def backports(statuses: Iterable[PatchStatus], verified: str) -> tuple[Backport,
 def _origin(status: PatchStatus, by_hand: tuple[str, ...]) -> str:
     if status.state is State.PARTIAL:
         return f"in part: {status.reason}"
-    if status.state in {State.UPSTREAM, State.UNKNOWN}:
-        return status.state.value
+    if status.state is State.UPSTREAM:
+        return "upstream"
+    if status.state is State.UNKNOWN:
+        return "unknown"
     applied = [edit.name for edit in status.edits if edit.state is State.APPLIED]
     return "by hand" if by_hand and set(applied) <= set(by_hand) else "ported"
 
