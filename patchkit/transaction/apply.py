@@ -101,7 +101,11 @@ class Transaction:
                 if (before := targets.contents[file][0]) is not None
                 and not (file in known and known[file].applied == digest_or_none(before))
             }
-            dirty = uncommitted(self.tree.package, others)
+            try:
+                dirty = uncommitted(self.tree.package, others)
+            except TreeError as error:
+                other = "" if self.committed else ", or pass --allow-dirty to continue"
+                raise TreeError(error.what, where=error.where, advice=f"{error.advice}{other}") from None
             if dirty:
                 raise TreeError(
                     "uncommitted changes",

@@ -233,6 +233,6 @@ class Checkout:
 
     def _failed(self, reason: str) -> TreeError:
         return TreeError(
-            f"git cannot determine what is uncommitted in {self._folder} ({reason})",
-            advice="pass --allow-dirty to continue",
+            f"git cannot read what {self._folder} has committed and staged ({reason})",
+            advice="run git fsck there; in a partial clone, run git fetch --refetch",
         )

@@ -265,7 +265,7 @@ def test_checkout_that_git_will_not_read_is_refused(
     checkout: CheckoutTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-    refused(checkout, r"git cannot determine .*dubious ownership.*--allow-dirty")
+    refused(checkout, r"git cannot read .*dubious ownership.*--allow-dirty")
     assert apply(checkout, allow_dirty=True)
 
 

@@ -94,7 +94,7 @@ def test_git_that_cannot_answer_is_a_refusal(
     tree = open_tree(root)
     damage(root)
     edit(tree, MIRROR, b"return", b"return 1 +")
-    refused(tree, r"git cannot determine what is uncommitted in .*--allow-dirty to continue\.$")
+    refused(tree, r"git cannot read what .* has committed and staged .*--allow-dirty to continue\.$")
     assert apply(tree, COPIES, allow_dirty=True)
 
 
