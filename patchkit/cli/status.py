@@ -147,6 +147,8 @@ def _say(
     elif opt_in or marking or State.APPLIED in found:
         names = " ".join(opt_in)
         rest = [(f"apply{target.tail} {names}", f"makes the rest of {escaped(names)}")] if opt_in else []
+        # Nobody chose the rest of what upstream has in part.
+        rest += [(f"show {name}", "has its risk") for name in opt_in]
         undo = [(f"revert{tail}", "reverts the patches")] if State.APPLIED in found and not marking else []
         console.say_next(*rest, *marking, *undo)
 

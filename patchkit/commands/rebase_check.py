@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _WORDS: dict[str, str] = {
     State.UPSTREAM: "upstream has it there",
-    State.UNKNOWN: "in place there, by whom is unknown",
+    State.UNKNOWN: "in place there",
     State.APPLIED: "already committed there",
     State.PENDING: "applies there",
     State.PARTIAL: "applies there, partly present already",
@@ -55,7 +55,7 @@ class Move:
         # What the tree has is applied again after the move, and only a change of patchkit's can be dropped.
         is_made = self.now.state in {State.APPLIED, State.PARTIAL}
         words = _WORDS[self.then.state if is_made else self.then.label]
-        return f"{words}: drop yours" if is_made and self.then.state is State.UPSTREAM else words
+        return f"{words}: drop yours" if is_made and self.then.state in {State.UPSTREAM, State.UNKNOWN} else words
 
 
 def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move, ...]:

@@ -286,14 +286,16 @@ def _provenance(space: Workspace, patch: Patch, statuses: Sequence[EditStatus], 
     """Return whose the edits in place are: APPLIED for patchkit's, UPSTREAM, or UNKNOWN if nothing tells.
 
     A comment of the patch and a call of the runtime show that they are patchkit's, and for a patch that upstream never
-    had (no ``upstream_when``) a comment of any patch. ``has_landed``, or a pull request where no fact can tell, shows
-    that they are upstream's.
+    had (no ``upstream_when``) a comment of any patch. ``has_landed`` shows that they are upstream's, or, where no fact
+    can tell, that upstream has a commit or pull request of the patch.
     """
     start = (comment_start(patch) if patch.upstream_when else COMMENT_PREFIX).encode()
     files = {status.file for status in statuses}
     if any(status.calls_runtime for status in statuses) or _has_comment(space, files, start):
         return State.APPLIED
-    is_upstreams = has_landed if patch.upstream_when else patch.has_pull_request
+    is_upstreams = (
+        has_landed if patch.upstream_when else bool(patch.upstream_commit) or patch.has_pull_request
+    )
     return State.UPSTREAM if is_upstreams else State.UNKNOWN
 
 

@@ -49,8 +49,7 @@ def originals_of(tree: CheckoutTree, checkout: Checkout, files: Iterable[str]) -
         return {file: _original_of(tree, checkout, at, file, touching.get(file, ())) for file in names}
     except TreeError as error:
         raise ConflictError(
-            f"git cannot read the files from before the patches: {error}",
-            advice="in a partial clone, run git fetch --refetch",
+            f"git cannot read the files from before the patches: {error.what}", advice=error.advice
         ) from None
 
 

@@ -158,12 +158,12 @@ def test_check_fails_until_everything_is_applied(tree: CheckoutTree) -> None:
     run("status", tree.root, "--check")
 
 
-def test_check_takes_what_upstream_brought(tree: CheckoutTree, tmp_path: Path) -> None:
+def test_check_takes_what_is_in_place_whosever_it_is(tree: CheckoutTree, tmp_path: Path) -> None:
     run("apply", tree.root)
     for file in (MIRROR, CRLF, ABRUPT):
         lines = (tree.package / file).read_bytes().splitlines(keepends=True)
         (tree.package / file).write_bytes(b"".join(line for line in lines if b"patchkit" not in line))
-    assert set(states("status", tree.root, "--check").values()) == {"upstream"}
+    assert set(states("status", tree.root, "--check").values()) == {"unknown"}
 
 
 def test_installed_tree_is_taken(tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,7 +334,7 @@ def test_revert_of_code_without_any_comment_says_which_to_put_back_and_then_take
     sign = b"# patchkit t-guard: toy"
     edit(tree, MIRROR, b"    " + sign + b"\n", b"    %s\n" % instead if instead else b"")
     before = everything(tree.root)
-    assert states("status", tree.root)["t-guard"] == "upstream"
+    assert states("status", tree.root)["t-guard"] == "unknown"
     output = refusal("revert", tree.root, *named, code=3)
     assert (
         f"t-guard: its code has no comment of the patch and may be upstream's own\n  --> {MIRROR}\n" in output
@@ -385,14 +385,14 @@ def test_upstreams_code_that_a_ledger_of_another_branch_knows_otherwise_is_left_
     git(checkout.root, "commit", "-qam", "Patched")
     git(checkout.root, "switch", "-q", "-")
     edit(checkout, MIRROR, b"    copies = 0\n", b"    copies = 0\n    guard = 1\n")
-    assert states("status", checkout.root)["t-guard"] == "upstream"
+    assert states("status", checkout.root)["t-guard"] == "unknown"
     assert answer("revert", checkout.root)["reverted"] == []
 
 
-def test_revert_leaves_upstreams_own_alone(tree: CheckoutTree) -> None:
+def test_revert_leaves_code_alone_that_nothing_shows_to_be_patchkits(tree: CheckoutTree) -> None:
     edit(tree, MIRROR, b"    copies = 0\n", b"    copies = 0\n    guard = 1\n")
-    assert states("status", tree.root)["t-guard"] == "upstream"
-    assert "upstream's own" in refusal("revert", tree.root, "t-guard", code=3)
+    assert states("status", tree.root)["t-guard"] == "unknown"
+    assert "neither a comment, a record nor a call" in refusal("revert", tree.root, "t-guard", code=3)
     assert answer("revert", tree.root)["reverted"] == []
 
 

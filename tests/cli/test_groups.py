@@ -93,8 +93,8 @@ def test_an_opt_in_patch_that_the_tree_has_in_part_is_completed_only_by_name(
     run("apply", tree.root)
     assert states("status", tree.root)["t-half"] == "partial"
     output = run("status", tree.root).stdout
-    offer = f"\nNext: patchkit apply {tree.root} t-half makes the rest of t-half; patchkit revert "
-    assert offer in output
+    rest = f"patchkit apply {tree.root} t-half makes the rest of t-half"
+    assert f"\nNext: {rest}; patchkit show t-half has its risk; patchkit revert " in output
     run("revert", tree.root)
     add_patch(toys, "t-half", *edits)
     assert "opt-in)" not in run("status", tree.root).stdout
@@ -113,7 +113,9 @@ def test_status_of_a_tree_that_only_lacks_a_part_of_an_opt_in_patch_offers_no_ap
     path.write_bytes(path.read_bytes().replace(b"    steps = 3", b"    steps = 3\n    half = 1"))
     assert "Nothing changed." in run("apply", tree.root).stdout
     output = run("status", tree.root).stdout
-    assert output.endswith(f"\nNext: patchkit apply {tree.root} t-half makes the rest of t-half\n")
+    assert output.endswith(
+        f"\nNext: patchkit apply {tree.root} t-half makes the rest of t-half; patchkit show t-half has its risk\n"
+    )
     assert states("apply", tree.root, "t-half") == {"t-half": "applied"}
     assert output.partition("\nNext: ")[2] not in run("status", tree.root).stdout
 
@@ -155,7 +157,7 @@ def test_a_group_is_taken_back_beside_upstreams_own(tree: CheckoutTree, toys: Pa
     path = tree.package / CRLF
     path.write_bytes(path.read_bytes().replace(b"    stride = 1", b"    other = 1\r\n    stride = 1"))
     found = states("apply", tree.root, "@speed")
-    assert found == {"t-fast": "applied", "t-other": "upstream"}
+    assert found == {"t-fast": "applied", "t-other": "unknown"}
     assert answer_of("revert", tree.root, "@speed")["reverted"] == ["t-fast"]
 
 

@@ -43,3 +43,22 @@ def test_clone_of_a_patched_release_verifies_and_reverts_to_its_bytes(
     assert answer("revert", there.root)["reverted"]
     (first,) = git(there.root, "rev-list", "--max-parents=0", "HEAD").split()
     assert git(there.root, "diff", "--stat", first) == ""
+
+
+@pytest.mark.parametrize("sign", ["# patchkit 26397", "# patchkit "], ids=["one", "all"])
+def test_clone_without_comments_of_patches_reverts_to_the_same_bytes(
+    releases: Releases, tmp_path: Path, sign: str
+) -> None:
+    there = clone(patched(releases, REFERENCE, tmp_path), tmp_path)
+    for file in there.files("srt"):
+        text = there.read(file) or b""
+        lines = [
+            line for line in text.splitlines(keepends=True) if not line.strip().startswith(sign.encode())
+        ]
+        (there.package / file).write_bytes(b"".join(lines))
+    states = {patch["id"]: patch["state"] for patch in answer("status", there.root)["patches"]}
+    assert states["26397"] == "applied"
+    assert "upstream" not in {state for name, state in states.items() if name.startswith("pk-")}
+    assert "26397" in answer("revert", there.root)["reverted"]
+    (first,) = git(there.root, "rev-list", "--max-parents=0", "HEAD").split()
+    assert git(there.root, "diff", "--stat", first) == ""

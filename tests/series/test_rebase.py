@@ -80,12 +80,12 @@ def test_only_a_patch_that_is_applied_can_be_dropped(fork: CheckoutTree) -> None
     (outcome,) = [
         each.summary for each in api.rebase_check(fork, load.patches(), "newer") if each.patch == "t-guard"
     ]
-    assert outcome == "upstream has it there"
+    assert outcome == "in place there"
     patched(fork, "vendor")
     (outcome,) = [
         each.summary for each in api.rebase_check(fork, load.patches(), "newer") if each.patch == "t-guard"
     ]
-    assert outcome == "upstream has it there: drop yours"
+    assert outcome == "in place there: drop yours"
 
 
 def test_the_state_of_each_patch_after_the_move_is_shown(fork: CheckoutTree) -> None:
@@ -97,7 +97,7 @@ def test_the_state_of_each_patch_after_the_move_is_shown(fork: CheckoutTree) -> 
     patched(fork, "vendor")
     assert moves(fork, "newer") == {
         "t-flag": ("applied", "pending"),
-        "t-guard": ("applied", "upstream"),
+        "t-guard": ("applied", "unknown"),
         "t-stop": ("applied", "conflict"),
     }
 
