@@ -46,7 +46,7 @@ _FLUSHED = ("-c", "core.fsync=all")
 # only if the disk does or if a file was saved since. `undo` then restores the files that git wrote, and no other; git
 # writes the index last.
 _MOVE = r"""!move() {
-    base=$1 last=$2 why=$3
+    base=$1 last=$2 why=$3 hooks=$4
     git update-index -q --refresh
     git read-tree -m -u "$base" "$last"
     got=$?
@@ -55,7 +55,8 @@ _MOVE = r"""!move() {
     [ $got -ne 0 ] && exit 4
     # After a power cut, a branch at the new commit must have its files.
     git diff-tree -r -z --no-renames --name-only --diff-filter=d "$base" "$last" | xargs -0 sync -- 2>/dev/null
-    git update-ref -m "$why" HEAD "$last" "$base" && exit 0
+    # A person's reference-transaction hook may refuse to move the branch.
+    git -c core.hooksPath="$hooks" update-ref -m "$why" HEAD "$last" "$base" && exit 0
     git read-tree -m -u "$last" "$base" || exit 3
     exit 2
 }; move"""
@@ -284,7 +285,9 @@ def _move(tree: CheckoutTree, worktree: LinkedWorktree, last: str, reason: str) 
     _require_free(top, changes)
     _require_space(tree, top, changes)
     alias = ("-c", f"alias.patchkit-move={_MOVE}")
-    done = run_git(top, *OWN_FILES, *_FLUSHED, *alias, "patchkit-move", base, last, reason, new_session=True)
+    hooks = git(top, "rev-parse", "--path-format=absolute", "--git-path", "hooks", personal=True).stdout
+    move = ("patchkit-move", base, last, reason, os.fsdecode(hooks).rstrip("\n"))
+    done = run_git(top, *OWN_FILES, *_FLUSHED, *alias, *move, new_session=True)
     if done.returncode == 4:
         undo_move(tree, top, (base, last))
     elif done.returncode not in (0, 2):
