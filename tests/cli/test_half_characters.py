@@ -14,6 +14,7 @@ from support.toys import MIRROR, git
 from patchkit.cli.main import main
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from patchkit.tree.tree import CheckoutTree
@@ -28,7 +29,7 @@ def _reader_of(name: bytes) -> dict[bytes, bytes]:
     return {b"srt/" + name: _READER % b""}
 
 
-FILES = {
+FILES: dict[str, Callable[[bytes], dict[bytes, bytes]]] = {
     "a name": lambda mirror: _reader_of(b"b_\xff.py"),
     "a string": lambda mirror: {MIRROR.encode(): _CODING + mirror + _READER % rb"\udc80"},
     "an edited class": lambda mirror: {
@@ -49,7 +50,14 @@ def odd(request: pytest.FixtureRequest, checkout: CheckoutTree) -> CheckoutTree:
     git(checkout.root, "config", "user.name", "A Person")
     git(checkout.root, "config", "user.email", "person@example.com")
     git(checkout.root, "add", "-A")
-    subject = ["git", "-c", "i18n.commitEncoding=latin1", "commit", "-qm", b"Add \xff\n\n\xfe"]
+    subject: list[str | bytes] = [
+        "git",
+        "-c",
+        "i18n.commitEncoding=latin1",
+        "commit",
+        "-qm",
+        b"Add \xff\n\n\xfe",
+    ]
     subprocess.run(subject, cwd=checkout.root, check=True)
     return checkout
 
