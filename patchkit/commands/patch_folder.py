@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
-from patchkit.transaction.temporary import held, remove_abandoned
+from patchkit.transaction.temporary import held, is_own, remove_abandoned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from patchkit.drafting.change import Draft
 
 _PREFIX = ".patchkit-new-"
+_SECONDS = 3600
+"""Age of a temporary folder without a lock from which on nobody writes to it."""
 
 
 @contextmanager
@@ -38,9 +41,11 @@ def staged(drafts: Mapping[Path, Draft]) -> Iterator[None]:
                 for place in folder.glob(f"{_PREFIX}*"):
                     with suppress(OSError):
                         remove_abandoned(place, partial(shutil.rmtree, place))
+                        if is_own(place) and time.time() - place.lstat().st_mtime > _SECONDS:
+                            shutil.rmtree(place)
                 waiting[folder] = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
-                # The file system may have no locks; then what a killed process leaves stays.
-                with suppress(OSError):
+                # The file system may have no locks; then what a killed process leaves stays for an hour.
+                with suppress(OSError, TreeError):
                     locks.enter_context(held(waiting[folder]))
                 for name, text in draft.files.items():
                     (waiting[folder] / name).write_text(text, encoding="utf-8")

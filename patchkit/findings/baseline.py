@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,8 +22,9 @@ class _Saved(msgspec.Struct, frozen=True):
 def load(path: Path) -> tuple[Finding, ...]:
     """Return the findings of a saved ``patchkit audit --json``. Raise UsageError for any other file."""
     try:
-        return msgspec.json.decode(read_named(path), type=_Saved).findings
-    except (UnicodeDecodeError, RecursionError, msgspec.DecodeError) as error:
+        # msgspec's own decoder rejects file names that are not Unicode.
+        return msgspec.convert(json.loads(read_named(path)), _Saved).findings
+    except (ValueError, RecursionError, msgspec.DecodeError) as error:
         why = "it is not the JSON of an audit" if isinstance(error, msgspec.ValidationError) else str(error)
         raise UsageError(
             f"not a baseline ({why})", where=path, advice="save one with `patchkit audit TREE --json`"

@@ -57,8 +57,9 @@ def left_out(repository: Path, patterns: Sequence[str]) -> tuple[str, ...]:
                 ref.name for ref in _named(repository, pattern)
             }
             if more:
+                others = f" and {len(more) - 1} more" if len(more) > 1 else ""
                 problems.append(
-                    f"`*` in {pattern} matches no slash, which leaves out {min(more)} and {len(more) - 1} more: "
+                    f"`*` in {pattern} matches no slash, which leaves out {min(more)}{others}: "
                     f"--refs '{wide}' includes them"
                 )
     return tuple(problems)

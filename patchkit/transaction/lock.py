@@ -17,6 +17,7 @@ from patchkit.errors import TreeError
 from patchkit.transaction.folder import Folder
 from patchkit.transaction.ledger import FOLDER
 from patchkit.transaction.store import LOCK
+from patchkit.transaction.temporary import REFUSED, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,7 @@ def _try_lock(parent: Folder, package: Path) -> int | None:
     try:
         parent.create_folder(FOLDER)
         with parent.open_folder(FOLDER) as folder:
-            handle = folder.open_file(LOCK, os.O_RDWR | os.O_CREAT)
+            handle, is_own = _opened(folder)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if _is_lock_file(handle, folder) and _is_current_folder(folder, parent):
@@ -61,6 +62,7 @@ def _try_lock(parent: Folder, package: Path) -> int | None:
                     os.set_inheritable(handle, True)
                     return handle
             except BlockingIOError:
+                # Another process can have the lock also of a file that was made here.
                 holder = _read_holder(handle)
                 os.close(handle)
                 raise TreeError(
@@ -68,7 +70,9 @@ def _try_lock(parent: Folder, package: Path) -> int | None:
                 ) from None
             except BaseException:
                 with suppress(OSError, TreeError):
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    # Where locks are refused, nobody holds one on a file that was made here.
+                    if not is_own:
+                        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     if _is_lock_file(handle, folder):
                         folder.remove(LOCK)
                 os.close(handle)
@@ -76,11 +80,23 @@ def _try_lock(parent: Folder, package: Path) -> int | None:
             os.close(handle)
     except FileNotFoundError:
         return None
-    except BaseException:
+    except BaseException as error:
         # Also for KeyboardInterrupt.
         parent.remove_empty_folder(FOLDER)
+        if isinstance(error, OSError) and error.errno in REFUSED:
+            raise refusal(
+                package, error, "allow locks there (NFS: run lockd), or work on a local copy"
+            ) from None
         raise
     return None
+
+
+def _opened(folder: Folder) -> tuple[int, bool]:
+    """Open the lock file; return whether it was created."""
+    try:
+        return folder.open_file(LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL), True
+    except FileExistsError:
+        return folder.open_file(LOCK, os.O_RDWR | os.O_CREAT), False
 
 
 def _write_holder(handle: int) -> None:

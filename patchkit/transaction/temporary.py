@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
+
+from patchkit.errors import TreeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+REFUSED = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ESTALE})
+"""The errors of a file system that has no locks."""
 _LOCK, _NEW_LOCK = "lock", "fresh"
+
+
+def refusal(folder: Path, error: OSError, remedy: str) -> TreeError:
+    """Return the error that a folder's file system has no locks."""
+    return TreeError(
+        f"{folder} is on a file system that refuses locks ({error.strerror}), and patchkit writes only with a lock",
+        advice=f"nothing was changed; {remedy}",
+    )
 
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Hold the lock of a new folder while its process runs. Raise OSError if the system refuses."""
-    with _locked(folder / _NEW_LOCK):
+    """Hold the lock of a new folder while its process runs.
+
+    Raise TreeError if its file system has no locks, OSError if the system refuses for another reason.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(_locked(folder / _NEW_LOCK))
+        except OSError as error:
+            if error.errno not in REFUSED:
+                raise
+            raise refusal(folder.parent, error, "set TMPDIR to a local folder") from None
         # `remove_abandoned` takes any lock that it finds, so this one gets its name only after it is held.
         (folder / _NEW_LOCK).rename(folder / _LOCK)
         yield

@@ -157,7 +157,7 @@ class Modules:
             raise TreeError(
                 "not valid Python", where=f"{file}:{line}", advice="fix the file and try again"
             ) from None
-        except (UnicodeDecodeError, LookupError, SyntaxError):
+        except (UnicodeError, LookupError, SyntaxError):  # An escape in a coding can give half a character.
             raise TreeError(
                 "neither UTF-8 nor the encoding in its coding line",
                 where=file,

@@ -15,9 +15,8 @@ MAX_BYTES = 2**20
 """Longest file that is parsed, forty times the longest patch file: a short dotted name takes 300 times its length."""
 MAX_PARTS = 16
 """Most parts of a dotted name: the parser's memory grows with their square."""
-_DOTTED = re.compile(
-    rb"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){%d}[\w"'-]""" % MAX_PARTS
-)
+_NAME = rb"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*"""
+_DOTTED = re.compile(rb"(?:^|[\[{,])[ \t]*(?:%s\.[ \t]*){%d}[\w\"'-]" % (_NAME, MAX_PARTS), re.MULTILINE)
 
 
 class TomlError(ValueError):

@@ -191,7 +191,7 @@ JUNK = {
     "nested in a key": b'{"x": %s}' % NESTED,
     "no UTF-8": b'{"findings": "\xff", "\xfe": 1}',
     "no JSON and no diff": b"\x00\x1b[2J\n::error::x",
-    "half a character": b'{"findings": [], "model_path": "\\ud800"}',
+    "half a character": b'{"findings": ["\\ud800"], "model_path": "\\ud800"}',
     "an integer without end": b'{"findings": 1, "tp_size": %s}' % (b"9" * 5000),
     "cut off": b'{"findings": [',
 }

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import io
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import msgspec
@@ -15,11 +15,15 @@ from patchkit.audit import text
 from patchkit.audit.engine import audit
 from patchkit.audit.rules import RULES
 from patchkit.cli.answers.audit import Audit
+from patchkit.findings import baseline
 from patchkit.findings.answer import Section, SectionedReport
 from patchkit.findings.finding import Confidence, Finding
 from patchkit.findings.formats import github, junit, sarif
 from patchkit.findings.printable import printable
 from patchkit.findings.report import Report
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SOURCE = """\
 # place: srt/managers/example.py
@@ -169,3 +173,21 @@ def test_a_failing_finding_of_any_confidence_is_an_error_in_github_annotations()
 @pytest.mark.parametrize("mark", ["\u061c", "\u200e", "\u200f", "\u202e", "\u2066"])
 def test_a_change_of_text_direction_is_spelled(mark: str) -> None:
     assert printable(f"a{mark}b") == f"a\\u{ord(mark):04x}b"
+
+
+def test_half_characters_are_spelled_in_sarif_and_kept_in_a_baseline(tmp_path: Path) -> None:
+    report = found()
+    halves = {
+        "file": "srt/\udcff.py",
+        "function": "\udcff",
+        "expression": "'\ud800' + '😀' + '\\\\udcff'",
+        "message": "\udcff",
+    }
+    odd = msgspec.structs.replace(report.findings[0], **halves)
+    log = sarif.document(answer(msgspec.structs.replace(report, findings=(odd,))))
+    (result, _) = msgspec.json.decode(log)["runs"][0]["results"]
+    assert result["message"]["text"].startswith("\\udcff. ")
+    assert result["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] == "\\udcff"
+    path = tmp_path / "baseline.json"
+    path.write_text(json.dumps({"findings": [msgspec.to_builtins(odd)]}))
+    assert baseline.load(path) == (odd,)

@@ -191,6 +191,7 @@ def test_a_star_that_leaves_names_with_a_slash_out_says_so(fork: CheckoutTree) -
     found = api.matrix(fork.root, ("refs/heads/p*", "refs/heads/*", "refs/heads/**"), load.patches(), jobs=1)
     (note,) = found.notes
     assert "refs/heads/release/1" in note
+    assert " 0 more" not in note
     assert "--refs 'refs/heads/**'" in note
     with pytest.raises(UsageError, match=r"matches nothing.*--refs 'refs/heads/r\*/\*\*'"):
         surveyed(fork, "refs/heads/r*")

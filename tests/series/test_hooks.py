@@ -285,3 +285,23 @@ def test_the_runtime_inside_a_tree_stays_as_it_is_under_a_forks_formatters(
     assert {file: fork.read(file) for file in runtime_files()} == runtime_files()
     assert api.apply(fork, load.patches()).files == ()
     assert set(patched_states(fork).values()) == {"applied"}
+
+
+def test_the_hook_of_references_may_refuse_to_move_the_branch(fork: CheckoutTree, tmp_path: Path) -> None:
+    # A commit in the linked worktree moves no branch.
+    branch = git(fork.root, "symbolic-ref", "HEAD").strip()
+    hook(
+        fork,
+        "reference-transaction",
+        f'while read -r old new name; do echo "$1 $name" >> {tmp_path}/asked; '
+        f'[ "$1 $name" = "prepared {branch}" ] && {{ echo "frozen until Monday" >&2; exit 1; }}; done; exit 0',
+    )
+    before = whole(fork)
+    with pytest.raises(TreeError, match="nothing was changed") as caught:
+        api.commit(fork, load.patches())
+    assert whole(fork) == before
+    assert "could not be moved" in str(caught.value)
+    hook(fork, "reference-transaction", f"cat >> {tmp_path}/moved")
+    api.commit(fork, load.patches())
+    assert f" {branch}\n" in (tmp_path / "moved").read_text()
+    assert subjects(fork) == ["Toy t-flag", "Toy t-guard", "Toy t-stop"]

@@ -103,7 +103,7 @@ STATEMENTS: dict[str, Callable[[int], str]] = {
     "blocks behind a backslash": lambda count: (
         "".join(f"\\\n{' ' * at}if a:\n" for at in range(count)) + "\\\n" + " " * count + "pass"
     ),
-} | {name: (lambda count, made=made: f"a = {made(count)}") for name, made in EXPRESSIONS.items()}  # type: ignore[misc]
+} | {name: (lambda count, made=made: f"a = {made(count)}") for name, made in EXPRESSIONS.items()}
 
 
 def mixed(draw: random.Random, size: int) -> str:

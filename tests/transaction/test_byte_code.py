@@ -28,7 +28,8 @@ _UNCHECKED = py_compile.PycInvalidationMode.UNCHECKED_HASH
 
 def compiled(tree: CheckoutTree, mode: py_compile.PycInvalidationMode = _UNCHECKED) -> None:
     """Compile a package as an installer does, for every level of optimisation."""
-    assert compileall.compile_dir(tree.package, quiet=1, invalidation_mode=mode, optimize=[0, 1, 2])
+    for level in (0, 1, 2):
+        assert compileall.compile_dir(tree.package, quiet=1, invalidation_mode=mode, optimize=level)
 
 
 def runs(tree: CheckoutTree, file: str, name: str) -> str:

@@ -139,7 +139,7 @@ def chained(folder: Path, code: str) -> CheckoutTree:
     return open_tree(write_package(folder / "sglang", SOURCES | {MIRROR: SOURCES[MIRROR] + code.encode()}))
 
 
-CHAINS = {
+CHAINS: dict[str, Callable[[int], str]] = {
     "terms": lambda count: "x = " + " and ".join(["a"] * count),
     "strings": lambda count: "x = (\n" + '"a"\n' * count + ")",
     "names": lambda count: f"import {'.'.join('a' * count)}",

@@ -27,7 +27,7 @@ def test_a_name_of_many_parts_is_refused(text: str, name: str, dot: str) -> None
 
 
 def test_what_only_looks_like_a_long_name_is_read() -> None:
-    calls, lines = "b.c()." * 40, "a\n." * 40
+    calls, lines = "b.c()." * 40 + "d" + ".e" * 40, "a\n." * 40
     text = f"a = \"{calls}\"\nb = {[1.5] * 40}\nc = '''{'a. b, ' * 40}\n{lines}'''\n# {'.' * 40}\n"
     assert set(toml.read(text.encode())) == {"a", "b", "c"}
 

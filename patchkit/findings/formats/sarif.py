@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {Confidence.CERTAIN: "error", Confidence.LIKELY: "warning", Confidence.POSSIBLE: "note"}
 _RANKS = {Confidence.CERTAIN: 95.0, Confidence.LIKELY: 70.0, Confidence.POSSIBLE: 30.0}
+
+
+# An escaped backslash, the two halves of one character, or half a character, as JSON in ASCII has them.
+_ESCAPES = re.compile(r"\\\\|\\ud[89ab]..\\ud[c-f]..|\\(ud[89a-f]..)")
 
 
 def document(answer: SectionedReport) -> str:
@@ -50,11 +55,17 @@ def document(answer: SectionedReport) -> str:
         "results": results,
         "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notes}],
     }
-    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
+    return _in_unicode({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+
+
+def _in_unicode(log: dict[str, Any]) -> str:
+    """Return a log as JSON; half characters, as in a name that is not UTF-8, are spelled, since parsers refuse them."""
+    text = json.dumps(log, indent=2)
+    return _ESCAPES.sub(lambda found: f"\\\\{found[1]}" if found[1] else found[0], text)
 
 
 def _result(finding: Finding, ids: list[str], prefix: str) -> dict[str, Any]:
-    digest = hashlib.sha256("\0".join(finding.fingerprint).encode()).hexdigest()
+    digest = hashlib.sha256("\0".join(finding.fingerprint).encode(errors="backslashreplace")).hexdigest()
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "ruleIndex": ids.index(finding.rule),
