@@ -25,13 +25,15 @@ ROW = 216
 BOUND = len(LENS) * ROW * 8
 """Bytes that 26128 states as its risk: what a batch without the mirror may allocate."""
 
+SMALLEST = 512
+"""Bytes that CUDA's allocator gives at least."""
+
 
 class Case(NamedTuple):
     """A probe with its arguments, for releases from ``first`` to ``last``.
 
     ``besides`` names what in its answer is not the result, but how it came about or what is not read. ``mirror``:
-    whether the batch has its lengths on the host. ``wider``: how many bytes an allocation is larger with the mirror,
-    which the patch says.
+    whether the batch has its lengths on the host. ``wider``: how many bytes more may be allocated, as the patch says.
     """
 
     probe: str
@@ -331,10 +333,12 @@ DRIVEN = (
         _of("layers/attention/triton_backend.py", "TritonMultiStepDraftBackend.common_template"),
         (
             Case("triton_attention.draft", (CHAIN | {"page_size": 1}, BATCH, True), last="0.5.13.post1"),
+            # The tree's own buffer for all three steps.
             Case(
                 "triton_attention.draft",
                 (CHAIN | {"page_size": 1}, BATCH, False),
                 mirror=False,
+                wider=2 * BOUND,
                 last="0.5.13.post1",
             ),
         ),
