@@ -260,7 +260,7 @@ DRIVEN = (
             "TritonAttnBackend._update_target_verify_buffers",
             "TritonAttnBackend.init_cuda_graph_state",
         ),
-        (Case("default_server.triton_graph", ("TARGET_VERIFY", LENS, 3), first="0.5.14"),),
+        (Case("default_server.triton_graph", ("TARGET_VERIFY", LENS, 3), first="0.5.13"),),
     ),
     Driven(
         _of("layers/attention/triton_backend.py", "TritonAttnBackend._translate_cuda_graph_shared_pool_locs"),
@@ -281,6 +281,8 @@ DRIVEN = (
             "TritonAttnBackend.init_cuda_graph_state",
             "TritonAttnBackend.init_forward_metadata_capture_cuda_graph",
             "TritonAttnBackend.init_forward_metadata_replay_cuda_graph",
+            "TritonAttnBackend._apply_cuda_graph_metadata",
+            "TritonAttnBackend._update_target_verify_buffers",
         ),
         (
             Case("triton_attention.replays", (session(SERVER, "verify"), True), last="0.5.13.post1"),
@@ -464,11 +466,19 @@ DRIVEN = (
         ),
     ),
     Driven(
-        _of("managers/scheduler.py", "Scheduler.init_overlap"),
+        (
+            *_of("managers/scheduler.py", "Scheduler.init_overlap"),
+            *_of("managers/overlap_utils.py", "decide_needs_cpu_seq_lens"),
+            *_of("speculative/eagle_worker_v2.py", "EAGLEWorkerV2.spec_v2_attn_backends"),
+        ),
         (
             Case(
                 "decisions.start",
-                ("eagle", ["triton", "triton", "triton"], {"disable_piecewise_cuda_graph": True}),
+                (
+                    "eagle",
+                    ["triton", "triton", "triton"],
+                    {"enable_two_batch_overlap": False, "disable_piecewise_cuda_graph": True},
+                ),
                 besides="batches map logged",
                 last="0.5.13.post1",
             ),
@@ -651,7 +661,7 @@ DRIVEN = (
     ),
     Driven(
         _of("speculative/eagle_worker_v2.py", "EAGLEWorkerV2.spec_v2_attn_backends"),
-        (Case("decisions.named", ("eagle",), last="0.5.13.post1"),),
+        (Case("decisions.named", ("eagle",), last="0.5.12.post1"),),
     ),
     Driven(
         _of("speculative/eagle_worker_v2.py", "EAGLEWorkerV2.verify"),
@@ -659,7 +669,7 @@ DRIVEN = (
             Case(
                 "default_server.planned",
                 ("eagle_worker_v2:EAGLEWorkerV2.verify",),
-                first="0.5.14",
+                first="0.5.13",
                 last="0.5.15.post1",
             ),
         ),
@@ -758,7 +768,7 @@ DRIVEN = (
             Case(
                 "default_server.planned",
                 ("multi_layer_eagle_worker_v2:MultiLayerEagleDraftWorker._draft_extend_for_decode",),
-                first="0.5.14",
+                first="0.5.13",
             ),
         ),
     ),
@@ -798,7 +808,7 @@ DRIVEN = (
             Case(
                 "default_server.planned",
                 ("multi_layer_eagle_worker_v2:MultiLayerEagleWorkerV2.verify",),
-                first="0.5.14",
+                first="0.5.13",
                 last="0.5.15.post1",
             ),
         ),

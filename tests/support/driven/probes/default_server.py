@@ -349,7 +349,7 @@ def starts(kind: str) -> str:
         module.Scheduler,
         draft_worker=None if kind == "none" else SimpleNamespace(plan_stream=None),
         tp_worker=SimpleNamespace(model_runner=SimpleNamespace()),
-        server_args=SimpleNamespace(disaggregation_mode="null"),
+        server_args=SimpleNamespace(disaggregation_mode="null", is_startup_weight_load_overlap=False),
         init_tp_model_worker=lambda: None,
         maybe_init_draft_worker=lambda: None,
         init_memory_pools=_reached,
