@@ -91,6 +91,15 @@ def session(server: dict[str, Any], mode: str) -> dict[str, Any]:
 
 DRIVEN = (
     Driven(
+        _of(
+            "layers/attention/hybrid_attn_backend.py",
+            "HybridAttnBackend.needs_cpu_seq_lens",
+            "HybridAttnBackend.max_context_len",
+            "HybridAttnBackend.get_verify_buffers_to_fill_after_draft",
+        ),
+        (Case("default_server.hybrid", (), first="0.5.15", last="0.5.15.post1"),),
+    ),
+    Driven(
         _of("layers/attention/deepseek_v4_backend.py", "DeepseekV4AttnBackend.init_cuda_graph_state"),
         (Case("default_server.graph_state", ("dsv4",), wider=256, first="0.5.16"),),
     ),
@@ -208,11 +217,11 @@ DRIVEN = (
             "HybridAttnBackend.get_verify_buffers_to_fill_after_draft",
             "HybridAttnBackend.max_context_len",
         ),
-        (Case("hybrid.verify_side", (P32, "decode", 4), last="0.5.15.post1"),),
+        (Case("hybrid.verify_side", (P32, "decode", 4), last="0.5.14"),),
     ),
     Driven(
         _of("layers/attention/hybrid_attn_backend.py", "HybridAttnBackend.needs_cpu_seq_lens"),
-        (Case("hybrid.reads_mirror", ("mha/triton", P32), last="0.5.15.post1"),),
+        (Case("hybrid.reads_mirror", ("mha/triton", P32), last="0.5.14"),),
     ),
     Driven(
         _of(
