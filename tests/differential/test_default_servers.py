@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.driven.defaults import BOUND, DRIVEN, RELEASES, UNDRIVEN, cases
+from support.driven.defaults import BOUND, DRIVEN, RELEASES, SMALLEST, UNDRIVEN, cases
 from support.driven.trees import DEFAULT, ProbeError, as_released, with_patches
 from support.touched import touched
 
@@ -36,7 +36,7 @@ def unlike(case: Case, before: DrivenTree, seen: dict[str, Any], *, new: bool) -
     # What is new has no former result; without the mirror, the unpatched tree may compute with None.
     same = was is None or new or without(seen["answer"], left_out) == without(was["answer"], left_out)
     reads, largest = (was["reads"], was["largest"]) if was else (0, 0)
-    most = largest + case.wider if case.mirror and was else max(largest, BOUND)
+    most = max(largest, SMALLEST if case.mirror and was else BOUND) + case.wider
     found = [] if same else ["has another result"]
     if seen["reads"] > reads:
         found.append(f"reads {seen['reads']} times on the host, not {reads}")

@@ -25,13 +25,15 @@ ROW = 216
 BOUND = len(LENS) * ROW * 8
 """Bytes that 26128 states as its risk: what a batch without the mirror may allocate."""
 
+SMALLEST = 512
+"""Bytes that CUDA's allocator gives at least."""
+
 
 class Case(NamedTuple):
     """A probe with its arguments, for releases from ``first`` to ``last``.
 
     ``besides`` names what in its answer is not the result, but how it came about or what is not read. ``mirror``:
-    whether the batch has its lengths on the host. ``wider``: how many bytes an allocation is larger with the mirror,
-    which the patch says.
+    whether the batch has its lengths on the host. ``wider``: how many bytes more may be allocated, as the patch says.
     """
 
     probe: str
@@ -88,6 +90,15 @@ def session(server: dict[str, Any], mode: str) -> dict[str, Any]:
 
 
 DRIVEN = (
+    Driven(
+        _of(
+            "layers/attention/hybrid_attn_backend.py",
+            "HybridAttnBackend.needs_cpu_seq_lens",
+            "HybridAttnBackend.max_context_len",
+            "HybridAttnBackend.get_verify_buffers_to_fill_after_draft",
+        ),
+        (Case("default_server.hybrid", (), first="0.5.15", last="0.5.15.post1"),),
+    ),
     Driven(
         _of("layers/attention/deepseek_v4_backend.py", "DeepseekV4AttnBackend.init_cuda_graph_state"),
         (Case("default_server.graph_state", ("dsv4",), wider=256, first="0.5.16"),),
@@ -206,11 +217,11 @@ DRIVEN = (
             "HybridAttnBackend.get_verify_buffers_to_fill_after_draft",
             "HybridAttnBackend.max_context_len",
         ),
-        (Case("hybrid.verify_side", (P32, "decode", 4), last="0.5.15.post1"),),
+        (Case("hybrid.verify_side", (P32, "decode", 4), last="0.5.14"),),
     ),
     Driven(
         _of("layers/attention/hybrid_attn_backend.py", "HybridAttnBackend.needs_cpu_seq_lens"),
-        (Case("hybrid.reads_mirror", ("mha/triton", P32), last="0.5.15.post1"),),
+        (Case("hybrid.reads_mirror", ("mha/triton", P32), last="0.5.14"),),
     ),
     Driven(
         _of(
@@ -258,7 +269,7 @@ DRIVEN = (
             "TritonAttnBackend._update_target_verify_buffers",
             "TritonAttnBackend.init_cuda_graph_state",
         ),
-        (Case("default_server.triton_graph", ("TARGET_VERIFY", LENS, 3), first="0.5.14"),),
+        (Case("default_server.triton_graph", ("TARGET_VERIFY", LENS, 3), first="0.5.13"),),
     ),
     Driven(
         _of("layers/attention/triton_backend.py", "TritonAttnBackend._translate_cuda_graph_shared_pool_locs"),
@@ -279,6 +290,8 @@ DRIVEN = (
             "TritonAttnBackend.init_cuda_graph_state",
             "TritonAttnBackend.init_forward_metadata_capture_cuda_graph",
             "TritonAttnBackend.init_forward_metadata_replay_cuda_graph",
+            "TritonAttnBackend._apply_cuda_graph_metadata",
+            "TritonAttnBackend._update_target_verify_buffers",
         ),
         (
             Case("triton_attention.replays", (session(SERVER, "verify"), True), last="0.5.13.post1"),
@@ -331,10 +344,12 @@ DRIVEN = (
         _of("layers/attention/triton_backend.py", "TritonMultiStepDraftBackend.common_template"),
         (
             Case("triton_attention.draft", (CHAIN | {"page_size": 1}, BATCH, True), last="0.5.13.post1"),
+            # The tree's own buffer for all three steps.
             Case(
                 "triton_attention.draft",
                 (CHAIN | {"page_size": 1}, BATCH, False),
                 mirror=False,
+                wider=2 * BOUND,
                 last="0.5.13.post1",
             ),
         ),
@@ -366,7 +381,7 @@ DRIVEN = (
                 ("eagle", "mla", CHAIN, LENS),
                 {"total": 122},
                 besides="mask",
-                last="0.5.15.post1",
+                last="0.5.14",
             ),
         ),
     ),
@@ -460,11 +475,19 @@ DRIVEN = (
         ),
     ),
     Driven(
-        _of("managers/scheduler.py", "Scheduler.init_overlap"),
+        (
+            *_of("managers/scheduler.py", "Scheduler.init_overlap"),
+            *_of("managers/overlap_utils.py", "decide_needs_cpu_seq_lens"),
+            *_of("speculative/eagle_worker_v2.py", "EAGLEWorkerV2.spec_v2_attn_backends"),
+        ),
         (
             Case(
                 "decisions.start",
-                ("eagle", ["triton", "triton", "triton"], {"disable_piecewise_cuda_graph": True}),
+                (
+                    "eagle",
+                    ["triton", "triton", "triton"],
+                    {"enable_two_batch_overlap": False, "disable_piecewise_cuda_graph": True},
+                ),
                 besides="batches map logged",
                 last="0.5.13.post1",
             ),
@@ -647,7 +670,7 @@ DRIVEN = (
     ),
     Driven(
         _of("speculative/eagle_worker_v2.py", "EAGLEWorkerV2.spec_v2_attn_backends"),
-        (Case("decisions.named", ("eagle",), last="0.5.13.post1"),),
+        (Case("decisions.named", ("eagle",), last="0.5.12.post1"),),
     ),
     Driven(
         _of("speculative/eagle_worker_v2.py", "EAGLEWorkerV2.verify"),
@@ -655,7 +678,7 @@ DRIVEN = (
             Case(
                 "default_server.planned",
                 ("eagle_worker_v2:EAGLEWorkerV2.verify",),
-                first="0.5.14",
+                first="0.5.13",
                 last="0.5.15.post1",
             ),
         ),
@@ -690,14 +713,14 @@ DRIVEN = (
                 ("eagle", "mla", CHAIN, LENS),
                 {"total": 122},
                 besides="mask",
-                last="0.5.15.post1",
+                last="0.5.14",
             ),
             Case(
                 "tree_mask.drafted",
                 ("eagle", "mha", CHAIN, LENS),
                 {"total": 122},
                 besides="mask",
-                last="0.5.15.post1",
+                last="0.5.14",
             ),
             Case(
                 "tree_mask.drafted",
@@ -754,7 +777,7 @@ DRIVEN = (
             Case(
                 "default_server.planned",
                 ("multi_layer_eagle_worker_v2:MultiLayerEagleDraftWorker._draft_extend_for_decode",),
-                first="0.5.14",
+                first="0.5.13",
             ),
         ),
     ),
@@ -773,14 +796,14 @@ DRIVEN = (
                 ("multi-layer", "mla", CHAIN, LENS),
                 {"total": 122},
                 besides="mask",
-                last="0.5.15.post1",
+                last="0.5.14",
             ),
             Case(
                 "tree_mask.drafted",
                 ("multi-layer", "mha", CHAIN, LENS),
                 {"total": 122},
                 besides="mask",
-                last="0.5.15.post1",
+                last="0.5.14",
             ),
         ),
     ),
@@ -794,7 +817,7 @@ DRIVEN = (
             Case(
                 "default_server.planned",
                 ("multi_layer_eagle_worker_v2:MultiLayerEagleWorkerV2.verify",),
-                first="0.5.14",
+                first="0.5.13",
                 last="0.5.15.post1",
             ),
         ),

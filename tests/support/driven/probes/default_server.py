@@ -349,7 +349,7 @@ def starts(kind: str) -> str:
         module.Scheduler,
         draft_worker=None if kind == "none" else SimpleNamespace(plan_stream=None),
         tp_worker=SimpleNamespace(model_runner=SimpleNamespace()),
-        server_args=SimpleNamespace(disaggregation_mode="null"),
+        server_args=SimpleNamespace(disaggregation_mode="null", is_startup_weight_load_overlap=False),
         init_tp_model_worker=lambda: None,
         maybe_init_draft_worker=lambda: None,
         init_memory_pools=_reached,
@@ -772,3 +772,18 @@ def replay_view(lens: list[int], graph: int) -> dict[str, Any]:
         name: plain(getattr(view, name))
         for name in ("batch_size", "seq_lens", "seq_lens_sum", "seq_lens_cpu")
     }
+
+
+def hybrid() -> dict[str, Any]:
+    """Ask a backend of two sides what it declares for them, and for the buffers of the one that verifies."""
+    module = import_module("sglang.srt.layers.attention.hybrid_attn_backend")
+    side = SimpleNamespace(
+        needs_cpu_seq_lens=True,
+        max_context_len=CONTEXT,
+        get_verify_buffers_to_fill_after_draft=lambda: [None, None],
+    )
+    backend = _off(
+        module.HybridAttnBackend, prefill_backend=side, decode_backend=side, _select_backend=lambda *_: side
+    )
+    buffers = backend.get_verify_buffers_to_fill_after_draft()
+    return {"reads": backend.needs_cpu_seq_lens, "context": backend.max_context_len, "buffers": buffers}
