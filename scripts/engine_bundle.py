@@ -62,6 +62,7 @@ REQUIREMENTS = [
     "parso",
     "partial-json-parser",
     "pexpect",
+    "platformdirs",
     "prompt-toolkit",
     "ptyprocess",
     "pure-eval",

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchkit.errors import UsageError
-from patchkit.patchset import load
 from patchkit.transaction.extract import extract
 from patchkit.tree.objects import GitRepository, GitTree
 from patchkit.tree.tree import open_tree
@@ -46,6 +45,9 @@ class Contender:
 
     def opt_in(self) -> tuple[str, ...]:
         """Return those of its patches that apply makes only by name."""
+        # The machine with the GPU lacks what reads patches, unless the site has it.
+        from patchkit.patchset import load
+
         default = {patch.id for patch in load.patches() if patch.default}
         return tuple(patch for patch in self.patches() if patch not in default)
 
