@@ -55,7 +55,11 @@ class Move:
         # What the tree has is applied again after the move, and only a change of patchkit's can be dropped.
         is_made = self.now.state in {State.APPLIED, State.PARTIAL}
         words = _WORDS[self.then.state if is_made else self.then.label]
-        return f"{words}: drop yours" if is_made and self.then.state in {State.UPSTREAM, State.UNKNOWN} else words
+        return (
+            f"{words}: drop yours"
+            if is_made and self.then.state in {State.UPSTREAM, State.UNKNOWN}
+            else words
+        )
 
 
 def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move, ...]:

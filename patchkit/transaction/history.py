@@ -49,7 +49,8 @@ def originals_of(tree: CheckoutTree, checkout: Checkout, files: Iterable[str]) -
         return {file: _original_of(tree, checkout, at, file, touching.get(file, ())) for file in names}
     except TreeError as error:
         raise ConflictError(
-            f"git cannot read the files from before the patches: {error.what}", advice=error.advice
+            f"git cannot read the files from before the patches: {error.what}",
+            advice="run git fsck there; in a partial clone, run git fetch --refetch",
         ) from None
 
 

@@ -180,7 +180,7 @@ def test_nothing_is_written_into_the_tree(tree: Path) -> None:
 )
 def test_too_deep_nesting_is_an_error_of_one_sentence(tree: Path, text: str) -> None:
     add(tree, text)
-    with pytest.raises(TreeError, match=r"example\.py.*more than 100"):
+    with pytest.raises(TreeError, match=r"example\.py.*more than 150"):
         run(tree)
 
 

@@ -52,7 +52,7 @@ def refusal(*arguments: object, code: int) -> str:
     """Return what stderr has, in the form that a refusal has; nothing is on stdout."""
     result = run(*arguments, code=code)
     assert result.stdout == ""
-    assert re.fullmatch(r"error: .*[^.]\n(  --> .*\n)?(help: .*[^.]\n)?", result.stderr)
+    assert re.fullmatch(r"error: .*[^.]\n(  --> .*\n)?(  .*\n)*(help: .*[^.]\n)?", result.stderr)
     return result.stderr
 
 

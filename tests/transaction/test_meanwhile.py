@@ -199,20 +199,20 @@ def test_revert_of_what_another_patchkit_applies_and_reverts_meanwhile_finds_not
     tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It sees the code and, with the ledger before and after the same, no original content."""
-    commented: Callable[[Origins], dict[str, frozenset[str]]] = vars(Origins)["commented"].func
+    traces: Callable[[Origins], dict[str, frozenset[str]]] = vars(Origins)["traces"].func
     steps: list[Callable[[CheckoutTree], object]] = [revert_patches, apply]
 
     def meanwhile(origins: Origins) -> dict[str, frozenset[str]]:
         if not steps:
-            return commented(origins)
+            return traces(origins)
         first, last = steps.pop(), steps.pop()
         first(tree)
-        found = commented(origins)
+        found = traces(origins)
         last(tree)
         return found
 
     before = everything(tree.root)
-    monkeypatch.setattr(Origins, "commented", property(meanwhile))
+    monkeypatch.setattr(Origins, "traces", property(meanwhile))
     assert revert_patches(tree) == RevertResult((), ())
     assert steps == []
     assert everything(tree.root) == before

@@ -230,5 +230,5 @@ def test_matrix_and_rebase_say_what_status_says(fork: CheckoutTree, patches: Pat
     cells = {cell.patch: cell.state for cell in row.patches}
     moves = {move.patch: move for move in api.rebase_check(fork, patches, "HEAD")}
     for status in api.status(fork, patches):
-        assert cells[status.patch.id] == moves[status.patch.id].then == status.state.value
-    assert moves["pk-own"].then == State.UNKNOWN.value
+        assert cells[status.patch.id] == moves[status.patch.id].then.state.value == status.state.value
+    assert moves["pk-own"].then.state is State.UNKNOWN
