@@ -81,7 +81,7 @@ def test_context_parallelism_gathers_the_same_for_a_batch_without_its_lists(
 def test_a_verify_of_deepseek_without_context_parallelism_gathers_nothing_and_reads_no_list(
     releases: Releases, release: str
 ) -> None:
-    nothing = {"gathered": None, "reads": []}
+    nothing: dict[str, object] = {"gathered": None, "reads": []}
     for tree in (as_released(releases, release), with_patches(releases, "guarded", DEFAULT, release)):
         assert tree.ask("later_batches.without_context_parallelism", [4, 9], 3) == nothing
 
