@@ -160,6 +160,40 @@ def named(kind: str) -> list[str]:
     return [slot if slot in {*slots, "eager"} else "other" for slot in found]
 
 
+def _overlapped(drafting: Any, target: Any, settings: dict[str, bool], *, overlap: bool = True) -> Any:
+    """Return a scheduler that has started its overlap, of a server with this draft worker, None without speculation."""
+    if _KEPT is not None:
+        ScheduleBatch.needs_cpu_seq_lens = _KEPT
+    module = SimpleNamespace(Stream=lambda: None, stream=lambda _: None, Event=lambda: None)
+    setattr(torch, "get_device_module", lambda _: module)  # noqa: B010
+    scheduler = object.__new__(Scheduler)
+    vars(scheduler).update(
+        device="cpu",
+        forward_stream=None,
+        enable_overlap=overlap,
+        server_args=_settings({"speculative_algorithm": None if drafting is None else "EAGLE", **settings}),
+        draft_worker=drafting,
+        tp_worker=SimpleNamespace(model_runner=SimpleNamespace(attn_backend=target)),
+        max_running_requests=4,
+        chunked_prefill_size=16,
+        model_config=SimpleNamespace(context_len=32),
+        spec_algorithm=SpeculativeAlgorithm.NONE if drafting is None else SpeculativeAlgorithm.EAGLE,
+        req_to_token_pool=SimpleNamespace(req_to_token=torch.zeros(4, 8)),
+    )
+    scheduler.init_overlap()
+    return scheduler
+
+
+def kept(target: Any, draft: Any) -> bool:
+    """Return whether the scheduler of a server with EAGLE and these backends keeps the mirror.
+
+    ``draft`` is the backend of the draft's steps. A tree without the decision keeps it.
+    """
+    settings = {"enable_two_batch_overlap": False, "disable_piecewise_cuda_graph": True}
+    drafting = worker("eagle", [target, draft, target], eager=target)
+    return bool(getattr(_overlapped(drafting, target, settings).future_map, "needs_cpu_seq_lens", True))
+
+
 @repeatable
 def start(
     kind: str | None,
@@ -182,26 +216,9 @@ def start(
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
     logging.getLogger("patchkit").handlers = [handler]
     logging.getLogger("patchkit").setLevel(logging.INFO)
-    if _KEPT is not None:
-        ScheduleBatch.needs_cpu_seq_lens = _KEPT
-    module = SimpleNamespace(Stream=lambda: None, stream=lambda _: None, Event=lambda: None)
-    setattr(torch, "get_device_module", lambda _: module)  # noqa: B010
     slots = [backend(each) for each in kinds]
-    scheduler = object.__new__(Scheduler)
-    vars(scheduler).update(
-        device="cpu",
-        forward_stream=None,
-        enable_overlap=overlap,
-        server_args=_settings({"speculative_algorithm": None if kind is None else "EAGLE", **settings}),
-        draft_worker=None if kind is None else worker(kind, slots, plan_stream, backend(eager), mrope),
-        tp_worker=SimpleNamespace(model_runner=SimpleNamespace(attn_backend=slots[0])),
-        max_running_requests=4,
-        chunked_prefill_size=16,
-        model_config=SimpleNamespace(context_len=32),
-        spec_algorithm=SpeculativeAlgorithm.NONE if kind is None else SpeculativeAlgorithm.EAGLE,
-        req_to_token_pool=SimpleNamespace(req_to_token=torch.zeros(4, 8)),
-    )
-    scheduler.init_overlap()
+    drafting = None if kind is None else worker(kind, slots, plan_stream, backend(eager), mrope)
+    scheduler = _overlapped(drafting, slots[0], settings, overlap=overlap)
     return {
         "map": getattr(scheduler.future_map, "needs_cpu_seq_lens", None),
         "batches": getattr(ScheduleBatch, "needs_cpu_seq_lens", None),

@@ -27,7 +27,7 @@ from patchkit.runtime.lengths import row_length
 from patchkit.runtime.replays import padded_replay
 
 from . import attention_backends as backends
-from . import repeatable
+from . import decisions, repeatable
 
 LINEAR = {
     "gdn": GDNAttnBackend,
@@ -372,15 +372,10 @@ def keeps_mirror(linear: str, full: bool | None, disable: str = "", outer: str =
             kv_cache_dtype=torch.bfloat16,
         )
         wrapper = module.HybridAttnBackend(runner, other, wrapper)
-    settings = SimpleNamespace(
-        enable_two_batch_overlap=False,
-        disable_piecewise_cuda_graph=True,
-        speculative_algorithm="EAGLE",
-    )
-    decide = getattr(overlap_utils, "decide_needs_cpu_seq_lens", None)
+    decides = hasattr(overlap_utils, "decide_needs_cpu_seq_lens")
     return {
         "says": flag,
-        "kept": None if decide is None else decide(settings, [wrapper]),
+        "kept": decisions.kept(wrapper, wrapper) if decides else None,
         "context": getattr(wrapper, "max_context_len", None),
-        "row": row_length(wrapper) if decide is not None else None,
+        "row": row_length(wrapper) if decides else None,
     }

@@ -12,7 +12,7 @@ import torch
 from sglang.srt.distributed import parallel_state
 
 from . import attention_backends as backends
-from . import flash_attention, repeatable
+from . import decisions, flash_attention, repeatable
 
 TOPK = 64
 
@@ -100,13 +100,9 @@ def flags() -> tuple[Any, Any]:
 
 def keeps_mirror(disable: str = "") -> bool:
     """Return whether a server with these backends keeps the mirror."""
-    from patchkit.runtime.api_1 import decide_needs_cpu_seq_lens
-
     _disable(disable)
-    settings = SimpleNamespace(enable_two_batch_overlap=False, disable_piecewise_cuda_graph=True)
     server = {"context": 64, "page_size": 64}
-    backends_of_it = [_Backend(_runner(server)), _MultiStep(_runner(server), 1, 3)]
-    return decide_needs_cpu_seq_lens(settings, backends_of_it)
+    return decisions.kept(_Backend(_runner(server)), _MultiStep(_runner(server), 1, 3))
 
 
 def _fields(backend: Any) -> dict[str, Any]:
