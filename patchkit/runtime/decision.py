@@ -140,7 +140,9 @@ def with_switches(attn_backends: Iterable[object], draft_worker: object) -> tupl
         why = "no backend of this server runs without the CPU mirror by it"
         if draft_worker is None:
             why = "this server does not speculate"
-        warn(f"{VARIABLE} names {', '.join(idle)}, which changes nothing: {why}.")
+        warn(
+            f"{VARIABLE} names {', '.join(idle)}, which does not change whether the CPU mirror is kept: {why}."
+        )
     return (*backends, *(Reader(f"{VARIABLE}={patch}", "it turns this patch off") for patch in used))
 
 

@@ -31,22 +31,21 @@ def graphs_draft_extend(
 
     ``listed`` is whether the tree's own list of backends has the worker's. On CUDA there are also graphs for plain
     FlashAttention-3, for DeepSeek Sparse Attention if its replay has a fixed shape and, if ``flashinfer_tokens``,
-    the tokens per request that the tree's runner captures, are the worker's, for plain FlashInfer. Those have none for
-    a draft over a part of the vocabulary (a token map), since the runner's logits cover all of it in a tree without
-    28856. Neither they nor TRTLLM MHA have one for a draft with multimodal rotary positions, which the runner does not
-    copy before 0.5.21. ``SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH`` in the environment disables the graphs of all
-    backends. Source: pull requests 28782, 29413 and 30944.
+    the tokens per request that the tree's runner captures, are the worker's, for plain FlashInfer. Those have none
+    for a draft over a part of the vocabulary (a token map), since the runner's logits cover all of it in a tree
+    without 28856. Neither those that the patches add nor TRTLLM MHA have one for a draft with multimodal rotary
+    positions, which the runner does not copy before 0.5.21. ``SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH`` in the
+    environment disables the graphs of all backends. Source: pull requests 28782, 29413 and 30944.
     """
     if os.environ.get("SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH", "").lower() in _TRUE:
         return False
     backend, draft = worker.draft_extend_attn_backend, getattr(worker, "draft_runner", None)
-    if listed:
-        unfilled = getattr(draft, "model_is_mrope", False)
-        return not (unfilled and any(owner.__name__ == _LISTED_BY_PATCH for owner in type(backend).__mro__))
-    if not on_cuda or getattr(worker.server_args, "speculative_token_map", None) is not None:
-        return False
     # Later trees ask the model's configuration.
-    if any(getattr(each, "model_is_mrope", False) for each in (draft, getattr(draft, "model_config", None))):
+    asked = (draft, getattr(draft, "model_config", None))
+    unfilled = any(getattr(each, "model_is_mrope", False) for each in asked)
+    if listed:
+        return not (unfilled and any(owner.__name__ == _LISTED_BY_PATCH for owner in type(backend).__mro__))
+    if not on_cuda or unfilled or getattr(worker.server_args, "speculative_token_map", None) is not None:
         return False
     if not disabled(_PATCH) and flash_attention.graphs_flash_draft_extend(backend):
         return True

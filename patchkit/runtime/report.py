@@ -47,10 +47,17 @@ def warn_of_absent_patches() -> None:
         return
     found: set[str] = set()
     obeyed: frozenset[str] = frozenset()
-    for source in _sources(file for root in package.__path__ for file in Path(root).rglob("*.py")):
-        found |= {name.decode() for name in _SIGNED.findall(source)}
-        if _CONSIDERED.search(source):
-            obeyed = frozenset(DECIDING)
+    roots = getattr(package, "__path__", ())
+    try:
+        for source in _sources(file for root in roots for file in Path(root).rglob("*.py")):
+            found |= {name.decode() for name in _SIGNED.findall(source)}
+            if _CONSIDERED.search(source):
+                obeyed = frozenset(DECIDING)
+    except OSError:  # A folder vanished.
+        return
+    # Some patch's code has imported this: without sources nothing is known.
+    if not (found or obeyed):
+        return
     absent = sorted(switched_off() - found - obeyed)
     if absent:
         known = sorted((found & SWITCHES) | (obeyed & {"26128"}))

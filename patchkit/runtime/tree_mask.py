@@ -109,10 +109,19 @@ def preallocated_mask(
     needed = tokens * (tree_mask_total(batch, attn_backend) + count * tokens)
     graph = mask.numel() // (tokens * context)
     if needed <= mask.numel():
-        # A padding request has one token. If it saw nothing, its output would be NaN.
-        padding = max(graph - count, 0) * tokens * (1 + tokens)
+        # Data-parallel attention pads an eager verify to the largest rank's batch, which may be above the graph.
+        if getattr(batch, "global_num_tokens", None) is not None:
+            return mask
+        # If a padding request saw nothing, its output would be NaN.
+        padding = max(graph - count, 0) * tokens * (_padding_length(attn_backend, owner) + tokens)
         return mask[: needed + padding]
     return mask.new_ones(needed)[: mask.numel()] if count <= graph else None
+
+
+def _padding_length(*backends: object) -> int:
+    """Return the length of a padding request, as the first backend has it that says so."""
+    asked = (getattr(backend, "get_cuda_graph_seq_len_fill_value", None) for backend in backends)
+    return next((int(ask()) for ask in asked if ask is not None), 1)
 
 
 def _draft_tokens(backend: object) -> int:

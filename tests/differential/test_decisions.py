@@ -105,7 +105,7 @@ def test_a_backend_with_its_patch_disabled_keeps_the_mirror(
 def test_the_decision_and_its_backends_are_logged_once(patched: DrivenTree) -> None:
     def logged(slots: Slots, flags: dict[str, bool], disable: str = "") -> str:
         *warned, line = patched.ask("decisions.start", "eagle", slots, flags, disable=disable)["logged"]
-        assert warned == [] or (len(warned) == 1 and "26824, which changes nothing" in warned[0])
+        assert warned == [] or (len(warned) == 1 and "26824, which does not change" in warned[0])
         return str(line)
 
     message = logged(SLOTS, FREE)
@@ -257,10 +257,14 @@ def test_a_disabled_patch_that_changes_nothing_is_named_in_a_warning(
     started = tree.ask("decisions.start", "eagle", SLOTS, FREE, disable="26824,pk-hybrid-opt-out")
     assert started["map"] is False
     warning, line = started["logged"]
-    assert "PATCHKIT_DISABLE names 26824, pk-hybrid-opt-out, which changes nothing: no backend" in warning
+    assert "PATCHKIT_DISABLE names 26824, pk-hybrid-opt-out, which does not change whether" in warning
+    assert "the CPU mirror is kept: no backend" in warning
     assert " is not kept; " in line
     alone = tree.ask("decisions.start", None, ["triton"], FREE, disable="26128")
-    assert "names 26128, which changes nothing: this server does not speculate." in alone["logged"][0]
+    assert (
+        "names 26128, which does not change whether the CPU mirror is kept: this server does not speculate."
+        in alone["logged"][0]
+    )
 
 
 def test_a_disabled_patch_keeps_the_mirror_in_a_release_whose_decision_takes_no_settings(

@@ -213,7 +213,10 @@ def test_a_disabled_patch_reads_the_mirror_if_a_backend_runs_without_it_by_that_
     assert names == [f"PATCHKIT_DISABLE={patch}" for patch in keeps]
     assert needs(*found) is (bool(keeps) or UNDECLARED in backends or any(map(needs, backends)))
     warned = [record.message for record in caplog.records]
-    assert [f" names {idle}, which changes nothing: " in message for message in warned] == [True] * bool(idle)
+    assert [
+        f" names {idle}, which does not change whether the CPU mirror is kept: " in message
+        for message in warned
+    ] == [True] * bool(idle)
 
 
 @pytest.mark.parametrize("mrope", [True, False])

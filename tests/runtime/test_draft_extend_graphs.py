@@ -46,7 +46,7 @@ PLAIN, MULTIMODAL = SimpleNamespace(model_is_mrope=False), SimpleNamespace(model
         (Fork(), True, MULTIMODAL, False),
         # The tree's own choice.
         (TritonAttnBackend(), True, MULTIMODAL, True),
-        (TRTLLMHAAttnBackend(), True, SimpleNamespace(model_config=MULTIMODAL), True),
+        (TRTLLMHAAttnBackend(), True, SimpleNamespace(model_config=MULTIMODAL), False),
     ],
 )
 def test_a_draft_with_multimodal_positions_gets_no_graph_that_does_not_copy_them(

@@ -175,6 +175,7 @@ def owning(size: int, **more: Any) -> Any:
     }
     made = SimpleNamespace(**fields | more, mask=torch.zeros(size, dtype=torch.bool))
     made.get_verify_buffers_to_fill_after_draft = lambda: [made.mask, None]
+    made.get_cuda_graph_seq_len_fill_value = lambda: 1
     return made
 
 
@@ -205,6 +206,23 @@ def test_of_a_mask_only_what_its_batch_and_the_padding_read_is_handed_out(
     batch, _ = verifying([1] * (GRAPH + 1), known=known)
     handed = preallocated_mask(backend.mask, backend, batch)
     assert filled(handed, backend) == (full_size(GRAPH + 1, 1) if known else None)
+
+
+def test_padding_requests_are_as_long_as_the_hybrid_backend_has_them() -> None:
+    owner = owning(full_size(GRAPH, WIDTH))
+    hybrid = SimpleNamespace(full_attn_backend=owner, get_cuda_graph_seq_len_fill_value=lambda: TOKENS)
+    wrapper: Any = hybrid
+    batch, _ = verifying([4], known=True)
+    handed = preallocated_mask(None, wrapper, batch)
+    assert filled(handed, owner) == full_size(1, 4) + full_size(GRAPH - 1, TOKENS)
+
+
+def test_under_data_parallel_attention_the_mask_is_whole() -> None:
+    backend = owning(full_size(GRAPH, WIDTH))
+    batch, _ = verifying([4, 4], known=True)
+    padded: Any = batch
+    padded.global_num_tokens = [8, (GRAPH + 2) * TOKENS]
+    assert preallocated_mask(backend.mask, backend, padded) is backend.mask
 
 
 def test_a_mask_of_a_backend_that_does_not_name_its_draft_tokens_is_handed_out_whole() -> None:
