@@ -187,12 +187,17 @@ def start(
     module = SimpleNamespace(Stream=lambda: None, stream=lambda _: None, Event=lambda: None)
     setattr(torch, "get_device_module", lambda _: module)  # noqa: B010
     slots = [backend(each) for each in kinds]
+    given = {"speculative_algorithm": None if kind is None else "EAGLE", **settings}
+    # Later trees ask for the settings by group.
+    groups = {"get_exec": SimpleNamespace(overlap=_settings(given)), "get_spec": _settings(given)}
+    for name in groups.keys() & vars(overlap_utils).keys():
+        setattr(overlap_utils, name, lambda name=name: groups[name])
     scheduler = object.__new__(Scheduler)
     vars(scheduler).update(
         device="cpu",
         forward_stream=None,
         enable_overlap=overlap,
-        server_args=_settings({"speculative_algorithm": None if kind is None else "EAGLE", **settings}),
+        server_args=_settings(given),
         draft_worker=None if kind is None else worker(kind, slots, plan_stream, backend(eager), mrope),
         tp_worker=SimpleNamespace(model_runner=SimpleNamespace(attn_backend=slots[0])),
         max_running_requests=4,

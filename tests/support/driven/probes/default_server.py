@@ -507,7 +507,8 @@ def captured(kinds: list[str]) -> list[bool]:
             target_worker=SimpleNamespace(device="cuda"),
             device="cuda",
             gpu_id=0,
-            draft_runner=Mock(),
+            # Text has no multimodal rotary positions.
+            draft_runner=Mock(model_is_mrope=False, model_config=Mock(model_is_mrope=False)),
             draft_extend_attn_backend=backend,
             draft_tp_context=lambda *_: nullcontext(),
             _specialized_graph_memory_usage={},
