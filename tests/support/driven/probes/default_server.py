@@ -157,6 +157,13 @@ def _triton() -> Any:
         lean_block_m=1,
         page_size=1,
         _fill_kv_indptr_and_indices=fill,
+        # Nothing is translated: what looks rows up is their numbers.
+        kv_index_translator=SimpleNamespace(
+            is_translating=False,
+            make_capture_tables=lambda **_: None,
+            build_index_table=lambda req_pool_indices, **_: req_pool_indices,
+            index_table_for_batch=lambda batch: batch.req_pool_indices,
+        ),
         get_num_kv_splits=lambda *_: None,
         _target_verify_num_tokens_per_req=lambda *_: TOKENS,
     )
