@@ -192,6 +192,7 @@ def triton_graph(mode: str, lens: list[int], graph: int) -> dict[str, Any]:
     batch = _batch(mode, lens, mirror=True)
     known = {"bs": len(lens), "seq_lens": batch.seq_lens, "req_pool_indices": batch.req_pool_indices}
     known |= {"forward_mode": batch.forward_mode, "spec_info": batch.spec_info, "plan": None}
+    known["index_table"] = batch.req_pool_indices
     _called(backend._apply_cuda_graph_metadata, **known)
     # Where patches fill several buffers in one launch, the tree's own function is asked as well.
     own = _called(backend._update_target_verify_buffers, **known)

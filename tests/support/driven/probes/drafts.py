@@ -204,6 +204,8 @@ def future_map(acts: list[list[Any]], disable: str = "") -> list[dict[str, Any]]
             topk_p=numbers[:, None] / 8,
             topk_index=numbers[:, None] + 100,
             bonus_tokens=numbers.int() + 200,
+            # Its name in the oldest trees.
+            verified_id=numbers.int() + 200,
             new_seq_lens=numbers + 300,
             hidden_states=numbers[:, None] + torch.arange(HIDDEN) / 4,
         )
