@@ -13,6 +13,7 @@ import tempfile
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ import msgspec
 
 from patchkit.errors import TreeError, UnfinishedError
 from patchkit.series.obstacles import is_folder, is_obstructed
-from patchkit.series.plumbing import error_line, git_output, run_git
+from patchkit.series.plumbing import OWN_FILES, error_line, git_output, run_git
 from patchkit.transaction.ledger import FOLDER
 from patchkit.transaction.recover import Recovery
 from patchkit.transaction.store import Store
@@ -118,6 +119,11 @@ class Move:
             for number, file in self.differing.items()
         }
 
+    @cached_property
+    def _has_modes(self) -> bool:
+        """Whether git goes by the permission to execute a file, which some file systems do not keep."""
+        return self._setting("core.fileMode", "true") == "true"
+
     def _setting(self, key: str, default: str) -> str:
         return git_output(self.top, "config", "--type=bool", f"--default={default}", "--get", key)
 
@@ -205,8 +211,12 @@ class Move:
                 f"another git process is running in {self.top}",
                 advice="nothing was changed; wait for it (or remove index.lock), then try again",
             ) from None
-        with os.fdopen(handle, "wb") as file:
-            file.write(self._mark)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(self._mark)
+        except BaseException:
+            self._lock.unlink(missing_ok=True)
+            raise
         if (git_output(self.top, "rev-parse", "HEAD"), branch_of(self.top)) != (self.base, self.branch):
             raise moved_error(self.top)
         self._make_index()
@@ -225,12 +235,13 @@ class Move:
 
     def _read_tree(self, old: str, new: str, settings: Mapping[str, str]) -> str:
         """Move an index from one commit to another; return git's message if it has changes that are in the way."""
-        words = ("-i",)
+        words: tuple[str, ...] = ("-i",)
         if self._setting("core.sparseCheckout", "false") == "true":
             # Only a git that writes files, here to nowhere, leaves out those that the sparse checkout does not have.
             nowhere = Path(self._stack.enter_context(tempfile.TemporaryDirectory(dir=self._scratch)))
-            words, settings = ("-u",), {**settings, "GIT_WORK_TREE": str(nowhere), "GIT_LFS_SKIP_SMUDGE": "1"}
-        done = run_git(self.top, "read-tree", *words, "-m", old, new, settings=settings)
+            words = ("-u",)
+            settings = {**settings, "GIT_WORK_TREE": str(nowhere), "GIT_LFS_SKIP_SMUDGE": "1"}
+        done = run_git(self.top, *OWN_FILES, "read-tree", *words, "-m", old, new, settings=settings)
         return error_line(done) if done.returncode else ""
 
     def _left_out(self) -> frozenset[str]:
@@ -252,8 +263,14 @@ class Move:
         # A hook may refuse that a branch moves, as it does for git itself.
         words = ("-c", "core.fsync=all", "update-ref", "-m", self.reason, "HEAD", self.last, self.base)
         done = git(self.top, *words, personal=True, new_session=True)
-        head = git_output(self.top, "rev-parse", "HEAD")
-        if head not in (self.base, self.last):
+        try:
+            head = git_output(self.top, "rev-parse", "HEAD")
+        except BaseException as error:
+            raise UnfinishedError(
+                f"git failed in {self.top} after the branch was moved",
+                advice="run patchkit apply --continue",
+            ) from error
+        if done.returncode and head not in (self.base, self.last):
             raise moved_error(self.top)
         if head == self.base:
             raise TreeError(
@@ -292,6 +309,12 @@ class Move:
         ``attributes`` is a checkout of the new commit.
         """
         left_out = self._left_out()
+        for file in self.differing.values():
+            if _SUBMODULE in file.modes and file.exists(0) and file.exists(1) and len(set(file.modes)) > 1:
+                raise TreeError(
+                    f"{self.top / file.name} is a submodule in one of the commits and a file in the other",
+                    advice="nothing was changed; make that change with git merge, then try again",
+                )
         written = {
             number: file
             for number, file in self.differing.items()
@@ -355,10 +378,12 @@ class Move:
         with suppress(OSError, NoFileError, TooLongError):
             status = path.lstat()
             content = os.readlink(os.fsencode(path)) if path.is_symlink() else read_whole(path)
+            is_program = bool(status.st_mode & 0o100)
             is_same = path.is_symlink() is (kind is Kind.LINK) and (
-                kind is Kind.PLAIN or kind is Kind.LINK or bool(status.st_mode & 0o100)
+                kind is Kind.LINK or not self._has_modes or is_program is (kind is Kind.EXECUTABLE)
             )
-            if is_same and self._is_base(file, path, content):
+            is_in_place = all(is_folder(self.top / each) for each in _above(file.name))
+            if is_same and is_in_place and self._is_base(file, path, content):
                 return content
         raise TreeError(
             f"{path} has uncommitted changes, which the new commits would overwrite",
@@ -390,6 +415,11 @@ def restore(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery | None:
         interrupted.require_index(_retry(tree))
         head = git_output(interrupted.top, "rev-parse", "HEAD")
         is_moved = head != interrupted.base
+        if is_moved and not _has_moved(interrupted, head):
+            raise TreeError(
+                f"{interrupted.top} is at {head[:12]}, but the write began at {interrupted.base[:12]}",
+                advice=f"git checkout --detach {interrupted.base}, {_retry(tree)}, then switch back",
+            )
         if is_moved and roll_back:
             raise TreeError(
                 f"{interrupted.top} has moved to {head[:12]}",
@@ -398,12 +428,16 @@ def restore(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery | None:
         contents = _contents(interrupted, journal)
         made, emptied = interrupted.made(journal.files), interrupted.emptied(journal.files)
         known = msgspec.structs.replace(journal, made=made, emptied=emptied)
-        with Write(tree, store, known, interrupted.places, contents, move=interrupted) as write:
-            if is_moved:
-                for swap in write.swaps:
-                    swap.require_unsaved()
-            else:
-                _require_undoable(interrupted, write.reachable)
+        with ExitStack() as stack:
+            with wrapped_os_errors(tree, f"nothing was changed; fix the cause, {_retry(tree)}"):
+                write = stack.enter_context(
+                    Write(tree, store, known, interrupted.places, contents, move=interrupted)
+                )
+                if is_moved:
+                    for swap in write.swaps:
+                        swap.require_unsaved()
+                else:
+                    _require_undoable(interrupted, write.reachable)
             with wrapped_os_errors(tree, f"fix the cause, {_retry(tree)}", UnfinishedError):
                 was_locked = interrupted.is_index_locked
                 if is_moved:
@@ -422,6 +456,18 @@ def restore(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery | None:
     return Recovery(
         "finished" if is_moved else "rolled-back", tuple(f.name for f in interrupted.differing.values())
     )
+
+
+def _has_moved(interrupted: Move, head: str) -> bool:
+    """Return whether HEAD was at the new commit, on which a person may have gone on, or which they may have amended."""
+    words = ("merge-base", "--is-ancestor", interrupted.last, head)
+    if run_git(interrupted.top, *words).returncode == 0:
+        return True
+    since = takewhile(
+        lambda each: each != interrupted.base,
+        git_output(interrupted.top, "log", "-g", "--format=%H", "HEAD").split(),
+    )
+    return interrupted.last in since
 
 
 def _interrupted(store: Store) -> Journal | None:

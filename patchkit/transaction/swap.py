@@ -110,8 +110,9 @@ class Swap:
             folder.create_link(name, self.content(digest))
             return
         like = like if like is not None and stat.S_ISREG(like.st_mode) else None
+        changes = self.kinds is not None and (like is None or self.kinds[0] is not self.kinds[1])
         folder.create(
-            name, self.content(digest), like, executable=None if kind is None else kind is Kind.EXECUTABLE
+            name, self.content(digest), like, executable=kind is Kind.EXECUTABLE if changes else None
         )
 
     def stage(self) -> None:
@@ -177,7 +178,13 @@ class Swap:
         """Replace the new content by the old one, which is aside."""
         folder, aside_folder = self.folder, self.aside_folder
         if self.before is None:
-            folder.remove(self.name)
+            if aside is not FileState.NOTHING:
+                raise self.saved_error()
+            folder.rename(self.name, self.aside, aside_folder)
+            if self._aside_state() is not FileState.AFTER:
+                aside_folder.link(self.aside, self.name, folder)
+                aside_folder.remove(self.aside)
+                raise self.changed_error()
         elif self.after is None:
             if aside is FileState.NOTHING:
                 self._create(aside_folder, self.aside, 0, None)
@@ -185,7 +192,11 @@ class Swap:
         elif aside is FileState.NOTHING:
             self._create(folder, self._restored_name, 0, folder.stat(self.name))
             folder.rename(self._restored_name, self.name)
-        elif not aside_folder.exchange(self.aside, self.name, folder):
+        elif aside_folder.exchange(self.aside, self.name, folder):
+            if self._aside_state() is not FileState.AFTER:
+                aside_folder.exchange(self.aside, self.name, folder)
+                raise self.changed_error()
+        else:
             aside_folder.rename(self.aside, self.name, folder)
         aside_folder.remove(self.aside)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
+import resource
 import stat
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -261,6 +262,10 @@ class Write:
         self._opened: dict[tuple[str, ...], Folder] = {}
 
     def __enter__(self) -> Write:
+        if self.move:
+            # A move opens each folder of its files, of which a merge has more than many systems let a process open.
+            most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         with ExitStack() as stack:
             root = self.move.top if self.move else self.tree.package
             self._root = stack.enter_context(Folder.open(root))

@@ -530,3 +530,100 @@ def test_files_are_on_disk_before_the_branch_moves(
     move(fork)
     assert asked == [True]
     assert fork.read(CRLF) == SOURCES[CRLF]
+
+
+def test_a_save_while_a_refused_move_is_taken_back_is_kept(fork: CheckoutTree, tmp_path: Path) -> None:
+    lock = fork.root / ".git" / f"{git(fork.root, 'symbolic-ref', 'HEAD').strip()}.lock"
+    lock.touch()
+    fresh = tmp_path / "fresh"
+    shutil.copytree(fork.root, fresh, symlinks=True)
+    for path in (fork.package / MIRROR, fork.root / "new.txt"):
+        for number in range(60, 130):
+
+            def saving(
+                at: int, name: str, arguments: tuple[Any, ...], number: int = number, path: Path = path
+            ) -> None:
+                if at == number:
+                    path.write_bytes(MINE)
+
+            with Faults(saving).on() as faults, suppress(TreeError, UnfinishedError):
+                move(fork)
+            kept = [each for each in fork.root.rglob("*") if ".git/" not in str(each) and each.is_file()]
+            assert faults.count < number or MINE in (each.read_bytes() for each in kept)
+            shutil.rmtree(fork.root)
+            shutil.copytree(fresh, fork.root, symlinks=True)
+            git(fork.root, "update-index", "-q", "--refresh")
+
+
+@pytest.mark.parametrize("act", ["commit", "branch"])
+def test_a_write_is_not_finished_where_a_person_went_elsewhere(fork: CheckoutTree, act: str) -> None:
+    base = git(fork.root, "rev-parse", "HEAD").strip()
+    halfway(fork)
+    (fork.root / ".git" / "index.lock").unlink()
+    if act == "commit":
+        git(fork.root, "commit", "-qm", "Mine", "--allow-empty")
+    else:
+        git(fork.root, "stash", "-q", "-u")
+        git(fork.root, "switch", "-qc", "other")
+        git(fork.root, "commit", "-qm", "Mine", "--allow-empty")
+    with pytest.raises(TreeError, match=rf"is at .* but the write began at .*git checkout --detach {base}"):
+        api.recover(fork)
+    assert Store(fork.package).pending
+
+
+def test_a_branch_that_has_moved_is_not_taken_for_one_that_has_not(
+    fork: CheckoutTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, asked = subprocess.run, []
+
+    def failing_after(words: Any, *rest: Any, **keys: Any) -> Any:
+        if "update-ref" in words:
+            asked.append(words)
+        elif asked and words[-2:] == ["rev-parse", "HEAD"] and len(asked) == 1:
+            asked.append(words)
+            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return run(words, *rest, **keys)
+
+    monkeypatch.setattr(subprocess, "run", failing_after)
+    with pytest.raises(UnfinishedError):
+        move(fork)
+    api.recover(fork)
+    assert git(fork.root, "rev-parse", "HEAD") == git(fork.root, "rev-parse", "newer")
+    assert git(fork.root, "status", "--porcelain") == ""
+
+
+def test_a_permission_that_a_person_changed_is_refused(fork: CheckoutTree) -> None:
+    (fork.package / MIRROR).chmod(0o755)
+    with pytest.raises(TreeError, match=rf"{MIRROR} has uncommitted changes"):
+        move(fork)
+
+
+def test_where_git_keeps_no_modes_a_program_stays_one(fork: CheckoutTree) -> None:
+    put(fork, "run.sh")
+    (fork.root / "run.sh").chmod(0o755)
+    committed(fork, "Program")
+    put(fork, "run.sh", "more\n")
+    (fork.root / "run.sh").chmod(0o755)
+    new = committed(fork, "More")
+    git(fork.root, "reset", "-q", "--hard", "HEAD~1")
+    git(fork.root, "config", "core.fileMode", "false")
+    move(fork, new)
+    assert (fork.root / "run.sh").stat().st_mode & 0o111
+
+
+def test_a_disk_that_is_full_when_the_index_is_locked_leaves_no_lock(fork: CheckoutTree) -> None:
+    lock = fork.root / ".git" / "index.lock"
+
+    real = os.fdopen
+
+    def failing_open(handle: int, mode: str = "r", *rest: Any, **keys: Any) -> Any:
+        if lock.exists() and not lock.read_bytes():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(handle, mode, *rest, **keys)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fdopen", failing_open)
+        with pytest.raises(TreeError, match="nothing was changed"):
+            move(fork)
+    assert not lock.exists()
+    move(fork)

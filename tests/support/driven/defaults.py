@@ -81,6 +81,7 @@ DRAFT = {
 }
 DECODE = {"mode": "DECODE", "lens": LENS, "mirror": True, "sum": True}
 EXTEND = DECODE | {"mode": "EXTEND", "extend": [4, 4, 4], "prefix": [36, 61, 13], "on_device": False}
+OVERLAP = {"enable_two_batch_overlap": False, "disable_piecewise_cuda_graph": True}
 
 
 def session(server: dict[str, Any], mode: str) -> dict[str, Any]:
@@ -483,13 +484,17 @@ DRIVEN = (
         (
             Case(
                 "decisions.start",
-                (
-                    "eagle",
-                    ["triton", "triton", "triton"],
-                    {"enable_two_batch_overlap": False, "disable_piecewise_cuda_graph": True},
-                ),
+                ("eagle", ["triton", "triton", "triton"], OVERLAP),
                 besides="batches map logged",
                 last="0.5.13.post1",
+            ),
+            *(
+                Case("decisions.start", (kind, backends, OVERLAP), besides="logged", first="0.5.14")
+                for kind, backends in (
+                    ("eagle", ["triton", "triton", "triton"]),
+                    ("eagle", ["reads", "triton", "triton"]),
+                    (None, ["triton"]),
+                )
             ),
         ),
     ),
@@ -569,6 +574,12 @@ DRIVEN = (
     Driven(
         _of("speculative/eagle_draft_cuda_graph_runner.py", "EAGLEDraftCudaGraphRunner.replay"),
         (Case("graphs.draft", (REPLAY, 1), besides="copies", last="0.5.13.post1"),),
+    ),
+    Driven(
+        _of(
+            "speculative/eagle_draft_extend_cuda_graph_runner.py", "EAGLEDraftExtendCudaGraphRunner.__init__"
+        ),
+        (Case("draft_extend_memory.held", (P64 | {"steps": 3}, 4, 32, (96, 96)), last="0.5.22"),),
     ),
     Driven(
         _of(

@@ -166,12 +166,17 @@ def _overlapped(drafting: Any, target: Any, settings: dict[str, bool], *, overla
         ScheduleBatch.needs_cpu_seq_lens = _KEPT
     module = SimpleNamespace(Stream=lambda: None, stream=lambda _: None, Event=lambda: None)
     setattr(torch, "get_device_module", lambda _: module)  # noqa: B010
+    given = {"speculative_algorithm": None if drafting is None else "EAGLE", **settings}
+    # Later trees ask for the settings by group.
+    groups = {"get_exec": SimpleNamespace(overlap=_settings(given)), "get_spec": _settings(given)}
+    for name in groups.keys() & vars(overlap_utils).keys():
+        setattr(overlap_utils, name, lambda name=name: groups[name])
     scheduler = object.__new__(Scheduler)
     vars(scheduler).update(
         device="cpu",
         forward_stream=None,
         enable_overlap=overlap,
-        server_args=_settings({"speculative_algorithm": None if drafting is None else "EAGLE", **settings}),
+        server_args=_settings(given),
         draft_worker=drafting,
         tp_worker=SimpleNamespace(model_runner=SimpleNamespace(attn_backend=target)),
         max_running_requests=4,

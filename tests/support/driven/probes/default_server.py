@@ -157,6 +157,13 @@ def _triton() -> Any:
         lean_block_m=1,
         page_size=1,
         _fill_kv_indptr_and_indices=fill,
+        # Nothing is translated: what looks rows up is their numbers.
+        kv_index_translator=SimpleNamespace(
+            is_translating=False,
+            make_capture_tables=lambda **_: None,
+            build_index_table=lambda req_pool_indices, **_: req_pool_indices,
+            index_table_for_batch=lambda batch: batch.req_pool_indices,
+        ),
         get_num_kv_splits=lambda *_: None,
         _target_verify_num_tokens_per_req=lambda *_: TOKENS,
     )
@@ -185,6 +192,7 @@ def triton_graph(mode: str, lens: list[int], graph: int) -> dict[str, Any]:
     batch = _batch(mode, lens, mirror=True)
     known = {"bs": len(lens), "seq_lens": batch.seq_lens, "req_pool_indices": batch.req_pool_indices}
     known |= {"forward_mode": batch.forward_mode, "spec_info": batch.spec_info, "plan": None}
+    known["index_table"] = batch.req_pool_indices
     _called(backend._apply_cuda_graph_metadata, **known)
     # Where patches fill several buffers in one launch, the tree's own function is asked as well.
     own = _called(backend._update_target_verify_buffers, **known)
@@ -507,7 +515,8 @@ def captured(kinds: list[str]) -> list[bool]:
             target_worker=SimpleNamespace(device="cuda"),
             device="cuda",
             gpu_id=0,
-            draft_runner=Mock(),
+            # Text has no multimodal rotary positions.
+            draft_runner=Mock(model_is_mrope=False, model_config=Mock(model_is_mrope=False)),
             draft_extend_attn_backend=backend,
             draft_tp_context=lambda *_: nullcontext(),
             _specialized_graph_memory_usage={},

@@ -104,14 +104,11 @@ def _stand_in(server: dict[str, Any], requests: int, hidden: int) -> None:
             setattr(module, name, answers[name])
 
 
-def allocated(
-    server: dict[str, Any], requests: int, hidden: int, vocabularies: tuple[int, int], disable: str = ""
-) -> dict[str, Any]:
-    """Make the runner for plain FlashAttention-3 but capture nothing, and return the bytes that are new.
+def _made(server: dict[str, Any], requests: int, hidden: int, vocabularies: tuple[int, int]) -> Any:
+    """Make the runner for plain FlashAttention-3 but capture nothing.
 
-    ``vocabularies`` are the target's and the draft's.
+    Return it, its backend, the draft's steps, and the memory that was there before and that of the target's graphs.
     """
-    os.environ["PATCHKIT_DISABLE"] = disable
     _stand_in(server, requests, hidden)
     logits = torch.zeros(requests * server["draft_tokens"], vocabularies[0])
     shared = _share_logits(logits)
@@ -148,7 +145,18 @@ def allocated(
     before = _memory(target.buffers, backend, runner, runner.model_config, *steps)
     with backends.OnCpu():
         capture = made(worker)
-    known = before | _memory(target.buffers, *steps)
+    return capture, backend, steps, before | _memory(target.buffers, *steps)
+
+
+def allocated(
+    server: dict[str, Any], requests: int, hidden: int, vocabularies: tuple[int, int], disable: str = ""
+) -> dict[str, Any]:
+    """Make the runner for plain FlashAttention-3 but capture nothing, and return the bytes that are new.
+
+    ``vocabularies`` are the target's and the draft's.
+    """
+    os.environ["PATCHKIT_DISABLE"] = disable
+    capture, backend, steps, known = _made(server, requests, hidden, vocabularies)
     owned = {"tables": _memory(backend), "inputs": _memory(capture.buffers)}
     new = {
         name: sum(size for address, size in memory.items() if address not in known)
@@ -156,3 +164,16 @@ def allocated(
     }
     table = backend.draft_extend_metadata["page_table"].data_ptr()
     return new | {"read_by_a_step": any(table in _memory(step.decode_cuda_graph_metadata) for step in steps)}
+
+
+def held(
+    server: dict[str, Any], requests: int, hidden: int, vocabularies: tuple[int, int]
+) -> dict[str, list[Any]]:
+    """Make the runner as `allocated` does; return the type and shape of each of its buffers and of its page table."""
+    capture, backend, *_ = _made(server, requests, hidden, vocabularies)
+    buffers = vars(capture.buffers) | {"page_table": backend.draft_extend_metadata["page_table"]}
+    return {
+        name: [str(value.dtype), list(value.shape)]
+        for name, value in sorted(buffers.items())
+        if isinstance(value, torch.Tensor)
+    }

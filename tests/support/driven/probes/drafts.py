@@ -166,7 +166,10 @@ def draft_extend(case: dict[str, Any], accepted: list[int], disable: str = "") -
         next_token_logits=torch.randn((rows, case["vocabulary"]), generator=generator),
         hidden_states=torch.randn((rows, HIDDEN), generator=generator) if case["states"] else None,
     )
-    batch = SimpleNamespace(spec_info=SimpleNamespace(num_correct_drafts=None, num_accept_tokens=None))
+    counts = ("num_correct_drafts", "num_accept_tokens")
+    # Their names in the oldest trees.
+    former = ("num_accepted_drafts", "num_accepted_tokens")
+    batch = SimpleNamespace(spec_info=SimpleNamespace(**dict.fromkeys((*counts, *former))))
     eagle_worker_v2.EagleDraftInput = lambda **_: SimpleNamespace(
         prepare_for_extend_to_fill_draft_kvcache=lambda *_: batch
     )
@@ -204,6 +207,8 @@ def future_map(acts: list[list[Any]], disable: str = "") -> list[dict[str, Any]]
             topk_p=numbers[:, None] / 8,
             topk_index=numbers[:, None] + 100,
             bonus_tokens=numbers.int() + 200,
+            # Its name in the oldest trees.
+            verified_id=numbers.int() + 200,
             new_seq_lens=numbers + 300,
             hidden_states=numbers[:, None] + torch.arange(HIDDEN) / 4,
         )

@@ -311,9 +311,10 @@ def layers(
         backend, server, mode, {"rows": [3, 9, 5], "lens": [40, 51, 17], "accepted": [4, 4, 4]}
     )
     batch.encoder_lens = None
+    # The plan of a plain decode is made with the metadata, which is not what this is about.
+    backend._get_scheduler_metadata = None
     with backends.OnCpu():
         backend.init_forward_metadata(batch)
-    # The plan of a plain decode is made with the metadata, which is not what this is about.
     backend._disable_scheduler_metadata_precompute = dp
     planned: list[dict[str, Any]] = []
 

@@ -78,6 +78,8 @@ def _buffers(size: int, tokens: int) -> SimpleNamespace:
             for name in (
                 *("seq_lens", "seq_lens_cpu", "num_correct_drafts"),
                 *("num_accept_tokens", "extend_seq_lens", "extend_start_loc", "encoder_lens"),
+                # The names of two of them in the oldest trees.
+                *("num_accepted_drafts", "num_accepted_tokens"),
             )
         },
         hidden_states=torch.full((flat, 2), float(STALE)),
@@ -101,6 +103,8 @@ def _forward_batch(case: dict[str, Any], tokens: int, mode: ForwardMode) -> Forw
         hidden_states=torch.arange(count * tokens * 2.0).reshape(count * tokens, 2),
         num_correct_drafts=on_device([1] * count, torch.int32) if counted else None,
         num_accept_tokens=on_device([2] * count, torch.int32),
+        num_accepted_drafts=on_device([1] * count, torch.int32) if counted else None,
+        num_accepted_tokens=on_device([2] * count, torch.int32),
         topk_p=torch.arange(count * tokens * 1.0).reshape(count, tokens),
         topk_index=torch.arange(count * tokens).reshape(count, tokens),
     )

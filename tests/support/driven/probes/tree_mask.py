@@ -112,6 +112,7 @@ def _verify_input(
         "speculative_num_steps": steps,
         "speculative_num_draft_tokens": tokens,
         "tree_mask_mode": TreeMaskMode[mode],
+        "seed_dsa_topk_from_draft_extend": False,
     }
     totals: list[Any] = []
     build = module.build_tree_kernel_efficient
