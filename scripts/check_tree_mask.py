@@ -156,7 +156,7 @@ def target(case: Case, device: str) -> Any:
         made.full_attn_backend, made.linear_attn_backend = leaf, None
     else:
         made = object.__new__(importlib.import_module(f"{ATTENTION}.hybrid_attn_backend").HybridAttnBackend)
-        made.prefill_backend, made.decode_backend = leaf, None
+        made.prefill_backend = made.decode_backend = leaf
         settings = SimpleNamespace(speculative_attention_mode="prefill")
         made.model_runner = SimpleNamespace(server_args=settings)
         made.spec_attn_is_decode, made.spec_attn_is_prefill = False, True
