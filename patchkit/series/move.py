@@ -21,7 +21,7 @@ import msgspec
 
 from patchkit.errors import TreeError, UnfinishedError
 from patchkit.series.obstacles import is_folder, is_obstructed
-from patchkit.series.plumbing import OWN_FILES, error_line, git_output, run_git
+from patchkit.series.plumbing import FLUSHED, OWN_FILES, error_line, git_output, run_git
 from patchkit.transaction.ledger import FOLDER
 from patchkit.transaction.recover import Recovery
 from patchkit.transaction.store import Store
@@ -261,7 +261,7 @@ class Move:
         with open(self._next_index, "rb") as file:
             os.fsync(file.fileno())
         # A hook may refuse that a branch moves, as it does for git itself.
-        words = ("-c", "core.fsync=all", "update-ref", "-m", self.reason, "HEAD", self.last, self.base)
+        words = (*FLUSHED, "update-ref", "-m", self.reason, "HEAD", self.last, self.base)
         done = git(self.top, *words, personal=True, new_session=True)
         try:
             head = git_output(self.top, "rev-parse", "HEAD")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
 OWN_FILES = ("-c", "submodule.recurse=false")
+# By default git does not sync objects, so that after a crash a branch could lack its commit.
+FLUSHED = ("-c", "core.fsync=all")
 _SHOWN_LINES = 20
 _SHOWN_BYTES = 64 * 1024
 _SHOWN_CHARACTERS = 500

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import PatchkitError, TreeError
 from patchkit.series.move import Move, branch_of, moved_error
-from patchkit.series.plumbing import OWN_FILES, error_line, git_output, last_lines, run_git
+from patchkit.series.plumbing import FLUSHED, OWN_FILES, error_line, git_output, last_lines, run_git
 from patchkit.transaction import adopt
 from patchkit.transaction.temporary import held, is_own, remove_abandoned
 from patchkit.transaction.write import check_targets, locked, write_all
@@ -36,8 +36,6 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MAX_AMENDS = 5
 # Maintenance in the background would outlive the worktree.
 _NO_MAINTENANCE = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")
-# By default git does not sync objects, so that after a crash a branch could lack its commit.
-_FLUSHED = ("-c", "core.fsync=all")
 
 
 class RefusedCommitError(PatchkitError):
@@ -207,7 +205,7 @@ def _temporary(tree: CheckoutTree, expected: str) -> Iterator[LinkedWorktree]:
         git(place, "update-index", "--assume-unchanged", "-z", "--stdin", given=differing)
         package = place / tree.package.relative_to(top)
         root = place / tree.root.relative_to(top) if tree.root.is_relative_to(top) else package.parent
-        settings = (*_NO_MAINTENANCE, *_FLUSHED, *_hooks(top, place))
+        settings = (*_NO_MAINTENANCE, *FLUSHED, *_hooks(top, place))
         yield LinkedWorktree(CheckoutTree(root, package), place, settings, head, branch)
 
 

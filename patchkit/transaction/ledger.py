@@ -237,7 +237,8 @@ class Journal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A write in progress: each file's digests before and after it, and the ledger after it.
 
     ``made`` are the folders that the write creates, ``emptied`` those that it removes if they are empty. ``move``
-    is set if git writes the files: the commits from which and to which it moves the checkout.
+    is set if the write moves the checkout: the commits from which and to which; ``files`` are then the numbers of those
+    that differ between them, in git's order, and ``made`` and ``emptied`` follow from the commits.
     """
 
     files: dict[File, tuple[Digest | None, Digest | None]]

@@ -336,8 +336,7 @@ class Write:
 
     def publish(self) -> None:
         """Put the new content of each file in place."""
-        first = self._removals()
-        others = [swap for swap in self.swaps if swap not in first]
+        first, others = self._parted()
         self._publish(first)
         if self.move:
             self.remove_empty_folders(self.journal.emptied)
@@ -352,19 +351,21 @@ class Write:
 
     def undo(self) -> None:
         """Restore the old content of each file, from any stage of the write."""
-        last = self._removals()
-        for swap in reversed(self.swaps):
-            if swap not in last:
-                _undo(swap)
+        last, others = self._parted()
+        for swap in reversed(others):
+            _undo(swap)
         self.remove_empty_folders(self.journal.made)
         if last:
             self.create_folders(self.journal.emptied)
         for swap in last:
             swap.undo()
 
-    def _removals(self) -> list[Swap]:
-        """Return the files whose place a folder may take, or whose folder a file may replace."""
-        return [swap for swap in self.swaps if self.move and swap.after is None]
+    def _parted(self) -> tuple[list[Swap], list[Swap]]:
+        """Return apart the files whose place a folder may take, or whose folder a file may replace, and the others."""
+        parts: tuple[list[Swap], list[Swap]] = ([], [])
+        for swap in self.swaps:
+            parts[0 if self.move and swap.after is None else 1].append(swap)
+        return parts
 
 
 def _has_folder(swap: Swap) -> bool:
