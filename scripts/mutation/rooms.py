@@ -63,7 +63,7 @@ ROOMS = {
         (*_modules("runtime", "*"), *_modules("backends", "*")),
         (DIFFERENTIAL, ("tests/runtime", "tests/backends")),
     ),
-    "audit": Room(_modules("audit", "**/*"), (("tests/audit", *QUICK),)),
+    "audit": Room(_modules("audit", "**/*"), (("tests/audit", "tests/cli/test_audit.py", *QUICK),)),
     "patterns": Room(
         _modules("codemods/language", "*"), (("tests/codemods", "tests/plan/test_build.py", *QUICK),)
     ),
