@@ -888,6 +888,7 @@ def kill_rates() -> str:
         f"{_table(['file', 'mutants', 'killed', 'rate'], rows)}\n"
         + ("\nMutants that no test detected:\n\n" + "\n".join(survivors) + "\n" if survivors else "")
         + _later_guards()
+        + _tool_rooms()
     )
 
 
@@ -897,6 +898,31 @@ def _later_guards() -> str:
     runs = [json.loads(path.read_text()) for path in kept if path.stem != "results"]
     rows = [[f"`{run['command']}`", f"{run['killed']} of {run['mutants']}"] for run in runs]
     return f"\nAll mutants of newer guards:\n\n{_table(['command', 'killed'], rows)}\n" if rows else ""
+
+
+def _tool_rooms() -> str:
+    """Return the rates of runs over rooms of the tool, and the survivors with what was judged of them."""
+    folder = BENCHMARKS / "mutation" / "tool"
+    runs = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    judged = {(each["file"], each["diff"]): each["reason"] for each in runs.pop("judged", [])}
+    rows = [
+        [f"`{run['command']}`", f"{run['killed']} of {run['mutants']}", run["date"][:10]]
+        for run in runs.values()
+    ]
+    left = [
+        f"- `{row['file']}` {row['unit']}".rstrip()
+        + f": {row['operator']}. {judged.get((row['file'], row['diff']), 'Not judged.')}"
+        for run in runs.values()
+        for row in run["results"]
+        if not row["killed"]
+    ]
+    if not rows:
+        return ""
+    return (
+        "\nSamples of the tool's own code, each tried with the tests of its room that need no release of sglang:\n\n"
+        f"{_table(['command', 'killed', 'date'], rows)}\n"
+        + ("\nThose that no test detected:\n\n" + "\n".join(left) + "\n" if left else "")
+    )
 
 
 @dataclass(frozen=True)
