@@ -151,7 +151,7 @@ def test_the_example_of_a_configuration_is_one_and_names_patches_that_there_are(
 def test_every_kind_of_edit_is_listed_with_its_keys() -> None:
     table = generate_docs.edit_kinds().splitlines()[2:]
     assert len(table) == len(KINDS)
-    assert "| [`isinstance-member`](kinds/isinstance-member.md) |" in "\n".join(table)
+    assert "| [`none-guard`](kinds/none-guard.md) |" in "\n".join(table)
     assert all(row.count("|") == 4 and "``" not in row for row in table)
 
 
