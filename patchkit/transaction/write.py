@@ -15,20 +15,22 @@ import stat
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
 from patchkit.transaction import byte_code
 from patchkit.transaction.folder import Folder
-from patchkit.transaction.ledger import Journal, is_file
+from patchkit.transaction.ledger import Journal, is_file, is_outside
 from patchkit.transaction.lock import exclusive
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import Kind, Swap, digest_of, staged_name
+from patchkit.tree.git import top_around
+from patchkit.tree.names import is_unsafe
 from patchkit.tree.tree import ReadTree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from patchkit.transaction.ledger import Ledger
     from patchkit.tree.tree import CheckoutTree
@@ -120,7 +122,7 @@ def wrapped_os_errors(
 
 @dataclass(frozen=True)
 class Place:
-    """A file's real location: the folders from the package down to it, and its name."""
+    """A file's real location: the folders from the package to it, ``..`` for one above, and its name."""
 
     folders: tuple[str, ...]
     name: str
@@ -132,25 +134,41 @@ class Place:
 
 
 def place_of(tree: CheckoutTree, file: str, *, exists: bool) -> Place:
-    """Return the location of ``file``, which exists if ``exists``. Raise TreeError if it is outside the package."""
+    """Return the location of ``file``, which exists if ``exists``.
+
+    Raise TreeError if it is outside the package, or outside the checkout if its name leads out of the package.
+    """
     named = tree.package / file
-    if not is_file(file):
+    is_within = is_file(file)
+    if not is_within and not is_outside(file):
         raise TreeError(f"{file!r} is not a valid file name in the package", advice="rename it")
     try:
         path = named.resolve(strict=True) if exists else _resolved_parent(named) / named.name
         kind = path.lstat().st_mode if exists or path.is_symlink() or path.exists() else None
     except (OSError, RuntimeError) as error:
         raise TreeError(f"{named} cannot be read ({error})", advice="restore it and try again") from error
-    if not path.is_relative_to(tree.package):
+    if is_within and not path.is_relative_to(tree.package):
         raise TreeError(
             f"{named} is a link out of the tree, to {path}", advice="replace it with a copy of the file"
+        )
+    if not is_within and not _is_beside(tree.package, path):
+        raise TreeError(
+            f"{path} is not in the checkout beside {tree.package}", advice="name a file that git can track"
         )
     if not exists and kind is not None:
         raise TreeError(f"{named} already exists", advice="move it away and try again")
     if kind is not None and not stat.S_ISREG(kind):
         raise TreeError(f"{named} is not a regular file", advice="replace it with one")
-    *folders, name = path.relative_to(tree.package).parts
+    *folders, name = Path(os.path.relpath(path, tree.package)).parts
     return Place(tuple(folders), name)
+
+
+def _is_beside(package: Path, path: Path) -> bool:
+    """Return whether a path is outside the package, but in its checkout, and not in git's folder."""
+    top = top_around(package)
+    if top is None or path.is_relative_to(package) or not path.is_relative_to(top):
+        return False
+    return not any(map(is_unsafe, path.relative_to(top).parts))
 
 
 def _resolved_parent(named: Path) -> Path:
@@ -238,7 +256,7 @@ class Move(Protocol):
 class Write:
     """A write in progress: the folders are open, and each file is one swap.
 
-    The files are those of the package, or of the whole checkout if it moves.
+    The files are named from the package, or from the top of the checkout if it moves.
     """
 
     def __init__(
