@@ -24,7 +24,7 @@ from patchkit.transaction.folder import Folder
 from patchkit.transaction.ledger import Journal, is_file, is_outside
 from patchkit.transaction.lock import exclusive
 from patchkit.transaction.store import Store
-from patchkit.transaction.swap import Kind, Swap, digest_of, staged_name
+from patchkit.transaction.swap import Kind, Swap, digest_of, staged_name, unfinished_name
 from patchkit.tree.git import top_around
 from patchkit.tree.names import is_unsafe
 from patchkit.tree.tree import ReadTree
@@ -217,9 +217,10 @@ def check_targets(tree: CheckoutTree, contents: Mapping[str, Contents]) -> Targe
             raise TreeError(
                 f"{same} and {file} are the same file", advice="replace the link with a copy of the file"
             )
-        aside = path.with_name(staged_name(place.name))
-        if os.path.lexists(aside):
-            raise TreeError(f"{aside} already exists", advice="move it away and try again")
+        staged = staged_name(place.name)
+        for aside in map(path.with_name, (staged, unfinished_name(staged))):
+            if os.path.lexists(aside):
+                raise TreeError(f"{aside} already exists", advice="move it away and try again")
         places[file] = place
         if after is not None:
             new_folders |= {
@@ -238,6 +239,14 @@ class Move(Protocol):
     @property
     def kinds(self) -> Mapping[str, tuple[Kind, Kind]]:
         """The kinds of each file before and after."""
+        ...
+
+    def keep(self) -> None:
+        """Keep git from removing the new commit as unused."""
+        ...
+
+    def forget(self) -> None:
+        """Let git remove the new commit if nothing else has it."""
         ...
 
     def begin(self) -> None:
@@ -378,6 +387,12 @@ class Write:
         for swap in last:
             swap.undo()
 
+    def end(self) -> None:
+        """End the journal, whose commit git may remove afterwards."""
+        self.store.end()
+        if self.move:
+            self.move.forget()
+
     def _parted(self) -> tuple[list[Swap], list[Swap]]:
         """Return apart the files whose place a folder may take, or whose folder a file may replace, and the others."""
         parts: tuple[list[Swap], list[Swap]] = ([], [])
@@ -402,7 +417,7 @@ def _undo(swap: Swap) -> None:
     if _has_folder(swap):
         swap.undo()
     elif swap.staging:
-        swap.aside_folder.remove(swap.aside)
+        swap.discard_staged()
 
 
 def write_all(
@@ -441,6 +456,8 @@ def write_all(
                 Write(tree, store, journal, targets.places, contents.__getitem__, move=move)
             )
         try:
+            if move:
+                move.keep()
             store.begin(stored)
             if move:
                 move.begin()
@@ -481,7 +498,7 @@ def clean_up(write: Write) -> None:
             write.move.end()
         else:
             write.remove_empty_folders(write.journal.emptied)
-        write.store.end()
+        write.end()
 
 
 def _roll_back(write: Write, before: Ledger) -> None:
@@ -495,4 +512,4 @@ def _roll_back(write: Write, before: Ledger) -> None:
         if store.read() != before:
             store.stage(before)
             store.publish()
-        store.end()
+        write.end()
