@@ -16,8 +16,8 @@ from patchkit.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from patchkit.change.edits import Edit
     from patchkit.commands.port import PortedChange, PortResult
-    from patchkit.porting.edits import Edit
     from patchkit.porting.land import LandedFile
 
 _OUTCOMES = {

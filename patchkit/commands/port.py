@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from patchkit.change.edits import Outcome
 from patchkit.commands.patch_folder import staged
 from patchkit.drafting import difference
 from patchkit.drafting.change import FileDiff
@@ -17,7 +18,6 @@ from patchkit.findings.plural import counted
 from patchkit.patchset.patch import Patch
 from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
 from patchkit.porting.dependencies import dependencies_of
-from patchkit.porting.edits import Outcome
 from patchkit.porting.findings import findings_of
 from patchkit.porting.follow import Trees
 from patchkit.porting.land import NOT_MADE, land

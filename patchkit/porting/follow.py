@@ -10,10 +10,10 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from patchkit.change.outline import MODULE, Item, NoOutlineError, outline
+from patchkit.change.pairing import likeness
 from patchkit.plan.markers import encoding_of
 from patchkit.plan.undefined import undefined_names
-from patchkit.porting.outline import MODULE, Item, NoOutlineError, outline
-from patchkit.porting.pairing import likeness
 from patchkit.tree.index import index_module
 from patchkit.tree.sglang import SERVING, files_of, module_of
 

@@ -8,23 +8,23 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from patchkit import collector
-from patchkit.porting import lines
-from patchkit.porting.comments import loses_comments
-from patchkit.porting.correspondence import Correspondence
-from patchkit.porting.edits import Edit, EditLog, Outcome
+from patchkit.change import lines
+from patchkit.change.comments import loses_comments
+from patchkit.change.correspondence import Correspondence
+from patchkit.change.edits import Edit, EditLog, Outcome
+from patchkit.change.imports import imported
+from patchkit.change.merge import Merge
+from patchkit.change.outline import Item, NoOutlineError, outline
+from patchkit.change.sequence import unreachable
+from patchkit.change.tokens import shifted, words
 from patchkit.porting.follow import LIKE, alike, decoded, encoded, outlined
-from patchkit.porting.imports import imported
-from patchkit.porting.merge import Merge
-from patchkit.porting.outline import Item, NoOutlineError, outline
-from patchkit.porting.sequence import unreachable
 from patchkit.porting.surroundings import reported
-from patchkit.porting.tokens import shifted, words
 from patchkit.tree.index import index_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from patchkit.porting.edits import Key, Refusal
+    from patchkit.change.edits import Key, Refusal
     from patchkit.porting.follow import Trees
 
     Sources = Mapping[str, tuple[bytes | None, bytes | None]]

@@ -9,14 +9,14 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from patchkit.porting.edits import Outcome
-from patchkit.porting.tokens import words
+from patchkit.change.edits import Outcome
+from patchkit.change.tokens import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchkit.porting.edits import Edit
-    from patchkit.porting.outline import Item
+    from patchkit.change.edits import Edit
+    from patchkit.change.outline import Item
 
 
 def reported(edit: Edit, base: Item) -> Edit:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from patchkit.porting.edits import Edit, Outcome
-from patchkit.porting.merge import Merge
-from patchkit.porting.outline import outline
+from patchkit.change.edits import Edit, Outcome
+from patchkit.change.merge import Merge
+from patchkit.change.outline import outline
 from patchkit.porting.surroundings import reported
 
 BASE = "def lend(book, days):\n    due = today() + days\n    note(book)\n    keep(book)\n    return due\n"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from patchkit.cli.answers.base import Answer
 
 if TYPE_CHECKING:
+    from patchkit.change.edits import Edit
     from patchkit.commands.port import PortedChange
     from patchkit.commands.port import PortResult as PortedTree
     from patchkit.findings.finding import Finding
-    from patchkit.porting.edits import Edit
     from patchkit.porting.land import LandedFile
 
 

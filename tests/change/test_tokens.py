@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchkit.porting.tokens import is_part, renamed, shifted
+from patchkit.change.tokens import is_part, renamed, shifted
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from patchkit.porting.tokens import words
+from patchkit.change.tokens import words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from patchkit.porting.outline import Item
+    from patchkit.change.outline import Item
 
 _MIN_RATIO = 0.6
 _MIN_SHARE = 0.5

@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from patchkit.change.tokens import WORDS
 from patchkit.lines import lines_with_ends, split_lines
-from patchkit.porting.tokens import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from patchkit.porting.imports import imported
+from patchkit.change.imports import imported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchkit.porting.outline import Item
+    from patchkit.change.outline import Item
 
 
 def order_matters(one: Sequence[Item], other: Sequence[Item]) -> bool:

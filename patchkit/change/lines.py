@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import io
 
-from patchkit.porting.edits import Edit, Outcome
-from patchkit.porting.pairing import equal_positions
+from patchkit.change.edits import Edit, Outcome
+from patchkit.change.pairing import equal_positions
 
 
 def merged(base: str, theirs: str, ours: str) -> tuple[str, list[Edit]]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from patchkit.porting.correspondence import Correspondence
-    from patchkit.porting.outline import Item
+    from patchkit.change.correspondence import Correspondence
+    from patchkit.change.outline import Item
 
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _WIDTH = 40

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from patchkit.porting.statements import merged
-from patchkit.porting.tokens import ClashError
+from patchkit.change.statements import merged
+from patchkit.change.tokens import ClashError
 
 MERGED = {
     "a keyword beside one that is missing": ("f(a, b, c=1)", "f(a, b, c=1, d=2)", "f(a, b)", "f(a, b, d=2)"),

@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from patchkit.porting.pairing import equal_positions
-from patchkit.porting.tokens import ClashError, Element, Group, Node, Token, is_prose, parsed, words
+from patchkit.change.pairing import equal_positions
+from patchkit.change.tokens import ClashError, Element, Group, Node, Token, is_prose, parsed, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,12 +6,12 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from patchkit.porting.regions import Region
+from patchkit.change.regions import Region
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from patchkit.porting.outline import Item
+    from patchkit.change.outline import Item
 
     Key = tuple[Item, str]
     """Identifies an edit: the item that it changes, removes or adds, and the part of it: all, or its header."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from patchkit.porting.lines import merged
+from patchkit.change.lines import merged
 
 BASE = "one\ntwo\nthree\nfour\nfive\n"
 

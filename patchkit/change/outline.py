@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from patchkit.change.tokens import shifted, words
 from patchkit.errors import TreeError
-from patchkit.porting.tokens import shifted, words
 from patchkit.tree.limits import require_manageable
 
 if TYPE_CHECKING:

@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patchkit.change.correspondence import Correspondence
+from patchkit.change.edits import Outcome
+from patchkit.change.outline import outline
+from patchkit.change.sequence import disturbances
 from patchkit.plan.examples import MemoryTree
-from patchkit.porting.correspondence import Correspondence
-from patchkit.porting.edits import Outcome
 from patchkit.porting.follow import Trees
 from patchkit.porting.land import NOT_MADE, land
-from patchkit.porting.outline import outline
-from patchkit.porting.sequence import disturbances
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchkit.porting.edits import Edit
+    from patchkit.change.edits import Edit
 
 FILE = "srt/desk.py"
 NAME = re.compile(r"\b[a-z]\w*\b")

@@ -6,15 +6,15 @@ import ast
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from patchkit.porting.effects import order_matters
-from patchkit.porting.imports import imported
-from patchkit.porting.pairing import is_form
-from patchkit.porting.regions import Region
+from patchkit.change.effects import order_matters
+from patchkit.change.imports import imported
+from patchkit.change.pairing import is_form
+from patchkit.change.regions import Region
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from patchkit.porting.outline import Item
+    from patchkit.change.outline import Item
 
 
 _OTHER_ORDER = "the code around it has another order in this tree"

@@ -9,25 +9,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from patchkit.porting import tokens
-from patchkit.porting.comments import comments, loses_comments, remaining_comments, stripped_lines
-from patchkit.porting.correspondence import Correspondence
-from patchkit.porting.edits import Edit, EditLog, Outcome
-from patchkit.porting.effects import order_matters
-from patchkit.porting.imports import import_place, imported, joined
-from patchkit.porting.outline import NoOutlineError, outline
-from patchkit.porting.output import Output
-from patchkit.porting.regions import Region, blocks_of, marked_numbers
-from patchkit.porting.row import Row, displaced, is_incidental, moved_items, noted_place
-from patchkit.porting.sequence import codes, disturbances
-from patchkit.porting.statements import merged_header, merged_statement
+from patchkit.change import tokens
+from patchkit.change.comments import comments, loses_comments, remaining_comments, stripped_lines
+from patchkit.change.correspondence import Correspondence
+from patchkit.change.edits import Edit, EditLog, Outcome
+from patchkit.change.effects import order_matters
+from patchkit.change.imports import import_place, imported, joined
+from patchkit.change.outline import NoOutlineError, outline
+from patchkit.change.output import Output
+from patchkit.change.regions import Region, blocks_of, marked_numbers
+from patchkit.change.row import Row, displaced, is_incidental, moved_items, noted_place
+from patchkit.change.sequence import codes, disturbances
+from patchkit.change.statements import merged_header, merged_statement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from patchkit.porting.edits import Refusal
-    from patchkit.porting.outline import Item
-    from patchkit.porting.row import Gap
+    from patchkit.change.edits import Refusal
+    from patchkit.change.outline import Item
+    from patchkit.change.row import Gap
 
     Elsewhere = Callable[[Item], Item | None]
 

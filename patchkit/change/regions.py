@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from patchkit.change import tokens
 from patchkit.lines import lines_with_ends
-from patchkit.porting import tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from patchkit.porting.outline import Item
+    from patchkit.change.outline import Item
 
     Blocks = Mapping[Item, Sequence["Block | None"]]
     """The conflicts in each item: that of its header, if there is one, and those among its parts, in order."""

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from patchkit.change import tokens
+from patchkit.change.comments import stripped_lines
 from patchkit.lines import lines_with_ends
-from patchkit.porting import tokens
-from patchkit.porting.comments import stripped_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchkit.porting.outline import Item
-    from patchkit.porting.regions import Blocks
+    from patchkit.change.outline import Item
+    from patchkit.change.regions import Blocks
 
 
 @dataclass

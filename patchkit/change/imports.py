@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from patchkit.porting.outline import STEP
+from patchkit.change.outline import STEP
 
 if TYPE_CHECKING:
-    from patchkit.porting.outline import Item
+    from patchkit.change.outline import Item
 
 _WIDTH = 88
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from patchkit.porting.edits import EditLog, Outcome
-from patchkit.porting.merge import Merge
-from patchkit.porting.outline import Item, NoOutlineError, outline
+from patchkit.change.edits import EditLog, Outcome
+from patchkit.change.merge import Merge
+from patchkit.change.outline import Item, NoOutlineError, outline
 
 LIBRARY = """
 import os

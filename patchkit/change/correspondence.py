@@ -8,13 +8,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from patchkit.porting.pairing import paired
-from patchkit.porting.tokens import words
+from patchkit.change.pairing import paired
+from patchkit.change.tokens import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from patchkit.porting.outline import Item
+    from patchkit.change.outline import Item
 
 
 @dataclass
