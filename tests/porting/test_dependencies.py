@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from patchkit.change.follow import Trees
+from patchkit.change.land import land
 from patchkit.plan.examples import MemoryTree
 from patchkit.porting.dependencies import dependencies_of
-from patchkit.porting.follow import Trees
-from patchkit.porting.land import land
 
 DESK, SHELF, FORK = "srt/desk.py", "srt/shelf.py", "srt/own.py"
 USER = b"""\

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from patchkit.change.outline import MODULE, Item, NoOutlineError, outline
 from patchkit.change.pairing import likeness
-from patchkit.plan.markers import encoding_of
-from patchkit.plan.undefined import undefined_names
+from patchkit.change.undefined import undefined_names
+from patchkit.lines import encoding_of
 from patchkit.tree.index import index_module
 from patchkit.tree.sglang import SERVING, files_of, module_of
 

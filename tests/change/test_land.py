@@ -6,9 +6,9 @@ import ast
 
 import pytest
 
+from patchkit.change.follow import Trees
+from patchkit.change.land import Landing, land
 from patchkit.plan.examples import MemoryTree
-from patchkit.porting.follow import Trees
-from patchkit.porting.land import Landing, land
 
 DESK = "srt/desk.py"
 BASE = b"""\
