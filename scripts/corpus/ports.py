@@ -15,10 +15,10 @@ import bench_port
 
 from corpus.digests import contents, digest
 from patchkit import collector
+from patchkit.change.follow import Trees
+from patchkit.change.land import land
 from patchkit.drafting import difference
 from patchkit.porting.dependencies import dependencies_of
-from patchkit.porting.follow import Trees
-from patchkit.porting.land import land
 from patchkit.tree.objects import GitRepository, GitTree
 
 if TYPE_CHECKING:
