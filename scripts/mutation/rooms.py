@@ -20,7 +20,10 @@ QUICK = ("-m", "not sweep and not release")
 """What the tool does is to be seen without a release, too, which would take minutes for each mutant."""
 
 PORTED: tuple[Suite, ...] = (("tests/porting", *QUICK), ("tests/cli/test_port.py", *QUICK))
-REVERTED: tuple[Suite, ...] = (("tests/transaction", "-m", "not sweep and not release and not long"),)
+REVERTED: tuple[Suite, ...] = (
+    ("tests/transaction", "-m", "not sweep and not release and not long"),
+    ("tests/cli/test_conflicts.py", "tests/cli/test_port.py", *QUICK),
+)
 
 
 @dataclass(frozen=True)

@@ -325,3 +325,47 @@ def test_a_file_is_not_followed_to_one_of_thrice_its_length() -> None:
     assert [file.onto for file in near.files] == ["srt/counter.py"]
     far = landed({DESK: BASE}, {DESK: theirs}, {"srt/counter.py": BASE + own})
     assert [file.onto for file in far.files] == [DESK]
+
+
+LENT = b"    book.out = True\n    return book\n"
+
+
+def test_a_statement_that_comes_into_a_block_is_a_conflict_where_it_is_another_here() -> None:
+    theirs = BASE.replace(LENT, b"    if reader:\n        book.out = True\n    return book\n")
+    ours = BASE.replace(b"book.out = True\n", b"book.out = later(book)\n")
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: ours})
+    assert [outcome for outcome, _ in outcomes(landing)] == ["conflict"]
+    assert landing.contents == {}
+
+
+@pytest.mark.parametrize("gone", [b"        note(book)\n", b"        tell(reader)\n"])
+def test_statements_that_are_replaced_by_others_are_a_conflict_where_one_of_them_is_gone(gone: bytes) -> None:
+    theirs = BASE.replace(
+        b"        note(book)\n        tell(reader)\n", b"        print(book, reader)\n        open(book)\n"
+    )
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: BASE.replace(gone, b"")})
+    assert {outcome for outcome, _ in outcomes(landing)} == {"conflict"}
+    assert landing.contents == {}
+
+
+@pytest.mark.parametrize(
+    ("ours", "made"),
+    [
+        (
+            b"    with shelf:\n        book.out = True\n    return book\n",
+            b"    with shelf:\n        book.out = True\n    print(book)\n    return book\n",
+        ),
+        (
+            b"    book.out = True\n    with shelf:\n        return book\n",
+            b"    book.out = True\n    print(book)\n    with shelf:\n        return book\n",
+        ),
+    ],
+    ids=["what is above", "what is below"],
+)
+def test_what_comes_between_statements_of_which_one_went_into_a_block_stays_beside_the_other(
+    ours: bytes, made: bytes
+) -> None:
+    theirs = BASE.replace(LENT, b"    book.out = True\n    print(book)\n    return book\n")
+    own = b"shelf = open('shelf')\n\n\n" + BASE
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: own.replace(LENT, ours)})
+    assert (landing.contents[DESK] or b"").decode() == own.replace(LENT, made).decode()
