@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus, Plan
     from patchkit.series.worktree import LinkedWorktree
+    from patchkit.transaction.write import Contents
     from patchkit.tree.tree import CheckoutTree
 
 # Files in git's folder during an operation, and the operation.
@@ -72,7 +73,7 @@ def prepare(tree: CheckoutTree, plan: Plan, patches: PatchSet) -> PreparedCommit
     applied = Transaction(tree, patches.digest, committed=True).check(plan)
     require_committable(tree)
     head = git_output(tree.root, "rev-parse", "HEAD")
-    require_committed(tree, plan)
+    require_committed(tree, {change.file: (change.before, change.after) for change in plan.changes})
     _require_requirements(tree, plan)
     return PreparedCommit(plan, applied, head)
 
@@ -181,17 +182,15 @@ def require_committable(tree: CheckoutTree) -> None:
             )
 
 
-def require_committed(tree: CheckoutTree, plan: Plan) -> None:
-    """Raise TreeError if HEAD and index differ from the files that the plan changes, or have a file that it creates."""
-    files = {change.file: change.before for change in plan.changes}
+def require_committed(tree: CheckoutTree, changes: Mapping[str, Contents]) -> None:
+    """Raise TreeError if HEAD and index differ from the files to change, or have a file to create."""
+    files = {file: before for file, (before, _) in changes.items()}
     old = tuple(file for file, text in files.items() if text is not None)
     if old and git(tree.package, "ls-files", "--error-unmatch", "--", *old).returncode != 0:
         raise TreeError(
             f"git does not track all files to change in {tree.package}", advice="leave out --commit"
         )
-    places = check_targets(
-        tree, {change.file: (change.before, change.after) for change in plan.changes}
-    ).places
+    places = check_targets(tree, changes).places
     dirty = uncommitted(tree.package, {f: (places[f], text) for f, text in files.items() if text is not None})
     new = [file for file, text in files.items() if text is None]
     if new:

@@ -37,7 +37,7 @@ def commit_ports(
     in progress, and RefusedCommitError if git or a hook rejects a commit.
     """
     require_committable(tree)
-    require_committed(tree, whole)
+    require_committed(tree, {change.file: (change.before, change.after) for change in whole.changes})
     _require_found_committed(tree, concerned)
     commits: list[str] = []
     with linked_worktree(tree, "patchkit port --commit") as worktree:

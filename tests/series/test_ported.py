@@ -124,6 +124,30 @@ def test_a_clone_reverts_a_port_by_its_name(theirs: CheckoutTree, fork: Checkout
     assert everything(clone.root) == before
 
 
+def test_a_port_is_reverted_in_a_commit_and_comes_back_with_git(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    (theirs.package / FRESH).write_bytes(b"fresh = 1\n")
+
+    def committed(tree: CheckoutTree) -> str:
+        assert git(tree.root, "status", "--porcelain") == ""
+        return git(tree.root, "rev-parse", "HEAD^{tree}")
+
+    before = committed(fork)
+    port(theirs, fork, 77, LATER)
+    ported = committed(fork)
+    for tree in (clone_of(fork, tmp_path), fork):
+        assert "77 was ported and committed, and stays." in run("revert", tree.root, "--commit").output
+        assert "in 1 commit." in run("revert", tree.root, "77", "--commit").output
+        assert committed(tree) == before
+        subject = git(tree.root, "log", "-1", "--format=%s %(trailers:key=Patchkit-Revert,valueonly)")
+        assert subject.strip() == "Revert 77 77"
+        git(tree.root, "revert", "--no-edit", "HEAD")
+        assert committed(tree) == ported
+        assert "in 1 commit." in run("revert", tree.root, "77", "--commit").output
+        assert committed(tree) == before
+
+
 def test_edits_and_ports_of_later_commits_stay(
     theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
 ) -> None:
