@@ -258,6 +258,22 @@ def test_a_clone_reverts_a_port_that_a_formatter_rewrote(
     assert clone.read(MIRROR) == SOURCES[MIRROR]
 
 
+@pytest.mark.parametrize("where", ["own", "clone"])
+def test_a_file_that_a_hook_adds_to_the_package_goes_with_the_port(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path, where: str
+) -> None:
+    before = git(fork.root, "rev-parse", "HEAD^{tree}")
+    added = "python/sglang/srt/listed.py"
+    hook(fork, "pre-commit", f"grep -c asked python/sglang/{MIRROR} > {added}; git add {added}")
+    port(theirs, fork, 77, LATER)
+    assert git(fork.root, "show", "--name-only", "--format=").split() == [added, f"python/sglang/{MIRROR}"]
+    (fork.root / ".git" / "hooks" / "pre-commit").unlink()
+    tree = fork if where == "own" else clone_of(fork, tmp_path)
+    run("revert", tree.root, "77", "--commit")
+    assert git(tree.root, "rev-parse", "HEAD^{tree}") == before
+    assert git(tree.root, "status", "--porcelain") == ""
+
+
 def test_a_message_longer_than_linux_allows_an_argument_to_be_is_kept(
     theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
 ) -> None:
