@@ -21,13 +21,14 @@ from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus, Plan
     from patchkit.series.worktree import LinkedWorktree
     from patchkit.transaction.write import Contents
     from patchkit.tree.tree import CheckoutTree
+    from patchkit.verify.result import Verdict
 
 # Files in git's folder during an operation, and the operation.
 _IN_PROGRESS = {
@@ -49,10 +50,11 @@ class Commit:
 
 @dataclass(frozen=True)
 class CommitResult:
-    """The result of applying the plan, and its commits, oldest first."""
+    """The result of applying the plan, its commits, oldest first, and the verdict on them if they were verified."""
 
     applied: ApplyResult
     commits: tuple[Commit, ...]
+    verdict: Verdict | None = None
 
 
 @dataclass(frozen=True)
@@ -78,17 +80,27 @@ def prepare(tree: CheckoutTree, plan: Plan, patches: PatchSet) -> PreparedCommit
     return PreparedCommit(plan, applied, head)
 
 
-def commit(tree: CheckoutTree, prepared: PreparedCommit, patches: PatchSet, runtime: str) -> CommitResult:
+def commit(
+    tree: CheckoutTree,
+    prepared: PreparedCommit,
+    patches: PatchSet,
+    runtime: str,
+    check: Callable[[CheckoutTree], object] = lambda _: None,
+) -> CommitResult:
     """Write a plan patch by patch and commit each; ``runtime`` is that of ``Planner``.
 
     A patch whose edits are all made by another one is recorded, without a commit. Hooks run, and the author is
-    git's. Raise TreeError if HEAD moved since the plan was made, RefusedCommitError if git or a hook rejects a commit.
-    In both cases nothing has changed.
+    git's. ``check`` is called with the tree that has all commits, before ``tree`` gets them. Raise TreeError if HEAD
+    moved since the plan was made, RefusedCommitError if git or a hook rejects a commit, and what ``check`` raises. In
+    each case nothing has changed.
     """
     if not prepared.plan.changed_patches:
+        check(tree)
         return CommitResult(prepared.applied, ())
     with linked_worktree(tree, "patchkit apply --commit", prepared.head) as worktree:
-        return CommitResult(prepared.applied, commits(worktree, prepared.plan, patches, runtime))
+        made = commits(worktree, prepared.plan, patches, runtime)
+        check(worktree.tree)
+    return CommitResult(prepared.applied, made)
 
 
 def commits(worktree: LinkedWorktree, plan: Plan, patches: PatchSet, runtime: str) -> tuple[Commit, ...]:
