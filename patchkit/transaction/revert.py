@@ -22,6 +22,7 @@ from patchkit.transaction.revert_plan import (
     with_hardening_patches,
 )
 from patchkit.transaction.store import Store
+from patchkit.transaction.swap import digest_or_none
 from patchkit.transaction.write import check_targets, locked, read_consistently, write_all
 
 if TYPE_CHECKING:
@@ -140,13 +141,23 @@ def _ledger_after(tree: CheckoutTree, store: Store, ledger: Ledger, step: Planne
         return ledger
     old, new = candidate.record, plan.record
     if old in ledger.records:
-        return ledger.with_record(old, new)
+        # What a person wrote and committed may come back with git, whose history alone does not tell it from an edit.
+        is_kept = bool(old.manual_edits) and _is_committed(tree, old)
+        return ledger.with_record(Record() if is_kept else old, new)
     if reverted <= old.ported:
         record = next((r for r in ledger.records if all(layer in r.layers for layer in old.layers)), old)
         others = (layer for layer in record.layers if layer not in old.layers)
         return ledger.with_record(record, Record((*others, *new.layers)))
     old = current_record(ledger, tree.read, store.get) or Record()
     return ledger.with_record(old, _with_ports(tree, new, old, reverted))
+
+
+def _is_committed(tree: CheckoutTree, record: Record) -> bool:
+    """Return whether HEAD has the files as a record has them."""
+    checkout = checkout_of(tree.package)
+    return checkout is not None and all(
+        digest_or_none(checkout.at("HEAD", file)) == known.applied for file, known in record.files.items()
+    )
 
 
 def _with_ports(tree: CheckoutTree, record: Record, current: Record, reverted: frozenset[str]) -> Record:
