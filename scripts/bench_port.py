@@ -53,9 +53,10 @@ from patchkit.drafting.change import Facts, FileDiff  # noqa: E402
 from patchkit.drafting.patch import draft_patch  # noqa: E402
 from patchkit.errors import PatchkitError  # noqa: E402
 from patchkit.plan.undefined import undefined_names  # noqa: E402
-from patchkit.porting.follow import Trees, decoded  # noqa: E402
+from patchkit.porting.follow import Trees  # noqa: E402
 from patchkit.porting.land import NOT_MADE, land  # noqa: E402
 from patchkit.tree.objects import GitRepository, GitTree  # noqa: E402
+from patchkit.tree.text import decoded  # noqa: E402
 from patchkit.tree.tree import OverlayTree, open_tree  # noqa: E402
 
 if TYPE_CHECKING:
