@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +18,7 @@ from patchkit.tree import sglang
 from patchkit.tree.limits import recursing
 from patchkit.tree.modules import Modules
 from patchkit.tree.plain import PlainText, is_no_file
+from patchkit.tree.source import fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -197,24 +196,11 @@ def _formatted_source(
 def _require_valid(change: FileChange) -> None:
     if not change.file.endswith(".py"):
         return
-    try:
-        _compile(change.after or b"")
-    except SyntaxError as error:
-        with suppress(SyntaxError):
-            _compile(change.before or b"")  # The tree may need a later Python than this one.
-            raise ConflictError(
-                f"{', '.join(change.patches)} would leave this line invalid ({error.msg}), so nothing was written",
-                where=f"{change.file}:{error.lineno}",
-                advice="leave those patches out and report the file",
-            ) from None
-
-
-@collector.cached(256)
-def _compile(source: bytes) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            compile(source, "", "exec", dont_inherit=True)
-        except ValueError as error:
-            # A null byte, before Python 3.11.4.
-            raise SyntaxError(str(error)) from None
+    fault = fault_of(change.after or b"")
+    # The tree may need a later Python than this one.
+    if fault is not None and fault_of(change.before or b"") is None:
+        raise ConflictError(
+            f"{', '.join(change.patches)} would leave this line invalid ({fault.reason}), so nothing was written",
+            where=f"{change.file}:{fault.line}",
+            advice="leave those patches out and report the file",
+        )

@@ -5,15 +5,14 @@ A file with markers is not valid Python, so it cannot be served by mistake; its 
 
 from __future__ import annotations
 
-import io
 import re
-import tokenize
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from patchkit.lines import split_lines
 from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.plan.status import FileChange, State
+from patchkit.tree.text import encoding_of, newline_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,16 +107,6 @@ def _text_with_markers(text: bytes, conflicts: Sequence[Conflict]) -> bytes:
 
 def _line(text: str, newline: bytes) -> list[bytes]:
     return [text.encode() + newline]
-
-
-def encoding_of(text: bytes) -> str:
-    """Return the encoding of the lines of a source; a byte order mark is only before the first."""
-    return tokenize.detect_encoding(io.BytesIO(text).readline)[0].removesuffix("-sig")
-
-
-def newline_of(text: bytes) -> bytes:
-    """Return the line ending of a text."""
-    return b"\r\n" if text.partition(b"\n")[0].endswith(b"\r") else b"\n"
 
 
 def indent_of(line: bytes) -> bytes:

@@ -1,0 +1,152 @@
+"""Check that a merge keeps the order and the blocks of this tree's own statements, and leaves each one reachable."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from patchkit.change.outline import dumped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from patchkit.change.correspondence import Correspondence
+    from patchkit.change.outline import Item
+
+_EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_WIDTH = 40
+
+
+class Disturbance(NamedTuple):
+    """What a merge would do to a statement, and the codes (``Item.code``) of the statements that are concerned."""
+
+    reason: str
+    codes: frozenset[str]
+
+
+def disturbances(
+    versions: tuple[Item, Item, Item], result: Item, correspondence: Correspondence
+) -> Iterator[Disturbance]:
+    """Yield what a merge of a statement does amiss: ``versions`` are base, theirs and ours, ``result`` is a file."""
+    base, theirs, ours = versions
+    nodes = [node for part in result.parts for node in part.nodes]
+    yield from unreachable(theirs.nodes, ours.nodes, nodes)
+    paired = set(correspondence.within(base, ours))
+    yield from _uprooted(base, ours, result, paired)
+    yield from _reordered(versions, result, paired)
+
+
+def unreachable(
+    theirs: Sequence[ast.AST], ours: Sequence[ast.AST], result: Sequence[ast.AST]
+) -> Iterator[Disturbance]:
+    """Yield the statements that can be reached in the versions that have them, and no longer in the result."""
+    known = {dumped(each) for nodes in (theirs, ours) for each, _, _ in _behind_exits(nodes)}
+    shared: set[str] = set()
+    for statement, before, leaving in _behind_exits(result):
+        code, neighbour = dumped(statement), dumped(before)
+        if code in known:
+            continue
+        # Beside code of both versions that one of them leaves unreachable, code of the other one shares that.
+        is_common = neighbour in known and neighbour in codes(theirs) and neighbour in codes(ours)
+        if neighbour in shared or (before is not leaving and is_common):
+            shared.add(code)
+            continue
+        one, other = (_line(ast.unparse(each)) for each in (statement, leaving))
+        reason = f"in this tree `{one}` would be unreachable, behind `{other}`"
+        yield Disturbance(reason, frozenset({code, dumped(leaving)}))
+
+
+def codes(nodes: Sequence[ast.AST]) -> set[str]:
+    """Return the codes of all statements in some nodes."""
+    return {dumped(node) for top in nodes for node in ast.walk(top) if isinstance(node, ast.stmt)}
+
+
+def _behind_exits(nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.stmt, ast.stmt, ast.stmt]]:
+    """Yield each unreachable statement, the one before it, and the one that leaves its block."""
+    remaining = list(nodes)
+    while remaining:
+        node = remaining.pop()
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            block = getattr(node, name, None)
+            if not isinstance(block, list):
+                continue
+            remaining += block
+            at = next((at for at, each in enumerate(block) if _leaves(each)), len(block))
+            for place in range(at + 1, len(block)):
+                yield block[place], block[place - 1], block[at]
+
+
+def _leaves(node: ast.stmt) -> bool:
+    """Return whether a statement always leaves its block."""
+    if isinstance(node, ast.If):
+        return _any_leaves(node.body) and _any_leaves(node.orelse)
+    if isinstance(node, ast.Try):
+        always = [[*node.body, *node.orelse], *(each.body for each in node.handlers)]
+        return _any_leaves(node.finalbody) or all(map(_any_leaves, always))
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        # Its context may suppress an exception.
+        return _any_leaves(node.body) and not any(isinstance(each, ast.Raise) for each in ast.walk(node))
+    return isinstance(node, _EXITS)
+
+
+def _any_leaves(block: Sequence[ast.stmt]) -> bool:
+    return any(map(_leaves, block))
+
+
+def _uprooted(base: Item, ours: Item, result: Item, paired: set[Item]) -> Iterator[Disturbance]:
+    """Yield the statements of this tree alone that the result lacks, or has in another block."""
+    known, before = {each.code for each in base.walk()}, _blocks_of(ours, 1)
+    after = _blocks_of(result, 2)
+    for each in ours.walk():
+        if each.parts or each in paired or each.code in known or len(before[each.code]) > 1:
+            continue
+        if not after.get(each.code):
+            yield Disturbance(f"in this tree `{_line(each.bare)}` would be lost", frozenset({each.code}))
+        elif before[each.code][0] not in after[each.code]:
+            reason = f"in this tree `{_line(each.bare)}` would be in another block"
+            yield Disturbance(reason, frozenset({each.code}))
+
+
+def _blocks_of(item: Item, depth: int) -> Mapping[str, list[tuple[str, ...]]]:
+    """Return the kinds of the blocks around each statement, without the ``depth`` outermost, by its code."""
+    outer = len(item.around) + depth
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for each in item.walk():
+        found.setdefault(each.code, []).append(tuple(around.kind for around in each.around[outer:]))
+    return found
+
+
+def _reordered(versions: tuple[Item, Item, Item], result: Item, paired: set[Item]) -> Iterator[Disturbance]:
+    """Yield the first statement of this tree alone whose order to one that stays the result reverses."""
+    base, theirs, ours, merged = (_places(each) for each in (*versions, result))
+    stay = [code for code in base if code in theirs]
+    at = [theirs[code] for code in stay]
+    before, after = accumulate(at, max), [*accumulate(reversed(at), min)][::-1]
+    unmoved = {
+        code for code, place, high, low in zip(stay, at, before, after, strict=True) if high == low == place
+    }
+    own = {each.code for each in versions[2].walk() if each not in paired} - base.keys()
+    kept = [code for code in ours if code in merged and (code in own or code in unmoved)]
+    for one, other in pairwise(kept):
+        if merged[one] > merged[other]:
+            first, second = (
+                _line(next(each.bare for each in versions[2].walk() if each.code == code))
+                for code in (one, other)
+            )
+            reason = f"in this tree `{second}` would come before `{first}`"
+            yield Disturbance(reason, frozenset({one, other}))
+            return
+
+
+def _places(item: Item) -> Mapping[str, int]:
+    """Return the positions of the statements that occur once, in order, by their code."""
+    found = [each.code for each in item.walk()]
+    number = Counter(found)
+    return {code: at for at, code in enumerate(found) if number[code] == 1}
+
+
+def _line(text: str) -> str:
+    line = text.partition("\n")[0]
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..."
