@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import ConflictError, TreeError, UsageError
+from patchkit.plan.comments import commenting_patches
 from patchkit.plan.planner import Planner
 from patchkit.series.commit import require_committable, require_committed
 from patchkit.series.message import revert_message
 from patchkit.series.plumbing import git_output
 from patchkit.series.worktree import linked_worktree
 from patchkit.transaction import revert as reverting
+from patchkit.transaction.origins import Origins
 from patchkit.transaction.revert import RevertResult
 from patchkit.transaction.revert_plan import RevertBlockedError
-from patchkit.transaction.uncommitted import uncommitted_patches
+from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,14 +109,22 @@ def commit_revert(
 
 
 def _require_committed_patches(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]) -> None:
-    """Raise TreeError if a patch to revert is applied and not committed."""
-    found = uncommitted_patches(tree)
-    names = _selected(tree, patches, Planner(tree, patches), ids) if ids and found else found
-    where = sorted({file for name in names for file in found.get(name, ())})
+    """Raise TreeError if a patch to revert has comments in a file and not in HEAD, or is a port without a commit."""
+    planner = Planner(tree, patches)
+    origins = Origins(tree, planner)
+    texts = {file: tree.read(file) or b"" for file in origins.traces}
+    at = Checkout(tree.package).reader([("HEAD", file) for file in texts])
+    found = {
+        file: commenting_patches(text) - commenting_patches(at("HEAD", file) or b"")
+        for file, text in texts.items()
+    }
+    ports = {name: {name} for name, is_committed in origins.ports_in_code().items() if not is_committed}
+    named = set(_selected(tree, patches, planner, ids))
+    where = [place for place, names in {**found, **ports}.items() if (names & named if ids else names)]
     if where:
         raise TreeError(
             "applied patches are not committed",
-            where=", ".join(where),
+            where=", ".join(sorted(where)),
             advice="leave out --commit, or commit them with git first",
         )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.releases import run
-from support.repositories import committing, copied, patched_states
+from support.repositories import committing, copied, patched_states, whole
 from support.toys import ABRUPT, MIRROR, SOURCES, add_patch, attribute, checked_in, edit, everything, git
 
 if TYPE_CHECKING:
@@ -256,3 +256,17 @@ def test_without_a_name_an_uncommitted_one_is_not_taken_for_a_committed_one(
     assert fork.read(MIRROR) != SOURCES[MIRROR]
     assert run("revert", fork.root).output.startswith("Reverted: t-far, 77.\n")
     assert fork.read(MIRROR) == SOURCES[MIRROR]
+
+
+@pytest.mark.parametrize("words", [("77",), ()], ids=["named", "all"])
+def test_a_revert_with_a_commit_needs_a_port_that_is_committed(
+    theirs: CheckoutTree, fork: CheckoutTree, words: tuple[str, ...]
+) -> None:
+    run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root)
+    before = whole(fork)
+    output = run("revert", fork.root, *words, "--commit", code=4).output
+    assert output == (
+        "error: applied patches are not committed\n  --> 77\n"
+        "help: leave out --commit, or commit them with git first\n"
+    )
+    assert whole(fork) == before
