@@ -1,1 +1,1 @@
-"""Merge three versions of a file by structure: the change between two of them is made in the third."""
+"""Make a change in another tree: merge three versions of each of its files by structure, and follow what moved."""

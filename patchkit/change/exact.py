@@ -23,8 +23,8 @@ from patchkit.change.merge import Merge
 from patchkit.change.outline import NoOutlineError, outline
 from patchkit.change.policy import Policy
 from patchkit.change.sequence import unreachable
+from patchkit.change.undefined import undefined_names
 from patchkit.errors import TreeError
-from patchkit.plan.undefined import undefined_names
 from patchkit.tree.limits import require_manageable
 from patchkit.tree.nodes import statements
 from patchkit.tree.source import fault_of, parsed

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from patchkit import collector
 from patchkit.change.tokens import words
+from patchkit.change.undefined import undefined_names
 from patchkit.findings.finding import Confidence
-from patchkit.plan.undefined import undefined_names
 from patchkit.tree.index import Program
 from patchkit.tree.sglang import SERVING, serves
 from patchkit.tree.tree import OverlayTree

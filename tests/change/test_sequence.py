@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from patchkit.change.correspondence import Correspondence
 from patchkit.change.edits import Outcome
+from patchkit.change.follow import Trees
+from patchkit.change.land import NOT_MADE, land
 from patchkit.change.outline import outline
 from patchkit.change.sequence import disturbances
 from patchkit.plan.examples import MemoryTree
-from patchkit.porting.follow import Trees
-from patchkit.porting.land import NOT_MADE, land
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,14 +10,14 @@ from patchkit.change import lines
 from patchkit.change.comments import loses_comments
 from patchkit.change.correspondence import Correspondence
 from patchkit.change.edits import Edit, EditLog, Outcome
+from patchkit.change.follow import LIKE, alike, outlined
 from patchkit.change.imports import imported
 from patchkit.change.layout import laid_out
 from patchkit.change.merge import Merge
 from patchkit.change.outline import Item, NoOutlineError, outline
 from patchkit.change.sequence import unreachable
+from patchkit.change.surroundings import reported
 from patchkit.change.tokens import shifted, words
-from patchkit.porting.follow import LIKE, alike, outlined
-from patchkit.porting.surroundings import reported
 from patchkit.tree.source import fault_of, parsed
 from patchkit.tree.text import decoded, encoded
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from patchkit.change.edits import Key, Refusal
-    from patchkit.porting.follow import Trees
+    from patchkit.change.follow import Trees
 
     Sources = Mapping[str, tuple[bytes | None, bytes | None]]
     """The files of a change, before and after it; None if there is no file."""

@@ -7,7 +7,7 @@ import pytest
 from patchkit.change.edits import Edit, Outcome
 from patchkit.change.merge import Merge
 from patchkit.change.outline import outline
-from patchkit.porting.surroundings import reported
+from patchkit.change.surroundings import reported
 
 BASE = "def lend(book, days):\n    due = today() + days\n    note(book)\n    keep(book)\n    return due\n"
 THEIRS = BASE.replace("    keep(book)\n", "    keep(book)\n    tell(due)\n")

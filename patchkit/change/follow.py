@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.change.outline import MODULE, Item, NoOutlineError, outline
 from patchkit.change.pairing import likeness
-from patchkit.plan.undefined import undefined_names
+from patchkit.change.undefined import undefined_names
 from patchkit.tree.sglang import SERVING, files_of, module_of
 from patchkit.tree.text import decoded
 
