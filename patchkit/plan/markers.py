@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from patchkit.lines import split_lines
 from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.plan.status import FileChange, State
-from patchkit.tree.text import encoding_of, newline_of
+from patchkit.tree.text import newline_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

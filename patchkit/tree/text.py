@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import codecs
 import difflib
-import io
-import tokenize
 from contextlib import suppress
+
+from patchkit.lines import encoding_of
 
 _MARK = b"\xef\xbb\xbf"
 _UTF_8 = frozenset({"ascii", "utf-8"})
-
-
-def encoding_of(content: bytes) -> str:
-    """Return the encoding of the lines of a source; a byte order mark is only before the first."""
-    return tokenize.detect_encoding(io.BytesIO(content).readline)[0].removesuffix("-sig")
 
 
 def newline_of(content: bytes) -> bytes:
