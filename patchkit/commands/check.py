@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 from patchkit.patchset import load
 from patchkit.patchset.examples import examples_in
 from patchkit.patchset.patch import TODO
-from patchkit.plan.examples import faults_of, undefined_in
+from patchkit.plan.examples import faults_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from patchkit.patchset.patch import Patch
-    from patchkit.tree.tree import Tree
 
 
 _PULL = re.compile(r"/pull/(\d+)/?$")
@@ -55,11 +54,11 @@ def unrecognised(patch: Patch) -> Iterator[str]:
         )
 
 
-def check_patches(folder: Path, trees: Sequence[Tree] = ()) -> tuple[CheckedPatch, ...]:
+def check_patches(folder: Path) -> tuple[CheckedPatch, ...]:
     """Return the faults of the patch in ``folder``, or of the patches directly below it.
 
-    Faults are failed examples, ``todo`` entries, an upstream change that is not recognised, and names that the patch
-    leaves undefined in one of ``trees``. Raise UsageError for a malformed patch.
+    Faults are failed examples, ``todo`` entries, and an upstream change that is not recognised. Raise UsageError for a
+    malformed patch.
     """
     patches = load.patches([folder])
     checked = []
@@ -68,7 +67,5 @@ def check_patches(folder: Path, trees: Sequence[Tree] = ()) -> tuple[CheckedPatc
         examples = examples_in(path.parent)
         faults = [f"{each.shows} {fault}" for each in examples for fault in faults_of(patch, each)]
         faults += [*_unwritten(path), *unrecognised(patch)]
-        for tree in trees:
-            faults += undefined_in(tree, patches.select([patch.id], only=True))
         checked.append(CheckedPatch(patch.id, path.parent, len(examples), tuple(faults)))
     return tuple(checked)

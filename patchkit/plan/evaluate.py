@@ -14,7 +14,9 @@ from patchkit import collector
 from patchkit.codemods.examination import Examination, SiteState, absent, ambiguous, ready
 from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.language.imports import Import
+from patchkit.codemods.language.placeholders import PatternError
 from patchkit.codemods.language.scope import Scope
+from patchkit.errors import UsageError
 from patchkit.patchset.patch import Address, ConvertedChange
 from patchkit.plan import vendor
 from patchkit.plan.comments import COMMENT_PREFIX
@@ -97,11 +99,31 @@ def _examine_now(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus
         nearest = space.nearest(spec.addresses)
         return EditStatus(spec.name, nearest.files[0], nearest.scope, State.CONFLICT), place
     with recursing(place.file):
-        examined = _examined(spec.kind, place.scope, f"{comment_start(patch)} {spec.why}")
+        examined = _named(
+            patch, spec, _examined(spec.kind, place.scope, f"{comment_start(patch)} {spec.why}")
+        )
         if spec.imports:
             examined = _with_imports(space, place.scope, spec, examined)
     calls = _calls_runtime(spec, examined)
     return EditStatus(spec.name, place.file, place.scope.name, State.CONFLICT, calls_runtime=calls), examined
+
+
+def _named(patch: Patch, spec: Edit, examined: Examination) -> Examination:
+    """Let the rewrite of an edit whose code does not fit what it matched raise a UsageError that names the edit."""
+    made = examined.rewrite
+    if made is None:
+        return examined
+
+    def rewrite() -> cst.Module:
+        try:
+            return made()
+        except PatternError as error:
+            raise UsageError(
+                f"patch {patch.id}: edit.{spec.name}.code: {error}",
+                advice="write a name of its own there, or a `find` that matches less",
+            ) from None
+
+    return replace(examined, rewrite=rewrite)
 
 
 def _calls_runtime(spec: Edit, examined: Examination) -> bool:

@@ -69,17 +69,17 @@ def test_patches_of_the_fork_are_loaded_in_every_command(
     assert "acme" in states("apply", fork.root, "acme")
     assert "unknown" not in answer_of("status", fork.root)
     run("verify", fork.root)
-    assert [row["patch"] for row in answer_of("report", "--ledger", fork.root)["rows"]].count("acme") == 1
+    assert [row["patch"] for row in answer_of("status", "--format", "ledger", fork.root)["rows"]].count(
+        "acme"
+    ) == 1
     assert answer_of("revert", fork.root, "acme")["reverted"] == ["acme"]
     run("revert", fork.root)
     assert everything(fork.root) == before
     assert "+    acme = 1" in run("diff", fork.root, "acme").stdout
     assert len(answer_of("export", fork.root, "acme", "-o", tmp_path / "series")["files"]) == 3
-    assert "acme" in [
-        move["id"] for move in answer_of("rebase-check", fork.root, "--onto", "HEAD")["patches"]
-    ]
+    assert "acme" in [move["id"] for move in answer_of("rebase", fork.root, "--onto", "HEAD")["patches"]]
     monkeypatch.chdir(fork.root)
-    assert "acme" in [patch["id"] for patch in answer_of("list")]
+    assert "acme" in [patch["id"] for patch in answer_of("show")]
     assert answer_of("show", "acme")["requires"] == ["t-flag"]
     assert states("apply", "acme", "--dry-run")["acme"] == "applied"
 
