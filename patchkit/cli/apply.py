@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     click.option(
         "--resolved", is_flag=True, help="Use your earlier resolutions for conflicts with the same code."
     ),
-    options.only,
     options.allow_dirty,
     click.option(
         "--runtime",
@@ -72,7 +71,6 @@ def command(
     resolved: bool,
     continuing: bool,
     aborting: bool,
-    only: bool,
     allow_dirty: bool,
     runtime: str | None,
     committing: bool,
@@ -83,8 +81,8 @@ def command(
     """Apply patches to TREE, with the patches that they require.
 
     Without PATCH, every default patch that fits is applied; patches that conflict, and patches that need them, are left
-    out. Patches that harden a PATCH, its follow-up fixes, are applied with it. Of a group, the default patches are
-    applied and the opt-in patches are listed: read their risk (patchkit show PATCH), then apply them by name.
+    out. Of a group, the default patches are applied and the opt-in patches are listed: read their risk (patchkit show
+    PATCH), then apply them by name.
 
     If a named patch, a patch that it requires or, with --all, any default patch conflicts, nothing is written and the
     exit code is 3.
@@ -100,8 +98,6 @@ def command(
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
     target = options.target_of(arguments, installed, folders, patches, everything=everything)
-    if only and not target.ids and not everything:
-        raise UsageError("--only needs a PATCH", advice="name one, or leave out --only")
     if committing and (dry_run or allow_dirty):
         raise UsageError(
             "--commit cannot be combined with --dry-run or --allow-dirty", advice="leave them out"
@@ -117,14 +113,13 @@ def command(
     try:
         with console.working(tree):
             if committing:
-                done = commit(tree, patches, ids, only=only, keep_going=keep_going, runtime=runtime or "")
+                done = commit(tree, patches, ids, keep_going=keep_going, runtime=runtime or "")
                 applied, commits = done.applied, done.commits
             else:
                 applied = apply(
                     tree,
                     patches,
                     ids,
-                    only=only,
                     keep_going=keep_going,
                     markers=markers,
                     resolved=resolved,
@@ -153,7 +148,7 @@ def command(
 
 
 _ENDING = ("arguments", "continuing", "aborting", "installed", "as_json")
-_REPEATED = ("everything", "keep_going", "markers", "resolved", "only", "allow_dirty", "runtime")
+_REPEATED = ("everything", "keep_going", "markers", "resolved", "allow_dirty", "runtime")
 
 
 def _opt_in(tree: CheckoutTree, patches: PatchSet, names: Sequence[str]) -> tuple[Patch, ...]:

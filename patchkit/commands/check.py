@@ -46,13 +46,14 @@ def unrecognised(patch: Patch) -> Iterator[str]:
 
     A link to another pull request, without its commit, is only for further reading.
     """
-    number = _PULL.search(patch.upstream)
-    is_its_own = number is not None and (bool(patch.upstream_commit) or number[1] == patch.id)
-    if is_its_own and not patch.upstream_when:
-        yield (
-            f"upstream_when: missing for {patch.upstream}: without it status reports upstream's own form as applied "
-            "once any patch has edited the file"
-        )
+    for part in patch.all_parts:
+        number = _PULL.search(part.upstream)
+        is_its_own = number is not None and (bool(part.upstream_commit) or number[1] == patch.id)
+        if is_its_own and not part.upstream_when:
+            yield (
+                f"upstream_when: missing for {part.upstream}: without it status reports upstream's own form as applied "
+                "once any patch has edited the file"
+            )
 
 
 def check_patches(folder: Path, trees: Sequence[Tree] = ()) -> tuple[CheckedPatch, ...]:
@@ -69,6 +70,6 @@ def check_patches(folder: Path, trees: Sequence[Tree] = ()) -> tuple[CheckedPatc
         faults = [f"{each.shows} {fault}" for each in examples for fault in faults_of(patch, each)]
         faults += [*_unwritten(path), *unrecognised(patch)]
         for tree in trees:
-            faults += undefined_in(tree, patches.select([patch.id], only=True))
+            faults += undefined_in(tree, patches.select([patch.id]))
         checked.append(CheckedPatch(patch.id, path.parent, len(examples), tuple(faults)))
     return tuple(checked)
