@@ -102,16 +102,16 @@ class Affects(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes a patch safe or completes it: edits with conditions and words of their own.
+    """Edits with conditions and words of their own: what a patch stands for, what makes it safe, or what completes it.
 
-    ``name`` is empty for the edits that the patch itself stands for. ``shapes`` are named sets of facts; a tree with
-    none of ``any_shape_of`` is a conflict. A part is not applicable to a tree unless all ``applies_when`` facts hold.
-    ``upstream_when`` facts hold in trees with upstream's own change, in which a missing site is not a conflict.
-    ``no_switch`` is the reason why ``PATCHKIT_DISABLE`` cannot turn it off. ``formerly`` is the id of the patch that it
-    was. ``left_out`` is the reason why a fork's configuration turns it off.
+    ``name`` is empty for the first of these. ``shapes`` are named sets of facts; a tree with none of ``any_shape_of``
+    is a conflict. A part is not applicable to a tree unless all ``applies_when`` facts hold. ``upstream_when`` facts
+    hold in trees with upstream's own change, in which a missing site is not a conflict. ``no_switch`` is the reason why
+    ``PATCHKIT_DISABLE`` cannot turn it off. ``formerly`` is the id of the patch that it was. ``left_out`` is the reason
+    why a fork's configuration turns it off.
     """
 
-    name: str
+    name: str = ""
     title: str
     why: str
     risk: str = ""
@@ -125,42 +125,24 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     formerly: str = ""
     left_out: str = ""
 
-    @property
-    def facts(self) -> tuple[Fact, ...]:
-        """Every fact that the part tests on a tree."""
-        shapes = (fact for shape in self.shapes.values() for fact in shape)
-        return (*self.applies_when, *self.upstream_when, *shapes)
 
-
-class Patch(msgspec.Struct, frozen=True, kw_only=True):
+class Patch(Part, frozen=True, kw_only=True):
     """One upgrade: what it changes and why, its risk, requirements, edits, upstream link, and how to verify it.
 
-    ``group`` names a group of patches. ``parts`` have words and conditions of their own; those of the patch are for the
-    edits in none of them, and for all that require it. ``affects`` is None for a patch that fixes nothing. ``built_in``
-    patches are neither defined nor extended by another folder, and fit supported releases only. ``left_out`` is the
-    reason why a fork's configuration turns off a patch.
+    It is its own first part; ``parts`` are the others. Its ``applies_when`` and ``left_out`` are for all of them.
+    ``group`` names a group of patches. ``affects`` is None for a patch that fixes nothing. ``built_in`` patches are
+    neither defined nor extended by another folder, and fit supported releases only.
     """
 
     id: str
-    title: str
-    why: str
-    risk: str
     verify: str
     edits: tuple[Edit, ...]
     group: str = ""
-    upstream: str = ""
-    upstream_commit: str = ""
-    no_switch: str = ""
     affects: Affects | None = None
-    left_out: str = ""
     built_in: bool = False
     default: bool = True
     requires: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
-    shapes: dict[str, tuple[Fact, ...]] = {}
-    any_shape_of: tuple[str, ...] = ()
-    applies_when: tuple[Fact, ...] = ()
-    upstream_when: tuple[Fact, ...] = ()
 
     @property
     def has_pull_request(self) -> bool:
@@ -175,13 +157,16 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def facts(self) -> tuple[Fact, ...]:
         """Every fact that the patch tests on a tree."""
-        return tuple(fact for part in self.all_parts for fact in part.facts)
+        shapes = (fact for part in self.all_parts for shape in part.shapes.values() for fact in shape)
+        return (
+            *(fact for part in self.all_parts for fact in (*part.applies_when, *part.upstream_when)),
+            *shapes,
+        )
 
     @property
     def all_parts(self) -> tuple[Part, ...]:
-        """The parts in order of application: what the patch itself stands for, then the others."""
-        own = {key: getattr(self, key) for key in Part.__struct_fields__ if key in _SHARED}
-        return (Part(name="", **own), *self.parts)
+        """The parts in order of application."""
+        return (self, *self.parts)
 
     def edits_of(self, part: str) -> tuple[Edit, ...]:
         """Return the edits of a part, by its name."""
@@ -191,9 +176,6 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
         """Return the part of an edit, by its name."""
         name = next((each.part for each in self.edits if each.name == edit), "")
         return next(part for part in self.all_parts if part.name == name)
-
-
-_SHARED = frozenset(Part.__struct_fields__) & frozenset(Patch.__struct_fields__) - {"left_out"}
 
 
 def parts_by_comment(patches: Iterable[Patch]) -> dict[str, str]:

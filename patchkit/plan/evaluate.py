@@ -326,33 +326,29 @@ def evaluate(
     sites are unambiguous. The closest shape is also used if the tree has a comment of the patch: its edits there were
     made for that shape.
     """
-    own, *parts = patch.all_parts
-    unmet = next((fact for fact in own.applies_when if not space.holds(fact)), None)
-    if unmet is not None:
-        return PatchStatus(patch, State.NOT_APPLICABLE, (), _unmet_reason(unmet))
     before = dict(space.edited)
     found = {}
-    for part in (own, *parts):
-        found[part.name] = _evaluate_part(
-            space, patch, part, try_closest_shape=try_closest_shape, allow_partial=allow_partial
-        )
-    status = found[""] if not parts else _together(patch, found)
+    for part in patch.all_parts:
+        unmet = next((fact for fact in part.applies_when if not space.holds(fact)), None)
+        if unmet is None:
+            found[part.name] = _evaluate_part(
+                space, patch, part, try_closest_shape=try_closest_shape, allow_partial=allow_partial
+            )
+            continue
+        reason = unmet.why or f"needs a tree with {_description(unmet)}"
+        found[part.name] = PatchStatus(patch, State.NOT_APPLICABLE, (), reason)
+        if part is patch:
+            return found[part.name]
+    status = _together(patch, found) if patch.parts else found[""]
     if status.state is State.CONFLICT and not allow_partial:
         space.edited = before
     return status
-
-
-def _unmet_reason(unmet: Fact) -> str:
-    return unmet.why or f"needs a tree with {_description(unmet)}"
 
 
 def _evaluate_part(
     space: Workspace, patch: Patch, part: Part, *, try_closest_shape: bool, allow_partial: bool
 ) -> PatchStatus:
     """Return the status of a part and make its pending edits in ``space``."""
-    unmet = next((fact for fact in part.applies_when if not space.holds(fact)), None)
-    if unmet is not None:
-        return PatchStatus(patch, State.NOT_APPLICABLE, (), _unmet_reason(unmet))
     before = dict(space.edited)
     pristine = space.pristine()
     has_landed = bool(part.upstream_when) and all(map(pristine.holds, part.upstream_when))
@@ -380,7 +376,7 @@ def _evaluate_part(
         reason = "the tree has upstream's change in part, and this patch makes none of the rest"
         return PatchStatus(patch, State.NOT_APPLICABLE, (), reason)
     summary = _summarise(evaluation, statuses)
-    if part.left_out and summary.state not in IN_PLACE:
+    if part is not patch and part.left_out and summary.state not in IN_PLACE:
         space.edited = before
         absent = (
             replace(status, state=State.NOT_APPLICABLE, reason=part.left_out)
@@ -495,7 +491,7 @@ class _Evaluation:
         )
         if is_commented or any(status.calls_runtime for status in statuses):
             return State.APPLIED
-        is_named = not part.name and self.patch.has_pull_request
+        is_named = part is self.patch and self.patch.has_pull_request
         is_upstreams = self.has_landed if part.upstream_when else bool(part.upstream_commit) or is_named
         return State.UPSTREAM if is_upstreams else State.UNKNOWN
 

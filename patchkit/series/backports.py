@@ -61,7 +61,7 @@ def backports(statuses: Iterable[PatchStatus], verified: str) -> tuple[Backport,
                     _origin(state, edits, by_hand),
                     by_hand,
                     verified,
-                    _removal(part, state, is_pull=patch.has_pull_request and not part.name),
+                    _removal(part, state, is_pull=part is patch and patch.has_pull_request),
                     accepted,
                 )
             )
