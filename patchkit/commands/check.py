@@ -45,13 +45,14 @@ def unrecognised(patch: Patch) -> Iterator[str]:
 
     A link to another pull request, without its commit, is only for further reading.
     """
-    number = _PULL.search(patch.upstream)
-    is_its_own = number is not None and (bool(patch.upstream_commit) or number[1] == patch.id)
-    if is_its_own and not patch.upstream_when:
-        yield (
-            f"upstream_when: missing for {patch.upstream}: without it status reports upstream's own form as applied "
-            "once any patch has edited the file"
-        )
+    for part in patch.all_parts:
+        number = _PULL.search(part.upstream)
+        is_its_own = number is not None and (bool(part.upstream_commit) or number[1] == patch.id)
+        if is_its_own and not part.upstream_when:
+            yield (
+                f"upstream_when: missing for {part.upstream}: without it status reports upstream's own form as applied "
+                "once any patch has edited the file"
+            )
 
 
 def check_patches(folder: Path) -> tuple[CheckedPatch, ...]:

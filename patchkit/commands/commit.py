@@ -32,7 +32,6 @@ def commit(
     patches: PatchSet,
     ids: Sequence[str] = (),
     *,
-    only: bool = False,
     keep_going: bool = False,
     runtime: str = "",
     verifying: bool = False,
@@ -47,7 +46,7 @@ def commit(
 
     def prepared(read: CheckoutTree) -> PreparedCommit:
         planner = Planner(read, patches, runtime)
-        planning = partial(planner.plan, ids, only=only)
+        planning = partial(planner.plan, ids)
         planned, unrecorded = fitting_plan(lambda without: planning(without=without)), unrecorded_edits(read)
         planned = replace(planned, patches=with_unrecorded(planned.patches, unrecorded))
         closest = partial(planning, try_closest_shape=True)

@@ -40,7 +40,12 @@ def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Re
     """
     planner = Planner(tree, patches)
     selected = frozenset(_selected(tree, patches, planner, ids))
-    return reverting.revert(tree, selected if ids else None, planner)
+    try:
+        return reverting.revert(tree, selected if ids else None, planner)
+    except RevertBlockedError as error:
+        if not error.together:
+            raise
+        raise reverting.advised(tree, error, selected, planner) from None
 
 
 def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> PartialRevert:
@@ -49,17 +54,17 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
     Raise ConflictError if the tree has none of them.
     """
     planner = Planner(tree, patches)
+    selected = _selected(tree, patches, planner, ids)
     try:
-        return PartialRevert(revert(tree, patches, ids), {})
+        return PartialRevert(reverting.revert(tree, frozenset(selected) if ids else None, planner), {})
     except ConflictError as error:
         conflict = error
         order = (reverting.in_code if ids else reverting.reverted_without_names)(tree, planner)
         if not order:
             raise
-    blocked = conflict.patches if isinstance(conflict, RevertBlockedError) else ()
+    blocked = () if not isinstance(conflict, RevertBlockedError) or conflict.together else conflict.patches
     results: list[RevertResult] = []
     reverted: set[str] = set()
-    selected = _selected(tree, patches, planner, ids)
     remaining = [name for name in reversed(order) if not ids or name in selected]
     while True:
         reasons: dict[str, str] = {}
@@ -67,7 +72,7 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
             if name in reverted:
                 continue
             try:
-                results.append(revert(tree, patches, (name,)))
+                results.append(reverting.revert(tree, frozenset([name]), planner))
             except (ConflictError, UsageError) as error:
                 reasons[name] = str(conflict if name in blocked else error)
             else:

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from patchkit.lines import split_lines
+from patchkit.lines import encoding_of, split_lines
 from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.plan.status import FileChange, State
 from patchkit.tree.text import newline_of

@@ -285,9 +285,7 @@ def _record(tree: CheckoutTree, store: Store) -> Record:
 def _applied_patch(patch: Patch, edit: EditStatus, *, is_revertible: bool) -> AppliedPatch:
     """Return a record that a person made an edit; with ``is_revertible`` it can be reverted."""
     edits = (AppliedEdit(edit.name, edit.file, edit.site),) if is_revertible else ()
-    return AppliedPatch(
-        patch.id, patch.title, tuple(patch.requires), tuple(patch.hardens), edits, by_hand=(edit.name,)
-    )
+    return AppliedPatch(patch.id, patch.title, tuple(patch.requires), edits, by_hand=(edit.name,))
 
 
 def _find_resolved(

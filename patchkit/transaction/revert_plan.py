@@ -37,11 +37,22 @@ _Attempt = tuple[Callable[[bool, tuple[str, ...]], Contents], tuple[str, ...]]
 
 
 class RevertBlockedError(ConflictError):
-    """Something prevents ``patches`` from being reverted, alone or with others."""
+    """Something prevents ``patches`` from being reverted, alone or with others.
 
-    def __init__(self, what: str, *patches: str, where: object = "", advice: str = "") -> None:
-        super().__init__(what, where=where, advice=advice)
-        self.patches = patches
+    With ``together`` they are not reverted without these, which may be possible.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *patches: str,
+        where: object = "",
+        advice: str = "",
+        reasons: Sequence[str] = (),
+        together: Collection[str] = (),
+    ) -> None:
+        super().__init__(what, where=where, advice=advice, reasons=reasons)
+        self.patches, self.together = patches, frozenset(together)
 
 
 class Replayer(Protocol):
@@ -74,12 +85,8 @@ class RevertPlan:
     emptied: tuple[str, ...]
 
 
-def with_hardening_patches(record: Record, named: frozenset[str]) -> frozenset[str]:
-    """Return the ``named`` patches and the patches that harden only these.
-
-    Raise ConflictError if a patch that is not reverted requires one of them, or if the record does not contain a
-    ``named`` one.
-    """
+def require_removable(record: Record, named: frozenset[str]) -> None:
+    """Raise ConflictError if a patch that stays requires a ``named`` one, or if the record lacks a ``named`` one."""
     patches = record.patches.values()
     unknown = named.difference(record.patches)
     if unknown:
@@ -87,20 +94,13 @@ def with_hardening_patches(record: Record, named: frozenset[str]) -> frozenset[s
             f"{', '.join(sorted(unknown))}: neither a ledger (.patchkit) nor git's history has the original code",
             advice="use git revert or git checkout",
         )
-    reverted = set(named)
-    for patch in patches:
-        hardened = record.patches.keys() & set(patch.hardens)
-        if hardened and hardened <= reverted:
-            reverted.add(patch.id)
-    dependents = [
-        patch.id for patch in patches if patch.id not in reverted and reverted & set(patch.requires)
-    ]
+    dependents = [patch.id for patch in patches if patch.id not in named and named & set(patch.requires)]
     if dependents:
-        raise ConflictError(
+        raise RevertBlockedError(
             f"{', '.join(dependents)} cannot stay without {', '.join(sorted(named))}",
-            advice=f"revert them together: patchkit revert {' '.join((*sorted(named), *dependents))}",
+            *sorted(named),
+            together=dependents,
         )
-    return frozenset(reverted)
 
 
 @collector.paused()
@@ -481,13 +481,12 @@ def _layer_after(
 
 def _dependent_error(file: str, reverted: frozenset[str], patches: tuple[str, ...]) -> RevertBlockedError:
     """Return the error for two changes of the same code, one of which is to be reverted."""
-    names = dict.fromkeys((*sorted(reverted), *patches))
-    remaining = ", ".join(name for name in patches if name not in reverted)
+    remaining = [name for name in patches if name not in reverted]
     return RevertBlockedError(
-        f"{remaining} changed the same code as {', '.join(sorted(reverted))}, or depends on it",
+        f"{', '.join(remaining)} changed the same code as {', '.join(sorted(reverted))}, or depends on it",
         *sorted(reverted),
         where=file,
-        advice=f"revert them together: patchkit revert {' '.join(names)}",
+        together=remaining,
     )
 
 

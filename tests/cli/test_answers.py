@@ -51,7 +51,6 @@ def test_what_only_reads(checkout: CheckoutTree, tmp_path: Path) -> None:
     root = checkout.root
     answered("show")
     answered("show", "t-flag")
-    answered("show", "@hardening")
     answered("status", root)
     answered("diff", root)
     answered("matrix", root, "--refs", "HEAD")

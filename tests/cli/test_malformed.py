@@ -39,7 +39,7 @@ def malformed(patch_folder: Path) -> Path:
         ["status", "TREE"],
         ["status", "TREE", "--check", "--json"],
         ["diff", "TREE", "t-flag"],
-        ["apply", "TREE", "t-flag", "--only"],
+        ["apply", "TREE", "t-flag"],
         ["apply", "TREE", "--dry-run"],
         ["verify", "TREE"],
         ["resolve", "TREE", "t-flag", "needs_host"],
@@ -54,7 +54,7 @@ def test_edit_of_a_patch_that_was_not_requested_is_refused_and_nothing_is_writte
     assert result.exit_code == 2, result.output
     assert result.stderr == (
         f"error: edit.odd: unknown key `find`\n  --> {malformed}\nhelp: did you mean `kind`? the keys are `at`, "
-        "`before`, `behind`, `beyond_upstream`, `code`, `imports`, `kind`, `optional`, `shape`, "
+        "`before`, `behind`, `beyond_upstream`, `code`, `imports`, `kind`, `optional`, `part`, `shape`, "
         "`sites`, `why`\n"
     )
     assert everything(tree.root) == before

@@ -10,9 +10,9 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from patchkit.change.undefined import unbound_names
 from patchkit.findings.rule import Rule
 from patchkit.plan.comments import commenting_patches
-from patchkit.plan.undefined import unbound_names
 from patchkit.tree.index import last_name
 from patchkit.tree.nodes import is_named, walk
 from patchkit.tree.sglang import serves
