@@ -433,3 +433,15 @@ def test_a_block_that_shares_one_line_with_that_of_the_change_is_another_block()
     landing = landed({DESK: base}, {DESK: theirs}, {DESK: ours})
     assert [outcome for outcome, _ in outcomes(landing)] == ["conflict"]
     assert landing.contents == {}
+
+
+def test_an_edit_of_a_header_that_is_not_made_shows_the_header_alone() -> None:
+    signature = b"def note(book):", b"def note(book, k=nobody):"
+    statement = b"    reader.told = True\n", b"    reader.told = nowhere\n"
+    theirs = BASE.replace(*signature).replace(*statement)
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: BASE + b"\n\nx = 1\n"})
+    shown = [(edit.outcome.value, edit.base_text, edit.wanted) for edit in landing.files[0].edits]
+    assert shown == [
+        ("unmet", *(f"{line.decode()}\n" for line in signature)),
+        ("unmet", *(line.decode().lstrip() for line in statement)),
+    ]
