@@ -234,3 +234,8 @@ def test_release_patched_with_other_words_is_verified_and_reverted(
         }
         assert set(api.revert(each, patches).patches) == {*there} - {"27998"}
         assert not git(each.root, "diff", "--stat", "HEAD~1")
+
+
+@pytest.mark.parametrize(("other", "text"), [(None, b"x = 1\n"), (b"x = 1\n", None), (None, None)])
+def test_a_file_that_is_not_there_has_no_words_to_take(other: bytes | None, text: bytes | None) -> None:
+    assert with_wording_of(other, text) == text
