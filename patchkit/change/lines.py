@@ -63,12 +63,17 @@ def _hunks(one: Sequence[str], other: Sequence[str]) -> list[_Hunk]:
     start = next((at for at in range(least) if one[at] != other[at]), least)
     end = next((at for at in range(least - start) if one[-1 - at] != other[-1 - at]), least - start)
     inner, beside = one[start : len(one) - end], other[start : len(other) - end]
-    codes = difflib.SequenceMatcher(None, inner, beside, autojunk=False).get_opcodes()
+    # Blank lines are equal to each other, and a comparison of each with all takes as long as their square.
+    codes = difflib.SequenceMatcher(_is_blank, inner, beside, autojunk=False).get_opcodes()
     return [
         _Hunk(start + first, start + last, list(beside[low:high]))
         for tag, first, last, low, high in codes
         if tag != "equal"
     ]
+
+
+def _is_blank(line: str) -> bool:
+    return not line.strip()
 
 
 def _made(base: Sequence[str], hunks: Sequence[_Hunk]) -> str:

@@ -22,7 +22,7 @@ import patchkit
 from patchkit.audit import engine
 from patchkit.commands import verify as verifying
 from patchkit.patchset import load
-from patchkit.tree import index
+from patchkit.tree import index, source
 from patchkit.verify.checks import imports, loading
 
 if TYPE_CHECKING:
@@ -161,6 +161,7 @@ def test_no_file_is_parsed_twice(patched: Damaged, monkeypatch: pytest.MonkeyPat
     fresh = functools.lru_cache(maxsize=None)(inspect.unwrap(index.index_module))
     for module in (index, imports):
         monkeypatch.setattr(module, "index_module", fresh)
+    monkeypatch.setattr(index, "parsed", inspect.unwrap(source.parsed))
     monkeypatch.setattr(ast, "parse", counted)
     patched.verify(code=0)
     there = Counter(map(patched.tree.read, patched.tree.files("")))
