@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from patchkit.commands.apply import describe_committing, describe_recording, recorded_resolutions
+from patchkit.errors import ConflictError
 from patchkit.plan.fitting import fitting_plan
 from patchkit.plan.planner import Planner
 from patchkit.plan.refusal import require_fitting
@@ -14,6 +15,7 @@ from patchkit.series.commit import commit as committing
 from patchkit.series.commit import prepare
 from patchkit.transaction.conflicts import read_without_conflicts, with_unrecorded
 from patchkit.transaction.origins import origin
+from patchkit.transaction.renewal import older_forms
 from patchkit.transaction.resolve import unrecorded_edits
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.select import PatchSet
     from patchkit.series.commit import CommitResult, PreparedCommit
-    from patchkit.tree.tree import CheckoutTree
+    from patchkit.tree.tree import CheckoutTree, ReadTree
 
 
 def commit(
@@ -40,7 +42,13 @@ def commit(
     """
     requested, runtime = patches.requested(ids), runtime or patches.settings.runtime
 
-    def prepared(read: CheckoutTree) -> PreparedCommit:
+    def prepared(read: ReadTree) -> PreparedCommit:
+        older = sorted(older_forms(read, patches))
+        if older:
+            raise ConflictError(
+                f"{', '.join(older)}: the tree has an older form",
+                advice="run patchkit apply, which replaces it, and commit that first",
+            )
         planner = Planner(read, patches, runtime)
         planning = partial(planner.plan, ids, only=only)
         planned, unrecorded = fitting_plan(lambda without: planning(without=without)), unrecorded_edits(read)

@@ -108,7 +108,7 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
     in trees with upstream's own change, in which a missing site is not a conflict. ``no_switch`` is the reason why
     ``PATCHKIT_DISABLE`` cannot turn the patch off. ``affects`` is None for a patch that fixes nothing. ``built_in``
     patches are neither defined nor extended by another folder, and fit supported releases only. ``left_out`` is the
-    reason why a fork's configuration turns off a patch.
+    reason why a fork's configuration turns off a patch. ``form`` is a digest of the patch's text.
     """
 
     id: str
@@ -131,6 +131,7 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
     any_shape_of: tuple[str, ...] = ()
     applies_when: tuple[Fact, ...] = ()
     upstream_when: tuple[Fact, ...] = ()
+    form: str = ""
 
     @property
     def has_pull_request(self) -> bool:

@@ -11,9 +11,7 @@ from patchkit.series.plumbing import git_output
 from patchkit.series.worktree import linked_worktree
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.current import current_record
-from patchkit.transaction.ledger import PORTED, Record
 from patchkit.transaction.ports import trailer, trailer_of, without_trailers
-from patchkit.transaction.store import Store
 from patchkit.transaction.uncommitted import PACKAGE_FILE, uncommitted
 from patchkit.transaction.write import place_of
 from patchkit.tree.checkout import Checkout
@@ -45,7 +43,7 @@ def commit_ports(
             if not plan.changes:
                 commits.append("")
                 continue
-            Transaction(worktree.tree, PORTED, allow_dirty=True, committed=True).commit(plan)
+            Transaction(worktree.tree, ported=True, allow_dirty=True).commit(plan)
             files = sorted({change.file for change in plan.changes})
             worktree.add(files)
             changed = {change.file: (change.before, change.after) for change in plan.changes}
@@ -74,8 +72,7 @@ def _require_found_committed(tree: CheckoutTree, files: Iterable[str]) -> None:
         dirty += sorted({*checkout.committed(missing), *checkout.staged(missing)})
     if not dirty:
         return
-    store = Store(tree.package)
-    record = current_record(store.read(), tree.read, store.get) or Record()
+    record = current_record(tree)
     known = [record.files[file] for file in dirty if file in record.files]
     names = sorted(record.ported.intersection(name for each in known for name in each.patches))
     raise TreeError(

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from patchkit.errors import TreeError
 from patchkit.plan.comments import commenting_patches
 from patchkit.transaction.current import current_record
-from patchkit.transaction.ledger import Record
-from patchkit.transaction.store import Store
 from patchkit.tree.checkout import Checkout
+from patchkit.tree.git import top_around
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,12 +27,14 @@ def uncommitted(package: Path, files: Mapping[str, tuple[Place, bytes]]) -> list
 
     Return none if no git checkout tracks the package. Raise TreeError if git fails.
     """
-    if not files:
+    top = top_around(package)
+    if not files or top is None:
         return []
     checkout = Checkout.around(package)
     if checkout is None:
         return []
-    names = {"/".join((*place.folders, place.name)): file for file, (place, _) in files.items()}
+    depth = len(package.relative_to(top).parts)
+    names = {"/".join((*place.folders[depth:], place.name)): file for file, (place, _) in files.items()}
     paths = [*names, PACKAGE_FILE]
     committed, staged = checkout.committed(paths), checkout.staged(paths)
     if PACKAGE_FILE not in committed and PACKAGE_FILE not in staged:
@@ -59,12 +60,11 @@ def uncommitted_error(package: Path, files: Sequence[str], advice: str) -> TreeE
 
 
 def uncommitted_patches(tree: CheckoutTree) -> dict[str, list[str]]:
-    """Return the patches in the ledger that have comments in the tree but not in HEAD, each with the files of these.
+    """Return the patches in the record that have comments in the tree but not in HEAD, each with the files of these.
 
     Raise TreeError if git fails.
     """
-    store = Store(tree.package)
-    record = current_record(store.read(), tree.read, store.get) or Record()
+    record = current_record(tree)
     at = Checkout(tree.package).reader([("HEAD", file) for file in record.files])
     added = {
         file: commenting_patches(tree.read(file) or b"") - commenting_patches(at("HEAD", file) or b"")

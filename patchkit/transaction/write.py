@@ -1,8 +1,9 @@
-"""Write the new content of every file and the ledger, or leave all of them unchanged.
+"""Write the new content of every file and the record, or leave all of them unchanged.
 
-A write stores a journal and all contents, old and new, in the ledger's folder, and stages each new file beside the
-old one; then each pair is exchanged. A failure is rolled back; a killed write is finished or rolled back by
-``recover``. A write that moves a checkout to another commit leaves the contents to git, and moves the branch last.
+A write stores a journal and all contents, old and new, in patchkit's own folder, and stages each new file beside the
+old one; then each pair is exchanged, the record last. A failure is rolled back; a killed write is finished or rolled
+back by ``recover``. A write that moves a checkout to another commit leaves the contents to git, and moves the branch
+last.
 """
 
 from __future__ import annotations
@@ -12,26 +13,29 @@ import os
 import posixpath
 import resource
 import stat
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
+from patchkit.plan import record
+from patchkit.plan.record import is_file
 from patchkit.transaction import byte_code
 from patchkit.transaction.folder import Folder
-from patchkit.transaction.ledger import Journal, is_file
+from patchkit.transaction.journal import Journal
 from patchkit.transaction.lock import exclusive
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import Kind, Swap, digest_of, staged_name
-from patchkit.tree.tree import ReadTree
+from patchkit.tree.checkout import Checkout
+from patchkit.tree.fork import RECORD
+from patchkit.tree.tree import CheckoutTree, ReadTree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from patchkit.transaction.ledger import Ledger
-    from patchkit.tree.tree import CheckoutTree
+    from patchkit.plan.record import Record
 
 _Result = TypeVar("_Result")
 _TRIES = 5
@@ -76,11 +80,11 @@ def concurrent_change_error(tree: CheckoutTree) -> TreeError:
 
 @contextmanager
 def locked(tree: CheckoutTree, *, recovering: bool = False) -> Iterator[Store]:
-    """Lock the tree and create its ledger's folder. Raise TreeError if it is locked already or read-only."""
+    """Lock the tree and create patchkit's own folder. Raise TreeError if it is locked already or read-only."""
     _require_writable(tree.package)
-    store = Store(tree.package, locked=True)
+    store = Store(tree.package)
     # Both raise for files that are damaged or from a newer patchkit, before anything is created.
-    store.read()
+    record.read(tree)
     store.journal()
     with ExitStack() as stack:
         with wrapped_os_errors(tree, "nothing was changed; fix the cause and try again"):
@@ -89,14 +93,15 @@ def locked(tree: CheckoutTree, *, recovering: bool = False) -> Iterator[Store]:
                 store.create()
             except BaseException:
                 if is_new:
-                    store.tidy()
+                    store.tidy(frozenset())
                 raise
         try:
             if not recovering:
                 require_no_pending_write(tree)
             yield store
         finally:
-            store.tidy()
+            with suppress(TreeError):
+                store.tidy(record.read(CheckoutTree(tree.root, tree.package)).contents)
 
 
 @contextmanager
@@ -120,7 +125,7 @@ def wrapped_os_errors(
 
 @dataclass(frozen=True)
 class Place:
-    """A file's real location: the folders from the package down to it, and its name."""
+    """A file's real location: the folders from the top of the repository down to it, and its name."""
 
     folders: tuple[str, ...]
     name: str
@@ -133,6 +138,8 @@ class Place:
 
 def place_of(tree: CheckoutTree, file: str, *, exists: bool) -> Place:
     """Return the location of ``file``, which exists if ``exists``. Raise TreeError if it is outside the package."""
+    if file == RECORD:
+        return _place_below(tree, record_path(tree))
     named = tree.package / file
     if not is_file(file):
         raise TreeError(f"{file!r} is not a valid file name in the package", advice="rename it")
@@ -149,8 +156,25 @@ def place_of(tree: CheckoutTree, file: str, *, exists: bool) -> Place:
         raise TreeError(f"{named} already exists", advice="move it away and try again")
     if kind is not None and not stat.S_ISREG(kind):
         raise TreeError(f"{named} is not a regular file", advice="replace it with one")
-    *folders, name = path.relative_to(tree.package).parts
+    return _place_below(tree, path)
+
+
+def _place_below(tree: CheckoutTree, path: Path) -> Place:
+    *folders, name = path.relative_to(tree.fork.top).parts
     return Place(tuple(folders), name)
+
+
+def record_path(tree: CheckoutTree) -> Path:
+    """Return where the record is, or is to be written: in patchkit's own folder if git cannot tell."""
+    paths = tree.record_paths
+    existing = next(filter(os.path.lexists, paths), None)
+    if existing is not None:
+        return existing
+    with suppress(TreeError):
+        checkout = Checkout.around(tree.package)
+        if checkout is not None and checkout.has("__init__.py"):
+            return paths[0]
+    return paths[-1]
 
 
 def _resolved_parent(named: Path) -> Path:
@@ -184,15 +208,16 @@ def check_targets(tree: CheckoutTree, contents: Mapping[str, Contents]) -> Targe
     """Return the targets of a write. Raise TreeError if one cannot be written or differs from its old content."""
     places: dict[str, Place] = {}
     new_folders: dict[str, None] = {}
+    top = tree.fork.top
     for file, (before, after) in contents.items():
         place = place_of(tree, file, exists=before is not None)
-        path = tree.package.joinpath(*place.folders, place.name)
+        path = top.joinpath(*place.folders, place.name)
         if before is not None:
             _require_writable(path)
             if byte_code.exists(path):
                 _require_writable(path.parent / byte_code.FOLDER)
         _require_writable(next(folder for folder in path.parents if folder.exists()))
-        if tree.read(file) != before:
+        if (tree.record() if file == RECORD else tree.read(file)) != before:
             raise TreeError(f"{path} was changed while patchkit was running", advice="try again")
         same = next((other for other, known in places.items() if known == place), None)
         if same is not None:
@@ -204,9 +229,7 @@ def check_targets(tree: CheckoutTree, contents: Mapping[str, Contents]) -> Targe
             raise TreeError(f"{aside} already exists", advice="move it away and try again")
         places[file] = place
         if after is not None:
-            new_folders |= {
-                folder: None for folder in place.above if not os.path.lexists(tree.package / folder)
-            }
+            new_folders |= {folder: None for folder in place.above if not os.path.lexists(top / folder)}
     return Targets(contents, places, tuple(new_folders))
 
 
@@ -267,7 +290,7 @@ class Write:
             most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         with ExitStack() as stack:
-            root = self.move.top if self.move else self.tree.package
+            root = self.move.top if self.move else self.tree.fork.top
             self._root = stack.enter_context(Folder.open(root))
             # A file that takes the place of a folder cannot be staged beside it.
             staging = stack.enter_context(self.store.staging()) if self.move else None
@@ -390,18 +413,42 @@ def _undo(swap: Swap) -> None:
 def write_all(
     tree: CheckoutTree,
     store: Store,
+    contents: Mapping[str, Contents],
+    after: Record,
+    *,
+    kept: Sequence[bytes] = (),
+) -> None:
+    """Write the new content of every file and the record, or leave all unchanged and raise TreeError.
+
+    ``kept`` are further contents that the record refers to. Folders of deleted files are removed if they are empty.
+    """
+    fresh = CheckoutTree(tree.root, tree.package)
+    pair = (fresh.record(), record.text_of(after))
+    changed = {**contents, RECORD: pair} if pair[0] != pair[1] else contents
+    targets = check_targets(fresh, changed)
+    removed = (targets.places[file] for file, (_, text) in contents.items() if text is None)
+    emptied = tuple({folder: None for place in removed for folder in place.above[len(tree_above(tree)) :]})
+    write_targets(tree, store, targets, kept=kept, emptied=emptied)
+
+
+def tree_above(tree: CheckoutTree) -> tuple[str, ...]:
+    """Return the package's folder and the folders above it, below the top of the repository."""
+    return tree.package.relative_to(tree.fork.top).parts
+
+
+def write_targets(
+    tree: CheckoutTree,
+    store: Store,
     targets: Targets,
     *,
-    before: Ledger,
-    after: Ledger,
     kept: Sequence[bytes] = (),
     emptied: Sequence[str] = (),
     move: Move | None = None,
 ) -> None:
-    """Write the new content of every file and the ledger, or leave all unchanged and raise TreeError.
+    """Write the new content of every file, or leave all unchanged and raise TreeError.
 
-    ``kept`` are further contents that the new ledger refers to; ``emptied`` are folders to remove if they are empty.
-    With ``move`` the checkout moves, and ``targets`` are files of its top folder.
+    ``kept`` are further contents to store; ``emptied`` are folders to remove if they are empty. With ``move`` the
+    checkout moves.
     """
     contents: dict[str, bytes] = {}
     files: dict[str, tuple[str | None, str | None]] = {}
@@ -414,9 +461,9 @@ def write_all(
         contents |= {
             d: text for d, text in zip(digests, pair, strict=True) if d is not None and text is not None
         }
-    journal = Journal(files, after, targets.new_folders, tuple(emptied))
+    journal = Journal(files, tuple(map(digest_of, kept)), targets.new_folders, tuple(emptied))
     # Git has the contents and the names, of which a journal cannot contain all.
-    stored = Journal(files, after, move=(move.base, move.last)) if move else journal
+    stored = Journal(files, move=(move.base, move.last)) if move else journal
     with ExitStack() as stack:
         with wrapped_os_errors(tree, "nothing was changed; fix the cause and try again"):
             write = stack.enter_context(
@@ -428,17 +475,14 @@ def write_all(
                 move.begin()
             for text in (*kept, *(() if move else contents.values())):
                 store.put(text)
-            store.stage(after)
             write.stage()
             write.publish()
             if move:
                 move.complete()
-            else:
-                store.publish()
         except UnfinishedError:
             raise
         except BaseException as error:
-            _roll_back(write, before)
+            _roll_back(write)
             if isinstance(error, OSError):
                 raise TreeError(
                     str(error.strerror),
@@ -446,10 +490,6 @@ def write_all(
                     advice="nothing was changed; fix the cause and try again",
                 ) from error
             raise
-        if move:
-            advice = f"everything is committed; run patchkit apply --continue {tree.argument}"
-            with wrapped_os_errors(tree, advice, UnfinishedError):
-                store.publish()
         clean_up(write)
 
 
@@ -466,15 +506,10 @@ def clean_up(write: Write) -> None:
         write.store.end()
 
 
-def _roll_back(write: Write, before: Ledger) -> None:
-    store = write.store
+def _roll_back(write: Write) -> None:
     advice = f"the write is interrupted; run patchkit apply --continue {write.tree.argument}"
     with wrapped_os_errors(write.tree, advice, UnfinishedError):
         write.undo()
         if write.move:
             write.move.end()
-        store.unstage()
-        if store.read() != before:
-            store.stage(before)
-            store.publish()
-        store.end()
+        write.store.end()

@@ -11,7 +11,7 @@ from support.toys import MIRROR, add_patch, attribute, contents, edit, everythin
 
 from patchkit.cli import main
 from patchkit.cli.renamed import NOW
-from patchkit.transaction.ledger import Journal, Ledger
+from patchkit.transaction.journal import Journal
 from patchkit.transaction.store import Store
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def test_an_interrupted_write_is_recovered_as_before(tree: CheckoutTree) -> None
     store = Store(tree.package)
     store.path.mkdir()
     store.create()
-    store.begin(Journal({}, Ledger()))
+    store.begin(Journal({}))
     done = typed("recover", tree.root, "--json")
     assert (done.exit_code, json.loads(done.stdout)["action"]) == (0, "finished")
     assert done.stderr.count("\n") == 1

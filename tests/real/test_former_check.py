@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import former
-from support.releases import answer, fingerprints, run, states_in, without_ledger
+from support.releases import answer, fingerprints, run, states_in, without_record
 
 from patchkit.patchset import load
 
@@ -57,4 +57,4 @@ def test_the_former_check_goes_with_a_new_apply_and_what_is_then_reverted_is_the
     assert checks(tree) == set()
     assert states_in(answer("status", tree))[PATCH] == "applied"
     run("revert", tree)
-    assert without_ledger(fingerprints(tree)) == pristine
+    assert without_record(fingerprints(tree)) == pristine
