@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import io
+import tokenize
 
 
 def split_lines(text: str) -> list[str]:
@@ -22,3 +23,8 @@ def lines_with_ends(text: str) -> list[str]:
 def decoded_lines(source: bytes) -> list[str]:
     """Return the lines of a file without their line endings; bytes that are not UTF-8 are replaced."""
     return [line.decode("utf-8", "replace") for line in source.splitlines()]
+
+
+def encoding_of(text: bytes) -> str:
+    """Return the encoding of the lines of a source; a byte order mark is only before the first."""
+    return tokenize.detect_encoding(io.BytesIO(text).readline)[0].removesuffix("-sig")

@@ -46,22 +46,22 @@ import compare_text_tools as compare  # noqa: E402
 from support.releases import unpack  # noqa: E402
 
 from patchkit import collector  # noqa: E402
+from patchkit.change.follow import Trees, decoded  # noqa: E402
+from patchkit.change.land import NOT_MADE, land  # noqa: E402
+from patchkit.change.outline import Item, NoOutlineError, outline  # noqa: E402
+from patchkit.change.tokens import words  # noqa: E402
+from patchkit.change.undefined import undefined_names  # noqa: E402
 from patchkit.drafting import difference  # noqa: E402
 from patchkit.drafting.change import Facts, FileDiff  # noqa: E402
 from patchkit.drafting.patch import draft_patch  # noqa: E402
 from patchkit.errors import PatchkitError  # noqa: E402
-from patchkit.plan.undefined import undefined_names  # noqa: E402
-from patchkit.porting.follow import Trees, decoded  # noqa: E402
-from patchkit.porting.land import NOT_MADE, land  # noqa: E402
-from patchkit.porting.outline import Item, NoOutlineError, outline  # noqa: E402
-from patchkit.porting.tokens import words  # noqa: E402
 from patchkit.tree.objects import GitRepository, GitTree  # noqa: E402
 from patchkit.tree.tree import OverlayTree, open_tree  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from patchkit.porting.land import Landing
+    from patchkit.change.land import Landing
     from patchkit.tree.tree import Tree
 
 OURS = "patchkit port"

@@ -16,9 +16,9 @@ from patchkit.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from patchkit.change.edits import Edit
+    from patchkit.change.land import LandedFile
     from patchkit.commands.port import PortedChange, PortResult
-    from patchkit.porting.edits import Edit
-    from patchkit.porting.land import LandedFile
 
 _OUTCOMES = {
     "landed": ("[green]+[/]", "applied"),
@@ -219,7 +219,7 @@ def _print_change(change: PortedChange, *, brief: bool) -> None:
 
 def _counted(file: LandedFile) -> str:
     """Return how many of a file's edits were made, empty if it has only one."""
-    from patchkit.porting.land import NOT_MADE
+    from patchkit.change.land import NOT_MADE
 
     made = sum(edit.outcome not in NOT_MADE for edit in file.edits)
     return f" ({made} of {len(file.edits)} edits)" if len(file.edits) > 1 else ""

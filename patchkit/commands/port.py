@@ -9,6 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from patchkit.change.edits import Outcome
+from patchkit.change.follow import Trees
+from patchkit.change.land import NOT_MADE, land
 from patchkit.commands.patch_folder import staged
 from patchkit.drafting import difference
 from patchkit.drafting.change import FileDiff
@@ -17,10 +20,7 @@ from patchkit.findings.plural import counted
 from patchkit.patchset.patch import Patch
 from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
 from patchkit.porting.dependencies import dependencies_of
-from patchkit.porting.edits import Outcome
 from patchkit.porting.findings import findings_of
-from patchkit.porting.follow import Trees
-from patchkit.porting.land import NOT_MADE, land
 from patchkit.series.port import commit_ports
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.conflicts import read_without_conflicts
@@ -32,9 +32,9 @@ from patchkit.tree.tree import OverlayTree, open_tree
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from patchkit.change.land import LandedFile, Watch
     from patchkit.drafting.change import Draft, Facts
     from patchkit.findings.finding import Finding
-    from patchkit.porting.land import LandedFile, Watch
     from patchkit.tree.tree import CheckoutTree, ReadTree, Tree
 
     Contents = Mapping[str, bytes | None]

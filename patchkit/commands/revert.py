@@ -1,14 +1,19 @@
-"""Revert patches, restoring the code before them from git or the ledger."""
+"""Revert patches, restoring the code before them by the record or from git, and commit that."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from patchkit.errors import ConflictError, UsageError
+from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.plan.planner import Planner
+from patchkit.series.commit import require_committable, require_committed
+from patchkit.series.message import revert_message
+from patchkit.series.plumbing import git_output
+from patchkit.series.worktree import linked_worktree
 from patchkit.transaction import revert as reverting
 from patchkit.transaction.revert import RevertResult
 from patchkit.transaction.revert_plan import RevertBlockedError
+from patchkit.transaction.uncommitted import uncommitted_patches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,10 +23,11 @@ if TYPE_CHECKING:
 
 
 class PartialRevert(NamedTuple):
-    """What was reverted, and the reason for each patch that was not."""
+    """What was reverted, the reason for each patch that was not, and the commit of ``commit_revert``."""
 
     reverted: RevertResult
     not_reverted: Mapping[str, str]
+    commit: str = ""
 
 
 def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> RevertResult:
@@ -71,6 +77,46 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
     return PartialRevert(
         RevertResult(tuple(name for name in order if name in reverted), tuple(files)), reasons
     )
+
+
+def commit_revert(
+    tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = (), *, keep_going: bool = False
+) -> PartialRevert:
+    """Revert patches as ``revert`` does, or with ``keep_going`` those that can be, in one commit.
+
+    Branch, index, files and record are changed only after the commit has been made. Raise TreeError if the files have
+    uncommitted changes or git cannot commit now, and RefusedCommitError if a hook rejects the commit.
+    """
+    require_committable(tree)
+    head = git_output(tree.root, "rev-parse", "HEAD")
+    _require_committed_patches(tree, patches, ids)
+    with linked_worktree(tree, "patchkit revert --commit", head) as worktree:
+        done = (
+            revert_what_can_be(worktree.tree, patches, ids)
+            if keep_going
+            else PartialRevert(revert(worktree.tree, patches, ids), {})
+        )
+        files = done.reverted.files
+        if files:
+            require_committed(tree, {file: (tree.read(file), worktree.tree.read(file)) for file in files})
+            titles = {patch.id: patch.title for patch in patches}
+            reverted = {name: titles.get(name, "") for name in done.reverted.patches}
+            commit = worktree.commit(files, revert_message(reverted, patches.settings.subject_prefix))
+            done = done._replace(commit=commit)
+    return done
+
+
+def _require_committed_patches(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]) -> None:
+    """Raise TreeError if a patch to revert is applied and not committed."""
+    found = uncommitted_patches(tree)
+    names = _selected(tree, patches, Planner(tree, patches), ids) if ids and found else found
+    where = sorted({file for name in names for file in found.get(name, ())})
+    if where:
+        raise TreeError(
+            "applied patches are not committed",
+            where=", ".join(where),
+            advice="leave out --commit, or commit them with git first",
+        )
 
 
 def remaining_ports(tree: CheckoutTree, patches: PatchSet) -> dict[str, bool]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from patchkit.change.undefined import undefined_names
 from patchkit.plan.build import make_plan
 from patchkit.plan.status import State
-from patchkit.plan.undefined import undefined_names
 from patchkit.tree.sglang import NAME
 
 if TYPE_CHECKING:

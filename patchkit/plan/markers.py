@@ -5,13 +5,11 @@ A file with markers is not valid Python, so it cannot be served by mistake; its 
 
 from __future__ import annotations
 
-import io
 import re
-import tokenize
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from patchkit.lines import split_lines
+from patchkit.lines import encoding_of, split_lines
 from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.plan.status import FileChange, State
 
@@ -108,11 +106,6 @@ def _text_with_markers(text: bytes, conflicts: Sequence[Conflict]) -> bytes:
 
 def _line(text: str, newline: bytes) -> list[bytes]:
     return [text.encode() + newline]
-
-
-def encoding_of(text: bytes) -> str:
-    """Return the encoding of the lines of a source; a byte order mark is only before the first."""
-    return tokenize.detect_encoding(io.BytesIO(text).readline)[0].removesuffix("-sig")
 
 
 def newline_of(text: bytes) -> bytes:

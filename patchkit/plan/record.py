@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 FORMAT = 1
 Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{40}\Z")]
 _PART = r"(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f]+"
-FILE_PATTERN = rf"^(?!{re.escape(OWN_FOLDER)}(?:/|\Z)|{re.escape(RECORD)}\Z){_PART}(?:/{_PART})*\Z"
+_PATH = rf"{_PART}(?:/{_PART})*\Z"
+FILE_PATTERN = rf"^(?!{re.escape(OWN_FOLDER)}(?:/|\Z)|{re.escape(RECORD)}\Z){_PATH}"
+OUTSIDE_PATTERN = rf"^(?:\.\./)+{_PATH}"
 File = Annotated[str, msgspec.Meta(pattern=FILE_PATTERN)]
 """A file's path in the package, which leads neither up nor into patchkit's own folder."""
 _HEADER = """\
@@ -42,8 +44,17 @@ _MARKER = re.compile(rb"^(?:<{7} |={7}$|>{7} )", re.MULTILINE)
 
 def is_file(name: str) -> bool:
     """Return whether a record can contain this file name."""
+    return _matches(FILE_PATTERN, name)
+
+
+def is_outside(name: str) -> bool:
+    """Return whether a write can contain this name of a file outside the package."""
+    return _matches(OUTSIDE_PATTERN, name)
+
+
+def _matches(pattern: str, name: str) -> bool:
     try:
-        return re.match(FILE_PATTERN, name) is not None and bool(name.encode())
+        return re.match(pattern, name) is not None and bool(name.encode())
     except UnicodeEncodeError:
         return False
 

@@ -1,1 +1,1 @@
-"""Port a change to a tree that has drifted, and report what is uncertain."""
+"""Find what a change that was made in a drifted tree may break there."""

@@ -26,8 +26,8 @@ from patchkit.verify.checks import imports, reads, signatures
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
+    from patchkit.change.land import Landing, Sources
     from patchkit.findings.finding import Finding
-    from patchkit.porting.land import Landing, Sources
     from patchkit.tree.tree import Tree
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

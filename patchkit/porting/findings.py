@@ -10,9 +10,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from patchkit import collector
+from patchkit.change.tokens import words
+from patchkit.change.undefined import undefined_names
 from patchkit.findings.finding import Confidence
-from patchkit.plan.undefined import undefined_names
-from patchkit.porting.tokens import words
 from patchkit.tree.index import Program
 from patchkit.tree.sglang import SERVING, serves
 from patchkit.tree.tree import OverlayTree

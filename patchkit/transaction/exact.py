@@ -12,8 +12,8 @@ from collections import Counter
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
+from patchkit.change.undefined import undefined_names
 from patchkit.errors import ConflictError
-from patchkit.plan.undefined import undefined_names
 from patchkit.transaction.merge import MergeResult, merge
 
 if TYPE_CHECKING:

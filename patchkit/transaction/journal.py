@@ -7,13 +7,14 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from patchkit.plan.record import FILE_PATTERN, Digest, File
-from patchkit.tree.fork import RECORD
+from patchkit.plan.record import FILE_PATTERN, OUTSIDE_PATTERN, Digest
+from patchkit.tree.fork import OWN_FOLDER, RECORD
 
 FORMAT = 1
 Commit = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")]
-Name = Annotated[str, msgspec.Meta(pattern=rf"{FILE_PATTERN}|^{re.escape(RECORD)}\Z")]
-"""A file's path in the package, or the record's name, wherever that lies."""
+_RECORD = rf"^(?:{re.escape(OWN_FOLDER)}/)?{re.escape(RECORD)}\Z"
+WrittenFile = Annotated[str, msgspec.Meta(pattern=f"{FILE_PATTERN}|{OUTSIDE_PATTERN}|{_RECORD}")]
+"""The path from the package of a file or of the record, which may lead up to another folder of the checkout."""
 _Kind = TypeVar("_Kind")
 
 
@@ -21,15 +22,15 @@ class Journal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A write in progress: each file's digests before and after it.
 
     ``kept`` are the other contents that the record refers to after it. ``made`` are the folders that the write creates,
-    ``emptied`` those that it removes if they are empty, both below the top of the repository. ``move`` is set if the
-    write moves the checkout: the commits from which and to which; ``files`` are then the numbers of those that differ
-    between them, in git's order, and ``made`` and ``emptied`` follow from the commits.
+    ``emptied`` those that it removes if they are empty. ``move`` is set if the write moves the checkout: the commits
+    from which and to which; ``files`` are then the numbers of those that differ between them, in git's order, and
+    ``made`` and ``emptied`` follow from the commits.
     """
 
-    files: dict[Name, tuple[Digest | None, Digest | None]]
+    files: dict[WrittenFile, tuple[Digest | None, Digest | None]]
     kept: tuple[Digest, ...] = ()
-    made: tuple[File, ...] = ()
-    emptied: tuple[File, ...] = ()
+    made: tuple[WrittenFile, ...] = ()
+    emptied: tuple[WrittenFile, ...] = ()
     format: Annotated[int, msgspec.Meta(ge=FORMAT, le=FORMAT)] = FORMAT
     move: tuple[Commit, Commit] | msgspec.UnsetType = msgspec.UNSET
 

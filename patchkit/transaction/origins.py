@@ -105,9 +105,9 @@ class Origins:
 
     def _ports_without_contents(self) -> frozenset[str]:
         """Return the ports of which a commit has other changes too, or none in this clone; git's history has them."""
-        digests = self.record.of_ports(self.record.ported).contents if self._checkout is not None else ()
+        digests = self.record.of_ports(self.record.ported).contents
         missing = [digest for digest in digests if not self._store.has(digest)]
-        lost = self._checkout.lacking(missing) if self._checkout is not None and missing else frozenset[str]()
+        lost = self._checkout.lacking(missing) if missing and self._checkout is not None else frozenset[str]()
         ports = (layer for layer in self.record.layers if layer.is_ported)
         return frozenset(
             name
@@ -169,7 +169,20 @@ class Origins:
         commented = frozenset[str]().union(
             *(commenting_patches(self.read(file) or b"") for file in self.traces)
         )
-        return self.in_code - self.record.ported - commented
+        silent = self.record.patches.keys() - self.record.ported - commented
+        # A patch whose edits another one had made has no comment of its own.
+        return (
+            self.traced | self.tidied | (silent & self._written_comments if silent else silent)
+        ) - commented
+
+    @property
+    def _written_comments(self) -> frozenset[str]:
+        """The patches of which the recorded contents have a comment."""
+        found = frozenset[str]()
+        for known in self.record.files.values():
+            with suppress(TreeError):
+                found |= commenting_patches(b"" if known.applied is None else self._store.get(known.applied))
+        return found
 
     @property
     def ported(self) -> frozenset[str]:

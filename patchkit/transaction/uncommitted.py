@@ -9,7 +9,6 @@ from patchkit.errors import TreeError
 from patchkit.plan.comments import commenting_patches
 from patchkit.transaction.current import current_record
 from patchkit.tree.checkout import Checkout
-from patchkit.tree.git import top_around
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,14 +26,12 @@ def uncommitted(package: Path, files: Mapping[str, tuple[Place, bytes]]) -> list
 
     Return none if no git checkout tracks the package. Raise TreeError if git fails.
     """
-    top = top_around(package)
-    if not files or top is None:
+    if not files:
         return []
     checkout = Checkout.around(package)
     if checkout is None:
         return []
-    depth = len(package.relative_to(top).parts)
-    names = {"/".join((*place.folders[depth:], place.name)): file for file, (place, _) in files.items()}
+    names = {"/".join((*place.folders, place.name)): file for file, (place, _) in files.items()}
     paths = [*names, PACKAGE_FILE]
     committed, staged = checkout.committed(paths), checkout.staged(paths)
     if PACKAGE_FILE not in committed and PACKAGE_FILE not in staged:

@@ -16,24 +16,26 @@ import stat
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
 from patchkit.plan import record
-from patchkit.plan.record import is_file
+from patchkit.plan.record import is_file, is_outside
 from patchkit.transaction import byte_code
 from patchkit.transaction.folder import Folder
 from patchkit.transaction.journal import Journal
 from patchkit.transaction.lock import exclusive
 from patchkit.transaction.store import Store
-from patchkit.transaction.swap import Kind, Swap, digest_of, staged_name
+from patchkit.transaction.swap import Kind, Swap, digest_of, staged_name, unfinished_name
 from patchkit.tree.checkout import Checkout
-from patchkit.tree.fork import RECORD
+from patchkit.tree.fork import OWN_FOLDER, RECORD
+from patchkit.tree.git import top_around
+from patchkit.tree.names import is_unsafe
 from patchkit.tree.tree import CheckoutTree, ReadTree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from patchkit.plan.record import Record
 
@@ -125,7 +127,7 @@ def wrapped_os_errors(
 
 @dataclass(frozen=True)
 class Place:
-    """A file's real location: the folders from the top of the repository down to it, and its name."""
+    """A file's real location: the folders from the package to it, ``..`` for one above, and its name."""
 
     folders: tuple[str, ...]
     name: str
@@ -137,30 +139,32 @@ class Place:
 
 
 def place_of(tree: CheckoutTree, file: str, *, exists: bool) -> Place:
-    """Return the location of ``file``, which exists if ``exists``. Raise TreeError if it is outside the package."""
-    if file == RECORD:
-        return _place_below(tree, record_path(tree))
+    """Return the location of ``file``, which exists if ``exists``.
+
+    Raise TreeError if it is outside the package, or outside the checkout if its name leads out of the package.
+    """
     named = tree.package / file
-    if not is_file(file):
+    is_within = is_file(file) or file in (RECORD, f"{OWN_FOLDER}/{RECORD}")
+    if not is_within and not is_outside(file):
         raise TreeError(f"{file!r} is not a valid file name in the package", advice="rename it")
     try:
         path = named.resolve(strict=True) if exists else _resolved_parent(named) / named.name
         kind = path.lstat().st_mode if exists or path.is_symlink() or path.exists() else None
     except (OSError, RuntimeError) as error:
         raise TreeError(f"{named} cannot be read ({error})", advice="restore it and try again") from error
-    if not path.is_relative_to(tree.package):
+    if is_within and not path.is_relative_to(tree.package):
         raise TreeError(
             f"{named} is a link out of the tree, to {path}", advice="replace it with a copy of the file"
+        )
+    if not is_within and not _is_beside(tree.package, path):
+        raise TreeError(
+            f"{path} is not in the checkout beside {tree.package}", advice="name a file that git can track"
         )
     if not exists and kind is not None:
         raise TreeError(f"{named} already exists", advice="move it away and try again")
     if kind is not None and not stat.S_ISREG(kind):
         raise TreeError(f"{named} is not a regular file", advice="replace it with one")
-    return _place_below(tree, path)
-
-
-def _place_below(tree: CheckoutTree, path: Path) -> Place:
-    *folders, name = path.relative_to(tree.fork.top).parts
+    *folders, name = Path(os.path.relpath(path, tree.package)).parts
     return Place(tuple(folders), name)
 
 
@@ -175,6 +179,14 @@ def record_path(tree: CheckoutTree) -> Path:
         if checkout is not None and checkout.has("__init__.py"):
             return paths[0]
     return paths[-1]
+
+
+def _is_beside(package: Path, path: Path) -> bool:
+    """Return whether a path is outside the package, but in its checkout, and not in git's folder."""
+    top = top_around(package)
+    if top is None or path.is_relative_to(package) or not path.is_relative_to(top):
+        return False
+    return not any(map(is_unsafe, path.relative_to(top).parts))
 
 
 def _resolved_parent(named: Path) -> Path:
@@ -208,28 +220,30 @@ def check_targets(tree: CheckoutTree, contents: Mapping[str, Contents]) -> Targe
     """Return the targets of a write. Raise TreeError if one cannot be written or differs from its old content."""
     places: dict[str, Place] = {}
     new_folders: dict[str, None] = {}
-    top = tree.fork.top
     for file, (before, after) in contents.items():
         place = place_of(tree, file, exists=before is not None)
-        path = top.joinpath(*place.folders, place.name)
+        path = tree.package.joinpath(*place.folders, place.name)
         if before is not None:
             _require_writable(path)
             if byte_code.exists(path):
                 _require_writable(path.parent / byte_code.FOLDER)
         _require_writable(next(folder for folder in path.parents if folder.exists()))
-        if (tree.record() if file == RECORD else tree.read(file)) != before:
+        if tree.read(file) != before:
             raise TreeError(f"{path} was changed while patchkit was running", advice="try again")
         same = next((other for other, known in places.items() if known == place), None)
         if same is not None:
             raise TreeError(
                 f"{same} and {file} are the same file", advice="replace the link with a copy of the file"
             )
-        aside = path.with_name(staged_name(place.name))
-        if os.path.lexists(aside):
-            raise TreeError(f"{aside} already exists", advice="move it away and try again")
+        staged = staged_name(place.name)
+        for aside in map(path.with_name, (staged, unfinished_name(staged))):
+            if os.path.lexists(aside):
+                raise TreeError(f"{aside} already exists", advice="move it away and try again")
         places[file] = place
         if after is not None:
-            new_folders |= {folder: None for folder in place.above if not os.path.lexists(top / folder)}
+            new_folders |= {
+                folder: None for folder in place.above if not os.path.lexists(tree.package / folder)
+            }
     return Targets(contents, places, tuple(new_folders))
 
 
@@ -243,6 +257,14 @@ class Move(Protocol):
     @property
     def kinds(self) -> Mapping[str, tuple[Kind, Kind]]:
         """The kinds of each file before and after."""
+        ...
+
+    def keep(self) -> None:
+        """Keep git from removing the new commit as unused."""
+        ...
+
+    def forget(self) -> None:
+        """Let git remove the new commit if nothing else has it."""
         ...
 
     def begin(self) -> None:
@@ -261,7 +283,7 @@ class Move(Protocol):
 class Write:
     """A write in progress: the folders are open, and each file is one swap.
 
-    The files are those of the package, or of the whole checkout if it moves.
+    The files are named from the package, or from the top of the checkout if it moves.
     """
 
     def __init__(
@@ -290,7 +312,7 @@ class Write:
             most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         with ExitStack() as stack:
-            root = self.move.top if self.move else self.tree.fork.top
+            root = self.move.top if self.move else self.tree.package
             self._root = stack.enter_context(Folder.open(root))
             # A file that takes the place of a folder cannot be staged beside it.
             staging = stack.enter_context(self.store.staging()) if self.move else None
@@ -383,6 +405,12 @@ class Write:
         for swap in last:
             swap.undo()
 
+    def end(self) -> None:
+        """End the journal, whose commit git may remove afterwards."""
+        self.store.end()
+        if self.move:
+            self.move.forget()
+
     def _parted(self) -> tuple[list[Swap], list[Swap]]:
         """Return apart the files whose place a folder may take, or whose folder a file may replace, and the others."""
         parts: tuple[list[Swap], list[Swap]] = ([], [])
@@ -407,7 +435,7 @@ def _undo(swap: Swap) -> None:
     if _has_folder(swap):
         swap.undo()
     elif swap.staging:
-        swap.aside_folder.remove(swap.aside)
+        swap.discard_staged()
 
 
 def write_all(
@@ -424,16 +452,11 @@ def write_all(
     """
     fresh = CheckoutTree(tree.root, tree.package)
     pair = (fresh.record(), record.text_of(after))
-    changed = {**contents, RECORD: pair} if pair[0] != pair[1] else contents
-    targets = check_targets(fresh, changed)
+    named = os.path.relpath(record_path(fresh), fresh.package)
+    targets = check_targets(fresh, {**contents, named: pair} if pair[0] != pair[1] else contents)
     removed = (targets.places[file] for file, (_, text) in contents.items() if text is None)
-    emptied = tuple({folder: None for place in removed for folder in place.above[len(tree_above(tree)) :]})
-    write_targets(tree, store, targets, kept=kept, emptied=emptied)
-
-
-def tree_above(tree: CheckoutTree) -> tuple[str, ...]:
-    """Return the package's folder and the folders above it, below the top of the repository."""
-    return tree.package.relative_to(tree.fork.top).parts
+    emptied = {folder: None for place in removed for folder in place.above if not folder.startswith("..")}
+    write_targets(tree, store, targets, kept=kept, emptied=tuple(emptied))
 
 
 def write_targets(
@@ -470,6 +493,8 @@ def write_targets(
                 Write(tree, store, journal, targets.places, contents.__getitem__, move=move)
             )
         try:
+            if move:
+                move.keep()
             store.begin(stored)
             if move:
                 move.begin()
@@ -503,7 +528,7 @@ def clean_up(write: Write) -> None:
             write.move.end()
         else:
             write.remove_empty_folders(write.journal.emptied)
-        write.store.end()
+        write.end()
 
 
 def _roll_back(write: Write) -> None:
@@ -512,4 +537,4 @@ def _roll_back(write: Write) -> None:
         write.undo()
         if write.move:
             write.move.end()
-        write.store.end()
+        write.end()

@@ -45,6 +45,12 @@ def searched(folder: Path, texts: Iterable[str]) -> list[str] | None:
     return None
 
 
+def is_object(identifier: str, content: bytes) -> bool:
+    """Return whether a blob has this content."""
+    algorithm = hashlib.sha1 if len(identifier) == 40 else hashlib.sha256
+    return algorithm(b"blob %d\0" % len(content) + content).hexdigest() == identifier
+
+
 class Checkout:
     """The git checkout that contains a folder; reads its files' object ids in HEAD and the index."""
 
@@ -161,8 +167,7 @@ class Checkout:
 
     def is_content(self, identifier: str, content: bytes) -> bool:
         """Return whether an object has this content, ignoring line endings."""
-        algorithm = hashlib.sha1 if len(identifier) == 40 else hashlib.sha256
-        if algorithm(b"blob %d\0" % len(content) + content).hexdigest() == identifier:
+        if is_object(identifier, content):
             return True
         known = self._ask("cat-file", "blob", identifier)
         return known.replace(b"\r\n", b"\n") == content.replace(b"\r\n", b"\n")
@@ -218,6 +223,18 @@ class Checkout:
                 pairs = found.setdefault(word.removeprefix("\n"), [])
                 pairs += [(commit, parent) for parent in parents if (commit, parent) not in pairs]
         return found
+
+    def trailers(self, key: str, commits: Iterable[str]) -> dict[str, frozenset[str]]:
+        """Return the values of a trailer of those of the commits that have it."""
+        given = "\n".join(sorted(commits)).encode()
+        if not given:
+            return {}
+        form = f"--format=%H %(trailers:key={key},valueonly,separator=%x20)"
+        answer = git(self._folder, "log", "--no-walk", "--stdin", form, given=given)
+        if answer.returncode:
+            raise self._failed_as(answer)
+        lines = (line.split() for line in answer.stdout.decode(errors="replace").splitlines())
+        return {commit: frozenset(values) for commit, *values in lines if values}
 
     def renamed(self, parent: str, commit: str, name: str) -> str | None:
         """Return the name in ``parent`` of the file that ``commit`` renamed to ``name``, or None.

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from support.toys import git, write_package
 
+from patchkit.change.follow import Trees
 from patchkit.drafting.change import FileDiff
 from patchkit.plan.examples import MemoryTree
-from patchkit.porting.follow import Trees
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 sys.path.append(str(SCRIPTS))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from patchkit.cli.answers.base import Answer
 
 if TYPE_CHECKING:
+    from patchkit.change.edits import Edit
+    from patchkit.change.land import LandedFile
     from patchkit.commands.port import PortedChange
     from patchkit.commands.port import PortResult as PortedTree
     from patchkit.findings.finding import Finding
-    from patchkit.porting.edits import Edit
-    from patchkit.porting.land import LandedFile
 
 
 class PortedEdit(Answer, frozen=True, kw_only=True):

@@ -1,0 +1,120 @@
+"""The edits of a change, and the outcome of each in this tree."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from patchkit.change.regions import Region
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchkit.change.outline import Item
+
+    Key = tuple[Item, str]
+    """Identifies an edit: the item that it changes, removes or adds, and the part of it: all, or its header."""
+    Refusal = tuple["Outcome", str]
+    """The outcome of an edit that is not made, and the reason."""
+
+
+class Outcome(str, enum.Enum):
+    """The outcome of an edit.
+
+    It was made (``landed``), also where the code around it differs (``changed``), or the tree has it already. It was
+    not made if the tree has other code at its site (``conflict``), has no such site, or lacks a name that the new code
+    uses (``unmet``). An edit of a comment is not made either if the tree has a comment of its own, which is kept.
+    """
+
+    LANDED = "landed"
+    CHANGED = "changed"
+    KEPT = "kept"
+    ALREADY = "already"
+    CONFLICT = "conflict"
+    NO_SITE = "no-site"
+    UNMET = "unmet"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One edit: its site, outcome and reason.
+
+    ``base_text`` is the code at the site in its own tree, ``ours_text`` that in this tree. ``wanted`` is the new
+    code of an edit that was not made, ``place`` this tree's item, and ``region`` the extent of the conflict in it.
+    """
+
+    site: str
+    outcome: Outcome
+    reason: str = ""
+    base_text: str = ""
+    ours_text: str = ""
+    wanted: str = ""
+    place: Item | None = field(default=None, compare=False)
+    key: Key | None = field(default=None, compare=False)
+    region: Region | None = field(default=None, compare=False)
+
+
+@dataclass
+class EditLog:
+    """The edits of a merge, in the order in which they were tried; those ``refused`` are not made."""
+
+    refused: Mapping[Key, Refusal] = field(default_factory=dict)
+    edits: list[Edit] = field(default_factory=list)
+
+    def is_refused(
+        self, key: Key, *, base: Item | None = None, theirs: Item | None = None, region: Region | None = None
+    ) -> bool:
+        """Return whether an edit is refused; the reason is recorded."""
+        refusal = self.refused.get(key)
+        if refusal is not None:
+            item, part = key
+            base_text, wanted = (
+                "" if each is None else each.bare_head if part else each.plain for each in (base, theirs)
+            )
+            self.reject(item.site, refusal, (base_text, wanted), region)
+        return refusal is not None
+
+    def is_refused_inside(self, *versions: Item) -> bool:
+        """Return whether an edit of a part of these items is refused."""
+        return any(item in version.walk() for item, _ in self.refused for version in versions)
+
+    def reject(
+        self, site: str, refusal: Refusal | str, sides: tuple[str, str], region: Region | None
+    ) -> None:
+        """Record an edit that is not made; ``sides`` are the expected and the wanted text of its region."""
+        outcome, reason = (Outcome.CONFLICT, refusal) if isinstance(refusal, str) else refusal
+        base_text, wanted = sides
+        ours_text = "" if region is None else region.text
+        place = None if region is None else region.inside
+        self.edits.append(Edit(site, outcome, reason, base_text, ours_text, wanted, place, region=region))
+
+    def record(
+        self,
+        item: Item,
+        outcome: Outcome,
+        reason: str = "",
+        *,
+        theirs: Item | None = None,
+        ours: Item | None = None,
+        key: Key | None = None,
+    ) -> None:
+        """Record the outcome of an edit of an item; its texts only if something of it is to be explained."""
+        changed = outcome not in (Outcome.LANDED, Outcome.ALREADY)
+        self.edits.append(
+            Edit(
+                item.site,
+                outcome,
+                reason,
+                item.plain if changed else "",
+                ours.plain if changed and ours is not None else "",
+                theirs.plain if theirs is not None else "",
+                ours,
+                key,
+            )
+        )
+
+    def conflict(self, base: Item, theirs: Item | None, ours: Item, reason: str) -> None:
+        """Record a conflict: the item differs from the one that the change edits or removes."""
+        wanted = "" if theirs is None else theirs.plain
+        self.reject(base.site, reason, (base.plain, wanted), Region.of(ours))

@@ -1,0 +1,206 @@
+"""Find a file or definition of one tree in another: under the same name, or moved or renamed."""
+
+from __future__ import annotations
+
+import codecs
+import difflib
+import posixpath
+import re
+from contextlib import suppress
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from patchkit.change.outline import MODULE, Item, NoOutlineError, outline
+from patchkit.change.pairing import likeness
+from patchkit.change.undefined import undefined_names
+from patchkit.lines import encoding_of
+from patchkit.tree.index import index_module
+from patchkit.tree.sglang import SERVING, files_of, module_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from patchkit.tree.tree import Tree
+
+_MARK = b"\xef\xbb\xbf"
+_UTF_8 = frozenset({"ascii", "utf-8"})
+LIKE = 0.5
+"""The least likeness, up to 1, of a file or definition that may have been renamed."""
+_MAX_DEFINING_FILES = 20
+"""A name that more files define does not show where a definition has moved."""
+_CLOSE = 0.1
+"""The least difference in likeness between the best match and the next; closer ones are ambiguous."""
+
+
+class Trees:
+    """The tree of a change and the tree that it is ported to, and what corresponds in them.
+
+    ``renamed`` returns the name that a file of the first has in the second, if that is recorded.
+    """
+
+    def __init__(
+        self, base: Tree, onto: Tree, renamed: Callable[[str], str | None] = lambda _file: None
+    ) -> None:
+        self.base = base
+        self.onto = onto
+        self._renamed = renamed
+        self._outlines: dict[tuple[bool, str], Item | None] = {}
+        self._files: dict[str, str | None] = {}
+        self._fresh: dict[str, dict[str, bytes]] = {}
+        self._undefined: dict[tuple[str, bytes], list[str]] = {}
+
+    def file(self, name: str) -> str | None:
+        """Return the file of the second tree that corresponds to one of the first; None if none does."""
+        if name not in self._files:
+            self._files[name] = self._found(name)
+        return self._files[name]
+
+    def undefined(self, file: str, content: bytes) -> list[str]:
+        """Return the names that only become undefined in a file of the second tree with this content."""
+        if (file, content) not in self._undefined:
+            found = undefined_names(self.onto.read(file) or b"", content)
+            self._undefined[file, content] = [name for name, _ in found]
+        return self._undefined[file, content]
+
+    def _found(self, name: str) -> str | None:
+        if self.onto.read(name) is not None:
+            return name
+        noted = self._renamed(name)
+        if noted is not None and self.onto.read(noted) is not None:
+            return noted
+        return self._alike(name)
+
+    def _alike(self, name: str) -> str | None:
+        """Return the only file new in the second tree that has nearly the same lines."""
+        text = self.base.read(name)
+        if text is None or len(text) < 200:
+            return None
+        suffix = posixpath.splitext(name)[1]
+        stem = posixpath.basename(name)
+        if suffix not in self._fresh:
+            files = [file for file in self.onto.files(SERVING, suffix) if self.base.read(file) is None]
+            self._fresh[suffix] = {file: self.onto.read(file) or b"" for file in files}
+        fresh = self._fresh[suffix]
+        named = [file for file in fresh if posixpath.basename(file) == stem] or list(fresh)
+        scores = sorted(((alike(text, fresh[file]), file) for file in named), reverse=True)
+        if not scores or scores[0][0] < LIKE or (len(scores) > 1 and scores[0][0] - scores[1][0] < _CLOSE):
+            return None
+        return scores[0][1]
+
+    def outline(self, file: str, *, onto: bool) -> Item | None:
+        """Return a file of one of the trees as items; None if there is none or it is not Python."""
+        if (onto, file) not in self._outlines:
+            content = (self.onto if onto else self.base).read(file)
+            try:
+                found = None if content is None else outlined(file, content)
+            except (NoOutlineError, UnicodeDecodeError):
+                found = None
+            self._outlines[onto, file] = found
+        return self._outlines[onto, file]
+
+    def definition(self, file: str, base: Item) -> tuple[str, Item] | None:
+        """Return the one file and item to which a class or function of ``file`` has moved; None if unclear."""
+        scores: list[tuple[float, str, Item]] = []
+        for home, each in self._named(base.name):
+            if each.kind == "ClassDef" and base.kind != "ClassDef":
+                continue
+            before = self.outline(home, onto=False)
+            if before is not None and before.find(each.site) is not None:
+                continue  # It is another one, which the first tree has as well.
+            score = _likeness(base, each)
+            if score >= LIKE:
+                scores.append((score, home, each))
+        scores.sort(key=lambda found: -found[0])
+        if not scores or (len(scores) > 1 and scores[0][0] - scores[1][0] < _CLOSE):
+            return None
+        return scores[0][1:]
+
+    def importing(self, line: str) -> str:
+        """Return an import of a name from the module that has it in the second tree; empty unless there is just one."""
+        source, _, _ = line.removeprefix("from ").partition(" import ")
+        files = files_of(source) if line.startswith("from ") else ()
+        if not files or source.startswith("."):
+            return line
+        taken = line.partition(" import ")[2].split()[0]
+        home = next((file for file in files if self.onto.read(file) is not None), None)
+        folder = files[-1].removesuffix("__init__.py")
+        if home is not None and re.search(
+            rb"\b" + re.escape(taken.encode()) + rb"\b", self.onto.read(home) or b""
+        ):
+            return line
+        if self.onto.read(f"{folder}{taken}.py") is not None:
+            return line
+        homes = {
+            file for file, each in self._named(taken) if each.above is not None and each.above.kind == MODULE
+        }
+        return (
+            line.replace(source, module_of(next(iter(homes)), source.partition(".")[0]), 1)
+            if len(homes) == 1
+            else ""
+        )
+
+    def _named(self, name: str) -> list[tuple[str, Item]]:
+        sign = re.compile(
+            rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+" + re.escape(name.encode()) + rb"\b", re.M
+        )
+        found: list[tuple[str, Item]] = []
+        homes = [
+            file
+            for file, content in self._sources.items()
+            if name.encode() in content and sign.search(content)
+        ]
+        if len(homes) <= _MAX_DEFINING_FILES:
+            for file in homes:
+                root = self.outline(file, onto=True)
+                inside = root.definitions() if root is not None else ()
+                found += [(file, each) for each in inside if each.name == name]
+        return found
+
+    @cached_property
+    def _sources(self) -> dict[str, bytes]:
+        read = ((file, self.onto.read(file)) for file in self.onto.files(SERVING))
+        return {file: content for file, content in read if content is not None}
+
+
+def alike(one: bytes, other: bytes) -> float:
+    """Return the share of equal lines of two files; 0 if one is much longer."""
+    if not 0.5 < (len(one) + 1) / (len(other) + 1) < 2:
+        return 0.0
+    left, right = set(one.splitlines()), set(other.splitlines())
+    return 2 * len(left & right) / max(1, len(left) + len(right))
+
+
+def _likeness(one: Item, other: Item) -> float:
+    if one.bare == other.bare:
+        return 1.0
+    lines = (one.bare.splitlines(), other.bare.splitlines())
+    return max(
+        likeness(one, other) if one.name != other.name else 0.0,
+        difflib.SequenceMatcher(None, *lines, autojunk=False).ratio(),
+    )
+
+
+def outlined(file: str, content: bytes) -> Item:
+    """Return a file of a tree as items, which share the syntax tree with the checks of that file."""
+    is_plain = not content.startswith(_MARK) and b"\r" not in content
+    return outline(decoded(content), (lambda: index_module(file, content).tree) if is_plain else None)
+
+
+def decoded(content: bytes) -> str:
+    """Return a file's text with plain line ends and without a byte order mark.
+
+    Raise UnicodeDecodeError if it, or what is added to it in UTF-8, is not in the encoding in its coding line.
+    """
+    with suppress(SyntaxError):  # Python does not know the encoding.
+        encoding = codecs.lookup(encoding_of(content)).name
+        if encoding not in _UTF_8:
+            raise UnicodeDecodeError(encoding, content, 0, len(content), "not UTF-8")
+    return content.decode("utf-8-sig").replace("\r\n", "\n")
+
+
+def encoded(text: str, like: bytes) -> bytes:
+    """Return a text as bytes, with the line ends and byte order mark of another."""
+    content = text.encode()
+    if like.partition(b"\n")[0].endswith(b"\r"):
+        content = content.replace(b"\n", b"\r\n")
+    return _MARK + content if like.startswith(_MARK) else content

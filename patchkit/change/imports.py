@@ -1,0 +1,51 @@
+"""Import statements as the names that they import."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from patchkit.change.outline import STEP
+
+if TYPE_CHECKING:
+    from patchkit.change.outline import Item
+
+_WIDTH = 88
+
+
+def imported(item: Item) -> list[str]:
+    """Return an import statement as imports of one name each."""
+    node = item.nodes[0]
+    if isinstance(node, ast.ImportFrom):
+        source = "." * node.level + (node.module or "")
+        return [f"from {source} import {ast.unparse(alias)}" for alias in node.names]
+    if isinstance(node, ast.Import):
+        return [f"import {ast.unparse(alias)}" for alias in node.names]
+    return []
+
+
+def joined(base: Item, theirs: Item | None, ours: Item) -> str:
+    """Return a `from` import with names added and removed; an empty string for other statements."""
+    kinds = {base.kind, ours.kind, "ImportFrom" if theirs is None else theirs.kind}
+    if kinds != {"ImportFrom"}:
+        return ""
+    base_names, theirs_names, ours_names = (
+        imported(item) if item is not None else [] for item in (base, theirs, ours)
+    )
+    names = [name for name in ours_names if name in theirs_names or name not in base_names]
+    names += [name for name in theirs_names if name not in base_names and name not in ours_names]
+    if not names:
+        return ""
+    start = names[0].partition(" import ")[0]
+    listed = [name.partition(" import ")[2] for name in names]
+    line = f"{start} import {', '.join(listed)}\n"
+    if len(line) <= _WIDTH and "(" not in ours.own:
+        return line
+    return f"{start} import (\n" + "".join(f"{STEP}{name},\n" for name in listed) + ")\n"
+
+
+def import_place(block: Item) -> int:
+    """Return the position of a new import: after those above all definitions, or at the beginning."""
+    end = next((at for at, each in enumerate(block.parts) if each.is_definition), len(block.parts))
+    at = [at for at, each in enumerate(block.parts[:end]) if each.is_import]
+    return at[-1] + 1 if at else int(block.docstring is not None)

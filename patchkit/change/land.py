@@ -1,0 +1,491 @@
+"""Make a change, given as files before and after it, in another tree, with the outcome of each file and edit."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from patchkit import collector
+from patchkit.change import lines
+from patchkit.change.comments import loses_comments
+from patchkit.change.correspondence import Correspondence
+from patchkit.change.edits import Edit, EditLog, Outcome
+from patchkit.change.follow import LIKE, alike, decoded, encoded, outlined
+from patchkit.change.imports import imported
+from patchkit.change.merge import Merge
+from patchkit.change.outline import Item, NoOutlineError, outline
+from patchkit.change.sequence import unreachable
+from patchkit.change.surroundings import reported
+from patchkit.change.tokens import shifted, words
+from patchkit.tree.index import index_module
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from patchkit.change.edits import Key, Refusal
+    from patchkit.change.follow import Trees
+
+    Sources = Mapping[str, tuple[bytes | None, bytes | None]]
+    """The files of a change, before and after it; None if there is no file."""
+    Watch = Callable[[str, int, int], None]
+
+NOT_MADE = frozenset({Outcome.CONFLICT, Outcome.NO_SITE, Outcome.UNMET})
+"""The outcomes of edits that were not made."""
+_UNMARKED = "it has no conflict markers: make this edit by hand"
+
+
+@dataclass
+class LandedFile:
+    """One file of a change, its name in the tree (``onto``), and the outcomes of its edits."""
+
+    file: str
+    onto: str
+    edits: list[Edit] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of its edits are there now; edits of comments may be missing."""
+        return not {edit.outcome for edit in self.edits} & NOT_MADE
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome of the file: the worst outcome of its edits."""
+        outcomes = {edit.outcome for edit in self.edits}
+        made = (Outcome.CHANGED, Outcome.LANDED, Outcome.KEPT)
+        order = (Outcome.CONFLICT, Outcome.NO_SITE, Outcome.UNMET, *made)
+        return next((each for each in order if each in outcomes), Outcome.ALREADY)
+
+
+@dataclass
+class Landing:
+    """A change in another tree: its files, and the new contents; None for a file that is removed.
+
+    ``marked`` are the contents with conflict markers at edits that were not made, ``concerned`` the files of the tree
+    in which edits were made, or found to be made.
+    """
+
+    files: list[LandedFile]
+    contents: dict[str, bytes | None]
+    marked: dict[str, bytes | None] = field(default_factory=dict)
+    concerned: frozenset[str] = frozenset()
+
+
+@collector.paused()
+def land(sources: Sources, trees: Trees, name: str = "", *, watch: Watch | None = None) -> Landing:
+    """Make a change on the second of two trees; ``name`` is for its markers, and ``watch`` is called with each file.
+
+    An edit whose code has a name that nothing there defines is not made, nor one that leaves no valid Python.
+    """
+    known = Outlines()
+    refused: dict[Key, Refusal] = {}
+    sources, moves = _with_moves(sources)
+    while True:
+        made = _Landing(trees, moves, refused, known, name)
+        landing = made.land(sources, watch)
+        found = made.invalid(landing.files) or made.disturbing() or made.unmet(landing.files)
+        more = {key: why for key, why in found.items() if key not in refused}
+        if not more:
+            return landing
+        refused |= more
+
+
+def _with_moves(sources: Sources) -> tuple[Sources, dict[str, str]]:
+    """Return the change with renames in place of deleted files that have a similar new one, and new names by old."""
+    deleted = {file: before for file, (before, after) in sources.items() if before and after is None}
+    added = {file: after for file, (before, after) in sources.items() if after and before is None}
+    moves: dict[str, str] = {}
+    for old, before in deleted.items():
+        likely = [(alike(before, after), new) for new, after in added.items() if new not in moves.values()]
+        score, new = max(likely, default=(0.0, ""))
+        if score >= LIKE:
+            moves[old] = new
+    found = {
+        file: (before, added[moves[file]] if file in moves else after)
+        for file, (before, after) in sources.items()
+        if file not in moves.values()
+    }
+    return found, moves
+
+
+def _defined(item: Item) -> set[str]:
+    """Return the names that an item defines or imports."""
+    names = {item.name} if item.is_definition else set[str]()
+    return names | {line.split()[-1] for line in imported(item)}
+
+
+class Outlines:
+    """The versions of a change's files as items; each text is parsed, compiled and compared once."""
+
+    def __init__(self) -> None:
+        self._found: dict[bytes, Item] = {}
+        self._valid: dict[tuple[str, bytes], bool] = {}
+        self.correspondence = Correspondence()
+
+    def of(self, file: str, content: bytes) -> Item:
+        """Return a text as items; NoOutlineError or UnicodeDecodeError if it is not Python."""
+        if content not in self._found:
+            self._found[content] = outlined(file, content)
+        return self._found[content]
+
+    def is_valid(self, file: str, content: bytes) -> bool:
+        """Return whether a text compiles."""
+        if (file, content) not in self._valid:
+            self._valid[file, content] = _is_valid(file, content)
+        return self._valid[file, content]
+
+
+class _Landing:
+    def __init__(
+        self,
+        trees: Trees,
+        moves: Mapping[str, str],
+        refused: Mapping[Key, Refusal],
+        known: Outlines,
+        name: str,
+    ) -> None:
+        self._trees = trees
+        self._moves = dict(moves)
+        self._known = known
+        self._contents: dict[str, bytes | None] = {}
+        self._merging = Merge(lambda _item: None, EditLog(refused), known.correspondence)
+        self._name = name
+        self._marked: dict[str, bytes | None] = {}
+        self._roots: dict[str, Item] = {}
+        self._from: dict[str, list[str]] = {}
+        """The files of the change whose edits are made in a file."""
+
+    def land(self, sources: Sources, watch: Watch | None) -> Landing:
+        files: list[LandedFile] = []
+        for name, versions in sources.items():
+            if watch is not None:
+                watch(f"files: porting {name}", len(files), len(sources))
+            files.append(self._port_file(name, *versions))
+        for name in self._roots:
+            self._write(name)
+        rewritten = [
+            self._add_imports(name, sources) for name in self._roots if self._target(name) in self._contents
+        ]
+        for name in dict.fromkeys(name for names in rewritten for name in names):
+            self._write(name)
+        for file in files:
+            self._mark_unchanged(file)
+        if self._name:
+            self._mark(files)
+        named = {name for file in files for name in (file.file, file.onto, self._target(file.file))}
+        concerned = named.union(self._roots, self._contents, self._marked)
+        return Landing(files, self._contents, self._contents | self._marked, frozenset(concerned))
+
+    def invalid(self, files: Sequence[LandedFile]) -> dict[Key, Refusal]:
+        """Return the edits that leave a function, or otherwise the file, invalid Python."""
+        found: dict[Key, Refusal] = {}
+        for name, content in self._written():
+            if not self._known.is_valid(name, content):
+                edits = self._inside(name, files)
+                within = [edit for edit in edits if not self._is_valid_around(edit)]
+                why = Outcome.UNMET, "the result would not be valid Python"
+                found |= {edit.key: why for edit in within or edits if edit.key}
+        return found
+
+    def disturbing(self) -> dict[Key, Refusal]:
+        """Return the edits that leave a statement unreachable, or reverse the order of this tree's."""
+        found = self._merging.disturbing()
+        return {edit.key: (Outcome.CONFLICT, reason) for edit, reason in found if edit.key is not None}
+
+    def unmet(self, files: Sequence[LandedFile]) -> dict[Key, Refusal]:
+        """Return the edits that leave a name undefined in their file, and what it is."""
+        found: dict[Key, Refusal] = {}
+        for name, content in self._written():
+            for missing in self._trees.undefined(name, content):
+                for edit in self._inside(name, files):
+                    assert edit.key is not None
+                    item, part = edit.key
+                    text = item.head if part else item.own
+                    if missing in words(edit.wanted or text) or missing in _defined(item):
+                        found[edit.key] = Outcome.UNMET, f"{missing} is not defined in this tree"
+        return found
+
+    def _written(self) -> Iterator[tuple[str, bytes]]:
+        """Yield each merged file that changes, by its name before, and its new content."""
+        for name in self._roots:
+            content = self._contents.get(self._target(name))
+            if content is not None:
+                yield name, content
+
+    def _inside(self, name: str, files: Sequence[LandedFile]) -> list[Edit]:
+        """Return the edits that were made in a file."""
+        edits = [edit for file in files for edit in file.edits if edit.key is not None and edit.place]
+        return [
+            edit for edit in edits if edit.place and self._roots[name] in (edit.place, *edit.place.around)
+        ]
+
+    def _is_valid_around(self, edit: Edit) -> bool:
+        function = edit.place.function if edit.place is not None else None
+        if function is None:
+            return True
+        text = shifted(self._merging.output.render(function), function.indent, "")
+        return _is_valid(function.site, text.encode())
+
+    def _write(self, name: str) -> None:
+        before = self._trees.onto.read(name) or b""
+        text, target = self._merging.output.render(self._roots[name]), self._target(name)
+        if text != decoded(before) or target != name:
+            self._put(name, encoded(text, before))
+
+    def _put(self, name: str, content: bytes) -> None:
+        """Give a file of the tree its new content, under its new name where the change renames it."""
+        target = self._target(name)
+        self._contents[target] = content
+        if target != name:
+            self._contents[name] = None
+
+    def _mark(self, files: Sequence[LandedFile]) -> None:
+        """Write markers at the conflicts, and note which edits have none."""
+        every = [edit for file in files for edit in file.edits]
+        numbers = {id(edit): number for number, edit in enumerate(every, 1)}
+        marked: set[int] = set()
+        for name, root in self._roots.items():
+            text, marked_here = self._merging.marked(root, self._name, numbers)
+            if marked_here:
+                before = self._trees.onto.read(name) or b""
+                self._marked[self._target(name)] = encoded(text, before)
+                marked |= marked_here
+        for file in files:
+            file.edits = [
+                replace(edit, reason=f"{edit.reason}; {_UNMARKED}")
+                if edit.outcome in NOT_MADE and numbers[id(edit)] not in marked
+                else edit
+                for edit in file.edits
+            ]
+
+    def _add_imports(self, name: str, sources: Sources) -> tuple[str, ...]:
+        """Add imports that the new code of a file needs and the file lacks; return the files to write again."""
+        content = self._contents[self._target(name)]
+        imports: dict[str, str] = {}
+        for file in self._from[name]:
+            after = sources[file][1]
+            try:
+                imports |= {} if after is None else _imports(self._known.of(file, after))
+            except (NoOutlineError, UnicodeDecodeError):
+                continue
+        if content is None or not imports:
+            return ()
+        lines = [
+            line
+            for missing in self._trees.undefined(name, content)
+            if missing in imports and (line := self._trees.importing(imports[missing]))
+        ]
+        for line in dict.fromkeys(lines):
+            self._merging.add_import(self._roots[name], line)
+        return (name,) if lines else ()
+
+    def _mark_unchanged(self, file: LandedFile) -> None:
+        """Set the outcome of edits that change nothing to already applied."""
+        names = {file.onto, *(name for name, sources in self._from.items() if file.file in sources)}
+        if names & self._roots.keys() and not any(self._target(name) in self._contents for name in names):
+            made = {Outcome.LANDED, Outcome.CHANGED}
+            file.edits = [
+                replace(edit, outcome=Outcome.ALREADY, reason="") if edit.outcome in made else edit
+                for edit in file.edits
+            ]
+
+    def _target(self, name: str) -> str:
+        return self._moves.get(name, name)
+
+    def _rename(self, found: LandedFile) -> None:
+        """Rename a file as the change does, and note if it already has the new name."""
+        target = self._target(found.file)
+        if target == found.file:
+            return
+        if target == found.onto:
+            found.edits.append(Edit("", Outcome.ALREADY, f"already renamed to {target}"))
+            return
+        self._moves[found.onto] = target
+        found.notes.append(f"renamed {found.onto} to {target}")
+        found.edits.append(Edit("", Outcome.LANDED))
+
+    def _port_file(self, name: str, before: bytes | None, after: bytes | None) -> LandedFile:
+        if before is None:
+            return self._add_file(name, after or b"")
+        onto = self._trees.file(name)
+        if onto is None:
+            found = LandedFile(name, name)
+            outcome = Outcome.ALREADY if after is None else Outcome.NO_SITE
+            reason = "" if after is None else f"the tree has no {name}"
+            if (
+                after is not None
+                and name.endswith(".py")
+                and self._port_moved_definitions(found, before, after)
+            ):
+                return found
+            found.edits.append(Edit("", outcome, reason))
+            return found
+        found = LandedFile(name, onto)
+        if onto != name:
+            found.notes.append(f"{name} is {onto} in this tree")
+        target = self._target(name)
+        if target not in {name, onto} and self._trees.onto.read(target) not in {None, after}:
+            found.edits.append(
+                Edit(
+                    "",
+                    Outcome.CONFLICT,
+                    f"the change renames the file to {target}, and this tree has another",
+                )
+            )
+            return found
+        self._rename(found)
+        ours = self._trees.onto.read(onto) or b""
+        if after is None:
+            self._delete_file(found, before, ours)
+        elif ours == after:
+            self._keep_file(found, ours)
+        elif ours == before and not self._merging.log.refused:
+            self._put(onto, after)
+            found.edits.append(Edit("", Outcome.LANDED))
+        else:
+            self._merge(found, before, after, ours)
+        return found
+
+    def _keep_file(self, found: LandedFile, ours: bytes) -> None:
+        """Record that a file already has the change's content, apart from a rename."""
+        if self._target(found.onto) != found.onto:
+            self._put(found.onto, ours)
+        elif not found.edits:
+            found.edits.append(Edit("", Outcome.ALREADY))
+
+    def _add_file(self, name: str, after: bytes) -> LandedFile:
+        found = LandedFile(name, name)
+        ours = self._trees.onto.read(name)
+        if ours is None:
+            self._contents[name] = after
+            found.edits.append(Edit("", Outcome.LANDED))
+        elif not _same(ours, after):
+            found.edits.append(
+                Edit("", Outcome.CONFLICT, "the change adds the file, and this tree has another")
+            )
+        elif _has_own_comments(after, ours):
+            reason = "this tree has the file, without the comments of the change"
+            found.edits.append(Edit("", Outcome.KEPT, reason))
+        else:
+            found.edits.append(Edit("", Outcome.ALREADY))
+        return found
+
+    def _delete_file(self, found: LandedFile, before: bytes, ours: bytes) -> None:
+        if _same(ours, before) and not _has_own_comments(ours, before):
+            self._contents[found.onto] = None
+            found.edits.append(Edit("", Outcome.LANDED))
+        else:
+            found.edits.append(
+                Edit("", Outcome.CONFLICT, "the change deletes the file, and this tree's version differs")
+            )
+
+    def _merge(self, found: LandedFile, before: bytes, after: bytes, ours: bytes) -> None:
+        reason = "the file is not text, and this tree's version differs"
+        try:
+            change = decoded(before), decoded(after)
+            reason = (
+                "this tree's version is not UTF-8; save it as UTF-8, without a coding line, and try again"
+            )
+            texts = (*change, decoded(ours))
+        except UnicodeDecodeError:
+            found.edits.append(Edit("", Outcome.CONFLICT, reason))
+            return
+        known = self._trees.outline(found.onto, onto=True) if found.onto.endswith(".py") else None
+        try:
+            base, theirs = self._known.of(found.file, before), self._known.of(found.file, after)
+        except NoOutlineError:
+            known = None
+        if known is None:
+            text, edits = lines.merged(*texts)
+            reason = _unreachable(*texts[1:], text) if found.onto.endswith(".py") else ""
+            if reason:
+                landed = Outcome.LANDED
+                edits = [
+                    replace(each, outcome=Outcome.CONFLICT, reason=reason) if each.outcome is landed else each
+                    for each in edits
+                ]
+                text = texts[2]
+            found.edits += edits
+            if text != texts[2] or self._target(found.onto) != found.onto:
+                self._put(found.onto, encoded(text, ours))
+            return
+        self._register(found.onto, known, found.file)
+        self._record_edits(found, lambda: self._merging.make(base, theirs, known))
+        found.edits = [reported(edit, base) for edit in found.edits]
+
+    def _record_edits(self, found: LandedFile, make: Callable[[], None]) -> None:
+        """Make edits, and record them for a file."""
+        first = len(self._merging.log.edits)
+        self._merging.elsewhere = lambda item: self._elsewhere(found, item)
+        make()
+        found.edits += self._merging.log.edits[first:]
+        found.notes += sorted(self._merging.rename_notes)
+        self._merging.rename_notes.clear()
+
+    def _elsewhere(self, found: LandedFile, item: Item) -> Item | None:
+        place = self._trees.definition(found.file, item)
+        if place is None:
+            return None
+        file, definition = place
+        found.notes.append(f"{item.site} is {definition.site} in {file} of this tree")
+        root = self._trees.outline(file, onto=True)
+        assert root is not None  # The definition is in it.
+        self._register(file, root, found.file)
+        return definition
+
+    def _register(self, name: str, root: Item, source: str) -> None:
+        """Record that edits of one of the change's files (``source``) are made in a file."""
+        self._roots.setdefault(name, root)
+        self._from.setdefault(name, []).append(source)
+
+    def _port_moved_definitions(self, found: LandedFile, before: bytes, after: bytes) -> bool:
+        """Make the edits of a file that the tree lacks in its definitions elsewhere."""
+        try:
+            base, theirs = self._known.of(found.file, before), self._known.of(found.file, after)
+        except (NoOutlineError, UnicodeDecodeError):
+            return False
+        self._record_edits(found, lambda: self._merging.merge_moved_definitions(found.file, base, theirs))
+        return True
+
+
+def _is_valid(name: str, content: bytes) -> bool:
+    try:
+        index_module(name, content)  # The checks use the same cached module.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(content, name, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def _unreachable(theirs: str, ours: str, result: str) -> str:
+    """Return why a merge by lines leaves a statement unreachable; empty if none is, or a text is not Python."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trees = [ast.parse(text) for text in (theirs, ours, result)]
+        return next((each.reason for each in unreachable(*([tree] for tree in trees))), "")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+
+
+def _imports(module: Item) -> dict[str, str]:
+    """Return the names that a file's top-level imports bind, each as an import of that name alone."""
+    lines = [line for each in module.parts if each.is_import for line in imported(each)]
+    return {line.split()[-1].partition(".")[0]: line for line in lines}
+
+
+def _same(one: bytes, other: bytes) -> bool:
+    if one == other:
+        return True
+    try:
+        return outline(decoded(one)).code == outline(decoded(other)).code
+    except (NoOutlineError, UnicodeDecodeError):
+        return False
+
+
+def _has_own_comments(ours: bytes, before: bytes) -> bool:
+    return ours != before and loses_comments(decoded(ours), decoded(before), "")

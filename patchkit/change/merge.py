@@ -1,0 +1,556 @@
+"""Merge three versions of a Python file edit by edit: the changes between two of them are made in the third.
+
+An edit is made at the statement, branch, definition or element that it changes, wherever that is now. An addition is
+placed beside its neighbours. If these are missing or have other code, the edit is a conflict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from patchkit.change import tokens
+from patchkit.change.comments import comments, loses_comments, remaining_comments, stripped_lines
+from patchkit.change.correspondence import Correspondence
+from patchkit.change.edits import Edit, EditLog, Outcome
+from patchkit.change.effects import order_matters
+from patchkit.change.imports import import_place, imported, joined
+from patchkit.change.outline import NoOutlineError, outline
+from patchkit.change.output import Output
+from patchkit.change.regions import Region, blocks_of, marked_numbers
+from patchkit.change.row import Row, displaced, is_incidental, moved_items, noted_place
+from patchkit.change.sequence import codes, disturbances
+from patchkit.change.statements import merged_header, merged_statement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from patchkit.change.edits import Refusal
+    from patchkit.change.outline import Item
+    from patchkit.change.row import Gap
+
+    Elsewhere = Callable[[Item], Item | None]
+
+_COMMENTED = "applying it would delete a comment of this tree"
+
+
+@dataclass
+class Merge:
+    """Makes the edits of a change in the outlines of this tree; ``elsewhere`` finds a definition that moved."""
+
+    elsewhere: Elsewhere
+    log: EditLog = field(default_factory=EditLog)
+    correspondence: Correspondence = field(default_factory=Correspondence)
+    output: Output = field(default_factory=Output)
+    rename_notes: set[str] = field(default_factory=set)
+    """Notes on the renames that were followed."""
+    _names: dict[Item, dict[str, str]] = field(default_factory=dict)
+    _merged: list[tuple[Item, Item, Item]] = field(default_factory=list)
+    """Base, theirs and ours of each function, or statement outside of functions, of which parts were merged."""
+
+    def make(self, base: Item, theirs: Item, ours: Item) -> None:
+        """Make the changes from ``base`` to ``theirs`` in ``ours``; all three are files."""
+        # An item added at the end may include the comments that were there.
+        self._merge_tail(base, theirs, ours)
+        self._merge_parts(base, theirs, ours)
+
+    def merge_moved_definitions(self, file: str, base: Item, theirs: Item) -> None:
+        """Make the changes between two versions of a file that the tree lacks, in its definitions elsewhere."""
+        reason = f"the tree has no {file}"
+        pairs = self.correspondence.parts(base, theirs)
+        for one, other in pairs.items():
+            if one.plain != other.plain and one.is_definition:
+                self._change_elsewhere(one, other)
+            elif one.plain != other.plain and not one.is_import:
+                self.log.record(one, Outcome.NO_SITE, reason, theirs=other)
+        for each in (each for each in theirs.parts if each not in pairs.values() and not each.is_import):
+            self.log.record(each, Outcome.NO_SITE, reason, theirs=each)
+
+    def marked(self, root: Item, name: str, numbers: Mapping[int, int]) -> tuple[str, frozenset[int]]:
+        """Return a file with markers at its conflicts, and the numbers of the edits in conflict.
+
+        ``name`` is the name of the change in markers, ``numbers`` the number of each edit by its identity.
+        """
+        conflicting: list[tuple[Region, int, str, str]] = []
+        for edit in self.log.edits:
+            if edit.region is not None and id(edit) in numbers:
+                base_text, wanted = (
+                    self._renamed(text, edit.region.inside) for text in (edit.base_text, edit.wanted)
+                )
+                conflicting.append((edit.region, numbers[id(edit)], base_text, wanted))
+        blocks = blocks_of(name, conflicting)
+        text = self.output.render(root, blocks)
+        return text, marked_numbers(text, blocks)
+
+    def disturbing(self) -> Iterator[tuple[Edit, str]]:
+        """Yield the edits that leave a statement unreachable, or reverse the order of this tree's, and the reason."""
+        for versions in self._merged:
+            _, _, ours = versions
+            text = tokens.shifted(self.output.render(ours), ours.indent, "")
+            try:
+                result = outline(text)
+            except NoOutlineError:  # Such as deeper nesting than is followed.
+                continue
+            around = {*ours.walk()}
+            edits = [each for each in self.log.edits if each.key is not None and each.place in around]
+            for reason, disturbed in disturbances(versions, result, self.correspondence):
+                concerned = [
+                    each for each in edits if each.key and not disturbed.isdisjoint(codes(each.key[0].nodes))
+                ]
+                yield from ((each, reason) for each in concerned or edits)
+
+    def _merge_item(self, base: Item, theirs: Item, ours: Item) -> None:
+        """Make the changes between two versions of an item in the tree's version."""
+        self._merge_lead(base, theirs, ours)
+        base_text, theirs_text = self._renamed(base.bare, ours), self._renamed(theirs.bare, ours)
+        if base_text == theirs_text:
+            return
+        # A class is compared part by part.
+        if ours.kind != "ClassDef" and theirs.code == ours.code and base.code != theirs.code:
+            self._record_present(base, theirs, ours)
+            return
+        is_nested = base.parts and theirs.parts and ours.parts and _same_shape(base, theirs, ours)
+        if is_nested and (ours.bare != base_text or self.log.is_refused_inside(base, theirs)):
+            self._merge_header(base, theirs, ours)
+            self._merge_parts(base, theirs, ours)
+        elif self.log.is_refused((theirs, ""), base=base, theirs=theirs, region=Region.of(ours)):
+            pass
+        elif ours.bare == base_text:
+            self.output.write(ours, theirs_text)
+            self.log.record(theirs, Outcome.LANDED, ours=ours, key=(theirs, ""))
+        elif theirs.code == ours.code and base.code != theirs.code:
+            self._record_present(base, theirs, ours)
+        else:
+            self._merge_texts(base, theirs, ours)
+
+    def _record_present(self, base: Item, theirs: Item, ours: Item) -> None:
+        """Record that the code of an edit is already there, and whether its comments are."""
+        if loses_comments(theirs.bare, base.bare, ours.bare):
+            reason = "this tree has the code, without the comment of the change"
+            self.log.record(base, Outcome.KEPT, reason, theirs=theirs, ours=ours)
+        else:
+            self.log.record(theirs, Outcome.ALREADY)
+
+    def _merge_texts(self, base: Item, theirs: Item, ours: Item) -> None:
+        base_text, theirs_text = self._renamed(base.bare, ours), self._renamed(theirs.bare, ours)
+        ours_text = ours.bare
+        if base.code == ours.code and not loses_comments(ours_text, base_text, theirs_text):
+            result = theirs_text
+        elif base.code == theirs.code:
+            self._record_kept(base, theirs, ours, "this tree's version differs")
+            return
+        elif base.parts or theirs.parts or ours.parts:
+            self.log.conflict(base, theirs, ours, "this tree's version differs too much to merge")
+            return
+        else:
+            try:
+                result = merged_statement(base_text, theirs_text, ours_text)
+            except tokens.ClashError as error:
+                imports = joined(base, theirs, ours)
+                if not imports:
+                    self.log.conflict(base, theirs, ours, str(error))
+                    return
+                result = imports
+            if loses_comments(ours_text, base_text, result):
+                self.log.conflict(base, theirs, ours, _COMMENTED)
+                return
+            if result == ours_text:
+                self.log.record(theirs, Outcome.ALREADY)
+                return
+        self.output.write(ours, result)
+        outcome = Outcome.LANDED if base.code == ours.code and result == theirs_text else Outcome.CHANGED
+        reason = "" if outcome is Outcome.LANDED else "this tree's statement differs"
+        self.log.record(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, ""))
+
+    def _record_kept(self, base: Item, theirs: Item, ours: Item, what: str) -> None:
+        """Record that the tree's comments and layout of an item are kept, unless the change's comments are there."""
+        base_comments, theirs_comments, ours_comments = (comments(each.bare) for each in (base, theirs, ours))
+        if base_comments != theirs_comments and not (
+            theirs_comments - base_comments - ours_comments
+            or (base_comments - theirs_comments) & ours_comments
+        ):
+            self.log.record(theirs, Outcome.ALREADY)
+            return
+        kept = "comment" if base_comments != theirs_comments else "layout"
+        self.log.record(
+            base, Outcome.KEPT, f"{what}, so its {kept} was not changed", theirs=theirs, ours=ours
+        )
+
+    def _merge_lead(self, base: Item, theirs: Item, ours: Item) -> None:
+        """Make the change of the comments above an item, unless the tree has other comments."""
+        result = self._merged_comments(base, theirs, ours, lambda item: item.lead)
+        if result is not None:
+            self.output.write_lead(ours, result)
+
+    def _merge_tail(self, base: Item, theirs: Item, ours: Item) -> None:
+        """Make the change of the comments at the end of the file, unless the tree has other comments."""
+        result = self._merged_comments(base, theirs, ours, lambda item: item.tail)
+        if result is not None:
+            self.output.write_tail(ours, result)
+
+    def _merged_comments(self, base: Item, theirs: Item, ours: Item, of: Callable[[Item], str]) -> str | None:
+        """Return the changed comments; None, and a record of it, if the tree's comments are kept."""
+        base_text, theirs_text, ours_text = map(of, (base, theirs, ours))
+        old, new, current = (stripped_lines(text) for text in (base_text, theirs_text, ours_text))
+        if old == new:
+            return None
+        comments = remaining_comments(old, new, ours_text)
+        if new == current or comments == ours_text:
+            self.log.record(theirs, Outcome.ALREADY)
+            return None
+        if current == old or comments is not None:
+            self.log.record(theirs, Outcome.LANDED)
+            return tokens.shifted(theirs_text, theirs.indent, ours.indent) if current == old else comments
+        where = "above it" if base.above is not None else "at the end of the file"
+        reason = f"this tree has another comment {where}, which was kept"
+        self.log.record(base, Outcome.KEPT, reason, theirs=theirs, ours=ours)
+        return None
+
+    def _merge_header(self, base: Item, theirs: Item, ours: Item) -> None:
+        base_text, theirs_text = self._renamed(base.bare_head, ours), self._renamed(theirs.bare_head, ours)
+        ours_text, region = ours.bare_head, Region(ours)
+        if (
+            base_text == theirs_text
+            or not base_text
+            or self.log.is_refused((theirs, "head"), base=base, theirs=theirs, region=region)
+        ):
+            return
+        if ours_text == base_text or " ".join(ours_text.split()) == " ".join(base_text.split()):
+            result, outcome = theirs_text, Outcome.LANDED
+        elif tokens.words(base_text) == tokens.words(theirs_text):
+            self._record_kept(base, theirs, ours, "this tree's header differs")
+            return
+        elif " ".join(tokens.words(ours_text)) == " ".join(tokens.words(theirs_text)):
+            self.log.record(theirs, Outcome.ALREADY)
+            return
+        else:
+            try:
+                result, outcome = merged_header(base_text, theirs_text, ours_text, ours.kind), Outcome.CHANGED
+            except tokens.ClashError as error:
+                self.log.reject(base.site, str(error), (base.bare_head, theirs.bare_head), region)
+                return
+            if result == ours_text:
+                self.log.record(theirs, Outcome.ALREADY)
+                return
+        self.output.write_head(ours, result)
+        reason = "this tree's header differs" if outcome is Outcome.CHANGED else ""
+        self.log.record(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, "head"))
+
+    def _renamed(self, text: str, ours: Item) -> str:
+        """Return a text with the names that locals and parameters have in this tree's function."""
+        function = ours.function
+        names = self._names.get(function, {}) if function is not None else {}
+        result = tokens.renamed(text, names)
+        if result != text:
+            self.rename_notes.update(
+                f"{old} is named {new} in {ours.site} of this tree" for old, new in names.items()
+            )
+        return result
+
+    def _is_same(self, base: Item, ours: Item) -> bool:
+        """Return whether the tree's item equals the one that is removed, apart from renames."""
+        if base.code == ours.code:
+            return True
+        return tokens.words(self._renamed(base.bare, ours)) == tokens.words(ours.bare)
+
+    def _is_earlier(self, base: Item, ours: Item) -> bool:
+        """Return whether the tree's item only has lines of the one that is removed: the same, or an earlier form."""
+        return base.code == ours.code or tokens.is_part(ours.bare, self._renamed(base.bare, ours))
+
+    def _merge_parts(self, base: Item, theirs: Item, ours: Item) -> None:
+        """Make the changes between the parts of two versions of an item in the tree's version."""
+        to_theirs = self.correspondence.parts(base, theirs)
+        to_ours = self.correspondence.parts(base, ours)
+        if ours.is_function and ours not in self._names:
+            self._names[ours] = self.correspondence.names(base, ours)
+        if not ours.is_scope and all(each.is_scope for each in ours.around):
+            self._merged.append((base, theirs, ours))
+        row = Row(base, theirs, ours, to_theirs, to_ours)
+        gaps = list(row.gaps())
+        moves = {} if base.is_scope else moved_items(gaps)
+        conflicting: set[Item] = set()
+        for one, other in to_theirs.items():
+            if one.plain != other.plain:
+                first = len(self.log.edits)
+                self._change(row, one, other)
+                is_conflict = any(edit.outcome is Outcome.CONFLICT for edit in self.log.edits[first:])
+                conflicting |= {other} if is_conflict and not other.parts else set()
+        for one, other in moves.items():
+            self._move(row, one, other)
+        for gap in (gap.without_moves(moves) for gap in gaps):
+            self._add_docstring(row, gap)
+            if not (gap.removed or gap.added):
+                continue
+            beside = {
+                *theirs.parts[max(0, gap.left) : gap.left + 1],
+                *theirs.parts[gap.right : gap.right + 1],
+            }
+            if conflicting & beside and not base.is_scope:
+                self._reject_gap(row, gap, "it is next to a conflict")
+            elif base.is_scope or not (gap.removed and gap.added):
+                for one in gap.removed:
+                    self._delete(row, one)
+                if gap.added:
+                    self._insert(row, gap)
+            else:
+                self._replace(row, gap)
+
+    def _move(self, row: Row, base: Item, theirs: Item) -> None:
+        """Move a statement to its new place, with the tree's text."""
+        ours = row.to_ours.get(base)
+        if ours is None and any(theirs.code == each.code for each in row.only_in_ours()):
+            self.log.record(theirs, Outcome.ALREADY)
+            return
+        if ours is None or ours.parts:
+            reason = f"the moved statement is not in this tree{noted_place(base, row.ours)}"
+            self.log.reject(base.site, reason, ("", theirs.plain), row.at(theirs))
+            return
+        slot = row.slot([theirs])
+        position = row.ours.parts.index(ours)
+        if slot.container is not row.ours or not slot.is_usable:
+            self.log.conflict(
+                base, theirs, ours, slot.reason or "its new place is in another block in this tree"
+            )
+        elif slot.at in {position, position + 1}:
+            self.log.record(theirs, Outcome.ALREADY)
+        elif not self.log.is_refused((theirs, ""), base=base, theirs=theirs, region=Region.of(ours)):
+            self.output.delete(ours)
+            if ours.plain == base.plain:
+                self._put(row.ours, slot.at, [theirs], ours.indent)
+            else:
+                self.output.insert(row.ours, slot.at, ours.text)
+            low, high = sorted((position, slot.at))
+            own = set(row.only_in_ours())
+            passed = [each for each in row.ours.parts[low:high] if each in own]
+            reason = slot.reason
+            if not reason and order_matters([ours], passed):
+                reason = "the code that it moves past uses the same names"
+            elif not reason and not self._is_same(base, ours):
+                reason = "this tree's version of the moved statement differs"
+            outcome = Outcome.CHANGED if reason else Outcome.LANDED
+            self.log.record(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, ""))
+
+    def _change(self, row: Row, base: Item, theirs: Item) -> None:
+        ours = row.to_ours.get(base)
+        if ours is not None:
+            self._merge_item(base, theirs, ours)
+            return
+        if base.is_definition:
+            self._change_elsewhere(base, theirs)
+            return
+        inside = displaced(base, row.ours)
+        if inside is not None:
+            self._merge_item(base, theirs, inside)
+        elif any(theirs.code == each.code for each in row.only_in_ours()):
+            self.log.record(theirs, Outcome.ALREADY)
+        elif base.code == theirs.code:
+            reason = "only a comment or the layout changes, and this tree does not have the statement"
+            self.log.record(base, Outcome.KEPT, reason, theirs=theirs)
+        elif base.is_import and self._add_names(row, base, theirs):
+            pass
+        else:
+            reason = f"the changed statement is not in this tree{noted_place(base, row.ours)}"
+            self.log.reject(base.site, reason, (base.plain, theirs.plain), row.at(theirs))
+
+    def _change_elsewhere(self, base: Item, theirs: Item) -> None:
+        """Make the edits of a definition that has moved."""
+        place = self.elsewhere(base)
+        if place is not None:
+            self._merge_item(base, theirs, place)
+        elif base.kind == "ClassDef" and theirs.kind == "ClassDef":
+            pairs = self.correspondence.parts(base, theirs)
+            for one, other in pairs.items():
+                if one.plain != other.plain and one.is_definition:
+                    self._change_elsewhere(one, other)
+                elif one.plain != other.plain:
+                    self.log.record(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=other)
+            for each in (each for each in theirs.parts if each not in pairs.values()):
+                self.log.record(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=each)
+        else:
+            self.log.record(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=theirs)
+
+    def _add_names(self, row: Row, base: Item, theirs: Item) -> bool:
+        """Add the names of an import statement that the tree lacks."""
+        base_names, theirs_names = imported(base), imported(theirs)
+        our_names = {name for each in row.ours.parts if each.is_import for name in imported(each)}
+        unmatched = [name for name in theirs_names if name not in base_names and name not in our_names]
+        if not unmatched:
+            self.log.record(theirs, Outcome.ALREADY)
+            return True
+        indent = row.ours.parts[0].indent if row.ours.parts else ""
+        text = "".join(f"{indent}{name}\n" for name in unmatched)
+        self.output.insert(row.ours, import_place(row.ours), text)
+        self.log.record(theirs, Outcome.LANDED)
+        return True
+
+    def _delete(self, row: Row, base: Item) -> None:
+        ours = row.to_ours.get(base) or displaced(base, row.ours)
+        if ours is None and base.is_definition:
+            ours = self.elsewhere(base)
+        if ours is None:
+            form = row.form_of(base)
+            if form is None:
+                self.log.record(base, Outcome.ALREADY)
+            else:
+                self.log.conflict(base, None, form, "the deleted code has another form in this tree")
+        elif self.log.is_refused((base, ""), base=base, region=Region.of(ours)):
+            pass
+        elif loses_comments(ours.text, base.text, ""):
+            self.log.conflict(base, None, ours, _COMMENTED)
+        elif self._is_same(base, ours):
+            self.output.delete(ours)
+            self.log.record(base, Outcome.LANDED, ours=ours, key=(base, ""))
+        elif base.is_import and (left := joined(base, None, ours)):
+            self.output.write(ours, left)
+            self.log.record(
+                base, Outcome.CHANGED, "this tree's import has more names", ours=ours, key=(base, "")
+            )
+        elif self._is_earlier(base, ours):
+            self.output.delete(ours)
+            reason = "this tree's version of the deleted code differs"
+            self.log.record(base, Outcome.CHANGED, reason, ours=ours, key=(base, ""))
+        else:
+            self.log.conflict(base, None, ours, "the deleted code differs in this tree")
+
+    def _replace(self, row: Row, gap: Gap) -> None:
+        """Replace statements by others."""
+        counterparts = [row.to_ours.get(one) or displaced(one, row.ours) for one in gap.removed]
+        found = [(one, each) for one, each in zip(gap.removed, counterparts, strict=True) if each is not None]
+        codes = {each.code for each in row.ours.parts}
+        is_there = row.own_codes().issuperset(each.code for each in gap.added)
+        if is_there and codes.isdisjoint(one.code for one in gap.removed):
+            self.log.record(gap.added[0], Outcome.ALREADY)
+            return
+        if len(found) < len(gap.removed) and not all(
+            is_incidental(one) for one, each in zip(gap.removed, counterparts, strict=True) if each is None
+        ):
+            missing = next(one for one, each in zip(gap.removed, counterparts, strict=True) if each is None)
+            where = noted_place(missing, row.ours)
+            self._reject_gap(row, gap, f"part of the replaced code is not in this tree{where}")
+            return
+        if not found:
+            self._insert(row, gap)
+            return
+        other = next((each for one, each in found if not self._is_earlier(one, each)), None)
+        if other is not None:
+            self._reject_gap(row, gap, "the replaced code differs in this tree")
+            return
+        refused = next((each for each in (*gap.added, *gap.removed) if (each, "") in self.log.refused), None)
+        if refused is not None:
+            self._reject_gap(row, gap, self.log.refused[refused, ""])
+            return
+        first = found[0][1]
+        assert first.above is not None
+        at = first.above.parts.index(first)
+        if first.above.parts[at : at + len(found)] != tuple(each for _, each in found):
+            self._reject_gap(row, gap, "this tree has other code between the replaced statements")
+            return
+        base_text, wanted = ("".join(each.text for each in items) for items in (gap.removed, gap.added))
+        ours_text = "".join([first.own, *(each.text for _, each in found[1:])])
+        if loses_comments(ours_text, base_text, wanted):
+            self._reject_gap(row, gap, _COMMENTED)
+            return
+        for _, each in found:
+            self.output.delete(each)
+        own_lead = loses_comments(first.lead, base_text, wanted)
+        if own_lead:
+            lead = remaining_comments(stripped_lines(found[0][0].lead), [], first.lead)
+            self.output.insert(first.above, at, lead or first.lead)
+        self._put(first.above, at, gap.added, first.indent)
+        is_same = all(self._is_same(one, each) for one, each in found)
+        differs = "this tree's version of the replaced code differs"
+        reason = row.displacement(gap, first) if is_same else differs
+        if own_lead and not reason:
+            reason = "this tree has another comment above it, which was kept"
+        edit = Edit(
+            row.base.site,
+            Outcome.CHANGED if reason else Outcome.LANDED,
+            reason,
+            "" if is_same else "".join(one.plain for one in gap.removed),
+            "" if is_same else "".join(each.plain for _, each in found),
+            "".join(each.plain for each in gap.added),
+            first,
+            (gap.added[0], ""),
+        )
+        self.log.edits.append(edit)
+
+    def _reject_gap(self, row: Row, gap: Gap, refusal: Refusal | str) -> None:
+        """Record a conflict of all changes between two items together."""
+        base_text, wanted = ("".join(each.plain for each in items) for items in (gap.removed, gap.added))
+        self.log.reject(row.base.site, refusal, (base_text, wanted), row.region(gap))
+
+    def _add_docstring(self, row: Row, gap: Gap) -> None:
+        """Insert a new docstring as the first statement; a conflict if the tree has another docstring."""
+        first = row.theirs.docstring
+        if first is None or gap.added[:1] != [first]:
+            return
+        docstring = row.ours.docstring
+        if docstring is not None and docstring not in row.to_ours.values():
+            if docstring.documentation == first.documentation:
+                self.log.record(first, Outcome.ALREADY)
+            else:
+                base_text = "".join(each.plain for each in gap.removed if each.documentation)
+                reason = "the change adds a docstring, and this tree has another"
+                self.log.reject(row.base.site, reason, (base_text, first.plain), Region.of(docstring))
+            gap.removed = [each for each in gap.removed if not each.documentation]
+        elif not row.ours.parts or (docstring is not None and gap.removed and not row.base.is_scope):
+            return
+        elif not self.log.is_refused((first, ""), theirs=first, region=Region(row.ours, 0, 0)):
+            self._put(row.ours, 0, [first], row.ours.inner_indent)
+            self.log.record(first, Outcome.LANDED, ours=row.ours.parts[0], key=(first, ""))
+        gap.added = gap.added[1:]
+
+    def add_import(self, root: Item, line: str) -> None:
+        """Add an import to a file, after its other imports."""
+        self.output.insert(root, import_place(root), f"{line}\n")
+
+    def _insert(self, row: Row, gap: Gap) -> None:
+        """Insert new items beside the neighbours that they have in the change."""
+        unmatched = row.only_in_ours()
+        codes = {each.code for each in unmatched}
+        names = {each.name: each for each in unmatched if each.is_unique}
+        added: list[Item] = []
+        for each in gap.added:
+            if each.code in codes or (each.is_import and row.is_imported(each)):
+                self.log.record(each, Outcome.ALREADY)
+            elif each.is_unique and each.name in names:
+                reason = f"the change adds {each.name}, and this tree has another"
+                region = Region.of(names[each.name])
+                self.log.reject(each.site, reason, ("", each.plain), region)
+            elif not self.log.is_refused((each, ""), theirs=each, region=row.at(each)):
+                added.append(each)
+        if not added:
+            return
+        slot = row.slot(added)
+        if slot.reason and not slot.is_usable:
+            self._reject_gap(row, replace(gap, removed=[], added=added), slot.reason)
+            return
+        container = slot.container
+        is_bare = not container.parts and container.above is None
+        if is_bare:
+            self.output.insert_below(container, added[0])
+        self._put(container, slot.at, added[is_bare:], container.inner_indent)
+        outcome = Outcome.CHANGED if slot.reason else Outcome.LANDED
+        place = container.parts[slot.at - 1] if slot.at else container
+        for each in added:
+            self.log.edits.append(
+                Edit(
+                    each.site or row.base.site,
+                    outcome,
+                    slot.reason,
+                    slot.base_text,
+                    slot.ours_text,
+                    place=place,
+                    key=(each, ""),
+                )
+            )
+
+    def _put(self, container: Item, at: int, added: Iterable[Item], indent: str) -> None:
+        for each in added:
+            text = self._renamed(tokens.shifted(each.text, each.indent, indent), container)
+            self.output.insert(container, at, text)
+
+
+def _same_shape(*items: Item) -> bool:
+    kinds = {item.kind for item in items}
+    return len(kinds) == 1 or kinds <= {"if", "elif"} or kinds <= {"FunctionDef", "AsyncFunctionDef"}

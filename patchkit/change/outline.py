@@ -1,0 +1,364 @@
+"""Parse a Python file into nested items (definitions, statements, branches) whose texts joined are the file."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from patchkit.change.tokens import shifted, words
+from patchkit.errors import TreeError
+from patchkit.tree.limits import require_manageable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_FUNCTIONS = frozenset({"FunctionDef", "AsyncFunctionDef"})
+_IMPORTS = frozenset({"Import", "ImportFrom"})
+_EXITS = frozenset({"Return", "Raise", "Continue", "Break"})
+MODULE = "module"
+STEP = "    "
+
+
+class NoOutlineError(ValueError):
+    """A text is not Python, or is too long or nested too deep; the message names the reason."""
+
+
+@dataclass(eq=False)
+class Item:
+    """A definition, a statement, or a branch of one.
+
+    Its text are the comments and blank lines above it (``lead``), its own lines (``head``) as far as they are not of
+    its ``parts``, and theirs. ``tail`` is what follows the last statement of a file.
+    """
+
+    kind: str
+    name: str = ""
+    lead: str = ""
+    head: str = ""
+    parts: tuple[Item, ...] = ()
+    nodes: tuple[ast.AST, ...] = ()
+    tail: str = ""
+    above: Item | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        for part in self.parts:
+            part.above = self
+
+    @cached_property
+    def own(self) -> str:
+        """The text without the comments and blank lines above."""
+        return self.head + "".join(part.text for part in self.parts) + self.tail
+
+    @property
+    def text(self) -> str:
+        """All lines of the item."""
+        return self.lead + self.own
+
+    @cached_property
+    def plain(self) -> str:
+        """The text without indentation."""
+        return shifted(self.lead, self.indent, "") + self.bare
+
+    @cached_property
+    def bare(self) -> str:
+        """The item's own text without indentation."""
+        return shifted(self.own, self.indent, "")
+
+    @property
+    def bare_head(self) -> str:
+        """The header without indentation."""
+        return shifted(self.head, self.indent, "")
+
+    @cached_property
+    def code(self) -> str:
+        """The item's meaning, without layout and comments."""
+        if self.nodes:
+            return "\n".join(map(ast.dump, self.nodes))
+        return "\n".join((" ".join(self.head.split()), *(part.code for part in self.parts)))
+
+    @cached_property
+    def words(self) -> Sequence[str]:
+        """The tokens of its own text."""
+        return words(self.own)
+
+    @cached_property
+    def inner(self) -> Counter[str]:
+        """The lines of its parts that contain code, without indentation."""
+        lines = (line.strip() for part in self.parts for line in part.own.splitlines())
+        return Counter(line for line in lines if len(line) > 2 and not line.startswith("#"))
+
+    @property
+    def indent(self) -> str:
+        """The indentation of the item's own lines."""
+        own = self.head or self.own
+        return own[: len(own) - len(own.lstrip(" \t"))]
+
+    @property
+    def inner_indent(self) -> str:
+        """The indentation of its parts, also if it has none yet."""
+        if self.parts:
+            return self.parts[0].indent
+        return self.indent + STEP if self.above is not None else ""
+
+    @property
+    def documentation(self) -> str:
+        """The text, without white space, of a statement that is only a string; else an empty string."""
+        node = self.nodes[0] if len(self.nodes) == 1 else None
+        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        value = node.value.value if is_text else None  # type: ignore[union-attr]
+        return " ".join(value.split()) if isinstance(value, str) else ""
+
+    @property
+    def docstring(self) -> Item | None:
+        """The docstring of a definition or a file."""
+        is_documented = self.parts and (self.is_scope or self.is_function) and self.parts[0].documentation
+        return self.parts[0] if is_documented else None
+
+    @property
+    def is_definition(self) -> bool:
+        """Whether it is a class or a function."""
+        return self.kind in _FUNCTIONS or self.kind == "ClassDef"
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it is a function."""
+        return self.kind in _FUNCTIONS
+
+    @property
+    def is_import(self) -> bool:
+        """Whether it is an import."""
+        return self.kind in _IMPORTS
+
+    @property
+    def is_exit(self) -> bool:
+        """Whether the statements after it in its block are unreachable."""
+        return self.kind in _EXITS
+
+    @property
+    def is_scope(self) -> bool:
+        """Whether the order of its parts hardly matters: a class or a file."""
+        return self.kind in {"ClassDef", MODULE}
+
+    @property
+    def is_unique(self) -> bool:
+        """Whether its name identifies it in its scope: a definition, or an assignment of a class or file."""
+        is_value = self.kind in {"Assign", "AnnAssign"} and self.name.isidentifier()
+        return self.is_definition or (is_value and self.above is not None and self.above.is_scope)
+
+    @property
+    def site(self) -> str:
+        """The dotted name of the innermost definition that it is or that contains it."""
+        names = [each.name for each in (*self.around, self) if each.is_definition]
+        return ".".join(names)
+
+    @property
+    def around(self) -> list[Item]:
+        """The items that contain it, outermost first."""
+        return [] if self.above is None else [*self.above.around, self.above]
+
+    @property
+    def function(self) -> Item | None:
+        """The outermost function that it is or that contains it."""
+        return next((each for each in (*self.around, self) if each.is_function), None)
+
+    def walk(self) -> Iterator[Item]:
+        """Yield the item and all items in it."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
+
+    def definitions(self) -> Iterator[Item]:
+        """Yield the classes and functions of a scope, those of its classes included."""
+        for part in self.parts:
+            if part.is_definition:
+                yield part
+            if part.kind == "ClassDef":
+                yield from part.definitions()
+
+    def find(self, site: str) -> Item | None:
+        """Return the definition with a dotted name, the first of several."""
+        found = self
+        for name in site.split("."):
+            inner = next((part for part in found.flat() if part.is_definition and part.name == name), None)
+            if inner is None:
+                return None
+            found = inner
+        return found
+
+    def flat(self) -> Iterator[Item]:
+        """Yield the items in it, also in branches, but not those in definitions."""
+        for part in self.parts:
+            yield part
+            if not part.is_definition:
+                yield from part.flat()
+
+
+def outline(source: str, parsed: Callable[[], ast.Module] | None = None) -> Item:
+    """Return a file as one item; NoOutlineError if it is not Python, or too long or deep to be followed.
+
+    ``parsed`` returns its syntax tree, where that is shared; it raises what ``ast.parse`` raises.
+    """
+    if "\f" in source or "\r" in source:
+        raise NoOutlineError("it has form feeds or bare carriage returns")
+    content = source.encode("utf-8", "surrogateescape")
+    try:
+        require_manageable("it", content)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source) if parsed is None else parsed()
+    except TreeError as error:
+        raise NoOutlineError(str(error)) from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise NoOutlineError(f"line {getattr(error, 'lineno', None) or 1} is not valid Python") from None
+    reader = _Reader(source)
+    parts = reader.block(tree.body, 0)
+    return Item(MODULE, parts=tuple(parts), tail=reader.rest)
+
+
+class _Reader:
+    def __init__(self, source: str) -> None:
+        self._lines = source.split("\n")
+        self._lines = [f"{line}\n" for line in self._lines[:-1]] + [self._lines[-1]]
+        self._at = 0
+
+    @property
+    def rest(self) -> str:
+        return self._text(self._at, len(self._lines))
+
+    def _text(self, start: int, end: int) -> str:
+        return "".join(self._lines[start:end])
+
+    def block(self, body: Sequence[ast.stmt], first: int) -> list[Item]:
+        """Return the statements of a block that begins on line ``first``."""
+        self._at = first
+        items: list[Item] = []
+        for node in body:
+            start = _first_line(node)
+            if start < self._at:  # It is on the last line of the previous one.
+                items[-1] = self._joined(items[-1], node)
+                continue
+            lead = self._text(self._at, start)
+            items.append(self._item(node, start, lead))
+            self._at = max(self._at, node.end_lineno or start + 1)
+        return items
+
+    def _joined(self, last: Item, node: ast.stmt) -> Item:
+        own, end = last.own, node.end_lineno or self._at
+        own += self._text(self._at, end)
+        self._at = max(self._at, end)
+        return Item("Line", "", last.lead, own, nodes=(*last.nodes, node))
+
+    def _item(self, node: ast.stmt, start: int, lead: str) -> Item:
+        if isinstance(node, (*_DEFINITIONS, ast.With, ast.AsyncWith)):
+            head = self._header(node.body, start)
+            if head is None:
+                return self._simple(node, start, lead)
+            parts = self.block(node.body, head)
+            name = node.name if isinstance(node, _DEFINITIONS) else ""
+            kind = type(node).__name__
+            return Item(kind, name, lead, self._text(start, head), tuple(parts), (node,))
+        clauses = self._clauses(node, start)
+        if clauses is None:
+            return self._simple(node, start, lead)
+        return Item(type(node).__name__, "", lead, "", tuple(clauses), (node,))
+
+    def _simple(self, node: ast.stmt, start: int, lead: str) -> Item:
+        text = self._text(start, node.end_lineno or start + 1)
+        return Item(type(node).__name__, _name(node), lead, text, nodes=(node,))
+
+    def _clauses(self, node: ast.stmt, start: int) -> list[Item] | None:
+        """Return the branches of a statement; None if it has none, or one on the line of its header."""
+        clauses: list[Item] = []
+        for keyword, at, body, tests in _branches(node, self._lines):
+            line = self._keyword(body, self._at, keyword) if at is None else at
+            head = self._header(body, line)
+            if head is None:
+                return None
+            lead = self._text(self._at, line) if clauses else ""
+            parts = self.block(body, head)
+            clauses.append(Item(keyword, "", lead, self._text(line, head), tuple(parts), (*tests, *body)))
+        return clauses or None
+
+    def _keyword(self, body: Sequence[ast.stmt], start: int, keyword: str) -> int:
+        for line in range(start, _first_line(body[0]) + 1):
+            if self._lines[line].lstrip().startswith(keyword):
+                return line
+        return start
+
+    def _header(self, body: Sequence[ast.stmt], start: int) -> int | None:
+        """Return the line behind a header that begins on line ``start``; None if the body is on its line."""
+        line = _first_line(body[0])
+        end = line
+        while end > start and self._is_trivia(self._lines[end - 1]):
+            end -= 1
+        own = self._lines[line]
+        column = min(body[0].col_offset, len(own))
+        if end <= start or own[:column].strip(" \t@"):
+            return None
+        return end
+
+    @staticmethod
+    def _is_trivia(line: str) -> bool:
+        stripped = line.strip()
+        return not stripped or stripped.startswith("#")
+
+
+def _branches(
+    node: ast.stmt, lines: Sequence[str]
+) -> Iterator[tuple[str, int | None, list[ast.stmt], tuple[ast.AST, ...]]]:
+    """Yield the branches of a statement: the keyword, the line of its header if that is known, body and test."""
+    if isinstance(node, ast.If):
+        keyword, at = "if", node.lineno - 1
+        while True:
+            yield keyword, at, node.body, (node.test,)
+            below = node.orelse
+            if len(below) == 1 and isinstance(below[0], ast.If) and _is_elif(below[0], lines):
+                node, keyword, at = below[0], "elif", below[0].lineno - 1
+                continue
+            if below:
+                yield "else", None, below, ()
+            return
+    if isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
+        tests: tuple[ast.AST, ...]
+        tests = (node.test,) if isinstance(node, ast.While) else (node.target, node.iter)
+        yield "loop", node.lineno - 1, node.body, tests
+        if node.orelse:
+            yield "else", None, node.orelse, ()
+    elif isinstance(node, ast.Try):
+        yield "try", node.lineno - 1, node.body, ()
+        for handler in node.handlers:
+            yield "except", handler.lineno - 1, handler.body, (handler.type,) if handler.type else ()
+        if node.orelse:
+            yield "else", None, node.orelse, ()
+        if node.finalbody:
+            yield "finally", None, node.finalbody, ()
+
+
+def _is_elif(node: ast.If, lines: Sequence[str]) -> bool:
+    return lines[node.lineno - 1].lstrip().startswith("elif")
+
+
+def _first_line(node: ast.stmt) -> int:
+    """Return the line, from 0, on which a statement begins, decorators included."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(each.lineno for each in decorators)]) - 1
+
+
+def _name(node: ast.stmt) -> str:
+    """Return the name of a statement: its target, the function that it calls, or the module that it imports from."""
+    if isinstance(node, ast.ImportFrom):
+        return "." * node.level + (node.module or "")
+    if isinstance(node, ast.Import):
+        return ",".join(alias.name for alias in node.names)
+    if isinstance(node, ast.Assign):
+        return ",".join(map(ast.unparse, node.targets))
+    if isinstance(node, (ast.AnnAssign, ast.AugAssign)):
+        return ast.unparse(node.target)
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        return ast.unparse(node.value.func)
+    return ""

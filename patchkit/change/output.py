@@ -1,0 +1,92 @@
+"""The text of a file after the edits of its items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from patchkit.change import tokens
+from patchkit.change.comments import stripped_lines
+from patchkit.lines import lines_with_ends
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchkit.change.outline import Item
+    from patchkit.change.regions import Blocks
+
+
+@dataclass
+class Output:
+    """The new texts of items, of their parts, and of what is inserted between these."""
+
+    _texts: dict[Item, str] = field(default_factory=dict)
+    _heads: dict[Item, str] = field(default_factory=dict)
+    _leads: dict[Item, str] = field(default_factory=dict)
+    _tails: dict[Item, str] = field(default_factory=dict)
+    _slots: dict[tuple[Item, int], list[str]] = field(default_factory=dict)
+
+    def render(self, item: Item, blocks: Blocks = MappingProxyType({})) -> str:
+        """Return the text of an item after the edits; ``blocks`` are the conflicts that are marked in it."""
+        if item in self._texts:
+            return self._texts[item]
+        header, *inside = blocks.get(item) or [None]
+        head = self._heads.get(item, item.head)
+        found = [
+            self._leads.get(item, item.lead),
+            head if header is None else header.around(head, item.indent),
+        ]
+        end = 0
+        for at in range(len(item.parts) + 1):
+            for text in self._slots.get((item, at), ()) if at >= end else ():
+                found += ["\n"] if found[-1] and not found[-1].endswith("\n") else []
+                found.append(text)
+            for block in (each for each in inside if each is not None and each.start == at):
+                end = max(end, block.end)
+                text = "".join(self._run(item, block.start, block.end))
+                found += ["\n"] if found[-1] and not found[-1].endswith("\n") else []
+                found.append(block.around(text, item.inner_indent))
+            if end <= at < len(item.parts):
+                found.append(self.render(item.parts[at], blocks))
+        return "".join(found) + self._tails.get(item, item.tail)
+
+    def _run(self, item: Item, start: int, end: int) -> Iterator[str]:
+        """Yield the texts of a run of parts after the edits, with what is inserted between them."""
+        for at in range(start, end):
+            yield from self._slots.get((item, at), ()) if at > start else ()
+            yield self.render(item.parts[at])
+
+    def delete(self, item: Item) -> None:
+        """Leave an item out."""
+        self._texts[item] = ""
+
+    def write(self, item: Item, own: str) -> None:
+        """Set an item's own text, given without indentation; the comments above it stay."""
+        self._texts[item] = self._leads.get(item, item.lead) + tokens.shifted(own, "", item.indent)
+
+    def write_head(self, item: Item, head: str) -> None:
+        """Set an item's header, given without indentation."""
+        self._heads[item] = tokens.shifted(head, "", item.indent)
+
+    def write_lead(self, item: Item, lead: str) -> None:
+        """Set the comments above an item."""
+        self._leads[item] = lead
+        if item in self._texts:
+            self._texts[item] = lead + self._texts[item]
+
+    def write_tail(self, item: Item, tail: str) -> None:
+        """Set the comments at the end of a file."""
+        self._tails[item] = tail
+
+    def insert(self, container: Item, at: int, text: str) -> None:
+        """Insert lines before a part of an item, after what was inserted there before."""
+        self._slots.setdefault((container, at), []).append(text if text.endswith("\n") else f"{text}\n")
+
+    def insert_below(self, module: Item, each: Item) -> None:
+        """Append an item to a file that contains only comments, without those of its own that are there."""
+        tail = self._tails.get(module, module.tail)
+        known = stripped_lines(tail)
+        lead = [line for line in lines_with_ends(each.lead) if line.strip() not in known]
+        self._tails[module] = ""
+        self._slots.setdefault((module, 0), []).append(f"{tail}{''.join(lead)}{each.own}")

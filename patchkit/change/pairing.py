@@ -1,0 +1,192 @@
+"""Pair the items of two versions of a file: by name, by equal text, or by the greatest likeness."""
+
+from __future__ import annotations
+
+import difflib
+import keyword
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from patchkit.change.tokens import words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from patchkit.change.outline import Item
+
+_MIN_RATIO = 0.6
+_MIN_SHARE = 0.5
+_MIN_RATIO_OF_ONE_TARGET = 0.3
+_WORD = re.compile(r"[\w\"']")
+_MAX_COMPARISONS = 40_000
+"""The most comparisons for two runs of statements."""
+
+
+def paired(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
+    """Return the pairs of items of two rows; all but definitions are in order."""
+    found = _pair_by_name(one, other)
+    rest = [item for item in one if item not in found]
+    taken = set(found.values())
+    beside = [item for item in other if item not in taken]
+    found |= _pair_by_code(rest, beside)
+    found |= _pair_by_likeness(one, other, found)
+    return found
+
+
+def _pair_by_name(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
+    """Pair definitions by name; if there are several of a name, the first with the first."""
+    known: dict[tuple[bool, str], list[Item]] = {}
+    for item in other:
+        if item.is_definition:
+            known.setdefault((item.is_function, item.name), []).append(item)
+    found: dict[Item, Item] = {}
+    for item in one:
+        same = known.get((item.is_function, item.name))
+        if item.is_definition and same:
+            found[item] = same.pop(0)
+    return found
+
+
+def _pair_by_code(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
+    pairs = equal_positions([item.code for item in one], [item.code for item in other])
+    return {one[a]: other[b] for a, b in pairs.items()}
+
+
+def _pair_by_likeness(
+    one: Sequence[Item], other: Sequence[Item], found: Mapping[Item, Item]
+) -> dict[Item, Item]:
+    """Pair, between paired items, the items with the greatest likeness, in order."""
+    places = {item: at for at, item in enumerate(other)}
+    more: dict[Item, Item] = {}
+    taken = set(found.values())
+    start = low = 0
+    ends = [at for at, item in enumerate(one) if item in found and not item.is_definition]
+    for end in (*ends, len(one)):
+        high = places[found[one[end]]] if end < len(one) else len(other)
+        if high >= low:
+            left = [item for item in one[start:end] if item not in found]
+            right = [item for item in other[low:high] if item not in taken]
+            more |= _best_pairs(left, right)
+            low = high + 1
+        start = end + 1
+    return more
+
+
+def _best_pairs(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
+    if len(left) * len(right) > _MAX_COMPARISONS:
+        return _pair_by_target(left, right)
+    if not left or not right:
+        return {}
+    scores = [[likeness(a, b) for b in right] for a in left]
+    # The best sum of likenesses in order, as in the longest common subsequence.
+    best = [[0.0] * (len(right) + 1) for _ in range(len(left) + 1)]
+    for a in range(len(left) - 1, -1, -1):
+        for b in range(len(right) - 1, -1, -1):
+            here = scores[a][b] + best[a + 1][b + 1] if scores[a][b] else 0.0
+            best[a][b] = max(here, best[a + 1][b], best[a][b + 1])
+    found: dict[Item, Item] = {}
+    a = b = 0
+    while a < len(left) and b < len(right):
+        if scores[a][b] and best[a][b] == scores[a][b] + best[a + 1][b + 1]:
+            found[left[a]] = right[b]
+            a, b = a + 1, b + 1
+        elif best[a][b] == best[a + 1][b]:
+            a += 1
+        else:
+            b += 1
+    return found
+
+
+def _pair_by_target(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
+    """Pair, in order, assignments to the same target."""
+    one, other = ([item for item in row if item.name and "Assign" in item.kind] for row in (left, right))
+    pairs = equal_positions([item.name for item in one], [item.name for item in other])
+    return {one[a]: other[b] for a, b in pairs.items()}
+
+
+def equal_positions(one: Sequence[str], other: Sequence[str]) -> dict[int, int]:
+    """Return the positions in two sequences at which the longest matching runs have equal elements."""
+    blocks = difflib.SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
+    return {block.a + n: block.b + n for block in blocks for n in range(block.size)}
+
+
+def likeness(one: Item, other: Item) -> float:
+    """Return the likeness of two items, from 0 (never paired) to 1."""
+    if one.kind != other.kind and {one.kind, other.kind} not in (
+        {"FunctionDef", "AsyncFunctionDef"},
+        {"Assign", "AnnAssign"},
+        {"if", "elif"},
+        {"With", "AsyncWith"},
+    ):
+        return 0.0
+    if one.is_definition:
+        return _body(one, other) if one.name != other.name else 1.0
+    if one.kind in {"else", "finally", "try"}:
+        return 1.0
+    if one.is_import:
+        return 1.0 if one.name == other.name else 0.0
+    if one.parts and other.parts:
+        return _compound(one, other)
+    if one.name and one.name == other.name and one.kind != "Expr":
+        ratio = _ratio(one.words, other.words, _MIN_RATIO_OF_ONE_TARGET)
+        return max(ratio, _MIN_RATIO_OF_ONE_TARGET)
+    least = _MIN_RATIO if one.name == other.name else 0.9 if one.kind == "Expr" else 0.75
+    return _ratio(one.words, other.words, least)
+
+
+def is_form(one: Item, other: Item) -> bool:
+    """Return whether an unpaired statement may be another form of a statement."""
+    kinds = {one.kind, other.kind}
+    if one.is_definition or one.is_import or (len(kinds) > 1 and kinds != {"Assign", "AnnAssign"}):
+        return False
+    one_function, other_function = (
+        item.name.rpartition(".")[2] if item.kind == "Expr" else "" for item in (one, other)
+    )
+    left, right = (
+        [word for word in item.words if _WORD.match(word) and word not in {name, "self", *keyword.kwlist}]
+        for item, name in ((one, one_function), (other, other_function))
+    )
+    total = len(left) + len(right)
+    return one_function == other_function and 2 * _common(Counter(left), Counter(right)) >= _MIN_SHARE * total
+
+
+def _compound(one: Item, other: Item) -> float:
+    first, second = _header(one), _header(other)
+    head = 1.0 if first == second else _ratio(words(first), words(second), _MIN_RATIO)
+    body = _shared(one, other)
+    score = max(body, (head + body) / 2 if head >= _MIN_RATIO else 0.0, 0.9 * head if head > 0.85 else 0.0)
+    return score if score >= _MIN_SHARE else 0.0
+
+
+def _header(item: Item) -> str:
+    return item.head or (item.parts[0].head if item.parts else "")
+
+
+def _body(one: Item, other: Item) -> float:
+    score = _shared(one, other)
+    return score if score >= _MIN_SHARE else 0.0
+
+
+def _shared(one: Item, other: Item) -> float:
+    """Return the share of equal lines of two bodies, in any order."""
+    left, right = one.inner, other.inner
+    total = left.total() + right.total()
+    return 2 * _common(left, right) / total if total else 0.0
+
+
+def _common(one: Counter[str], other: Counter[str]) -> int:
+    return sum(min(number, other[each]) for each, number in one.items() if each in other)
+
+
+def _ratio(one: Sequence[str], other: Sequence[str], least: float) -> float:
+    """Return the share of two rows that is equal, in order; 0 if it is less than ``least``."""
+    total = len(one) + len(other)
+    if not total:
+        return 1.0
+    if 2 * min(len(one), len(other)) < least * total:
+        return 0.0
+    if 2 * _common(Counter(one), Counter(other)) < least * total:
+        return 0.0
+    ratio = difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
+    return ratio if ratio >= least else 0.0

@@ -1,0 +1,138 @@
+"""Write conflict markers as git does: the tree's text, the expected text and the wanted text of one region."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchkit.change import tokens
+from patchkit.lines import lines_with_ends
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from patchkit.change.outline import Item
+
+    Blocks = Mapping[Item, Sequence["Block | None"]]
+    """The conflicts in each item: that of its header, if there is one, and those among its parts, in order."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """The extent of a conflict: parts ``start`` to ``end`` of an item, or its header if ``end`` is None."""
+
+    inside: Item
+    start: int = 0
+    end: int | None = None
+
+    @classmethod
+    def of(cls, item: Item) -> Region:
+        """Return the region of an item; for a file, its beginning."""
+        if item.above is None:
+            return cls(item, 0, 0)
+        at = item.above.parts.index(item)
+        return cls(item.above, at, at + 1)
+
+    @property
+    def text(self) -> str:
+        """The tree's text of the region, without indentation."""
+        if self.end is None:
+            return self.inside.bare_head
+        return "".join(each.plain for each in self.inside.parts[self.start : self.end])
+
+
+@dataclass(frozen=True)
+class Block:
+    """A conflict, with the numbers of its edits; for a header, ``start`` and ``end`` are not parts."""
+
+    name: str
+    numbers: tuple[int, ...]
+    start: int
+    end: int
+    expected: tuple[str, ...]
+    wanted: tuple[str, ...]
+
+    def around(self, found: str, indent: str) -> str:
+        """Return the tree's text between markers; blank lines above it stay above the markers."""
+        expected, wanted = _joined(self.expected), _joined(self.wanted)
+        blank = ""
+        if found.strip():
+            blank = found[: len(found) - len(_bare(found))]
+            found, expected, wanted = map(_bare, (found, expected, wanted))
+        label = f"{self.name} edit-{self.numbers[0]}"
+        return "".join(
+            (
+                blank,
+                f"<<<<<<< found (patchkit {label})\n",
+                _ended(found),
+                f"||||||| expected\n{tokens.shifted(expected, '', indent)}",
+                f"=======\n{tokens.shifted(wanted, '', indent)}",
+                f">>>>>>> wanted (patchkit {label}, port)\n",
+            )
+        )
+
+
+def blocks_of(name: str, conflicts: Iterable[tuple[Region, int, str, str]]) -> Blocks:
+    """Return the blocks of conflicts, each its region, its edit's number, what was expected and what is wanted.
+
+    Conflicts of which one encloses a part of another are one block.
+    """
+    found: dict[Item, list[Block | None]] = {}
+    for region, number, expected, wanted in sorted(conflicts, key=_order):
+        blocks = found.setdefault(region.inside, [None])
+        if region.end is None:
+            known = blocks[0]
+            block = Block(name, (number,), 0, 0, (expected,), (wanted,))
+            blocks[0] = block if known is None else _united(known, block)
+            continue
+        block = Block(name, (number,), region.start, region.end, (expected,), (wanted,))
+        last = blocks[-1] if len(blocks) > 1 else None
+        # What is missing twice at one place is two conflicts.
+        if last is not None and block.start < last.end:
+            blocks[-1] = _united(last, block)
+        else:
+            blocks.append(block)
+    return found
+
+
+def marked_numbers(text: str, blocks: Blocks) -> frozenset[int]:
+    """Return the numbers of the edits whose conflicts are marked in a text."""
+    known = (block for row in blocks.values() for block in row if block is not None)
+    return frozenset(
+        number
+        for block in known
+        if f"<<<<<<< found (patchkit {block.name} edit-{block.numbers[0]})\n" in text
+        for number in block.numbers
+    )
+
+
+def _order(conflict: tuple[Region, int, str, str]) -> tuple[int, int, int]:
+    region, number, _, _ = conflict
+    return region.start, -(region.end or 0), number
+
+
+def _united(one: Block, other: Block) -> Block:
+    numbers = (*one.numbers, *other.numbers)
+    return Block(
+        one.name,
+        numbers,
+        one.start,
+        max(one.end, other.end),
+        (*one.expected, *other.expected),
+        (*one.wanted, *other.wanted),
+    )
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "".join(map(_ended, dict.fromkeys(texts)))
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith("\n") or not text else f"{text}\n"
+
+
+def _bare(text: str) -> str:
+    """Return a text without the blank lines above it."""
+    lines = lines_with_ends(text)
+    first = next((at for at, line in enumerate(lines) if line.strip()), len(lines))
+    return "".join(lines[first:])

@@ -1,0 +1,289 @@
+"""The parts of an item in three versions: what lies between those that stay, and where that belongs in this tree."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from patchkit.change.effects import order_matters
+from patchkit.change.imports import imported
+from patchkit.change.pairing import is_form
+from patchkit.change.regions import Region
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from patchkit.change.outline import Item
+
+
+_OTHER_ORDER = "the code around it has another order in this tree"
+_OTHER_BLOCK = "the code next to it is in another block in this tree"
+
+
+@dataclass
+class Gap:
+    """The removed and added items between two that stay; ``left`` and ``right`` are their positions in theirs."""
+
+    removed: list[Item]
+    added: list[Item]
+    left: int
+    right: int
+
+    def without_moves(self, moves: Mapping[Item, Item]) -> Gap:
+        """Return the gap without the statements that only move."""
+        added = set(moves.values())
+        return Gap(
+            [each for each in self.removed if each not in moves],
+            [each for each in self.added if each not in added],
+            self.left,
+            self.right,
+        )
+
+
+def moved_items(gaps: Sequence[Gap]) -> dict[Item, Item]:
+    """Return the statements that move, unchanged, within the same block."""
+    removed = [(each, gap) for gap in gaps for each in gap.removed if not each.parts]
+    added = [(each, gap) for gap in gaps for each in gap.added]
+    found: dict[Item, Item] = {}
+    for one, gap in removed:
+        same = [(other, to) for other, to in added if other.code == one.code]
+        alone = len(same) == 1 and sum(each.code == one.code for each, _ in removed) == 1
+        if alone and same[0][1] is not gap and not is_incidental(one):
+            found[one] = same[0][0]
+    return found
+
+
+@dataclass
+class Slot:
+    """A position for an insertion; ``reason`` is how its surroundings differ, so much that it is not ``is_usable``."""
+
+    container: Item
+    at: int
+    reason: str = ""
+    is_usable: bool = True
+    base_text: str = ""
+    ours_text: str = ""
+
+
+@dataclass
+class Row:
+    """The parts of an item in three versions, and the pairs that correspond."""
+
+    base: Item
+    theirs: Item
+    ours: Item
+    to_theirs: Mapping[Item, Item]
+    to_ours: Mapping[Item, Item]
+
+    def __post_init__(self) -> None:
+        self.from_theirs = {theirs: base for base, theirs in self.to_theirs.items()}
+
+    def only_in_ours(self) -> list[Item]:
+        """Return the parts of ours that base lacks."""
+        taken = set(self.to_ours.values())
+        return [each for each in self.ours.parts if each not in taken]
+
+    def own_codes(self) -> set[str]:
+        """Return the parts of ours that differ from base, or that base lacks."""
+        same = {ours for base, ours in self.to_ours.items() if base.code == ours.code}
+        return {each.code for each in self.ours.parts if each not in same}
+
+    def form_of(self, base: Item) -> Item | None:
+        """Return the parts of ours at the position of a part of base, which may be other forms of it."""
+        parts, places = self.base.parts, {each: at for at, each in enumerate(self.ours.parts)}
+        at = parts.index(base)
+        left = next((self.to_ours[each] for each in parts[:at][::-1] if each in self.to_ours), None)
+        right = next((self.to_ours[each] for each in parts[at + 1 :] if each in self.to_ours), None)
+        low = 0 if left is None else places[left] + 1
+        high = len(places) if right is None else places[right]
+        taken = set(self.to_ours.values())
+        inside = [each for each in self.ours.parts[low:high] if each not in taken]
+        if base.documentation:
+            return next((each for each in inside if each.documentation), None)
+        return next((each for each in inside if any(is_form(base, part) for part in each.walk())), None)
+
+    def at(self, theirs: Item) -> Region:
+        """Return the position in ours for an item of theirs."""
+        at = self.theirs.parts.index(theirs)
+        return self._near(at - 1, at + 1)
+
+    def region(self, gap: Gap) -> Region:
+        """Return the parts of ours at the position of a gap."""
+        found = [self.to_ours.get(one) or displaced(one, self.ours) for one in gap.removed]
+        counterparts = [each for each in found if each is not None]
+        blocks = {each.above for each in counterparts}
+        block = blocks.pop() if len(blocks) == 1 else None
+        if block is None:
+            return self._near(gap.left, gap.right)
+        at = [block.parts.index(each) for each in counterparts]
+        return Region(block, min(at), max(at) + 1)
+
+    def displacement(self, gap: Gap, found: Item) -> str:
+        """Return how the position of a gap's code in ours differs from the expected one; empty if it does not."""
+        if found.above is not self.ours:
+            return _OTHER_BLOCK
+        left = self._neighbour(range(gap.left, -1, -1), behind=True)
+        right = self._neighbour(range(gap.right, len(self.theirs.parts)), behind=False)
+        at = self.ours.parts.index(found)
+        if left.at is None or right.at is None:
+            return _OTHER_BLOCK
+        return "" if left.at <= at < right.at else _OTHER_ORDER
+
+    def _near(self, left: int, right: int) -> Region:
+        before = self._neighbour(range(left, -1, -1), behind=True)
+        behind = self._neighbour(range(right, len(self.theirs.parts)), behind=False)
+        if before.at is None or behind.at is None:
+            slot = self._slot_in_other_block(before, behind)
+            return Region(slot.container, slot.at, slot.at)
+        is_left_nearer = before.item is not None and (behind.item is None or before.steps <= behind.steps)
+        at = before.at if is_left_nearer else behind.at
+        return Region(self.ours, at, at)
+
+    def is_imported(self, item: Item) -> bool:
+        """Return whether other imports of the tree bind all names of an import."""
+        our_names = {name for each in self.ours.parts if each.is_import for name in imported(each)}
+        return all(name in our_names for name in imported(item))
+
+    def gaps(self) -> Iterator[Gap]:
+        """Yield the gaps: removed and added items between items that stay in order."""
+        base, theirs = self.base.parts, self.theirs.parts
+        places = {each: at for at, each in enumerate(theirs)}
+        last_b = last_t = -1
+        moved: set[Item] = set()
+        ends: list[tuple[int, int]] = []
+        for at, each in enumerate(base):
+            if each in self.to_theirs:
+                place = places[self.to_theirs[each]]
+                if place > (ends[-1][1] if ends else -1) and not self._is_jump(at, place, places):
+                    ends.append((at, place))
+                else:
+                    moved.add(each)
+        unmoved = {self.to_theirs[each] for each in moved}
+        for end_b, end_t in (*ends, (len(base), len(theirs))):
+            removed = [each for each in base[last_b + 1 : end_b] if each not in moved]
+            added = [each for each in theirs[last_t + 1 : end_t] if each not in unmoved]
+            if removed or added:
+                yield Gap(removed, added, last_t, end_t)
+            last_b, last_t = end_b, end_t
+
+    def _is_jump(self, at: int, place: int, places: Mapping[Item, int]) -> bool:
+        """Return whether a definition moved down past others, which then seem to have moved up."""
+        if not self.base.parts[at].is_definition:
+            return False
+        behind = [
+            places[self.to_theirs[each]] for each in self.base.parts[at + 1 :] if each in self.to_theirs
+        ]
+        return sum(other < place for other in behind) > 1
+
+    def slot(self, added: Sequence[Item]) -> Slot:
+        """Return the position for an insertion, beside its neighbours, and never in unreachable code."""
+        found = self._place(added)
+        before = found.container.parts[: found.at]
+        if before and before[-1].is_exit:
+            reason = "in this tree the statement before it leaves the block"
+            return replace(found, reason=reason, is_usable=False, ours_text=before[-1].plain)
+        return found
+
+    def _place(self, added: Sequence[Item]) -> Slot:
+        theirs, ours = self.theirs.parts, self.ours
+        first, last = theirs.index(added[0]), theirs.index(added[-1])
+        left = self._neighbour(range(first - 1, -1, -1), behind=True)
+        right = self._neighbour(range(last + 1, len(theirs)), behind=False)
+        if left.at is None or right.at is None:
+            return self._slot_in_other_block(left, right)
+        low, high = left.at, right.at
+        base_text = "".join(
+            each.plain for each in (*theirs[max(0, first - 1) : first], *theirs[last + 1 : last + 2])
+        )
+        is_free = self._is_free(added)
+        is_beside = left.is_next or right.is_next or ours.is_scope or not ours.parts
+        if not is_beside and not all(map(is_incidental, added)):
+            return Slot(
+                ours, low, "the code next to it is not in this tree", is_usable=False, base_text=base_text
+            )
+        if low == high:
+            return Slot(ours, low)
+        if low > high:
+            reason = "" if is_free else _OTHER_ORDER
+            return Slot(ours, low if left.steps <= right.steps else high, reason, base_text=base_text)
+        ours_text = "".join(each.plain for each in ours.parts[max(0, low - 1) : high + 1])
+        is_left_nearer = left.item is not None and left.steps <= right.steps
+        if is_free or not order_matters(added, ours.parts[low:high]):
+            is_low = is_left_nearer or (left.item is None and right.steps > 1)
+            return Slot(ours, low if is_low else high)
+        at = low if is_left_nearer else high
+        return Slot(
+            ours, at, "the code next to it uses the same names", base_text=base_text, ours_text=ours_text
+        )
+
+    def _is_free(self, added: Sequence[Item]) -> bool:
+        return self.ours.is_scope and all(
+            each.is_definition or each.is_import or self.ours.kind == "ClassDef" for each in added
+        )
+
+    def _neighbour(self, order: Iterable[int], *, behind: bool) -> _Neighbour:
+        """Return the nearest item of ours on one side, also if it is in a branch now; the end if there is none."""
+        places = {each: at for at, each in enumerate(self.ours.parts)}
+        only_in_ours = {each.code: each for each in self.only_in_ours()}
+        steps = 0
+        for steps, at in enumerate(order, 1):
+            base = self.from_theirs.get(self.theirs.parts[at])
+            item = only_in_ours.get(self.theirs.parts[at].code) if base is None else self.to_ours.get(base)
+            if item is not None:
+                return _Neighbour(item, steps, places[item] + behind)
+            inside = displaced(base, self.ours) if base is not None and steps == 1 else None
+            if inside is not None:
+                return _Neighbour(inside, steps, None)
+        return _Neighbour(None, steps, 0 if behind else len(self.ours.parts))
+
+    def _slot_in_other_block(self, left: _Neighbour, right: _Neighbour) -> Slot:
+        """Return the position of an insertion whose neighbour is in another block now."""
+        if left.at is not None or right.at is not None:
+            return Slot(self.ours, left.at if left.at is not None else right.at or 0)
+        item, behind = (left.item, 1) if left.steps <= right.steps else (right.item, 0)
+        assert item is not None  # What has no place in the block is in another.
+        assert item.above is not None  # So it is in one.
+        at = item.above.parts.index(item) + behind
+        return Slot(item.above, at, _OTHER_BLOCK)
+
+
+@dataclass(frozen=True)
+class _Neighbour:
+    """A neighbour, its distance, and the position that follows from it: None if it is in another block."""
+
+    item: Item | None
+    steps: int
+    at: int | None
+
+    @property
+    def is_next(self) -> bool:
+        """Whether no item that the tree lacks was between the position and the neighbour, or the end of the block."""
+        return self.steps <= (self.item is not None)
+
+
+def is_incidental(item: Item) -> bool:
+    """Return whether a statement is a docstring, ``pass`` or an import, whose absence is no conflict."""
+    node = item.nodes[0] if len(item.nodes) == 1 else None
+    return isinstance(node, (ast.Pass, ast.Import, ast.ImportFrom)) or (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    )
+
+
+def displaced(base: Item, ours: Item) -> Item | None:
+    """Return the statement of a function if it occurs once, in another block now; else None."""
+    our_function, base_function = ours.function, base.function
+    if our_function is None or base_function is None or len(base.words) < 4:
+        return None
+    in_ours = [each for each in our_function.walk() if each.kind == base.kind and each.code == base.code]
+    in_base = [each for each in base_function.walk() if each.kind == base.kind and each.code == base.code]
+    return in_ours[0] if len(in_ours) == len(in_base) == 1 else None
+
+
+def noted_place(base: Item, ours: Item) -> str:
+    """Return a note on the other function of the file that contains a statement; empty if none does."""
+    if len(base.words) < 4:
+        return ""
+    root = ours.around[0] if ours.around else ours
+    sites = [each.site for each in root.walk() if each.kind == base.kind and each.code == base.code]
+    return f": it is in {sites[0]}" if len(sites) == 1 and sites[0] != ours.site else ""

@@ -1,0 +1,344 @@
+"""Merge three versions of a statement or header token by token, and element by element inside brackets."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from patchkit.change.pairing import equal_positions
+from patchkit.change.tokens import ClashError, Element, Group, Node, Token, is_prose, parsed, words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_QUOTED = re.compile(r"([rRbBuUfF]{0,2})(\"{3}|'{3}|\"|')(.*)\2", re.DOTALL)
+_PROSE_WORDS = re.compile(r"\s*(?:\{[^{}]*\}|\S)+|\s+")
+_CLAUSE_PREFIXES = {"elif": "if a:\n    pass\n", "except": "try:\n    pass\n"}
+
+
+def merged_statement(base: str, theirs: str, ours: str) -> str:
+    """Merge statements. Raise ClashError if both versions change one part, or the result is invalid."""
+    return _valid(merged(base, theirs, ours))
+
+
+def merged_header(base: str, theirs: str, ours: str, kind: str) -> str:
+    """Merge headers of a kind of item. Raise ClashError as for statements."""
+    heads = [text.partition(" ") for text in (base, theirs, ours)]
+    if not {head[0] for head in heads} <= {"if", "elif"}:
+        return _valid(merged(base, theirs, ours), kind)
+    # A branch's keyword is merged apart from its condition.
+    keywords, _, conditions = zip(*heads, strict=True)
+    keyword = keywords[2] if keywords[0] == keywords[1] else keywords[1]
+    return _valid(f"{keyword} {merged(*conditions)}", kind)
+
+
+def _valid(result: str, kind: str = "") -> str:
+    """Return the text if it parses as a statement, or as a header of a ``kind``; else raise ClashError."""
+    try:
+        ast.parse(f"{_CLAUSE_PREFIXES.get(kind, '')}{result.rstrip()}\n    pass\n" if kind else result)
+    except (SyntaxError, ValueError):
+        raise ClashError("merging both versions gives invalid Python") from None
+    return result
+
+
+def merged(base: str, theirs: str, ours: str) -> str:
+    """Return ``ours`` with the changes from ``base`` to ``theirs``; ClashError if both change the same part."""
+    (b, _), (t, _), (o, end) = parsed(base), parsed(theirs), parsed(ours)
+    row = _rows(b, t, o)
+    # Its first word may have gone, and the next one brings the space that was between them.
+    result = [_spaced(row[0], _space(o[0])), *row[1:]] if row and o else row
+    return "".join(node.text for node in result) + end
+
+
+def _rows(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -> list[Node]:
+    try:
+        return _in_row(base, theirs, ours)
+    except ClashError:
+        found = _chained(base, theirs, ours)
+        if found is None:
+            raise
+        return found
+
+
+_CHAINING = frozenset({"and", "or"})
+_BEFORE_CHAINS = frozenset({"if", "elif", "while", "return", "assert", "="})
+_NOT_IN_CHAINS = frozenset({"if", "else", "for", "lambda", ",", "=", ":", ":="})
+
+
+def _chained(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -> list[Node] | None:
+    """Merge rows that are chains of one operator by their elements; None for other rows."""
+    chains = [_chain(row) for row in (base, theirs, ours)]
+    known = [chain for chain in chains if chain is not None]
+    words = {chain.word for chain in known} - {""}
+    ends = {(tuple(_code(chain.before)), tuple(_code(chain.behind))) for chain in known}
+    if len(known) != len(chains) or len(words) != 1 or len(ends) != 1:
+        return None
+    (word,) = words
+    b, t, o = (Group(Token("", "("), chain.elements, Token("", ")")) for chain in known)
+    merged = _elements(b, t, o).elements
+    row: list[Node] = []
+    for at, each in enumerate(merged):
+        if at:
+            row.append(Token(" ", word))
+        first, *rest = each.nodes
+        row += [first if at == 0 or "\n" in _space_of(each) else _spaced(first, " "), *rest]
+    return [*known[2].before, *row, *known[2].behind]
+
+
+@dataclass(frozen=True)
+class _Chain:
+    before: Sequence[Node]
+    word: str
+    elements: tuple[Element, ...]
+    behind: Sequence[Node]
+
+
+def _chain(row: Sequence[Node]) -> _Chain | None:
+    """Return a row as a chain, which may have one element; None if it has several operators."""
+    keys = [node.key for node in row]
+    start = 0
+    while start < len(keys) and keys[start] not in _CHAINING:
+        if keys[start] in _BEFORE_CHAINS:
+            break
+        start += 1
+    start = start + 1 if start < len(keys) and keys[start] in _BEFORE_CHAINS else 0
+    end = len(keys) - 1 if keys and keys[-1] == ":" else len(keys)
+    inside = {key for key in keys[start:end] if key in _CHAINING | _NOT_IN_CHAINS}
+    if len(inside) > 1 or not inside <= _CHAINING or start >= end:
+        return None
+    word = next(iter(inside), "")
+    elements: list[Element] = []
+    nodes: list[Node] = []
+    for node in row[start:end]:
+        if node.key == word and isinstance(node, Token):
+            elements.append(Element(tuple(nodes), None))
+            nodes = []
+        else:
+            nodes.append(node)
+    return _Chain(row[:start], word, (*elements, Element(tuple(nodes))), row[end:]) if nodes else None
+
+
+def _in_row(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -> list[Node]:
+    keys = [[node.key for node in row] for row in (base, theirs, ours)]
+    to_theirs, to_ours = equal_positions(keys[0], keys[1]), equal_positions(keys[0], keys[2])
+    found: list[Node] = []
+    b = t = o = 0
+    for at in [*(at for at in range(len(base)) if at in to_theirs and at in to_ours), len(base)]:
+        is_end = at == len(base)
+        t_end, o_end = (len(theirs), len(ours)) if is_end else (to_theirs[at], to_ours[at])
+        if t_end < t or o_end < o:
+            continue
+        found += _chunk(base[b:at], theirs[t:t_end], ours[o:o_end])
+        if not is_end:
+            is_signature = at > 1 and base[at - 2].key == "def"
+            found.append(_node(base[at], theirs[t_end], ours[o_end], is_signature=is_signature))
+        b, t, o = at + 1, t_end + 1, o_end + 1
+    return found
+
+
+def _code(row: Sequence[Node]) -> list[str]:
+    return [node.code for node in row]
+
+
+def _chunk(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -> Sequence[Node]:
+    b, t, o = _code(base), _code(theirs), _code(ours)
+    if t in (b, o):
+        return ours
+    if b == o:
+        return theirs
+    if len(base) == len(theirs) == len(ours) == 1:
+        message = _message(base[0].code, theirs[0].code, ours[0].code)
+        if message:
+            return [Token(_space(ours[0]), message)]
+    raise ClashError(
+        f"`{' '.join(b)}` is `{' '.join(o)}` in this tree, and the change makes it `{' '.join(t)}`"
+    )
+
+
+def _message(base: str, theirs: str, ours: str) -> str:
+    """Merge three strings of several words if an unchanged word separates the changes; else return None."""
+    quoted = [_QUOTED.fullmatch(each) for each in (base, theirs, ours)]
+    strings = [each for each in quoted if each is not None]
+    forms = {each.group(1, 2) for each in strings}
+    if len(strings) != len(quoted) or len(forms) != 1 or not all(map(is_prose, (base, theirs, ours))):
+        return ""
+    rows = ([Token("", word) for word in _PROSE_WORDS.findall(each[3])] for each in strings)
+    ((prefix, quote),) = forms
+    try:
+        merged_words = "".join(node.text for node in _in_row(*rows))
+    except ClashError:
+        return ""
+    return f"{prefix}{quote}{merged_words}{quote}"
+
+
+def _node(base: Node, theirs: Node, ours: Node, *, is_signature: bool = False) -> Node:
+    if isinstance(base, Token) or isinstance(theirs, Token) or isinstance(ours, Token):
+        return ours
+    if theirs.code in (base.code, ours.code):
+        return ours
+    if base.code == ours.code and base.text.split() == ours.text.split():
+        return replace(theirs, opening=replace(theirs.opening, space=ours.opening.space))
+    if len(base.elements) == len(theirs.elements) == len(ours.elements) == 1:
+        row = _rows(base.elements[0].nodes, theirs.elements[0].nodes, ours.elements[0].nodes)
+        return replace(ours, elements=(replace(ours.elements[0], nodes=tuple(row)),))
+    return _elements(base, theirs, ours, is_signature=is_signature)
+
+
+def _paired_elements(one: Sequence[Element], other: Sequence[Element]) -> dict[int, int]:
+    """Return the pairs of elements of two groups: by name, by equal text, or as the only ones between two pairs."""
+    found: dict[int, int] = {}
+    names = {each.name: at for at, each in enumerate(other) if each.name}
+    for at, each in enumerate(one):
+        if each.name in names:
+            found[at] = names[each.name]
+    left = [at for at in range(len(one)) if at not in found]
+    right = [at for at in range(len(other)) if at not in found.values()]
+    codes = [one[at].code for at in left], [other[at].code for at in right]
+    found |= {left[a]: right[b] for a, b in equal_positions(*codes).items()}
+    for at in range(len(one)):
+        before = found.get(at - 1, -1) if at else -1
+        after = found.get(at + 1, len(other)) if at + 1 < len(one) else len(other)
+        if (
+            at not in found
+            and (at == 0 or at - 1 in found)
+            and after - before == 2
+            and _alike(one[at], other[before + 1])
+        ):
+            found[at] = before + 1
+    return found
+
+
+def _alike(one: Element, other: Element) -> bool:
+    if bool(one.name) is not bool(other.name):
+        return False
+    left, right = words(one.text), words(other.text)
+    return difflib.SequenceMatcher(None, left, right, autojunk=False).ratio() > 0.5
+
+
+def _elements(base: Group, theirs: Group, ours: Group, *, is_signature: bool = False) -> Group:
+    b, t, o = base.elements, theirs.elements, ours.elements
+    to_theirs, to_ours = _paired_elements(b, t), _paired_elements(b, o)
+    from_theirs = {value: key for key, value in to_theirs.items()}
+    result: list[Element | None] = list(o)
+    for at, each in enumerate(b):
+        our_index = to_ours.get(at)
+        if at not in to_theirs:
+            if our_index is None:
+                continue
+            if o[our_index].code != each.code and not _is_part(o[our_index].code, each.code):
+                raise ClashError(
+                    f"the change deletes `{each.code}`, which is `{o[our_index].code}` in this tree"
+                )
+            result[our_index] = None
+        else:
+            new = t[to_theirs[at]]
+            if new.code == each.code:
+                continue
+            if our_index is None:
+                if any(other.code == new.code for other in o):
+                    continue
+                raise ClashError(
+                    f"the change makes `{each.code}` `{new.code}`, and this tree has no `{each.code}`"
+                )
+            nodes = _rows(each.nodes, new.nodes, o[our_index].nodes)
+            result[our_index] = replace(o[our_index], nodes=tuple(nodes))
+    slots: dict[int, list[Element]] = {}
+    our_indices = {at: to_ours[from_theirs[at]] for at in from_theirs if from_theirs[at] in to_ours}
+    our_codes = {each.code for at, each in enumerate(o) if at not in to_ours.values()}
+    named = {each.name: each.code for at, each in enumerate(o) if each.name and at not in to_ours.values()}
+    for at, each in enumerate(t):
+        if at in from_theirs or each.code in our_codes:
+            continue
+        if each.name in named:
+            raise ClashError(f"the change adds `{each.code}`, and this tree has `{named[each.name]}`")
+        slots.setdefault(_slot(at, t, our_indices, o, is_signature=is_signature), []).append(each)
+    row = [each for at in range(len(o) + 1) for each in (*slots.get(at, ()), *result[at : at + 1]) if each]
+    return replace(ours, elements=tuple(_separated(row, ours, theirs)), closing=_closing(ours, theirs, row))
+
+
+def _slot(
+    at: int,
+    theirs: Sequence[Element],
+    our_indices: dict[int, int],
+    ours: Sequence[Element],
+    *,
+    is_signature: bool,
+) -> int:
+    """Return the element before which a new one is inserted; ClashError if no position is valid."""
+    left = next((n for n in range(at - 1, -1, -1) if n in our_indices), None)
+    right = next((n for n in range(at + 1, len(theirs)) if n in our_indices), None)
+    low = 0 if left is None else our_indices[left] + 1
+    high = len(ours) if right is None else our_indices[right]
+    between = ours[low:high]
+    if not between:
+        return low if left is not None or right is None else high
+    if theirs[at].name:
+        return low + _last_in_front(between, is_signature=is_signature)
+    if right is None:
+        return low + _first_behind(theirs[at], between, is_signature=is_signature)
+    if left is None:
+        return high
+    return low if at - left <= right - at else high
+
+
+def _last_in_front(between: Sequence[Element], *, is_signature: bool) -> int:
+    """Return the index for a new element with a name; positional elements keep their positions."""
+    if is_signature:
+        return next((n for n, each in enumerate(between) if each.code[:1] == "*"), len(between))
+    return max((n + 1 for n, each in enumerate(between) if not each.name), default=0)
+
+
+def _first_behind(new: Element, between: Sequence[Element], *, is_signature: bool) -> int:
+    """Return the index for a new last positional element; ours may have more elements before it."""
+    keywords = [n for n, each in enumerate(between) if each.is_keyword]
+    if keywords and is_signature:
+        raise ClashError(f"the change adds `{new.code}`, which cannot follow `{between[keywords[0]].code}`")
+    return keywords[0] if keywords else len(between)
+
+
+def _is_part(code: str, of: str) -> bool:
+    """Return whether all tokens of a text are in another one, in this order."""
+    rest = iter(of.split(" "))
+    return all(word in rest for word in code.split(" "))
+
+
+def _separated(row: list[Element], ours: Group, theirs: Group) -> Iterator[Element]:
+    comma = Token("", ",")
+    is_last_with_comma = bool(
+        (ours.elements or theirs.elements) and (ours.elements or theirs.elements)[-1].comma
+    )
+    is_single = len(row) == 1 and len(ours.elements) > 1 and ours.opening.word == "("
+    for at, each in enumerate(row):
+        first, *rest = each.nodes or (Token("", ""),)
+        space = _space(first)
+        if at and not space:
+            first = _spaced(first, " ")
+        elif not at and space and "\n" not in space and ours.elements and not _space_of(ours.elements[0]):
+            first = _spaced(first, "")
+        is_last = at == len(row) - 1
+        wanted = (each.comma or comma) if not is_last or is_last_with_comma or is_single else None
+        yield Element((first, *rest), wanted)
+
+
+def _space_of(element: Element) -> str:
+    return _space(element.nodes[0]) if element.nodes else ""
+
+
+def _space(node: Node) -> str:
+    return node.space if isinstance(node, Token) else node.opening.space
+
+
+def _spaced(node: Node, space: str) -> Node:
+    if isinstance(node, Token):
+        return replace(node, space=space)
+    return replace(node, opening=replace(node.opening, space=space))
+
+
+def _closing(ours: Group, theirs: Group, row: Sequence[Element]) -> Token:
+    has_lines = any("\n" in _space_of(each) for each in row)
+    if has_lines and "\n" not in ours.closing.space and "\n" in theirs.closing.space:
+        return theirs.closing
+    return ours.closing

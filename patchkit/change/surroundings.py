@@ -1,0 +1,111 @@
+"""Find edits that may mean something else in this tree.
+
+They come after another exit, use a name that is bound differently, or derive from a class that is declared differently.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from patchkit.change.edits import Outcome
+from patchkit.change.tokens import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchkit.change.edits import Edit
+    from patchkit.change.outline import Item
+
+
+def reported(edit: Edit, base: Item) -> Edit:
+    """Return an edit, with a reason if what is around it in ``base`` differs from this tree's in such a way."""
+    if edit.outcome is not Outcome.LANDED or edit.key is None or edit.place is None:
+        return edit
+    for reason, base_text, ours_text in _bases(edit.key[0], edit.place, base):
+        return replace(edit, outcome=Outcome.CHANGED, reason=reason, base_text=base_text, ours_text=ours_text)
+    function = edit.place.function
+    base_function = base.find(edit.key[0].function.site) if edit.key[0].function is not None else None
+    if function is None or base_function is None or function.code == base_function.code:
+        return edit
+    for reason, base_text, ours_text in (
+        *_exits(edit, base_function, function),
+        *_rebound(edit, base_function, function),
+    ):
+        return replace(edit, outcome=Outcome.CHANGED, reason=reason, base_text=base_text, ours_text=ours_text)
+    return edit
+
+
+def _bases(item: Item, place: Item, base: Item) -> Iterator[tuple[str, str, str]]:
+    """Yield each base class of a class that the file of this tree declares unlike both versions of the change's."""
+    theirs, ours = (each.around[0] if each.around else each for each in (item, place))
+    for node in item.nodes:
+        for name in map(ast.unparse, node.bases if isinstance(node, ast.ClassDef) else ()):
+            base_class, our_class = base.find(name), ours.find(name)
+            known = [each for each in (base_class, theirs.find(name)) if each is not None]
+            if (
+                our_class is not None
+                and known
+                and words(our_class.head) not in [words(each.head) for each in known]
+            ):
+                yield f"this tree declares its base class {name} differently", known[0].head, our_class.head
+
+
+def _exits(edit: Edit, base_function: Item, function: Item) -> Iterator[tuple[str, str, str]]:
+    """Yield each exit of the function before the edit that only this tree has."""
+    known = {_guarded(each).code for each in base_function.walk() if each.is_exit}
+    theirs = edit.key[0].function if edit.key is not None else None
+    known |= {_guarded(each).code for each in theirs.walk() if each.is_exit} if theirs else set()
+    place = edit.place
+    around = set(place.around) if place is not None else set()
+    for each in function.walk():
+        if each is place:
+            return
+        guard = _guarded(each)
+        if each.is_exit and guard.code not in known and guard.above in around:
+            line = (guard.head or guard.parts[0].head if guard.parts else guard.head).strip().rstrip(":")
+            yield f"this tree may leave the function before it, at `{line}`", "", guard.plain
+
+
+def _guarded(item: Item) -> Item:
+    """Return the `if` statement whose branch contains a statement, or the statement itself."""
+    branch = item.above
+    is_guarded = branch is not None and branch.kind in {"if", "elif", "else"} and len(branch.parts) <= 2
+    return branch.above if is_guarded and branch is not None and branch.above is not None else item
+
+
+def _rebound(edit: Edit, base_function: Item, function: Item) -> Iterator[tuple[str, str, str]]:
+    """Yield each local name of the new code that other statements bind in this tree."""
+    item = edit.key[0] if edit.key is not None else function
+    used = {
+        node.id
+        for top in item.nodes
+        for node in ast.walk(top)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+    before, after = _bindings(base_function), _bindings(function)
+    for name in sorted(used & before.keys() & after.keys()):
+        base_items, our_items = before[name], after[name]
+        if not {each.code for each in base_items} & {each.code for each in our_items}:
+            base_text, ours_text = (
+                "".join(each.plain for each in items) for items in (base_items, our_items)
+            )
+            yield f"this tree assigns {name} differently", base_text, ours_text
+
+
+def _bindings(function: Item) -> dict[str, list[Item]]:
+    """Return the statements of a function that bind each name."""
+    found: dict[str, list[Item]] = {}
+    for item in function.walk():
+        if item.parts or not item.nodes:
+            continue
+        for top in item.nodes:
+            names = {
+                node.id
+                for node in ast.walk(top)
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+            }
+            for name in names:
+                found.setdefault(name, []).append(item)
+    return found

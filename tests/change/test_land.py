@@ -1,0 +1,371 @@
+"""A change of several files is made in a tree in memory, and the result is complete."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from patchkit.change.follow import Trees
+from patchkit.change.land import Landing, land
+from patchkit.plan.examples import MemoryTree
+
+DESK = "srt/desk.py"
+BASE = b"""\
+def lend(book, reader):
+    if book.out:
+        note(book)
+        tell(reader)
+    book.out = True
+    return book
+
+
+def note(book):
+    book.noted = True
+
+
+def tell(reader):
+    reader.told = True
+"""
+
+
+LATIN = b"# coding: latin-1\n"
+
+
+def landed(
+    base: dict[str, bytes], theirs: dict[str, bytes], ours: dict[str, bytes], name: str = ""
+) -> Landing:
+    sources = {file: (base.get(file), theirs.get(file)) for file in base | theirs}
+    return land(sources, Trees(MemoryTree(base), MemoryTree(ours)), name)
+
+
+def outcomes(landing: Landing) -> list[tuple[str, str]]:
+    return [(edit.outcome.value, edit.reason) for file in landing.files for edit in file.edits]
+
+
+def test_a_block_of_which_nothing_would_be_left_is_left_as_it_is() -> None:
+    theirs = BASE.replace(b"        note(book)\n", b"").replace(b"noted = True", b"noted = 1")
+    ours = BASE.replace(b"        tell(reader)\n", b"")
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: ours})
+    ast.parse(landing.contents.get(DESK) or b"")
+    assert [outcome for outcome, _ in outcomes(landing)] == ["unmet", "landed"]
+    assert "not be valid Python" in outcomes(landing)[0][1]
+
+
+def test_a_name_that_one_file_lacks_keeps_no_edit_of_another_file_back() -> None:
+    base = {
+        DESK: BASE,
+        "srt/counter.py": b"from sglang.srt.shelf import stamp\n\n\ndef sell(book):\n    return book\n",
+    }
+    theirs = {
+        DESK: b"import os\n\n\n" + BASE.replace(b"    return book\n", b"    os.sync()\n    return book\n"),
+        "srt/counter.py": base["srt/counter.py"].replace(b"return book", b"return os(stamp(book))"),
+    }
+    ours = {
+        DESK: BASE.replace(b"book.noted", b"book.is_noted"),
+        "srt/counter.py": base["srt/counter.py"] + b"\n\nopen = True\n",
+    }
+    landing = landed(base, theirs, ours)
+    assert [file.outcome.value for file in landing.files] == ["landed", "unmet"]
+    assert (landing.contents[DESK] or b"").startswith(b"import os\n")
+
+
+def test_an_import_comes_to_the_file_that_a_definition_went_to() -> None:
+    theirs = b"import os\n\n\n" + BASE.replace(
+        b"    reader.told = True\n", b"    os.sync()\n    reader.told = True\n"
+    )
+    home = b"class Reader:\n    pass\n\n\n"
+    at = BASE.index(b"def tell")
+    ours = {DESK: BASE[:at], "srt/readers.py": home + BASE[at:]}
+    landing = landed({DESK: BASE, "srt/readers.py": home}, {DESK: theirs, "srt/readers.py": home}, ours)
+    assert landing.contents["srt/readers.py"] == b"import os\n" + home + theirs[theirs.index(b"def tell") :]
+
+
+def test_an_import_comes_above_the_definitions_although_others_are_below() -> None:
+    base = BASE + b"\nimport late\n"
+    first = base.replace(b"def lend", b"import os\n\n\ndef lend")
+    theirs = first.replace(b"def note(", b"@os.fspath\ndef note(")
+    landing = landed({DESK: first}, {DESK: theirs}, {DESK: base})
+    assert (landing.contents[DESK] or b"").startswith(b"import os\n")
+
+
+def test_a_renamed_file_does_not_take_the_place_of_another() -> None:
+    own = {DESK: BASE, "srt/counter.py": b"MINE = 1\n"}
+    theirs = {"srt/counter.py": BASE.replace(b"= True", b"= 1")}
+    landing = landed({DESK: BASE}, theirs, own)
+    assert outcomes(landing) == [
+        ("conflict", "the change renames the file to srt/counter.py, and this tree has another")
+    ]
+    assert landing.contents == {}
+
+
+def test_a_comment_of_the_tree_stays_or_is_a_conflict() -> None:
+    own = b"    book.out = True  # ours\n"
+    ours = BASE.replace(b"    book.out = True\n", own)
+    changed = landed({DESK: BASE}, {DESK: BASE.replace(b"out = True", b"out = 1")}, {DESK: ours})
+    assert b"book.out = 1" in (changed.contents[DESK] or b"")
+    assert b"# ours" in (changed.contents[DESK] or b"")
+    gone = landed({DESK: BASE}, {DESK: BASE.replace(b"    book.out = True\n", b"")}, {DESK: ours})
+    assert outcomes(gone) == [("conflict", "applying it would delete a comment of this tree")]
+    file = landed({DESK: BASE}, {}, {DESK: ours})
+    assert [outcome for outcome, _ in outcomes(file)] == ["conflict"]
+
+
+RENAMED = "srt/counter.py"
+
+
+def test_a_renamed_file_is_renamed_also_where_another_edit_of_the_change_cannot_be_made() -> None:
+    other = {"srt/readers.py": b"def read(book):\n    return book\n"}
+    theirs = {
+        RENAMED: BASE,
+        "srt/readers.py": other["srt/readers.py"].replace(b"return book", b"return nobody(book)"),
+    }
+    own = {DESK: BASE, "srt/readers.py": b"import os\n\n\n" + other["srt/readers.py"]}
+    landing = landed({DESK: BASE} | other, theirs, own)
+    assert [(file.file, file.outcome.value) for file in landing.files] == [
+        (DESK, "landed"),
+        ("srt/readers.py", "unmet"),
+    ]
+    assert landing.contents == {RENAMED: BASE, DESK: None}
+
+
+def test_a_file_that_is_no_python_and_drifted_is_renamed_with_what_changes_in_it() -> None:
+    kernel, new = "srt/a.cuh", "srt/b.cuh"
+    base = b"".join(b"int v%d;\n" % number for number in range(9))
+    ours = base.replace(b"int v8;", b"long v8;")
+    for theirs in (base, base.replace(b"int v2;", b"long v2;")):
+        landing = landed({kernel: base}, {new: theirs}, {kernel: ours})
+        wanted = theirs.replace(b"int v8;", b"long v8;")
+        assert landing.contents == {new: wanted, kernel: None}
+        assert landing.files[0].outcome.value == "landed"
+
+
+def test_a_file_that_has_its_new_name_already_is_said_to_have_it() -> None:
+    landing = landed({DESK: BASE}, {RENAMED: BASE}, {RENAMED: BASE})
+    assert landing.contents == {}
+    assert outcomes(landing) == [("already", f"already renamed to {RENAMED}")]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "made"),
+    [
+        (b"# one\nx = 1\n", b"# ours\n# one\n", b"# ours\n# one\nx = 1\n"),
+        (b"x = 1\n# one\n", b"# ours\n", b"# ours\nx = 1\n"),
+    ],
+)
+def test_code_that_comes_to_a_file_of_comments_stands_below_them(
+    theirs: bytes, ours: bytes, made: bytes
+) -> None:
+    landing = landed({DESK: b"# one\n"}, {DESK: theirs}, {DESK: ours})
+    assert landing.files[0].is_whole
+    assert landing.contents[DESK] == made
+
+
+def test_what_would_compile_to_nothing_is_left_although_it_can_be_read() -> None:
+    base = b"def f(a, b):\n    return a\n\n\nx = 1\n"
+    theirs = base.replace(b"f(a, b)", b"f(a, b, *, c)")
+    ours = base.replace(b"f(a, b)", b"f(a, b, d, *c)")
+    landing = landed({DESK: base}, {DESK: theirs}, {DESK: ours})
+    compile(landing.contents.get(DESK) or ours, DESK, "exec")
+    assert not landing.files[0].is_whole
+
+
+def test_a_file_that_comes_and_is_there_with_other_comments_says_so() -> None:
+    landing = landed({}, {DESK: b"# why\n" + BASE}, {DESK: BASE})
+    assert (landing.contents, [outcome for outcome, _ in outcomes(landing)]) == ({}, ["kept"])
+
+
+def marked(base: bytes, theirs: bytes, ours: bytes) -> str:
+    return (landed({DESK: base}, {DESK: theirs}, {DESK: ours}, "77").marked.get(DESK) or b"").decode()
+
+
+def sides(text: str) -> tuple[str, str, str]:
+    """Return a file with its conflicts as they were found, as they were expected, and as they are wanted."""
+    found: tuple[list[str], list[str], list[str]] = [], [], []
+    side = None
+    for line in text.splitlines(keepends=True):
+        if line.startswith("<<<<<<< "):
+            side = 0
+        elif line.startswith(("||||||| ", "=======")) and side is not None:
+            side += 1
+        elif line.startswith(">>>>>>> "):
+            side = None
+        else:
+            for each in found if side is None else found[side : side + 1]:
+                each.append(line)
+    one, two, three = ("".join(lines) for lines in found)
+    return one, two, three
+
+
+CALL = (b"    book.out = True\n", b"    book.out = later(book)\n")
+CONFLICTS = {
+    "another statement": (CALL, (CALL[0], b"    book.out = sooner(book, reader)\n")),
+    "a statement that is not there": (CALL, (CALL[0], b"    while book:\n        book.shelve()\n")),
+    "a header": (
+        (b"    if book.out:\n", b"    if book.out > 2:\n"),
+        (b"    if book.out:\n", b"    if book.out < 3:\n        count()\n"),
+    ),
+    "a signature": (
+        (b"def tell(reader):", b"def tell(reader, k=1):"),
+        (b"def tell(reader):", b"def tell(reader, k=2):"),
+    ),
+    "what goes": (
+        (b"    book.noted = True\n", b"    pass\n"),
+        (b"    book.noted = True\n", b"    book.noted = stamp()\n"),
+    ),
+    "a definition": (
+        (b"def tell(", b"def count(book):\n    return 1\n\n\ndef tell("),
+        (b"def tell(", b"def count(card):\n    return 2\n\n\ndef tell("),
+    ),
+    "a value": ((b"def note(", b"FEE = 2\n\n\ndef note("), (b"def note(", b"FEE = 3\n\n\ndef note(")),
+    "a docstring": (
+        (b"def note(book):\n", b'def note(book):\n    """One."""\n'),
+        (b"def note(book):\n", b'def note(book):\n    """Two."""\n'),
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "drift"), CONFLICTS.values(), ids=CONFLICTS)
+def test_every_side_of_a_conflict_stands_for_the_same_so_that_each_is_a_whole_file(
+    change: tuple[bytes, bytes], drift: tuple[bytes, bytes]
+) -> None:
+    ours = BASE.replace(*drift)
+    text = marked(BASE, BASE.replace(*change), ours)
+    found, expected, wanted = sides(text)
+    assert found == ours.decode()
+    for each in (expected, wanted):
+        compile(each, DESK, "exec")
+        assert all(f"def {name}(" in each for name in ("lend", "note", "tell"))
+    assert change[1].decode().strip().splitlines()[-1] in wanted
+    assert text.count("<<<<<<< ") == 1
+
+
+def test_conflicts_of_one_function_are_marked_one_by_one() -> None:
+    theirs = BASE.replace(*CALL).replace(b"        tell(reader)\n", b"        tell(1)\n")
+    ours = BASE.replace(CALL[0], b"    book.out = 3\n").replace(
+        b"        tell(reader)\n", b"        tell(2)\n"
+    )
+    text = marked(BASE, theirs, ours)
+    assert [line.split()[-1] for line in text.splitlines() if line.startswith("<<<<<<<")] == [
+        "edit-1)",
+        "edit-2)",
+    ]
+    assert sides(text)[0] == ours.decode()
+
+
+@pytest.mark.parametrize(
+    ("files", "theirs", "ours"),
+    [
+        ({}, {DESK: BASE}, {DESK: b"x = 1\n"}),
+        ({DESK: BASE}, {}, {DESK: BASE + b"\n\nx = 1\n"}),
+        ({DESK: BASE}, {RENAMED: BASE}, {DESK: BASE, RENAMED: b"x = 1\n"}),
+        ({DESK: BASE}, {DESK: BASE.replace(b"told = True", b"told = 1")}, {"srt/other.py": b"x = 1\n"}),
+        ({"a.cuh": b"int a;\n"}, {"a.cuh": b"long a;\n"}, {"a.cuh": b"char a;\n"}),
+    ],
+    ids=["a new file", "a deleted file", "a renamed file", "a file that is gone", "no Python"],
+)
+def test_an_edit_that_gets_no_markers_says_so(
+    files: dict[str, bytes], theirs: dict[str, bytes], ours: dict[str, bytes]
+) -> None:
+    landing = landed(files, theirs, ours, "77")
+    assert landing.marked == {}
+    assert all("it has no conflict markers" in reason for _, reason in outcomes(landing))
+
+
+@pytest.mark.parametrize(
+    "ours",
+    [LATIN + BASE, LATIN + BASE + b"name = 'caf\xe9'\n", BASE + b"name = 'caf\xe9'\n"],
+    ids=["coding line", "latin-1", "no coding line"],
+)
+def test_a_file_that_is_not_utf_8_in_this_tree_is_a_conflict(ours: bytes) -> None:
+    theirs = BASE.replace(b"reader.told = True", b"reader.told = 'na\xc3\xafve'")
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: ours})
+    why = "this tree's version is not UTF-8; save it as UTF-8, without a coding line, and try again"
+    assert (outcomes(landing), landing.contents) == ([("conflict", why)], {})
+
+
+def test_a_definition_is_not_followed_to_a_file_that_is_not_utf_8() -> None:
+    home, at = LATIN + b"class Reader:\n    pass\n\n\n", BASE.index(b"def tell")
+    theirs = BASE.replace(b"reader.told = True", b"reader.told = 'na\xc3\xafve'")
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: BASE[:at], "srt/reader.py": home + BASE[at:]})
+    assert "srt/reader.py" not in landing.contents
+
+
+@pytest.mark.parametrize("coding", [b"# coding: utf8\n", b"# coding: ascii\n", b"# coding: nonsense\n"])
+def test_a_file_with_another_coding_line_is_merged(coding: bytes) -> None:
+    theirs = BASE.replace(b"reader.told = True", b"reader.told = 1")
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: coding + BASE})
+    assert landing.contents == {DESK: coding + theirs}
+
+
+def test_a_layout_of_the_change_that_is_there_is_already_there() -> None:
+    base = BASE + b"\n\nnumbers = [1,2]\n"
+    theirs = base.replace(b"[1,2]", b"[1, 2]")
+    landing = landed({DESK: base}, {DESK: theirs}, {DESK: theirs + b"own = 1\n"})
+    assert (outcomes(landing), landing.contents) == ([("already", "")], {})
+
+
+def test_an_import_is_of_the_module_that_has_the_name_whatever_methods_are_called_so() -> None:
+    shelf = {"srt/shelf.py": b"def stamp(book):\n    return book\n"}
+    base = b"from sglang.srt.shelf import stamp\n\n\n" + BASE.replace(b"out = True", b"out = stamp(book)")
+    theirs = base.replace(b"    book.noted = True\n", b"    stamp(book)\n    book.noted = True\n")
+    ours = {
+        DESK: BASE,
+        "srt/wax.py": shelf["srt/shelf.py"],
+        "srt/rack.py": b"class Rack:\n    def stamp(self, book):\n        return book\n",
+    }
+    landing = landed({DESK: base} | shelf, {DESK: theirs} | shelf, ours)
+    assert (landing.contents[DESK] or b"").startswith(b"from sglang.srt.wax import stamp\n")
+
+
+def test_a_file_is_not_followed_to_one_of_thrice_its_length() -> None:
+    theirs = BASE.replace(b"told = True", b"told = 1")
+    own = b"".join(b"own_%d = 'of this tree alone'\n" % number for number in range(12))
+    near = landed({DESK: BASE}, {DESK: theirs}, {"srt/counter.py": BASE + b"x = 1\n"})
+    assert [file.onto for file in near.files] == ["srt/counter.py"]
+    far = landed({DESK: BASE}, {DESK: theirs}, {"srt/counter.py": BASE + own})
+    assert [file.onto for file in far.files] == [DESK]
+
+
+LENT = b"    book.out = True\n    return book\n"
+
+
+def test_a_statement_that_comes_into_a_block_is_a_conflict_where_it_is_another_here() -> None:
+    theirs = BASE.replace(LENT, b"    if reader:\n        book.out = True\n    return book\n")
+    ours = BASE.replace(b"book.out = True\n", b"book.out = later(book)\n")
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: ours})
+    assert [outcome for outcome, _ in outcomes(landing)] == ["conflict"]
+    assert landing.contents == {}
+
+
+@pytest.mark.parametrize("gone", [b"        note(book)\n", b"        tell(reader)\n"])
+def test_statements_that_are_replaced_by_others_are_a_conflict_where_one_of_them_is_gone(gone: bytes) -> None:
+    theirs = BASE.replace(
+        b"        note(book)\n        tell(reader)\n", b"        print(book, reader)\n        open(book)\n"
+    )
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: BASE.replace(gone, b"")})
+    assert {outcome for outcome, _ in outcomes(landing)} == {"conflict"}
+    assert landing.contents == {}
+
+
+@pytest.mark.parametrize(
+    ("ours", "made"),
+    [
+        (
+            b"    with shelf:\n        book.out = True\n    return book\n",
+            b"    with shelf:\n        book.out = True\n    print(book)\n    return book\n",
+        ),
+        (
+            b"    book.out = True\n    with shelf:\n        return book\n",
+            b"    book.out = True\n    print(book)\n    with shelf:\n        return book\n",
+        ),
+    ],
+    ids=["what is above", "what is below"],
+)
+def test_what_comes_between_statements_of_which_one_went_into_a_block_stays_beside_the_other(
+    ours: bytes, made: bytes
+) -> None:
+    theirs = BASE.replace(LENT, b"    book.out = True\n    print(book)\n    return book\n")
+    own = b"shelf = open('shelf')\n\n\n" + BASE
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: own.replace(LENT, ours)})
+    assert (landing.contents[DESK] or b"").decode() == own.replace(LENT, made).decode()

@@ -1,0 +1,42 @@
+"""Texts other than Python are merged line by line, and conflicts are reported."""
+
+from __future__ import annotations
+
+from patchkit.change.lines import merged
+
+BASE = "one\ntwo\nthree\nfour\nfive\n"
+
+
+def outcomes(theirs: str, ours: str) -> tuple[str, list[str]]:
+    text, edits = merged(BASE, theirs, ours)
+    return text, [edit.outcome.value for edit in edits]
+
+
+def test_changes_apart_come_to_both() -> None:
+    theirs, ours = BASE.replace("two", "2"), BASE.replace("five", "5\n6")
+    assert outcomes(theirs, ours) == (ours.replace("two", "2"), ["landed"])
+
+
+def test_lines_that_come_and_go_do_so_there() -> None:
+    theirs = BASE.replace("two\n", "").replace("four\n", "four\n4.5\n")
+    assert outcomes(theirs, "zero\n" + BASE) == ("zero\n" + theirs, ["landed", "landed"])
+
+
+def test_what_is_there_stays_as_it_is() -> None:
+    theirs = BASE.replace("two", "2")
+    assert outcomes(theirs, theirs) == (theirs, ["already"])
+
+
+def test_what_both_change_is_a_conflict() -> None:
+    ours = BASE.replace("two", "II")
+    assert outcomes(BASE.replace("two", "2"), ours) == (ours, ["conflict"])
+
+
+def test_lines_without_their_neighbours_are_a_conflict() -> None:
+    assert outcomes(BASE.replace("two", "2"), "alpha\nbeta\n") == ("alpha\nbeta\n", ["conflict"])
+
+
+def test_a_form_feed_above_moves_no_line_that_a_conflict_names() -> None:
+    base = f"a\x0cb\u2028c\r\n{BASE}"
+    text, edits = merged(base, base.replace("two", "2"), base.replace("two", "II"))
+    assert (text, [edit.site for edit in edits]) == (base.replace("two", "II"), ["line 3"])
