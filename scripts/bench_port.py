@@ -46,7 +46,7 @@ import compare_text_tools as compare  # noqa: E402
 from support.releases import unpack  # noqa: E402
 
 from patchkit import collector  # noqa: E402
-from patchkit.change.follow import Trees, decoded  # noqa: E402
+from patchkit.change.follow import Trees  # noqa: E402
 from patchkit.change.land import NOT_MADE, land  # noqa: E402
 from patchkit.change.outline import Item, NoOutlineError, outline  # noqa: E402
 from patchkit.change.tokens import words  # noqa: E402
@@ -56,6 +56,7 @@ from patchkit.drafting.change import Facts, FileDiff  # noqa: E402
 from patchkit.drafting.patch import draft_patch  # noqa: E402
 from patchkit.errors import PatchkitError  # noqa: E402
 from patchkit.tree.objects import GitRepository, GitTree  # noqa: E402
+from patchkit.tree.text import decoded  # noqa: E402
 from patchkit.tree.tree import OverlayTree, open_tree  # noqa: E402
 
 if TYPE_CHECKING:

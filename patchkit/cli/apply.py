@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     click.option(
         "--resolved", is_flag=True, help="Use your earlier resolutions for conflicts with the same code."
     ),
-    options.only,
     options.allow_dirty,
     click.option(
         "--runtime",
@@ -80,7 +79,6 @@ def command(
     resolved: bool,
     continuing: bool,
     aborting: bool,
-    only: bool,
     allow_dirty: bool,
     runtime: str | None,
     committing: bool,
@@ -92,8 +90,8 @@ def command(
     """Apply patches to TREE, with the patches that they require.
 
     Without PATCH, every default patch that fits is applied; patches that conflict, and patches that need them, are left
-    out. Patches that harden a PATCH, its follow-up fixes, are applied with it. Of a group, the default patches are
-    applied and the opt-in patches are listed: read their risk (patchkit show PATCH), then apply them by name.
+    out. Of a group, the default patches are applied and the opt-in patches are listed: read their risk (patchkit show
+    PATCH), then apply them by name.
 
     If a named patch, a patch that it requires or, with --all, any default patch conflicts, nothing is written and the
     exit code is 3.
@@ -109,8 +107,6 @@ def command(
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
     target = options.target_of(arguments, installed, folders, patches, everything=everything)
-    if only and not target.ids and not everything:
-        raise UsageError("--only needs a PATCH", advice="name one, or leave out --only")
     if verifying and not committing:
         raise UsageError("--verify needs --commit", advice="add it, or run patchkit verify afterwards")
     if committing and (dry_run or allow_dirty):
@@ -132,13 +128,7 @@ def command(
                 from patchkit.commands.commit import commit
 
                 done = commit(
-                    tree,
-                    patches,
-                    ids,
-                    only=only,
-                    keep_going=keep_going,
-                    runtime=runtime or "",
-                    verifying=verifying,
+                    tree, patches, ids, keep_going=keep_going, runtime=runtime or "", verifying=verifying
                 )
                 applied, commits, verdict = done.applied, done.commits, done.verdict
             else:
@@ -146,7 +136,6 @@ def command(
                     tree,
                     patches,
                     ids,
-                    only=only,
                     keep_going=keep_going,
                     markers=markers,
                     resolved=resolved,
@@ -178,7 +167,7 @@ def command(
 
 
 _ENDING = ("arguments", "continuing", "aborting", "installed", "as_json")
-_REPEATED = ("everything", "keep_going", "markers", "resolved", "only", "allow_dirty", "runtime")
+_REPEATED = ("everything", "keep_going", "markers", "resolved", "allow_dirty", "runtime")
 
 
 def _opt_in(tree: CheckoutTree, patches: PatchSet, names: Sequence[str]) -> tuple[Patch, ...]:

@@ -41,7 +41,6 @@ def apply(
     patches: PatchSet,
     ids: Sequence[str] = (),
     *,
-    only: bool = False,
     keep_going: bool = False,
     markers: bool = False,
     resolved: bool = False,
@@ -66,10 +65,8 @@ def apply(
     transaction = Transaction(tree, allow_dirty=allow_dirty)
 
     def prepare(read: ReadTree) -> _Prepared:
-        planner, names, only_named, older = renewing(read, patches, ids, only=only, runtime=runtime)
-        make_plan = partial(
-            planner.plan, names, only=only_named, try_closest_shape=resolved or markers, allow_partial=markers
-        )
+        planner, names, older = renewing(read, patches, ids, runtime=runtime)
+        make_plan = partial(planner.plan, names, try_closest_shape=resolved or markers, allow_partial=markers)
 
         def plan_without(left_out: frozenset[str] = frozenset()) -> Plan:
             planning = partial(make_plan, without=left_out)
@@ -116,9 +113,9 @@ def apply(
 
 
 def renewing(
-    read: ReadTree, patches: PatchSet, ids: Sequence[str], *, only: bool = False, runtime: str = ""
-) -> tuple[Planner, Sequence[str], bool, Renewal | None]:
-    """Return the planner of an apply, the names to plan, whether these alone, and the older forms to take back.
+    read: ReadTree, patches: PatchSet, ids: Sequence[str], runtime: str = ""
+) -> tuple[Planner, Sequence[str], Renewal | None]:
+    """Return the planner of an apply, the names to plan, and the older forms to take back.
 
     A patch of which the tree has an older form is made anew on the code from before it.
     """
@@ -126,11 +123,11 @@ def renewing(
     planner = Planner(read, patches, runtime)
     older = renewal(read, patches, planner)
     if older is None:
-        return planner, ids, only, None
+        return planner, ids, None
     runtime = runtime or ("vendored" if vendor.is_vendored(read) else "")
-    wanted = {*(patch.id for patch in patches.select(ids, only=only)), *older.patches}
+    wanted = {*(patch.id for patch in patches.select(ids)), *older.patches}
     names = tuple(name for name in patches.ids if name in wanted)
-    return Planner(OverlayTree(read, older.contents), patches, runtime), names, True, older
+    return Planner(OverlayTree(read, older.contents), patches, runtime), names, older
 
 
 class _Prepared(NamedTuple):

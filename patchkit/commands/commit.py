@@ -34,7 +34,6 @@ def commit(
     patches: PatchSet,
     ids: Sequence[str] = (),
     *,
-    only: bool = False,
     keep_going: bool = False,
     runtime: str = "",
     verifying: bool = False,
@@ -55,7 +54,7 @@ def commit(
                 advice="run patchkit apply, which replaces it, and commit that first",
             )
         planner = Planner(read, patches, runtime)
-        planning = partial(planner.plan, ids, only=only)
+        planning = partial(planner.plan, ids)
         planned, unrecorded = fitting_plan(lambda without: planning(without=without)), unrecorded_edits(read)
         planned = replace(planned, patches=with_unrecorded(planned.patches, unrecorded))
         closest = partial(planning, try_closest_shape=True)

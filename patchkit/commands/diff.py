@@ -23,10 +23,8 @@ def diff(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Plan
     """Return what ``apply`` of ``ids`` (default: the default patches) would do, without the patches that do not fit."""
 
     def planned(read: ReadTree) -> Plan:
-        planner, names, only, older = renewing(read, patches, ids)
-        made = fitting_plan(
-            lambda without: planner.plan(names, only=only, try_closest_shape=True, without=without)
-        )
+        planner, names, older = renewing(read, patches, ids)
+        made = fitting_plan(lambda without: planner.plan(names, try_closest_shape=True, without=without))
         return planner.combined_plan(made, origin(read, planner)) if older is None else older.changing(made)
 
     return read_without_conflicts(tree, planned)

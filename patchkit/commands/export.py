@@ -36,9 +36,7 @@ class ExportResult:
     """Whether a changed file has lines that end with CRLF, which git am keeps only with ``--keep-cr``."""
 
 
-def export(
-    tree: CheckoutTree, patches: PatchSet, folder: Path, ids: Sequence[str] = (), *, only: bool = False
-) -> ExportResult:
+def export(tree: CheckoutTree, patches: PatchSet, folder: Path, ids: Sequence[str] = ()) -> ExportResult:
     """Write ``ids`` (default: the default patches) to ``folder`` as a ``git am`` series for the checked-out commit.
 
     Uncommitted changes are ignored. Patches that do not fit are left out. If one of ``ids``, or a patch that they
@@ -52,27 +50,24 @@ def export(
 
         def made(without: frozenset[str]) -> Plan:
             nonlocal stages
-            chosen = [patch for patch in patches.select(ids, only=only) if patch.id not in without]
+            chosen = [patch for patch in patches.select(ids) if patch.id not in without]
             plan, stages = make_series(head, chosen)
             return plan
 
         planned = fitting_plan(made)
         require_fitting(planned, requested, "name the other patches only")
-        files = exporting(
-            head, stages, _records(head, planned, stages), folder, patches.settings.subject_prefix
-        )
+        files = exporting(head, stages, _records(head, stages), folder, patches.settings.subject_prefix)
         texts = (text for stage in stages for each in stage.changes for text in (each.before, each.after))
         has_crlf = any(b"\r\n" in text for text in texts if text is not None)
         return ExportResult(planned.patches, files, planned.left_out, has_crlf)
 
 
-def _records(head: GitTree, planned: Plan, stages: Sequence[Stage]) -> tuple[bytes, ...]:
+def _records(head: GitTree, stages: Sequence[Stage]) -> tuple[bytes, ...]:
     """Return the text of the record after each stage."""
-    statuses = {status.patch.id: status for status in planned.patches}
     known = record.read(head)
     texts: list[bytes] = []
     for stage in stages:
-        after = with_plan(known, Plan(head, (statuses[stage.patch.id],), stage.changes))
+        after = with_plan(known, Plan(head, (stage.status,), stage.changes))
         texts.append(record.text_of(after) or b"")
         # As each commit leaves it.
         known = record.parsed(texts[-1])

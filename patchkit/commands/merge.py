@@ -150,7 +150,7 @@ def _unpatched(worktree: LinkedWorktree, commit: str, patches: PatchSet) -> _Unp
 def _planned(worktree: LinkedWorktree, patches: PatchSet, ids: Sequence[str], runtime: str, ref: str) -> Plan:
     """Return the plan of the patches for the merge's result. Raise PlanConflictError if one conflicts."""
     planner = Planner(worktree.tree, patches, runtime)
-    planned = planner.plan(ids, only=True)
+    planned = planner.plan(ids)
     conflicts = describe_conflicts(planned.patches)
     if conflicts:
         raise PlanConflictError(

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import ConflictError, TreeError, UsageError
+from patchkit.plan.comments import commenting_patches
 from patchkit.plan.planner import Planner
 from patchkit.series.commit import require_committable, require_committed
 from patchkit.series.message import revert_message
 from patchkit.series.plumbing import git_output
 from patchkit.series.worktree import linked_worktree
 from patchkit.transaction import revert as reverting
+from patchkit.transaction.origins import Origins
 from patchkit.transaction.revert import RevertResult
 from patchkit.transaction.revert_plan import RevertBlockedError
-from patchkit.transaction.uncommitted import uncommitted_patches
+from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +40,12 @@ def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Re
     """
     planner = Planner(tree, patches)
     selected = frozenset(_selected(tree, patches, planner, ids))
-    return reverting.revert(tree, selected if ids else None, planner)
+    try:
+        return reverting.revert(tree, selected if ids else None, planner)
+    except RevertBlockedError as error:
+        if not error.together:
+            raise
+        raise reverting.advised(tree, error, selected, planner) from None
 
 
 def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> PartialRevert:
@@ -47,17 +54,17 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
     Raise ConflictError if the tree has none of them.
     """
     planner = Planner(tree, patches)
+    selected = _selected(tree, patches, planner, ids)
     try:
-        return PartialRevert(revert(tree, patches, ids), {})
+        return PartialRevert(reverting.revert(tree, frozenset(selected) if ids else None, planner), {})
     except ConflictError as error:
         conflict = error
         order = (reverting.in_code if ids else reverting.reverted_without_names)(tree, planner)
         if not order:
             raise
-    blocked = conflict.patches if isinstance(conflict, RevertBlockedError) else ()
+    blocked = () if not isinstance(conflict, RevertBlockedError) or conflict.together else conflict.patches
     results: list[RevertResult] = []
     reverted: set[str] = set()
-    selected = _selected(tree, patches, planner, ids)
     remaining = [name for name in reversed(order) if not ids or name in selected]
     while True:
         reasons: dict[str, str] = {}
@@ -65,7 +72,7 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
             if name in reverted:
                 continue
             try:
-                results.append(revert(tree, patches, (name,)))
+                results.append(reverting.revert(tree, frozenset([name]), planner))
             except (ConflictError, UsageError) as error:
                 reasons[name] = str(conflict if name in blocked else error)
             else:
@@ -107,14 +114,22 @@ def commit_revert(
 
 
 def _require_committed_patches(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]) -> None:
-    """Raise TreeError if a patch to revert is applied and not committed."""
-    found = uncommitted_patches(tree)
-    names = _selected(tree, patches, Planner(tree, patches), ids) if ids and found else found
-    where = sorted({file for name in names for file in found.get(name, ())})
+    """Raise TreeError if a patch to revert has comments in a file and not in HEAD, or is a port without a commit."""
+    planner = Planner(tree, patches)
+    origins = Origins(tree, planner)
+    texts = {file: tree.read(file) or b"" for file in origins.traces}
+    at = Checkout(tree.package).reader([("HEAD", file) for file in texts])
+    found = {
+        file: commenting_patches(text) - commenting_patches(at("HEAD", file) or b"")
+        for file, text in texts.items()
+    }
+    ports = {name: {name} for name, is_committed in origins.ports_in_code().items() if not is_committed}
+    named = set(_selected(tree, patches, planner, ids))
+    where = [place for place, names in {**found, **ports}.items() if (names & named if ids else names)]
     if where:
         raise TreeError(
             "applied patches are not committed",
-            where=", ".join(where),
+            where=", ".join(sorted(where)),
             advice="leave out --commit, or commit them with git first",
         )
 

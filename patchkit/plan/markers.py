@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from patchkit.lines import encoding_of, split_lines
 from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.plan.status import FileChange, State
+from patchkit.tree.text import newline_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,11 +107,6 @@ def _text_with_markers(text: bytes, conflicts: Sequence[Conflict]) -> bytes:
 
 def _line(text: str, newline: bytes) -> list[bytes]:
     return [text.encode() + newline]
-
-
-def newline_of(text: bytes) -> bytes:
-    """Return the line ending of a text."""
-    return b"\r\n" if text.partition(b"\n")[0].endswith(b"\r") else b"\n"
 
 
 def indent_of(line: bytes) -> bytes:

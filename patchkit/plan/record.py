@@ -88,7 +88,6 @@ class AppliedPatch(msgspec.Struct, frozen=True):
 
     id: str
     requires: tuple[str, ...]
-    hardens: tuple[str, ...]
     edits: tuple[AppliedEdit, ...]
     form: str = ""
     patchkit: str = __version__
@@ -156,7 +155,6 @@ class _Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     form: str = ""
     patchkit: str = ""
     requires: tuple[str, ...] = ()
-    hardens: tuple[str, ...] = ()
     write: tuple[_Write, ...] = ()
 
 
@@ -351,7 +349,7 @@ def _settled(status: PatchStatus, recorded: frozenset[tuple[str, str]]) -> Patch
     is_ours = any(edit.state is State.APPLIED for edit in edits)
     if status.state in IN_PLACE and is_ours:
         return replace(status, state=State.APPLIED, edits=edits)
-    if status.state is State.PARTIAL:
+    if status.state is State.PARTIAL and not status.patch.parts:
         return replace(status, edits=edits, reason=missing_reason(edits))
     return replace(status, edits=edits)
 
@@ -387,7 +385,6 @@ def _texts(patch: AppliedPatch) -> Iterator[tuple[str, str]]:
 
 def _lists(patch: AppliedPatch) -> Iterator[tuple[str, Sequence[str]]]:
     yield "requires", patch.requires
-    yield "hardens", patch.hardens
 
 
 def _lines(table: str, write: _Write) -> Iterator[str]:
@@ -509,7 +506,7 @@ def _patch(name: str, block: _Block, files: Mapping[str, Sequence[tuple[str, _Wr
         if each == name
         for edit, how in write.edits.items()
     )
-    return AppliedPatch(name, block.requires, block.hardens, edits, block.form, block.patchkit)
+    return AppliedPatch(name, block.requires, edits, block.form, block.patchkit)
 
 
 def _chained(items: Iterable[tuple[str, _Write]]) -> tuple[_Pair, ...] | None:

@@ -118,9 +118,7 @@ def commits(worktree: LinkedWorktree, plan: Plan, patches: PatchSet, runtime: st
             if not files:
                 break
             try:
-                identifier = worktree.commit(
-                    sorted(files), message([s.patch for s in group], patches.settings.subject_prefix)
-                )
+                identifier = worktree.commit(sorted(files), message(group, patches.settings.subject_prefix))
             except RefusedCommitError as error:
                 refusals.append(error)
                 continue
@@ -134,24 +132,16 @@ def commits(worktree: LinkedWorktree, plan: Plan, patches: PatchSet, runtime: st
 
 
 def _groups(remaining: Sequence[PatchStatus]) -> Iterator[list[PatchStatus]]:
-    """Yield the first patch, then also the patches that harden it, then all; each list starts with the previous one."""
-    first = remaining[0].patch.id
-    wanted = {first, *(status.patch.id for status in remaining if first in status.patch.hardens)}
-    for status in reversed(remaining):
-        wanted |= set(status.patch.requires) if status.patch.id in wanted else set()
-    related = [status for status in remaining if status.patch.id in wanted]
-    rest = [status for status in remaining if status not in related]
+    """Yield the first patch, then all."""
     yield list(remaining[:1])
-    if len(related) > 1:
-        yield related
-    if rest and len(remaining) > 1:
-        yield related + rest
+    if len(remaining) > 1:
+        yield list(remaining)
 
 
 def _write(worktree: LinkedWorktree, planner: Planner, name: str) -> set[str]:
     """Write one patch to the linked worktree and return the changed files. Raise ConflictError if it conflicts."""
     # The plan depends on the patches committed before.
-    planned = planner.combined_plan(planner.plan((name,), only=True), origin(worktree.tree, planner))
+    planned = planner.combined_plan(planner.plan((name,)), origin(worktree.tree, planner))
     status = next(status for status in planned.patches if status.patch.id == name)
     if status.state is State.CONFLICT:
         raise ConflictError(

@@ -152,7 +152,6 @@ def _applied(plan: Plan) -> list[AppliedPatch]:
         AppliedPatch(
             status.patch.id,
             tuple(status.patch.requires),
-            tuple(status.patch.hardens),
             tuple(
                 AppliedEdit(edit.name, edit.file, how)
                 for edit in status.edits
@@ -185,7 +184,11 @@ def _result(plan: Plan) -> ApplyResult:
 
 def _as_applied(status: PatchStatus) -> PatchStatus:
     """Return a patch's status after its edits are made; a conflict remains a conflict."""
-    edits = tuple(map(_edit_as_applied, status.edits))
+    made = {part.name for part in status.made}
+    edits = tuple(
+        _edit_as_applied(edit) if status.patch.part_of(edit.name).name in made else edit
+        for edit in status.edits
+    )
     if status.state is State.CONFLICT:
         return replace(status, edits=edits)
     return replace(status, state=State.APPLIED, reason="", edits=edits)

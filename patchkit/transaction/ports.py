@@ -137,7 +137,7 @@ def _layer(names: Sequence[str], changes: Changes) -> Layer:
         file: AppliedFile(digest_or_none(before), digest_or_none(after), tuple(names))
         for file, (before, after) in changes.items()
     }
-    return Layer(tuple(AppliedPatch(name, (), (), ()) for name in names), files, is_ported=True)
+    return Layer(tuple(AppliedPatch(name, (), ()) for name in names), files, is_ported=True)
 
 
 def _changes(checkout: Checkout, package: Path, port: Port) -> Changes:

@@ -109,11 +109,7 @@ def _with_neighbours(names: frozenset[str], record: Record) -> frozenset[str]:
             if found.intersection(known.patches)
             for name in known.patches
         }
-        needing = {
-            patch.id
-            for patch in record.patches.values()
-            if found.intersection((*patch.requires, *patch.hardens))
-        }
+        needing = {patch.id for patch in record.patches.values() if found.intersection(patch.requires)}
         more = (shared | needing) - found - record.ported
         if not more:
             return frozenset(found)

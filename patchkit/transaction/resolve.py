@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from patchkit.errors import ConflictError, TreeError
-from patchkit.plan.markers import IncompleteMarkersError, blocks_in, indent_of, newline_of, without_markers
+from patchkit.plan.markers import IncompleteMarkersError, blocks_in, indent_of, without_markers
 from patchkit.plan.record import AppliedEdit, AppliedFile, AppliedPatch, How, Record
 from patchkit.transaction.conflicts import conflicts_in
 from patchkit.transaction.current import current_record
-from patchkit.transaction.merge import merge
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_of
+from patchkit.transaction.undo import undo
 from patchkit.transaction.write import (
     concurrent_change_error,
     locked,
     require_no_pending_write,
     write_all,
 )
+from patchkit.tree.text import newline_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -163,7 +164,7 @@ def record_manual_edit(
         file = AppliedFile(digest_of(current), digest_of(commented), (patch.id,))
         how = How.ACCEPTED if check is None else How.FOUND
         edits = () if resolved else (AppliedEdit(edit.name, edit.file, how),)
-        entry = AppliedPatch(patch.id, tuple(patch.requires), tuple(patch.hardens), edits, form=patch.form)
+        entry = AppliedPatch(patch.id, tuple(patch.requires), edits, form=patch.form)
         new = (resolved.record if resolved else record).with_applied({edit.file: file}, [entry])
         contents = (current, commented, *([resolved.content] if resolved else []))
         write_all(tree, store, {edit.file: (current, commented)}, new, kept=contents)
@@ -225,7 +226,7 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
                 if not blocks_in(remaining) and not layer.edits_in(file):
                     # Only imports of the patches can remain.
                     with suppress(ConflictError):
-                        text = merge(file, remaining, text, store.get(known.original)).text or text
+                        text = undo(file, remaining, text, store.get(known.original)).text or text
                         del files[file]
                 layers = (*record.layers[:level], layer.with_files(files), *record.layers[level + 1 :])
                 after = record.replaced(Record(tuple(each for each in layers if each.files)))

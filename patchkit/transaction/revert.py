@@ -19,7 +19,7 @@ from patchkit.transaction.revert_plan import (
     RevertPlan,
     manual_edit_error,
     plan_revert,
-    with_hardening_patches,
+    require_removable,
 )
 from patchkit.transaction.write import locked, read_consistently, write_all
 
@@ -78,7 +78,7 @@ def reverted_without_names(tree: CheckoutTree, planner: Planner) -> tuple[str, .
 
 
 def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner) -> RevertResult:
-    """Revert ``patches`` (None: all in the tree) and the patches that harden only these.
+    """Revert ``patches`` (None: all in the tree).
 
     A file that was not edited since gets its original bytes; in an edited one the edits are kept. Patches that are not
     in the tree are skipped. Raise ConflictError, with nothing written, if code of a patch would remain, cannot be
@@ -107,6 +107,37 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
         write_all(tree, store, changed, record, kept=kept)
     names = frozenset[str]().union(*(reverted for _, reverted, _ in steps))
     return RevertResult(_in_order(names, planner), tuple(sorted(changed)))
+
+
+def advised(
+    tree: CheckoutTree, error: RevertBlockedError, patches: frozenset[str], planner: Planner
+) -> RevertBlockedError:
+    """Return the error of a revert with the command that reverts ``patches`` together with others, if there is one.
+
+    Otherwise the reason why they cannot be reverted together is added.
+    """
+    names, deeper = patches, error
+    while deeper.together and not deeper.together <= names:
+        names |= deeper.together
+        try:
+            _steps(tree, Origins(tree, planner), names, planner)
+        except RevertBlockedError as another:
+            deeper = another
+        except ConflictError as another:
+            deeper = RevertBlockedError(another.what, where=another.where, advice=another.advice)
+        else:
+            command = f"patchkit revert {' '.join(_in_order(names, planner))}"
+            return RevertBlockedError(
+                error.what, *error.patches, where=error.where, advice=f"revert them together: {command}"
+            )
+    where = f"{deeper.where}: " if deeper.where else ""
+    return RevertBlockedError(
+        error.what,
+        *error.patches,
+        where=error.where,
+        reasons=[f"nor can they be reverted together: {where}{deeper.what}"],
+        advice=deeper.advice or "use git revert",
+    )
 
 
 def _combined(plans: Iterable[RevertPlan]) -> dict[str, tuple[bytes | None, bytes | None]]:
@@ -226,11 +257,9 @@ def step_of(
             if committed and committed == record.patches.keys():
                 continue
             try:
-                reverted = (
-                    frozenset(record.patches) - committed
-                    if named is None
-                    else with_hardening_patches(record, named)
-                )
+                if named is not None:
+                    require_removable(record, named)
+                reverted = frozenset(record.patches) - committed if named is None else named
                 try:
                     plan = _plan_with(tree, candidate, reverted, planner)
                 except PatchkitError:
@@ -371,5 +400,5 @@ def _require_removed(
         raise RevertBlockedError(
             f"{name}: {edit} would be reverted too",
             name,
-            advice="revert them together, or use git revert",
+            together=[name],
         )

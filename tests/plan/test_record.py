@@ -31,7 +31,7 @@ def read(text: bytes | None) -> Record:
 
 
 def patch(name: str, *files: str) -> AppliedPatch:
-    return AppliedPatch(name, (), (), tuple(AppliedEdit(f"edit {f}", f) for f in files))
+    return AppliedPatch(name, (), tuple(AppliedEdit(f"edit {f}", f) for f in files))
 
 
 def applied(record: Record, name: str, **files: tuple[str | None, str | None]) -> Record:
@@ -170,7 +170,7 @@ def test_two_branches_that_changed_a_file_are_told_apart() -> None:
 def test_how_an_edit_was_made_is_kept() -> None:
     edits = tuple(AppliedEdit(how.value, "x", how) for how in How)
     known = Record().with_applied(
-        {"x": AppliedFile(A, B, ("one",))}, [AppliedPatch("one", ("two",), (), edits, form="f", patchkit="1")]
+        {"x": AppliedFile(A, B, ("one",))}, [AppliedPatch("one", ("two",), edits, form="f", patchkit="1")]
     )
     again = read(text_of(known))
     assert again.manual_edits == {("one", "by-hand"), ("one", "accepted"), ("one", "found")}

@@ -440,7 +440,7 @@ def test_with_keep_going_and_without_a_name_a_committed_port_stays(
     edit(tree, CRLF, b"limit = 8", b"limit = 9")
     words = ("revert", tree.root, "--keep-going", "--patches", toys)
     output = run(*words, code=1).output
-    assert output.startswith(f"! t-limit: {CRLF}:3: code that patchkit wrote was edited after apply")
+    assert output.startswith(f"! t-limit: {CRLF}:4: code that patchkit wrote was edited after apply")
     assert "77 was ported and committed, and stays." in output
     answer = json.loads(run(*words, "--json", code=1).stdout)
     assert (answer["reverted"], answer["ports"]) == ([], ["77"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -183,6 +184,14 @@ def test_a_patch_that_is_not_committed_is_reverted_without(fork: CheckoutTree, p
     api.revert(fork, load.patches(), ("t-own",))
     revert(fork)
     assert differing(fork) == ""
+
+
+def test_a_patch_that_is_neither_committed_nor_recorded_is_not_said_to_be_gone(fork: CheckoutTree) -> None:
+    revert(fork, "t-guard")
+    api.apply(fork, load.patches(), ("t-guard",))
+    shutil.rmtree(fork.package / ".patchkit")
+    for names in (("t-guard",), ()):
+        left(fork, "applied patches are not committed", *names)
 
 
 def test_half_a_merge_is_refused(fork: CheckoutTree) -> None:

@@ -84,7 +84,7 @@ def test_patches_without_any_comment_are_ours(
     fork: CheckoutTree, patches: PatchSet, is_committed: bool
 ) -> None:
     before = contents(fork)
-    api.apply(fork, patches, OURS, only=True)
+    api.apply(fork, patches, OURS)
     tidy(fork)
     if is_committed:
         committed(fork)
@@ -95,7 +95,7 @@ def test_patches_without_any_comment_are_ours_in_a_clone(
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path
 ) -> None:
     before = contents(fork)
-    api.commit(fork, patches, OURS, only=True)
+    api.commit(fork, patches, OURS)
     assert git(fork.root, "status", "--porcelain") == ""
     tidy(fork)
     committed(fork, "Tidy")
@@ -104,7 +104,7 @@ def test_patches_without_any_comment_are_ours_in_a_clone(
 
 def test_squash_and_amend_keep_the_record(fork: CheckoutTree, patches: PatchSet, tmp_path: Path) -> None:
     before, first = contents(fork), git(fork.root, "rev-parse", "HEAD").strip()
-    api.commit(fork, patches, OURS, only=True)
+    api.commit(fork, patches, OURS)
     git(fork.root, "reset", "-q", "--soft", first)
     tidy(fork)
     committed(fork, "All at once")
@@ -118,7 +118,7 @@ def test_shallow_clone_knows_whose_they_are_and_says_what_it_lacks(
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path
 ) -> None:
     before = contents(fork)
-    api.commit(fork, patches, OURS, only=True)
+    api.commit(fork, patches, OURS)
     tidy(fork)
     committed(fork, "Tidy")
     there = clone(fork, tmp_path, "--depth=1")
@@ -134,7 +134,7 @@ def test_shallow_clone_knows_whose_they_are_and_says_what_it_lacks(
 def test_record_of_a_branch_goes_and_comes_with_it(fork: CheckoutTree, patches: PatchSet) -> None:
     git(fork.root, "checkout", "-qb", "patched")
     before = contents(fork)
-    api.commit(fork, patches, OURS, only=True)
+    api.commit(fork, patches, OURS)
     git(fork.root, "checkout", "-q", "-")
     assert states(fork, patches) == ["pending"] * 3
     assert api.revert(fork, patches).patches == ()
@@ -147,7 +147,7 @@ def test_commit_of_one_patch_is_picked_to_another_branch(
     fork: CheckoutTree, patches: PatchSet, name: str
 ) -> None:
     git(fork.root, "branch", "other")
-    api.commit(fork, patches, (name,), only=True)
+    api.commit(fork, patches, (name,))
     picked = git(fork.root, "rev-parse", "HEAD").strip()
     git(fork.root, "checkout", "-q", "other")
     edit(fork, MIRROR, b"class Mirror:", b"mine = 1\n\n\nclass Mirror:")
@@ -162,7 +162,7 @@ def test_commit_of_one_patch_is_picked_to_another_branch(
 
 def test_one_of_several_commits_is_reverted_by_git(fork: CheckoutTree, patches: PatchSet) -> None:
     before = contents(fork)
-    api.commit(fork, patches, OURS, only=True)
+    api.commit(fork, patches, OURS)
     git(fork.root, "revert", "--no-edit", "HEAD")
     tidy(fork)
     assert states(fork, patches) == ["applied", "applied", "pending"]
@@ -175,9 +175,9 @@ def test_branches_with_different_records_are_merged(
 ) -> None:
     before = contents(fork)
     git(fork.root, "branch", "other")
-    api.commit(fork, patches, ("7",), only=True)
+    api.commit(fork, patches, ("7",))
     git(fork.root, "checkout", "-q", "other")
-    api.commit(fork, patches, ("pk-own",), only=True)
+    api.commit(fork, patches, ("pk-own",))
     with pytest.raises(Exception, match="returned non-zero exit status 1"):
         git(fork.root, "merge", "-q", "-")
     for act in (api.revert, api.apply):
@@ -198,7 +198,7 @@ def test_without_its_record_code_is_judged_by_its_comments(
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path
 ) -> None:
     before = contents(fork)
-    api.commit(fork, patches, OURS, only=True)
+    api.commit(fork, patches, OURS)
     git(fork.root, "rm", "-q", LOCK)
     git(fork.root, "commit", "-qm", "No record")
     there = clone(fork, tmp_path)
@@ -212,11 +212,11 @@ def test_code_that_git_took_away_leaves_the_record_with_the_next_write(
     fork: CheckoutTree, patches: PatchSet
 ) -> None:
     before = contents(fork)
-    api.apply(fork, patches, ("7", "8"), only=True)
+    api.apply(fork, patches, ("7", "8"))
     git(fork.root, "checkout", "-q", "--", f"python/sglang/{CRLF}")
     assert states(fork, patches) == ["applied", "pending", "pending"]
     assert b'"8"' in (fork.root / LOCK).read_bytes()
-    api.apply(fork, patches, ("pk-own",), only=True)
+    api.apply(fork, patches, ("pk-own",))
     assert b'"8"' not in (fork.root / LOCK).read_bytes()
     assert set(api.revert(fork, patches).patches) == {"7", "pk-own"}
     assert contents(fork) == before
@@ -235,7 +235,7 @@ def test_code_that_git_took_away_leaves_the_record_with_the_next_write(
 def test_record_that_cannot_be_read_stops_what_writes_and_nothing_else(
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path, text: str, said: str
 ) -> None:
-    api.commit(fork, patches, OURS, only=True)
+    api.commit(fork, patches, OURS)
     (fork.root / LOCK).write_text(text)
     before = everything(tmp_path)
     assert states(fork, patches) == ["applied"] * 3
@@ -255,14 +255,14 @@ def test_link_in_place_of_the_record_is_not_followed(
     outside.write_text("mine")
     (fork.root / LOCK).symlink_to(outside)
     with pytest.raises(TreeError, match="is a link or a folder"):
-        api.apply(fork, patches, ("7",), only=True)
+        api.apply(fork, patches, ("7",))
     assert outside.read_text() == "mine"
 
 
 def test_record_lies_beside_the_configuration(fork: CheckoutTree, patches: PatchSet) -> None:
     (fork.root / "python" / "patchkit.toml").write_text("")
     committed(fork)
-    api.apply(fork, patches, ("7",), only=True)
+    api.apply(fork, patches, ("7",))
     assert (fork.root / "python" / LOCK).is_file()
     assert not (fork.root / LOCK).exists()
     api.revert(fork, patches)
@@ -271,7 +271,7 @@ def test_record_lies_beside_the_configuration(fork: CheckoutTree, patches: Patch
 
 def test_record_of_a_folder_without_git_lies_with_its_contents(tree: CheckoutTree, patches: PatchSet) -> None:
     before = everything(tree.root)
-    api.apply(tree, patches, OURS, only=True)
+    api.apply(tree, patches, OURS)
     assert (tree.package / ".patchkit" / LOCK).is_file()
     tidy(tree)
     assert states(tree, patches) == ["applied"] * 3
@@ -281,8 +281,8 @@ def test_record_of_a_folder_without_git_lies_with_its_contents(tree: CheckoutTre
 
 def test_what_is_not_committed_stays_recorded_beside_what_is(fork: CheckoutTree, patches: PatchSet) -> None:
     before = contents(fork)
-    api.apply(fork, patches, ("8",), only=True)
-    api.commit(fork, patches, ("7",), only=True)
+    api.apply(fork, patches, ("8",))
+    api.commit(fork, patches, ("7",))
     assert b'"8"' not in git(fork.root, "show", f"HEAD:{LOCK}").encode()
     tidy(fork)
     assert states(fork, patches) == ["applied", "applied", "pending"]
@@ -299,7 +299,7 @@ def test_upstreams_own_edits_of_a_patch_in_part_stay_upstreams(
     edit(fork, MIRROR, b"depth = 1", b"depth = 2")
     committed(fork, "Upstream's part")
     before = contents(fork)
-    api.apply(fork, patches, ("9",), only=True)
+    api.apply(fork, patches, ("9",))
     tidy(fork)
     (status,) = (each for each in api.status(fork, patches) if each.patch.id == "9")
     assert status.state.value == "applied"
@@ -312,7 +312,7 @@ def test_edit_of_a_colleague_survives_in_a_clone_without_comments(
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path
 ) -> None:
     before = contents(fork)
-    api.commit(fork, patches, OURS, only=True)
+    api.commit(fork, patches, OURS)
     tidy(fork)
     edit(fork, MIRROR, b"class Mirror:", b"mine = 1\n\n\nclass Mirror:")
     committed(fork, "Mine")
@@ -325,7 +325,7 @@ def test_edit_of_a_colleague_survives_in_a_clone_without_comments(
 def test_patch_that_a_person_undid_by_hand_is_not_said_to_be_applied(
     fork: CheckoutTree, patches: PatchSet
 ) -> None:
-    api.commit(fork, patches, ("8", "pk-own"), only=True)
+    api.commit(fork, patches, ("8", "pk-own"))
     edit(fork, CRLF, b"    # patchkit 8: toy\r\n    own = 1\r\n\r\n", b"")
     assert states(fork, patches) == ["pending", "pending", "applied"]
     assert api.revert(fork, patches, ("8",)).patches == ()
@@ -344,11 +344,11 @@ def test_older_form_of_a_patch_is_replaced_in_one_write(
 ) -> None:
     before = contents(fork)
     old = write_patch(patch_folder, "totals($value)")
-    api.apply(fork, old, ("9", "7"), only=True)
+    api.apply(fork, old, ("9", "7"))
     committed(fork)
     edit(fork, CRLF, b"class Backend:", b"mine = 1\r\nclass Backend:")
     new = write_patch(patch_folder, "rows($value)")
-    result = api.apply(fork, new, ("pk-own",), only=True)
+    result = api.apply(fork, new, ("pk-own",))
     assert result.files == (MIRROR,)
     text = fork.read(MIRROR) or b""
     assert b"return patchkit_api.rows(self.copies)" in text
@@ -357,19 +357,19 @@ def test_older_form_of_a_patch_is_replaced_in_one_write(
     api.revert(fork, new)
     mine = (before[CRLF] or b"").replace(b"class Backend:", b"mine = 1\r\nclass Backend:")
     assert contents(fork) == before | {CRLF: mine}
-    api.apply(fork, new, ("9", "7", "pk-own"), only=True, allow_dirty=True)
+    api.apply(fork, new, ("9", "7", "pk-own"), allow_dirty=True)
     assert {file: text for file, text in contents(fork).items() if file != CRLF} == fresh
 
 
 def test_older_form_without_a_record_is_a_conflict_that_names_the_way(
     fork: CheckoutTree, patch_folder: Path, patches: PatchSet
 ) -> None:
-    api.apply(fork, write_patch(patch_folder, "totals($value)"), ("9",), only=True)
+    api.apply(fork, write_patch(patch_folder, "totals($value)"), ("9",))
     (fork.root / LOCK).unlink()
     mine = contents(fork)
     new = write_patch(patch_folder, "rows($value)")
     with pytest.raises(ConflictError):
-        api.apply(fork, new, ("9",), only=True)
+        api.apply(fork, new, ("9",))
     assert contents(fork) == mine
     (status,) = (each for each in api.status(fork, new) if each.patch.id == "9")
     assert "revert it with the version of patchkit that applied it, then apply again" in status.reason
@@ -378,11 +378,11 @@ def test_older_form_without_a_record_is_a_conflict_that_names_the_way(
 def test_older_form_that_a_person_edited_is_a_conflict(
     fork: CheckoutTree, patch_folder: Path, patches: PatchSet
 ) -> None:
-    api.apply(fork, write_patch(patch_folder, "totals($value)"), ("9",), only=True)
+    api.apply(fork, write_patch(patch_folder, "totals($value)"), ("9",))
     edit(fork, MIRROR, b"totals(self.copies)", b"totals(self.copies, 1)")
     mine = contents(fork)
     with pytest.raises(ConflictError):
-        api.apply(fork, write_patch(patch_folder, "rows($value)"), ("9",), only=True)
+        api.apply(fork, write_patch(patch_folder, "rows($value)"), ("9",))
     assert contents(fork) == mine
 
 
@@ -393,7 +393,7 @@ def test_edited_insertion_is_not_made_a_second_time(
     guard = statement("insert-before", "guard", f"{MIRROR}::Mirror.host", "return $value", "guard(1)")
     add_patch(patch_folder, "9", guard)
     patches = load()
-    api.apply(fork, patches, ("9",), only=True)
+    api.apply(fork, patches, ("9",))
     edit(fork, MIRROR, b"guard(1)", b"guard(2)")
     if not is_recorded:
         (fork.root / LOCK).unlink()
@@ -401,5 +401,5 @@ def test_edited_insertion_is_not_made_a_second_time(
     (status,) = (each for each in api.status(fork, patches) if each.patch.id == "9")
     assert status.state.value == "conflict"
     with pytest.raises(ConflictError):
-        api.apply(fork, patches, ("9",), only=True, allow_dirty=True)
+        api.apply(fork, patches, ("9",), allow_dirty=True)
     assert contents(fork) == mine
