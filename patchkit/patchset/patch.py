@@ -131,7 +131,7 @@ class Patch(Part, frozen=True, kw_only=True):
 
     It is its own first part; ``parts`` are the others. Its ``applies_when`` and ``left_out`` are for all of them.
     ``group`` names a group of patches. ``affects`` is None for a patch that fixes nothing. ``built_in`` patches are
-    neither defined nor extended by another folder, and fit supported releases only.
+    neither defined nor extended by another folder, and fit supported releases only. ``form`` is a digest of its text.
     """
 
     id: str
@@ -143,6 +143,7 @@ class Patch(Part, frozen=True, kw_only=True):
     default: bool = True
     requires: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
+    form: str = ""
 
     @property
     def has_pull_request(self) -> bool:

@@ -86,6 +86,9 @@ class _Snapshot:
     def unread(self, folder: str) -> list[str]:
         return self.tree.unread(folder)
 
+    def record(self) -> bytes | None:
+        return self.tree.record()
+
 
 def statuses(tree: Tree, patches: PatchSet) -> tuple[PatchStatus, ...]:
     """Return the result of ``plan.inspect`` for all patches; errors are not cached."""

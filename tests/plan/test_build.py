@@ -67,6 +67,9 @@ class MemoryTree:
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         return sorted(file for file in self.contents if file.startswith(folder) and file.endswith(suffix))
 
+    def record(self) -> bytes | None:
+        return None
+
     def unread(self, folder: str) -> list[str]:
         del folder
         return []

@@ -586,7 +586,7 @@ def test_a_clone_says_what_the_checkout_says(
     act(tree)
     here, there = (answers(each, all_patches) for each in (tree, clone(tree, tmp_path)))
     # Which lines are a person's resolution, and not their own beside it, is in no commit.
-    if "made by hand, and no ledger (.patchkit) has" in str(there["revert"]):
+    if "made by hand, and no record has" in str(there["revert"]):
         del here["revert"], there["revert"]
     assert here == there
 
