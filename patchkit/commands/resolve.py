@@ -286,7 +286,7 @@ def _status_of(
     tree: CheckoutTree, patches: PatchSet, contents: Contents, patch: str, edit: str
 ) -> EditStatus:
     """Return an edit's status in files with these contents. Raise ConflictError if it does not apply to the tree."""
-    statuses = Planner(tree, patches).statuses(patches.select([patch], only=True), contents)
+    statuses = Planner(tree, patches).statuses(patches.select([patch]), contents)
     status = next(s for s in statuses if s.patch.id == patch)
     found = [each for each in status.edits if each.name == edit]
     if not found:

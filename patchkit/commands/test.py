@@ -57,7 +57,7 @@ def test(path: Path, patches: PatchSet, name: str) -> Trial:
             if state in ("conflict", "not-applicable"):
                 problems += [status.reason] if state == "conflict" else []
                 return Trial(str(path), tree.version, state, (), tuple(problems))
-            problems += undefined_in(copy, patches.select([name], only=True))
+            problems += undefined_in(copy, patches.select([name]))
             in_code_before = in_code(copy, Planner(copy, patches))
             failures_before = set(_failures(copy, patches))
             files = apply(copy, patches, (name,), allow_dirty=True).files
@@ -84,7 +84,7 @@ def test(path: Path, patches: PatchSet, name: str) -> Trial:
 
 
 def _copied(tree: CheckoutTree, folder: Path) -> CheckoutTree:
-    """Copy the package folder without ledger, caches and ``.git``. Raise TreeError if it cannot be read."""
+    """Copy the package folder without patchkit's own, caches and ``.git``. Raise TreeError if it cannot be read."""
 
     def copy(source: str, target: str) -> None:
         Path(target).write_bytes(tree.read(Path(source).relative_to(tree.package).as_posix()) or b"")

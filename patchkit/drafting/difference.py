@@ -16,6 +16,7 @@ from patchkit.drafting.change import Facts, FileDiff
 from patchkit.errors import TreeError, UsageError
 from patchkit.lines import split_lines
 from patchkit.transaction.ports import TRAILER
+from patchkit.tree.fork import RECORD
 from patchkit.tree.git import git, place_of
 from patchkit.tree.names import is_unsafe
 from patchkit.tree.sglang import NAME, PARENTS, PLACES
@@ -113,6 +114,8 @@ def of_commit(
     for entry, name in zip(fields[::2], fields[1::2], strict=False):
         modes, blobs = entry.lstrip(":").split()[:2], entry.split()[2:4]
         file = _path_in_package(name, places)
+        if posixpath.basename(name) == RECORD:
+            continue  # It describes the tree of the commit.
         if file is None:
             left_out.append(f"{_shown(name)}: {_OUTSIDE}")
             continue
@@ -280,6 +283,8 @@ def _apply(
         files = [
             None if each is None else _path_in_package(each, places) for each in (section.old, section.new)
         ]
+        if posixpath.basename(name) == RECORD:
+            continue
         if all(file is None for file in files):
             left_out.append(f"{_shown(name)}: {_OUTSIDE}")
             continue

@@ -49,7 +49,7 @@ def _diffs(tree: GitTree, patches: Sequence[Patch]) -> tuple[PatchDiff, ...]:
 
     _, stages = make_series(tree, patches)
     return tuple(
-        PatchDiff(stage.patch.id, change.file, unified(change, change.file).decode(errors="replace"))
+        PatchDiff(stage.status.patch.id, change.file, unified(change, change.file).decode(errors="replace"))
         for stage in stages
         for change in stage.changes
     )
@@ -85,7 +85,7 @@ def _verify(tree: GitTree, patches: Sequence[Patch]) -> Verified:
         planned = fitting_plan(
             lambda without: make_plan(copy, [each for each in chosen if each.id not in without])
         )
-        Transaction(copy, "", allow_dirty=True).commit(planned)
+        Transaction(copy, allow_dirty=True).commit(planned)
         verdict = verify(Subject(copy, tuple(patches), Criteria(Confidence.LIKELY)))
     failed = [result for result in verdict.results if result.outcome is Outcome.FAILED]
     return Verified(verdict.passed, tuple(f"{result.title}: {result.summary}" for result in failed))

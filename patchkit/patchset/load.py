@@ -15,7 +15,8 @@ import msgspec
 from patchkit import cache
 from patchkit.errors import UsageError
 from patchkit.patchset import configuration
-from patchkit.patchset.header import PatchHeader, patch_of, require_free
+from patchkit.patchset.header import PatchHeader, patch_of, require_free, unknown_patch
+from patchkit.patchset.patch import former_ids
 from patchkit.patchset.select import PatchSet
 from patchkit.tree import toml
 from patchkit.tree.limits import read_named
@@ -130,15 +131,11 @@ def _built_in(raw: Raw, path: Path, late: _Late) -> Patch:
 
 def _ordered(patches: dict[str, Patch], paths: dict[str, Path]) -> list[Patch]:
     """Return built-in patches first, then others, by id and after what they require; folder order does not matter."""
+    former = former_ids(patches.values())
     for patch in patches.values():
-        for key, others in (("requires", patch.requires), ("hardens", patch.hardens)):
-            for other in others:
-                if other not in patches:
-                    raise UsageError(
-                        f"key `{key}`: no patch is called {other!r}",
-                        where=paths[patch.id],
-                        advice="fix the name, or load its folder with --patches",
-                    )
+        for other in patch.requires:
+            if other not in patches:
+                raise unknown_patch("requires", other, former, paths[patch.id])
     done: dict[str, Patch] = {}
     for name in sorted(patches, key=lambda name: (not paths[name].is_relative_to(BUILT_IN), name)):
         trail = {} if name in done else {name: iter(patches[name].requires)}
@@ -173,12 +170,14 @@ def patches(folders: Sequence[Path] = (), fork: Fork | None = None, *, cached: b
     built_in: dict[str, tuple[Raw, Path]] = {}
     loaded: dict[str, Patch] = {}
     paths: dict[str, Path] = {}
+    texts: dict[str, list[bytes]] = {}
     late = _Late(built_in)
     files = [(path, read_named(path)) for path in files_in(BUILT_IN)]
     for (path, data), raw in zip(files, _tables(files, cached=cached), strict=True):
         digest.update(data)
         patch = _built_in(raw, path, late)
         require_free(patch.id, path, paths)
+        texts[patch.id] = [data]
         built_in[patch.id], loaded[patch.id], paths[patch.id] = (raw, path), patch, path
     own = []
     for path in (path for folder in folders for path in files_in(folder)):
@@ -197,6 +196,12 @@ def patches(folders: Sequence[Path] = (), fork: Fork | None = None, *, cached: b
         for name, (patch, path) in convert.own(own, built_in).items():
             built_in.pop(name, None)
             loaded[name], paths[name] = patch, path
+        for raw, _ in own:
+            name = str(raw.get("id", raw.get("extends")))
+            texts.setdefault(name, []).append(repr(raw).encode())
+    for name, parts in texts.items():
+        form = hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+        loaded[name] = msgspec.structs.replace(loaded[name], form=form)
     found = PatchSet(_ordered(loaded, paths), digest.hexdigest())
     return found if known is None else configuration.configured(found, known)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def _run(
     modules: Modules,
     patches: Sequence[Patch],
-    watch: Callable[[Patch, Workspace], None] | None = None,
+    watch: Callable[[PatchStatus, Workspace], None] | None = None,
     *,
     try_closest_shape: bool = False,
     allow_partial: bool = False,
@@ -70,7 +70,7 @@ def _run(
             if patch.id not in touched.setdefault(file, []):
                 touched[file].append(patch.id)
         if watch is not None:
-            watch(patch, space)
+            watch(status, space)
     return space, tuple(statuses), touched
 
 
@@ -139,17 +139,18 @@ def make_series(tree: Tree, patches: Sequence[Patch]) -> tuple[Plan, tuple[Stage
     stages: list[Stage] = []
     contents: dict[str, bytes | None] = {}
 
-    def watch(patch: Patch, space: Workspace) -> None:
-        after = {file: _bytes_of(tree, space, file, [patch.id]) for file in space.edited}
+    def watch(status: PatchStatus, space: Workspace) -> None:
+        name = status.patch.id
+        after = {file: _bytes_of(tree, space, file, [name]) for file in space.edited}
         changes = []
         # A patch that conflicts drops its own edits only, so an unchanged text is no change of this patch.
         for file, text in after.items():
             before = contents.get(file, space.modules.source(file))
             if before != text:
-                changes.append(FileChange(file, before, text, (patch.id,)))
+                changes.append(FileChange(file, before, text, (name,)))
         contents.update(after)
         if changes:
-            stages.append(Stage(patch, tuple(changes)))
+            stages.append(Stage(status, tuple(changes)))
 
     plan = _plan_of(tree, *_run(Modules(tree, interest_of(patches)), patches, watch))
     return plan, tuple(stages)

@@ -86,6 +86,9 @@ class _Snapshot:
     def unread(self, folder: str) -> list[str]:
         return self.tree.unread(folder)
 
+    def record(self) -> bytes | None:
+        return self.tree.record()
+
 
 def statuses(tree: Tree, patches: PatchSet) -> tuple[PatchStatus, ...]:
     """Return the result of ``plan.inspect`` for all patches; errors are not cached."""
@@ -115,7 +118,7 @@ def tree_status(tree: Tree, patches: PatchSet) -> TreeStatus:
         _CachedStatus(status.patch.id, status.state, status.edits, status.reason) for status in found
     )
     commenting = frozenset[str]().union(*map(commenting_patches, sources.values()))
-    unknown = tuple(sorted(commenting.difference(patches.ids)))
+    unknown = tuple(sorted(commenting.difference(patches.ids, patches.former)))
     beside = {file: _digest(content) for file, content in snapshot.beside.items()}
     cache.save(_AREA, name, _Entry(name, cached, unknown, beside))
     return TreeStatus(found, unknown)

@@ -14,6 +14,9 @@ _IMPORT = r"^from ([A-Za-z0-9_]+\._)?patchkit\.runtime[. ]"
 TRACE = f"{COMMENT_PREFIX}[A-Za-z0-9_.-]+: |{_IMPORT}"
 """What shows that a file was patched, also without its comments: a regular expression for Python and for git."""
 
+SIGNS = ("patchkit", "||||||| expected")
+"""One of these texts is in each file with a comment of a patch, an import of the runtime, or a conflict marker."""
+
 _COMMENT = re.compile(COMMENT_PREFIX.encode() + rb"([\w.-]+): ")
 
 
@@ -30,6 +33,15 @@ def runtime_line(source: bytes | None) -> int:
     """Return the number of the line on which a file imports the runtime, 0 if it does not."""
     found = _RUNTIME.search(source or b"")
     return source[: found.start()].count(b"\n") + 1 if source is not None and found is not None else 0
+
+
+def comments_of(source: bytes, patch: str) -> tuple[str, ...]:
+    """Return the words of a patch's comments in a file."""
+    start = f"{COMMENT_PREFIX}{patch}: ".encode()
+    if start not in source:
+        return ()
+    lines = (line.partition(start)[2] for line in source.splitlines())
+    return tuple(words.decode(errors="replace").strip() for words in lines if words)
 
 
 def commenting_patches(source: bytes) -> frozenset[str]:

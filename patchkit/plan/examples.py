@@ -44,6 +44,10 @@ class MemoryTree:
         del folder
         return []
 
+    def record(self) -> bytes | None:
+        """Return None: nothing was applied."""
+        return None
+
 
 def faults_of(patch: Patch, example: PatchExample) -> Iterator[str]:
     """Yield the differences between an example and what the patch does, none if the example passes."""
@@ -56,10 +60,14 @@ def faults_of(patch: Patch, example: PatchExample) -> Iterator[str]:
         yield f"no edit {example.edit or 'at all'} is for {example.file}".replace("  ", " ")
         return
     alone = msgspec.structs.replace(
-        patch, edits=edits, requires=(), any_shape_of=(), applies_when=(), upstream_when=(), shapes={}
-    )
-    alone = msgspec.structs.replace(
-        alone, edits=tuple(msgspec.structs.replace(edit, shapes=()) for edit in edits)
+        patch,
+        edits=tuple(msgspec.structs.replace(edit, part="", shapes=()) for edit in edits),
+        parts=(),
+        requires=(),
+        any_shape_of=(),
+        applies_when=(),
+        upstream_when=(),
+        shapes={},
     )
     plan = make_plan(MemoryTree({example.file: example.before.encode()}), (alone,))
     (status,) = plan.patches

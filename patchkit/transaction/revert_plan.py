@@ -20,15 +20,15 @@ from patchkit.change.lines import with_block
 from patchkit.errors import ConflictError, PatchkitError
 from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.markers import blocks_in, without_equal_conflicts
+from patchkit.plan.record import AppliedFile, Record
 from patchkit.plan.status import noted_in
 from patchkit.transaction.edited import difference
-from patchkit.transaction.ledger import AppliedFile, Record
 from patchkit.transaction.swap import digest_or_none
 from patchkit.transaction.undo import Undone, undo
 from patchkit.transaction.wording import patch_comments, with_wording_of
 
 if TYPE_CHECKING:
-    from patchkit.transaction.ledger import Layer
+    from patchkit.plan.record import Layer
 
 Contents = Mapping[str, bytes | None]
 """Bytes by file, None if it does not exist."""
@@ -37,11 +37,22 @@ _Attempt = tuple[Callable[[bool, tuple[str, ...]], Contents], tuple[str, ...]]
 
 
 class RevertBlockedError(ConflictError):
-    """Something prevents ``patches`` from being reverted, alone or with others."""
+    """Something prevents ``patches`` from being reverted, alone or with others.
 
-    def __init__(self, what: str, *patches: str, where: object = "", advice: str = "") -> None:
-        super().__init__(what, where=where, advice=advice)
-        self.patches = patches
+    With ``together`` they are not reverted without these, which may be possible.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *patches: str,
+        where: object = "",
+        advice: str = "",
+        reasons: Sequence[str] = (),
+        together: Collection[str] = (),
+    ) -> None:
+        super().__init__(what, where=where, advice=advice, reasons=reasons)
+        self.patches, self.together = patches, frozenset(together)
 
 
 class Replayer(Protocol):
@@ -63,44 +74,29 @@ class Replayer(Protocol):
 
 @dataclass(frozen=True)
 class RevertPlan:
-    """The result of a revert: the record after it, its contents, and each file's bytes before and after.
-
-    ``emptied`` are folders that were created for files of which none remains.
-    """
+    """The result of a revert: the record after it, its contents, and each file's bytes before and after."""
 
     record: Record
     kept: tuple[bytes, ...]
     changes: Mapping[str, tuple[bytes | None, bytes | None]]
-    emptied: tuple[str, ...]
 
 
-def with_hardening_patches(record: Record, named: frozenset[str]) -> frozenset[str]:
-    """Return the ``named`` patches and the patches that harden only these.
-
-    Raise ConflictError if a patch that is not reverted requires one of them, or if the record does not contain a
-    ``named`` one.
-    """
+def require_removable(record: Record, named: frozenset[str]) -> None:
+    """Raise ConflictError if a patch that stays requires a ``named`` one, or if the record lacks a ``named`` one."""
     patches = record.patches.values()
     unknown = named.difference(record.patches)
     if unknown:
         raise ConflictError(
-            f"{', '.join(sorted(unknown))}: neither a ledger (.patchkit) nor git's history has the original code",
+            f"{', '.join(sorted(unknown))}: neither the record nor git's history has the original code",
             advice="use git revert or git checkout",
         )
-    reverted = set(named)
-    for patch in patches:
-        hardened = record.patches.keys() & set(patch.hardens)
-        if hardened and hardened <= reverted:
-            reverted.add(patch.id)
-    dependents = [
-        patch.id for patch in patches if patch.id not in reverted and reverted & set(patch.requires)
-    ]
+    dependents = [patch.id for patch in patches if patch.id not in named and named & set(patch.requires)]
     if dependents:
-        raise ConflictError(
+        raise RevertBlockedError(
             f"{', '.join(dependents)} cannot stay without {', '.join(sorted(named))}",
-            advice=f"revert them together: patchkit revert {' '.join((*sorted(named), *dependents))}",
+            *sorted(named),
+            together=dependents,
         )
-    return frozenset(reverted)
 
 
 @collector.paused()
@@ -139,8 +135,7 @@ def plan_revert(
     changes = {file: (current[file], result.text) for file, result in merged.items()}
     _require_no_comments(reverted, changes, remainder.after)
     _require_undone(record, reverted, replayer, merged, remainder.after)
-    emptied = tuple(folder for folder in record.folders if folder not in remainder.record.folders)
-    return RevertPlan(remainder.record, remainder.kept, changes, emptied)
+    return RevertPlan(remainder.record, remainder.kept, changes)
 
 
 def undo_ports(
@@ -234,7 +229,7 @@ def _remainder(
         kept |= {digest_or_none(text): text for text in texts if text is not None}
         if files:
             layers.append(layer.with_files(files))
-    return _Remainder(Record(tuple(layers)), tuple(kept.values()), before, after)
+    return _Remainder(record.replaced(Record(tuple(layers))), tuple(kept.values()), before, after)
 
 
 def _revert_one_by_one(
@@ -323,7 +318,9 @@ def _require_no_manual_edits(
     record: Record, reverted: frozenset[str], replayer: Replayer, current: Contents
 ) -> None:
     """Raise ConflictError if a reverted patch has an edit in place that a person made without conflict markers."""
-    revertible = frozenset((p.id, e.name) for layer in record.layers for p in layer.patches for e in p.edits)
+    revertible = frozenset(
+        (p.id, e.name) for layer in record.layers for p in layer.patches for e in p.revertible
+    )
     manual = {(name, edit) for name, edit in record.manual_edits - revertible if name in reverted}
     if not manual:
         return
@@ -338,7 +335,7 @@ def _require_no_manual_edits(
 def manual_edit_error(patch: str, edit: str) -> RevertBlockedError:
     """Return the error for an edit that a person made and whose original is not known."""
     return RevertBlockedError(
-        f"{edit} of {patch} was made by hand, and no ledger (.patchkit) has the original code",
+        f"{edit} of {patch} was made by hand, and no record has the original code",
         patch,
         advice="remove it and its comment by hand, for example with git, and revert again",
     )
@@ -390,7 +387,10 @@ def _require_undone(
     results = {**expected, **{file: result.stripped for file, result in edited.items()}}
     present = replayer.present(results, ids) - replayer.present(expected, ids)
     recorded = {
-        (p.id, edit.name): edit for p in record.patches.values() for edit in p.edits if edit.file in edited
+        (p.id, edit.name): edit
+        for p in record.patches.values()
+        for edit in p.revertible
+        if edit.file in edited
     }
     remaining = sorted(present & recorded.keys())
     if remaining:
@@ -399,7 +399,7 @@ def _require_undone(
         raise RevertBlockedError(
             f"{edit} of {name} would still be in place: its code was copied or moved after apply",
             name,
-            where=f"{known.file}: {known.site or 'module'}",
+            where=known.file,
             advice="remove that code and revert again",
         )
 
@@ -481,13 +481,12 @@ def _layer_after(
 
 def _dependent_error(file: str, reverted: frozenset[str], patches: tuple[str, ...]) -> RevertBlockedError:
     """Return the error for two changes of the same code, one of which is to be reverted."""
-    names = dict.fromkeys((*sorted(reverted), *patches))
-    remaining = ", ".join(name for name in patches if name not in reverted)
+    remaining = [name for name in patches if name not in reverted]
     return RevertBlockedError(
-        f"{remaining} changed the same code as {', '.join(sorted(reverted))}, or depends on it",
+        f"{', '.join(remaining)} changed the same code as {', '.join(sorted(reverted))}, or depends on it",
         *sorted(reverted),
         where=file,
-        advice=f"revert them together: patchkit revert {' '.join(names)}",
+        together=remaining,
     )
 
 

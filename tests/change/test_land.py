@@ -300,6 +300,79 @@ def test_a_file_with_another_coding_line_is_merged(coding: bytes) -> None:
     assert landing.contents == {DESK: coding + theirs}
 
 
+def test_a_layout_of_the_change_that_is_there_is_already_there() -> None:
+    base = BASE + b"\n\nnumbers = [1,2]\n"
+    theirs = base.replace(b"[1,2]", b"[1, 2]")
+    landing = landed({DESK: base}, {DESK: theirs}, {DESK: theirs + b"own = 1\n"})
+    assert (outcomes(landing), landing.contents) == ([("already", "")], {})
+
+
+def test_an_import_is_of_the_module_that_has_the_name_whatever_methods_are_called_so() -> None:
+    shelf = {"srt/shelf.py": b"def stamp(book):\n    return book\n"}
+    base = b"from sglang.srt.shelf import stamp\n\n\n" + BASE.replace(b"out = True", b"out = stamp(book)")
+    theirs = base.replace(b"    book.noted = True\n", b"    stamp(book)\n    book.noted = True\n")
+    ours = {
+        DESK: BASE,
+        "srt/wax.py": shelf["srt/shelf.py"],
+        "srt/rack.py": b"class Rack:\n    def stamp(self, book):\n        return book\n",
+    }
+    landing = landed({DESK: base} | shelf, {DESK: theirs} | shelf, ours)
+    assert (landing.contents[DESK] or b"").startswith(b"from sglang.srt.wax import stamp\n")
+
+
+def test_a_file_is_not_followed_to_one_of_thrice_its_length() -> None:
+    theirs = BASE.replace(b"told = True", b"told = 1")
+    own = b"".join(b"own_%d = 'of this tree alone'\n" % number for number in range(12))
+    near = landed({DESK: BASE}, {DESK: theirs}, {"srt/counter.py": BASE + b"x = 1\n"})
+    assert [file.onto for file in near.files] == ["srt/counter.py"]
+    far = landed({DESK: BASE}, {DESK: theirs}, {"srt/counter.py": BASE + own})
+    assert [file.onto for file in far.files] == [DESK]
+
+
+LENT = b"    book.out = True\n    return book\n"
+
+
+def test_a_statement_that_comes_into_a_block_is_a_conflict_where_it_is_another_here() -> None:
+    theirs = BASE.replace(LENT, b"    if reader:\n        book.out = True\n    return book\n")
+    ours = BASE.replace(b"book.out = True\n", b"book.out = later(book)\n")
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: ours})
+    assert [outcome for outcome, _ in outcomes(landing)] == ["conflict"]
+    assert landing.contents == {}
+
+
+@pytest.mark.parametrize("gone", [b"        note(book)\n", b"        tell(reader)\n"])
+def test_statements_that_are_replaced_by_others_are_a_conflict_where_one_of_them_is_gone(gone: bytes) -> None:
+    theirs = BASE.replace(
+        b"        note(book)\n        tell(reader)\n", b"        print(book, reader)\n        open(book)\n"
+    )
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: BASE.replace(gone, b"")})
+    assert {outcome for outcome, _ in outcomes(landing)} == {"conflict"}
+    assert landing.contents == {}
+
+
+@pytest.mark.parametrize(
+    ("ours", "made"),
+    [
+        (
+            b"    with shelf:\n        book.out = True\n    return book\n",
+            b"    with shelf:\n        book.out = True\n    print(book)\n    return book\n",
+        ),
+        (
+            b"    book.out = True\n    with shelf:\n        return book\n",
+            b"    book.out = True\n    print(book)\n    with shelf:\n        return book\n",
+        ),
+    ],
+    ids=["what is above", "what is below"],
+)
+def test_what_comes_between_statements_of_which_one_went_into_a_block_stays_beside_the_other(
+    ours: bytes, made: bytes
+) -> None:
+    theirs = BASE.replace(LENT, b"    book.out = True\n    print(book)\n    return book\n")
+    own = b"shelf = open('shelf')\n\n\n" + BASE
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: own.replace(LENT, ours)})
+    assert (landing.contents[DESK] or b"").decode() == own.replace(LENT, made).decode()
+
+
 def test_blank_lines_come_and_go_as_in_a_merge_by_lines() -> None:
     theirs = BASE.replace(b"    book.out = True\n", b"\n    book.out = True\n\n")
     ours = BASE.replace(b"reader.told = True", b"reader.told = 1")
@@ -342,32 +415,3 @@ def test_a_change_that_landed_lands_again_and_changes_nothing(
     made = landed({DESK: base}, {DESK: theirs}, {DESK: ours}).contents.get(DESK) or ours
     again = landed({DESK: base}, {DESK: theirs}, {DESK: made})
     assert again.contents in ({}, {DESK: made})
-
-
-def test_a_layout_of_the_change_that_is_there_is_already_there() -> None:
-    base = BASE + b"\n\nnumbers = [1,2]\n"
-    theirs = base.replace(b"[1,2]", b"[1, 2]")
-    landing = landed({DESK: base}, {DESK: theirs}, {DESK: theirs + b"own = 1\n"})
-    assert (outcomes(landing), landing.contents) == ([("already", "")], {})
-
-
-def test_an_import_is_of_the_module_that_has_the_name_whatever_methods_are_called_so() -> None:
-    shelf = {"srt/shelf.py": b"def stamp(book):\n    return book\n"}
-    base = b"from sglang.srt.shelf import stamp\n\n\n" + BASE.replace(b"out = True", b"out = stamp(book)")
-    theirs = base.replace(b"    book.noted = True\n", b"    stamp(book)\n    book.noted = True\n")
-    ours = {
-        DESK: BASE,
-        "srt/wax.py": shelf["srt/shelf.py"],
-        "srt/rack.py": b"class Rack:\n    def stamp(self, book):\n        return book\n",
-    }
-    landing = landed({DESK: base} | shelf, {DESK: theirs} | shelf, ours)
-    assert (landing.contents[DESK] or b"").startswith(b"from sglang.srt.wax import stamp\n")
-
-
-def test_a_file_is_not_followed_to_one_of_thrice_its_length() -> None:
-    theirs = BASE.replace(b"told = True", b"told = 1")
-    own = b"".join(b"own_%d = 'of this tree alone'\n" % number for number in range(12))
-    near = landed({DESK: BASE}, {DESK: theirs}, {"srt/counter.py": BASE + b"x = 1\n"})
-    assert [file.onto for file in near.files] == ["srt/counter.py"]
-    far = landed({DESK: BASE}, {DESK: theirs}, {"srt/counter.py": BASE + own})
-    assert [file.onto for file in far.files] == [DESK]

@@ -606,6 +606,30 @@ def test_a_statement_that_moves_past_code_that_uses_its_names_is_moved_and_that_
     assert found == [("landed", "f")]
 
 
+BESIDE = "def lend(book, days):\n    due = today() + days\n    note(book)\n    keep(book)\n    return due\n"
+
+
+@pytest.mark.parametrize(
+    ("own", "outcome"),
+    [
+        ("    if shut:\n        return None\n", "changed"),
+        ("    while shut:\n        raise Shut\n", "changed"),
+        ("    days = 2\n", "changed"),
+        ("    count(1)\n", "landed"),
+    ],
+    ids=["leaves", "raises", "binds what it uses", "has nothing to do with it"],
+)
+def test_where_new_code_stands_beside_code_of_this_tree_that_is_said_if_their_order_counts(
+    own: str, outcome: str
+) -> None:
+    note = "    note(book)\n"
+    made, found = ported(
+        BESIDE, BESIDE.replace(note, f"{note}    tell(days)\n"), BESIDE.replace(note, note + own)
+    )
+    assert made == BESIDE.replace(note, f"{note}    tell(days)\n{own}")
+    assert [each for each, _ in found] == [outcome]
+
+
 TWICE = {
     "a statement that this tree has twice at such a place": (
         "def f(b):\n    open(b)\n    first(b)\n    close(b)\n",

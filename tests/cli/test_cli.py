@@ -22,7 +22,7 @@ from support.toys import (
 )
 
 from patchkit.cli import main
-from patchkit.transaction.ledger import Journal, Ledger
+from patchkit.transaction.journal import Journal
 from patchkit.transaction.lock import exclusive
 from patchkit.transaction.revert import recorded
 from patchkit.transaction.store import Store
@@ -88,8 +88,43 @@ def test_show_says_what_the_patch_says() -> None:
     patch = answer("show", "t-stop")
     assert patch["requires"] == ["t-flag"]
     assert patch["edits"] == [{"name": "limit", "description": "toy"}]
-    assert {"id", "title", "why", "upstream", "risk", "verify", "hardens"} < set(patch)
+    assert {"id", "title", "why", "upstream", "risk", "verify", "parts"} < set(patch)
     assert "Requires: t-flag" in run("show", "t-stop").stdout
+
+
+def test_show_has_the_parts_of_a_patch_with_their_words_and_edits(patch_folder: Path) -> None:
+    part = '[part.lock]\ntitle = "A lock"\nwhy = "Thieves."\nrisk = "A lost key."\nformerly = "t-lock"'
+    lock = attribute(MIRROR, "Mirror", "locked = 1").replace('why = "toy"', 'why = "locked"\npart = "lock"')
+    add_patch(patch_folder, "t-desk", part, attribute(MIRROR, "Mirror", "wide = 1"), lock)
+    shown = answer("show", "t-desk")
+    assert [(edit["name"], edit.get("part")) for edit in shown["edits"]] == [
+        ("wide", None),
+        ("locked", "lock"),
+    ]
+    assert [(each["name"], each["formerly"], each["risk"]) for each in shown["parts"]] == [
+        ("lock", "t-lock", "A lost key.")
+    ]
+    text = run("show", "t-desk").stdout.partition("\nt-desk/lock  A lock\n\nThieves.\n\n")[2]
+    assert text.startswith("Formerly: t-lock\nRisk: A lost key.\n\nEdits:\n  locked: locked\n")
+
+
+@pytest.mark.parametrize("command", ["apply", "revert", "diff", "status", "export"])
+def test_the_name_of_a_part_and_what_it_was_called_are_refused_with_the_patch(
+    tree: CheckoutTree, patch_folder: Path, tmp_path: Path, command: str
+) -> None:
+    part = '[part.lock]\ntitle = "A lock"\nwhy = "Thieves."\nformerly = "t-lock"'
+    lock = attribute(MIRROR, "Mirror", "locked = 1").replace('why = "toy"', 'why = "locked"\npart = "lock"')
+    add_patch(patch_folder, "t-desk", part, attribute(MIRROR, "Mirror", "wide = 1"), lock)
+    more = ("-o", tmp_path / "series") if command == "export" else ()
+    for named, said in (
+        ((tree.root, "t-lock"), "t-lock is the part t-desk/lock now"),
+        (("t-stop", "t-lock"), "t-lock is the part t-desk/lock now"),
+        ((tree.root, "t-desk/lock"), "t-desk/lock is a part of t-desk"),
+    ):
+        message = refusal(command, *named, *more, code=2)
+        assert (
+            f"{said}\nhelp: name t-desk; `left_out` in a fork's configuration takes t-desk/lock\n" in message
+        )
 
 
 def test_show_of_a_fix_prints_its_symptom_who_is_affected_and_where_upstream_fixed_it(tmp_path: Path) -> None:
@@ -152,7 +187,7 @@ def test_status_names_the_next_command(tree: CheckoutTree, monkeypatch: pytest.M
 
 def test_check_fails_until_everything_is_applied(tree: CheckoutTree) -> None:
     run("status", tree.root, "--check", code=1)
-    run("apply", tree.root, "t-stop", "--only")
+    run("apply", tree.root, "t-stop")
     run("status", tree.root, "--check", code=1)
     run("apply", tree.root)
     run("status", tree.root, "--check")
@@ -163,6 +198,8 @@ def test_check_takes_what_is_in_place_whosever_it_is(tree: CheckoutTree, tmp_pat
     for file in (MIRROR, CRLF, ABRUPT):
         lines = (tree.package / file).read_bytes().splitlines(keepends=True)
         (tree.package / file).write_bytes(b"".join(line for line in lines if b"patchkit" not in line))
+    assert set(states("status", tree.root, "--check").values()) == {"applied"}
+    (tree.package / ".patchkit" / "patchkit.lock").unlink()
     assert set(states("status", tree.root, "--check").values()) == {"unknown"}
 
 
@@ -229,16 +266,8 @@ def test_revert_gives_the_old_bytes(tree: CheckoutTree) -> None:
     assert "Nothing to revert." in run("revert", tree.root).stdout
 
 
-def test_apply_brings_what_is_required_and_what_hardens(tree: CheckoutTree) -> None:
-    assert states("apply", tree.root, "t-stop") == {
-        "t-flag": "applied",
-        "t-guard": "applied",
-        "t-stop": "applied",
-    }
-
-
-def test_only_leaves_hardening_out(tree: CheckoutTree) -> None:
-    assert states("apply", tree.root, "t-stop", "--only") == {"t-flag": "applied", "t-stop": "applied"}
+def test_apply_brings_what_is_required(tree: CheckoutTree) -> None:
+    assert states("apply", tree.root, "t-stop") == {"t-flag": "applied", "t-stop": "applied"}
     assert states("status", tree.root)["t-guard"] == "pending"
 
 
@@ -250,7 +279,7 @@ def test_revert_of_one_patch_leaves_the_others(tree: CheckoutTree) -> None:
 
 
 def test_one_patch_of_several_in_a_file_is_reverted(tree: CheckoutTree) -> None:
-    run("apply", tree.root, "t-flag", "--only")
+    run("apply", tree.root, "t-flag")
     flagged = (tree.package / MIRROR).read_bytes()
     run("apply", tree.root)
     assert answer("revert", tree.root, "t-guard")["changed_files"] == [MIRROR]
@@ -287,10 +316,10 @@ def test_revert_of_several_advises_to_keep_going(tree: CheckoutTree) -> None:
     assert "--keep-going" not in run("revert", tree.root, "--keep-going", code=1).output
 
 
-@pytest.mark.parametrize("ledger", ["{", '{"format": 99}'])
-def test_status_names_no_next_command_that_a_bad_ledger_refuses(tree: CheckoutTree, ledger: str) -> None:
+@pytest.mark.parametrize("text", ["{", "format = 99"])
+def test_status_names_no_next_command_that_a_bad_record_refuses(tree: CheckoutTree, text: str) -> None:
     run("apply", tree.root)
-    (tree.package / ".patchkit" / "ledger.json").write_text(ledger)
+    (tree.package / ".patchkit" / "patchkit.lock").write_text(text)
     output = run("status", tree.root).stdout
     why = refusal("revert", tree.root, code=4).splitlines()[0].removeprefix("error: ")
     assert f"Note: {why}" in output
@@ -326,43 +355,31 @@ def test_revert_without_its_ledger_gives_advice(tree: CheckoutTree, named: tuple
 
 @pytest.mark.parametrize("named", [(), ("t-guard",)])
 @pytest.mark.parametrize("instead", [b"", b"# ours"])
-def test_revert_of_code_without_any_comment_says_which_to_put_back_and_then_takes_it(
+def test_revert_of_code_without_any_comment_takes_it(
     tree: CheckoutTree, named: tuple[str, ...], instead: bytes
 ) -> None:
     was = everything(tree.package)
-    run("apply", tree.root, "t-guard", "--only")
+    run("apply", tree.root, "t-guard")
     sign = b"# patchkit t-guard: toy"
     edit(tree, MIRROR, b"    " + sign + b"\n", b"    %s\n" % instead if instead else b"")
-    before = everything(tree.root)
-    assert states("status", tree.root)["t-guard"] == "unknown"
-    output = refusal("revert", tree.root, *named, code=3)
-    assert (
-        f"t-guard: its code has no comment of the patch and may be upstream's own\n  --> {MIRROR}\n" in output
-    )
-    assert f"put `{sign.decode()}` back above the code" in output
-    assert everything(tree.root) == before
-    edit(tree, MIRROR, b"    guard = 1", b"    " + sign + b"\n    guard = 1")
-    assert answer("revert", tree.root)["reverted"] == ["t-guard"]
+    assert states("status", tree.root)["t-guard"] == "applied"
+    assert answer("revert", tree.root, *named)["reverted"] == ["t-guard"]
     if instead:  # A blank line may stay below a person's own comment.
         edit(tree, MIRROR, b"    # ours\n\n", b"")
     assert everything(tree.package) == was
 
 
 @pytest.mark.parametrize("named", [(), ("t-guard",), ("--keep-going",)])
-@pytest.mark.parametrize(
-    "instead", [b"# patchkit t-guard", b"# patchkit t-guard:toy", b"# patchkit t-guard:= toy"]
-)
+@pytest.mark.parametrize("instead", [b"# patchkit t-guard:toy", b"# patchkit t-guard:= toy"])
 def test_revert_of_code_whose_comment_lost_its_form_is_refused(
     tree: CheckoutTree, named: tuple[str, ...], instead: bytes
 ) -> None:
-    run("apply", tree.root, "t-guard", "--only")
+    run("apply", tree.root, "t-guard")
     edit(tree, MIRROR, b"# patchkit t-guard: toy", instead)
     before = everything(tree.root)
     assert states("status", tree.root)["t-guard"] == "applied"
-    output = refusal("revert", tree.root, *named, code=3)
-    assert (
-        f"t-guard: its code has no comment of the patch and may be upstream's own\n  --> {MIRROR}\n" in output
-    )
+    output = run("revert", tree.root, *named, code=1 if "--keep-going" in named else 3).output
+    assert "a comment of t-guard would be left" in " ".join(output.split())
     assert everything(tree.root) == before
 
 
@@ -377,12 +394,13 @@ def test_revert_of_some_that_lost_their_comments_beside_others_takes_all(tree: C
     assert everything(tree.package) == before
 
 
-def test_upstreams_code_that_a_ledger_of_another_branch_knows_otherwise_is_left_alone(
+def test_upstreams_code_that_a_record_of_another_branch_knows_otherwise_is_left_alone(
     checkout: CheckoutTree,
 ) -> None:
     git(checkout.root, "switch", "-qc", "patched")
     run("apply", checkout.root)
-    git(checkout.root, "commit", "-qam", "Patched")
+    git(checkout.root, "add", "-A")
+    git(checkout.root, "commit", "-qm", "Patched")
     git(checkout.root, "switch", "-q", "-")
     edit(checkout, MIRROR, b"    copies = 0\n", b"    copies = 0\n    guard = 1\n")
     assert states("status", checkout.root)["t-guard"] == "unknown"
@@ -422,9 +440,9 @@ def test_a_patch_that_is_not_at_hand_is_named_without_a_ledger(tree: CheckoutTre
     assert answer("status", tree.root)["unknown"] == ["own-1"]  # Remembered.
 
 
-def test_an_unreadable_ledger_does_not_prevent_the_status(tree: CheckoutTree) -> None:
+def test_an_unreadable_record_does_not_prevent_the_status(tree: CheckoutTree) -> None:
     run("apply", tree.root)
-    (tree.package / ".patchkit" / "ledger.json").write_text("{")
+    (tree.package / ".patchkit" / "patchkit.lock").write_text("{")
     run("status", tree.root)
 
 
@@ -432,7 +450,7 @@ def test_patch_beside_one_from_a_folder_needs_the_folder(tree: CheckoutTree, con
     run("apply", tree.root, "t-stop", "x-other", "--patches", conflicting)
     assert "--patches DIR" in refusal("revert", tree.root, "t-stop", code=2)
     run("revert", tree.root, "t-stop", "--patches", conflicting)
-    assert recorded(tree) == ("t-flag", "t-guard", "x-other")
+    assert recorded(tree) == ("t-flag", "x-other")
 
 
 def test_conflict_names_the_site_and_writes_nothing(tree: CheckoutTree, conflicting: Path) -> None:
@@ -535,7 +553,7 @@ def test_unknown_patch_names_the_nearest(command: str, arguments: tuple[str, ...
 @pytest.mark.parametrize("command", ["apply", "diff", "revert", "export"])
 @pytest.mark.parametrize(
     ("word", "hint"),
-    [("nowhere", ""), ("t-gard", "did you mean t-guard? "), ("hardning", "did you mean @hardening? ")],
+    [("nowhere", ""), ("t-gard", "did you mean t-guard? "), ("t-stp", "did you mean t-stop? ")],
 )
 def test_a_word_that_is_neither_a_folder_nor_a_patch_is_refused_as_both(
     command: str, word: str, hint: str, tmp_path: Path
@@ -629,7 +647,7 @@ def test_interrupted_write_is_refused_until_recovered(tree: CheckoutTree, comman
     store = Store(tree.package)
     store.path.mkdir()
     store.create()
-    store.begin(Journal({}, Ledger()))
+    store.begin(Journal({}))
     assert f"patchkit apply --continue {tree.root}" in refusal(command, tree.root, code=4)
     assert answer("apply", "--continue", tree.root)["action"] == "finished"
     run(command, tree.root)

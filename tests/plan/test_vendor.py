@@ -61,7 +61,7 @@ def _patches(patch_folder: Path) -> None:
 
 
 def vendor(tree: CheckoutTree, *ids: str) -> tuple[str, ...]:
-    return api.apply(tree, load.patches(), ids, runtime="vendored", only=True).files
+    return api.apply(tree, load.patches(), ids, runtime="vendored").files
 
 
 def states(tree: CheckoutTree) -> dict[str, str]:
@@ -154,7 +154,7 @@ def test_verify_recognises_the_runtime_in_the_tree(tree: CheckoutTree) -> None:
     vendor(tree)
     found = verdict(tree)
     assert found["imports"] == []
-    assert found["ledger"] == []
+    assert found["record"] == []
 
 
 def test_verify_of_a_deleted_runtime_names_commands_that_restore_it(tree: CheckoutTree) -> None:

@@ -19,7 +19,7 @@ from support.releases import (
     run,
     states,
     texts,
-    without_ledger,
+    without_record,
 )
 from support.sweeps import patch_by_patch, representatives, swept
 
@@ -248,7 +248,7 @@ def test_a_fork_that_drifted_in_every_way_is_patched_and_reverted(
     for file in fork.patched.contents:
         compile((tree.package / file).read_bytes(), file, "exec", dont_inherit=True)
     run("revert", tree.root)
-    assert without_ledger(fingerprints(tree.root)) == before
+    assert without_record(fingerprints(tree.root)) == before
 
 
 # ---- classes and files ---------------------------------------------------------------------------------------
@@ -364,6 +364,9 @@ class MovedTree:
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         return sorted(self.new if file == self.old else file for file in self.below.files(folder, suffix))
 
+    def record(self) -> bytes | None:
+        return None
+
     def unread(self, folder: str) -> list[str]:
         return self.below.unread(folder)
 
@@ -417,7 +420,7 @@ def functions_with_sites(fork: Fork, name: str) -> list[tuple[str, str]]:
 def concerning(file: str) -> tuple[Patch, ...]:
     """Return the patches that change a file, with what they require: the others leave it and them alone."""
     changing = [patch.id for patch in PATCHES if any(file in edit.files for edit in patch.edits)]
-    return load.patches().select(changing, only=True)
+    return load.patches().select(changing)
 
 
 def method(module: ast.Module, dotted: str) -> ast.FunctionDef:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.releases import run
-from support.repositories import clone, committing, copied, hook, whole
+from support.repositories import clone, committing, copied, hook, settling, whole
 from support.sweeps import crossed
 from support.toys import (
     CRLF,
@@ -124,6 +124,30 @@ def test_a_clone_reverts_a_port_by_its_name(theirs: CheckoutTree, fork: Checkout
     assert everything(clone.root) == before
 
 
+def test_a_port_is_reverted_in_a_commit_and_comes_back_with_git(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    (theirs.package / FRESH).write_bytes(b"fresh = 1\n")
+
+    def committed(tree: CheckoutTree) -> str:
+        assert git(tree.root, "status", "--porcelain") == ""
+        return git(tree.root, "rev-parse", "HEAD^{tree}")
+
+    before = committed(fork)
+    port(theirs, fork, 77, LATER)
+    ported = committed(fork)
+    for tree in (clone_of(fork, tmp_path), fork):
+        assert "77 was ported and committed, and stays." in run("revert", tree.root, "--commit").output
+        assert "in 1 commit." in run("revert", tree.root, "77", "--commit").output
+        assert committed(tree) == before
+        subject = git(tree.root, "log", "-1", "--format=%s %(trailers:key=Patchkit-Revert,valueonly)")
+        assert subject.strip() == "Revert 77 77"
+        git(tree.root, "revert", "--no-edit", "HEAD")
+        assert committed(tree) == ported
+        assert "in 1 commit." in run("revert", tree.root, "77", "--commit").output
+        assert committed(tree) == before
+
+
 def test_edits_and_ports_of_later_commits_stay(
     theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
 ) -> None:
@@ -232,6 +256,22 @@ def test_a_clone_reverts_a_port_that_a_formatter_rewrote(
     assert author.startswith(git(theirs.root, "log", "-1", "--format=%an %ad %B").rstrip())
     run("revert", clone.root, "77")
     assert clone.read(MIRROR) == SOURCES[MIRROR]
+
+
+@pytest.mark.parametrize("where", ["own", "clone"])
+def test_a_file_that_a_hook_adds_to_the_package_goes_with_the_port(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path, where: str
+) -> None:
+    before = git(fork.root, "rev-parse", "HEAD^{tree}")
+    added = "python/sglang/srt/listed.py"
+    hook(fork, "pre-commit", f"grep -c asked python/sglang/{MIRROR} > {added}; git add {added}")
+    port(theirs, fork, 77, LATER)
+    assert git(fork.root, "show", "--name-only", "--format=").split() == [added, f"python/sglang/{MIRROR}"]
+    (fork.root / ".git" / "hooks" / "pre-commit").unlink()
+    tree = fork if where == "own" else clone_of(fork, tmp_path)
+    run("revert", tree.root, "77", "--commit")
+    assert git(tree.root, "rev-parse", "HEAD^{tree}") == before
+    assert git(tree.root, "status", "--porcelain") == ""
 
 
 def test_a_message_longer_than_linux_allows_an_argument_to_be_is_kept(
@@ -353,7 +393,9 @@ def test_a_record_keeps_its_uncommitted_patches(ported: CheckoutTree, tmp_path: 
     (toys / "t-depth" / "patch.toml").write_text(patch_text("t-depth", code))
     clone = clone_of(ported, tmp_path)
     run("apply", clone.root, "t-depth", "--patches", toys)
-    assert "one after the other" in refused(clone, "77", "t-depth", "--patches", str(toys))
+    both = copied(clone, tmp_path / "both")
+    run("revert", both.root, "77", "t-depth", "--patches", toys)
+    assert both.read(MIRROR) == SOURCES[MIRROR]
     run("revert", clone.root, "77", "--patches", toys)
     assert b"depth = 2" in (clone.read(MIRROR) or b"")
     run("revert", clone.root, "t-depth", "--patches", toys)
@@ -446,7 +488,7 @@ def test_half_of_a_change_that_is_not_committed_is_not_left_out_of_its_commit(
     assert f"--> {FRESH} help: run patchkit revert {fork.root} 77," in output
     run("revert", fork.root, "77")
     run("port", *words, "--commit")
-    assert len(git(fork.root, "show", "--format=", "--name-only").split()) == 2
+    assert len(git(fork.root, "show", "--format=", "--name-only").split()) == 3  # The record among them.
 
 
 @pytest.mark.parametrize("half", ["staged", "deleted", "changed", "changed and staged", "excluded"])
@@ -593,7 +635,8 @@ def test_ports_that_were_edited_or_reverted_since_are_named_if_their_code_is_lef
     reverted = port(theirs, fork, 78, (b"class Mirror:\n", b"class Mirror:\n    size = 2\n\n"))
     port(theirs, fork, 79, FAR)
     port(theirs, fork, 80, OVER)
-    git(fork.root, "revert", "--no-edit", reverted)
+    settling(fork, "revert", "--no-edit", reverted)
+    git(fork.root, "commit", "-qm", "Revert")
     commit_own(fork, OWN, (b"height = 2\n", b"height = 3\n"))
     clone = clone_of(fork, tmp_path)
     listed: list[str] = []

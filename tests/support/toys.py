@@ -96,7 +96,6 @@ DEPTH = toy(
 GUARD = toy(
     "guard",
     statement("insert-before", "guard", f"{MIRROR}::Mirror.host", "return $value", "guard()"),
-    hardens='["copies"]',
 )
 STRIDE = toy(
     "stride",
@@ -186,7 +185,7 @@ height = 3
 
 def apply(tree: CheckoutTree, *patches: Patch, allow_dirty: bool = False) -> tuple[str, ...]:
     plan = make_plan(tree, patches or TOYS)
-    return Transaction(tree, "toys", allow_dirty=allow_dirty).commit(plan).files
+    return Transaction(tree, allow_dirty=allow_dirty).commit(plan).files
 
 
 def revert_patches(tree: CheckoutTree, *patches: Patch) -> RevertResult:
@@ -323,7 +322,7 @@ def add_toys(folder: Path) -> None:
     )
     add_patch(folder, "t-flag", *flags)
     add_patch(folder, "t-stop", attribute(ABRUPT, "Worker", "limit = 8"), requires='["t-flag"]')
-    add_patch(folder, "t-guard", attribute(MIRROR, "Mirror", "guard = 1"), hardens='["t-flag"]')
+    add_patch(folder, "t-guard", attribute(MIRROR, "Mirror", "guard = 1"))
 
 
 def add_patch(folder: Path, name: str, *edits: str, **keys: str) -> Path:

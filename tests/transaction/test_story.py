@@ -221,6 +221,20 @@ class Story(RuleBasedStateMachine):
             assert not any(f"patchkit {name}:".encode() in text for text in left)
         assert ids or not any(b"patchkit" in text for text in left)
 
+    @rule(ids=ids)
+    def commit_a_revert(self, ids: set[str]) -> None:
+        before, texts = self._kept(), self._texts()
+        try:
+            reverted = api.commit_revert(self.tree, self.patches, tuple(sorted(ids))).reverted
+        except PatchkitError:
+            assert self._texts() == texts
+            return
+        assert self._kept() == before
+        left = self._texts().values()
+        for name in ids or reverted.patches:
+            assert not any(f"patchkit {name}:".encode() in text for text in left)
+        assert ids or not any(b"patchkit" in text for text in left)
+
     def _starts(self, file: str) -> list[tuple[int, bytes]]:
         """Return where a statement may be put: lines and the indents that go there."""
         root = outline(decoded(self._text(file)))
