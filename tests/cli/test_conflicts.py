@@ -575,7 +575,7 @@ def test_markers_enclose_all_that_the_edit_looks_for(lending: CheckoutTree) -> N
     answer = marked(lending, "t-many")
     (edit,) = (each for patch in answer["patches"] for each in patch["edits"] if each["state"] == "conflict")
     assert edit["reason"] == (
-        "expected `$shelf.days[:$n].copy_($book.days)` (line 3 of 5); the nearest line is "
+        "expected `shelf.days[:n].copy_(book.days)` (line 3 of 5); the nearest line is "
         "`shelf.days[:n].copy_(book.days.clamp(0, 1))` (line 6)"
     )
     lines = [line.strip() for line in LENDING.splitlines()]

@@ -114,7 +114,7 @@ def test_a_conflict_at_the_site_that_decides_the_shape_is_resolved_by_hand(
 
 RUNNER = "srt/speculative/eagle_draft_cuda_graph_runner.py"
 TOPK = "forward_batch.spec_info.topk_p"
-FOUND = f"draft is not in place: expected `$batch.spec_info.topk_p`, found `{TOPK}.clamp(0, 1)`"
+FOUND = f"draft is not in place: expected `{TOPK}`, found `{TOPK}.clamp(0, 1)`"
 LAUNCH = """\
         patchkit_api.copy_together(
             [

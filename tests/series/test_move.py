@@ -735,3 +735,16 @@ def test_a_checkout_that_its_settings_name_moves(fork: CheckoutTree) -> None:
     move(fork)
     assert git(fork.root, "status", "--porcelain") == ""
     assert git(fork.root, "rev-parse", "HEAD") == git(fork.root, "rev-parse", "newer")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--split-index",), ("--index-version", "4"), ("--untracked-cache",)],
+    ids=lambda words: words[0].strip("-"),
+)
+def test_any_kind_of_index_moves(fork: CheckoutTree, words: tuple[str, ...]) -> None:
+    git(fork.root, "update-index", *words)
+    git(fork.root, "status")
+    move(fork)
+    assert git(fork.root, "status", "--porcelain") == ""
+    assert git(fork.root, "diff", "--name-only", "newer") == ""

@@ -442,7 +442,7 @@ def vendored(tree: CheckoutTree, patches: PatchSet) -> None:
 
 
 def own(tree: CheckoutTree, patches: PatchSet) -> None:
-    api.apply(tree, patches, ("x-own", "t-stop"))
+    api.apply(tree, patches, ("x-own", "t-guard", "t-stop"))
 
 
 Way = Callable[["CheckoutTree", "PatchSet"], None]
