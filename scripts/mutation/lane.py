@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .mutants import Mutant
 
 PARTS = ("patchkit", "patches", "tests", "scripts", "pyproject.toml")
+_NOT_STARTED = (3, 4)
+"""pytest's exit codes where the code that its plugins import cannot be imported."""
 _OPTIONS = ("-x", "-q", "--tb=short", "--assert=plain", "-p", "no:cacheprovider", "-p", "mutation.plugin")
 
 
@@ -115,7 +117,10 @@ class Lane:
             if code < 0:
                 return Fate(True, "crash", signal.Signals(-code).name, seconds)
             output.seek(0)
-            tail = "".join(output.readlines()[-20:])
+            lines = output.readlines()
+            if code in _NOT_STARTED:
+                return Fate(True, "start", lines[-1].strip() if lines else "", seconds)
+            tail = "".join(lines[-20:])
             raise SystemExit(f"mutate: pytest ended with {code}:\n{tail}")
 
     def stop(self) -> None:

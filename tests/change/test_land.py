@@ -415,3 +415,33 @@ def test_a_change_that_landed_lands_again_and_changes_nothing(
     made = landed({DESK: base}, {DESK: theirs}, {DESK: ours}).contents.get(DESK) or ours
     again = landed({DESK: base}, {DESK: theirs}, {DESK: made})
     assert again.contents in ({}, {DESK: made})
+
+
+def test_an_import_that_new_code_needs_comes_below_those_of_the_tree() -> None:
+    base = b"import os\n\n\n" + BASE.replace(b"out = True", b"out = os.name")
+    theirs = base.replace(b"noted = True", b"noted = os.name")
+    landing = landed({DESK: base}, {DESK: theirs}, {DESK: b"import abc\nimport sys\n\n\n" + BASE})
+    assert (landing.contents[DESK] or b"").startswith(b"import abc\nimport sys\nimport os\n")
+
+
+def test_a_block_that_shares_one_line_with_that_of_the_change_is_another_block() -> None:
+    block = b"    if book.out:\n        first(book)\n        second(book)\n        third(book)\n        note(book)\n"
+    own = b"    if reader and not holiday(reader):\n        fourth(1)\n        fifth(reader, 2)\n        sixth()\n"
+    base = BASE.replace(b"    book.out = True\n", block)
+    theirs = base.replace(b"third(book)\n        note(book)\n", b"third(book)\n        note(book, 1)\n")
+    ours = BASE.replace(b"    book.out = True\n", own + b"        note(book)\n")
+    landing = landed({DESK: base}, {DESK: theirs}, {DESK: ours})
+    assert [outcome for outcome, _ in outcomes(landing)] == ["conflict"]
+    assert landing.contents == {}
+
+
+def test_an_edit_of_a_header_that_is_not_made_shows_the_header_alone() -> None:
+    signature = b"def note(book):", b"def note(book, k=nobody):"
+    statement = b"    reader.told = True\n", b"    reader.told = nowhere\n"
+    theirs = BASE.replace(*signature).replace(*statement)
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: BASE + b"\n\nx = 1\n"})
+    shown = [(edit.outcome.value, edit.base_text, edit.wanted) for edit in landing.files[0].edits]
+    assert shown == [
+        ("unmet", *(f"{line.decode()}\n" for line in signature)),
+        ("unmet", *(line.decode().lstrip() for line in statement)),
+    ]

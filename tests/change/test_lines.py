@@ -40,3 +40,13 @@ def test_a_form_feed_above_moves_no_line_that_a_conflict_names() -> None:
     base = f"a\x0cb\u2028c\r\n{BASE}"
     text, edits = merged(base, base.replace("two", "2"), base.replace("two", "II"))
     assert (text, [edit.site for edit in edits]) == (base.replace("two", "II"), ["line 3"])
+
+
+def test_changes_of_a_long_table_of_equal_lines_are_told_apart() -> None:
+    table = ["start\n", *["0,\n"] * 300, "end\n"]
+    theirs, ours = table.copy(), table.copy()
+    theirs[0], theirs[-1] = "begin\n", "stop\n"
+    ours[150] = "1,\n"
+    text, edits = merged("".join(table), "".join(theirs), "".join(ours))
+    assert [edit.outcome.value for edit in edits] == ["landed", "landed"]
+    assert text == "".join(["begin\n", *ours[1:-1], "stop\n"])

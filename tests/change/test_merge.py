@@ -672,3 +672,18 @@ def test_functions_on_one_line_are_told_by_their_names() -> None:
     theirs = base.replace("return 2", "return 3")
     ours = "class A:\n    def g(self): return 2\n    def f(self): return own\n"
     assert ported(base, theirs, ours)[0] == ours.replace("return 2", "return 3")
+
+
+def test_two_renamed_parameters_are_followed_in_new_code() -> None:
+    base = "def lend(book, days):\n    keep(book, days)\n    return None\n"
+    theirs = base.replace("    return None\n", "    tell(book, days)\n    return None\n")
+    ours = base.replace("book", "card").replace("days", "weeks")
+    made, _ = ported(base, theirs, ours)
+    assert made == theirs.replace("book", "card").replace("days", "weeks")
+
+
+def test_parameters_in_another_order_are_not_renamed() -> None:
+    base = "def lend(book, days):\n    keep(book, days)\n    return None\n"
+    theirs = base.replace("    return None\n", "    tell(book, days)\n    return None\n")
+    made, _ = ported(base, theirs, base.replace("(book, days):", "(days, book):"))
+    assert made == theirs.replace("(book, days):", "(days, book):")

@@ -35,6 +35,12 @@ MERGED = {
         "def f(a, b=2, *, d=3):",
         "def f(a, b=2, c=1, *, d=3):",
     ),
+    "an argument between two that stay": (
+        "f(a, g(x) + 1, c)",
+        "f(a, g(x) + 2, c)",
+        "f(a, g(y) + 1, c, d)",
+        "f(a, g(y) + 2, c, d)",
+    ),
     "other words of a message": (
         "say(f'{a.b} is none of: x, y.')",
         "say(f'{a.b} is none of: x, y, or z.')",

@@ -557,6 +557,15 @@ def test_a_mutant_that_cannot_be_imported_is_killed(project: Project) -> None:
     assert "killed 1 of 1" in done.stdout, done.stderr
 
 
+def test_a_mutant_with_which_pytest_cannot_start_is_killed(project: Project) -> None:
+    project.put("patchkit/runtime/steps.py", "limit = int(1 > 0)\nassert limit == 1\n")
+    project.put("tests/runtime/conftest.py", "from patchkit.runtime.steps import limit\n")
+    project.put("tests/runtime/test_steps.py", "def test_there_is_a_test(): ...\n")
+    done = project.mutate("--only", "comparison")
+    assert "comparison swapped: killed by start" in done.stderr
+    assert "killed 1 of" in done.stdout, done.stderr
+
+
 def test_what_takes_longer_than_its_limit_is_killed(project: Project, tmp_path: Path) -> None:
     lane = Lane(project.folder, tmp_path / "lane")
     trial = Trial(str(lane.checkout), str(tmp_path / "verdict"), str(tmp_path / "notes"), clean=True)
