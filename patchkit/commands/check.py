@@ -48,7 +48,7 @@ def unrecognised(patch: Patch) -> Iterator[str]:
     """
     number = _PULL.search(patch.upstream)
     is_its_own = number is not None and (bool(patch.upstream_commit) or number[1] == patch.id)
-    if is_its_own and not patch.upstream_when:
+    if is_its_own and not (patch.upstream_when or patch.diffs):
         yield (
             f"upstream_when: missing for {patch.upstream}: without it status reports upstream's own form as applied "
             "once any patch has edited the file"

@@ -100,15 +100,38 @@ class Affects(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     fixed_in: Annotated[str, msgspec.Meta(pattern=r"^([0-9]+([.][0-9]+)+([.]post[0-9]+)?)?$")] = ""
 
 
+class DiffPart(msgspec.Struct, frozen=True):
+    """What a diff changes in one class or function of a file (empty for the rest of the file), as lines."""
+
+    file: str
+    site: str
+    removed: str
+    added: str
+
+
+class Diff(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of whole files, by their paths in the package; None for a file that does not exist.
+
+    ``parts`` are its edits by name. ``others`` is code, as ``file`` or
+    ``file::Class.method``, that the tree of the diff has as well, and which is therefore not code that moved.
+    """
+
+    name: str
+    files: dict[str, tuple[bytes | None, bytes | None]]
+    parts: dict[str, DiffPart] = {}
+    others: tuple[str, ...] = ()
+
+
 class Patch(msgspec.Struct, frozen=True, kw_only=True):
     """One upgrade: what it changes and why, its risk, requirements, edits, upstream link, and how to verify it.
 
-    ``group`` names a group of patches. ``shapes`` are named sets of facts; a tree with none of ``any_shape_of`` is a
-    conflict. A patch is not applicable to a tree unless all ``applies_when`` facts hold. ``upstream_when`` facts hold
-    in trees with upstream's own change, in which a missing site is not a conflict. ``no_switch`` is the reason why
-    ``PATCHKIT_DISABLE`` cannot turn the patch off. ``affects`` is None for a patch that fixes nothing. ``built_in``
-    patches are neither defined nor extended by another folder, and fit supported releases only. ``left_out`` is the
-    reason why a fork's configuration turns off a patch.
+    ``diffs`` make the patch in place of edits that find their sites: one, or one for each of several trees; its edits
+    then only name what they change. ``group`` names a group of patches. ``shapes`` are named sets of facts; a tree
+    with none of ``any_shape_of`` is a conflict. A patch is not applicable to a tree unless all ``applies_when`` facts
+    hold. ``upstream_when`` facts hold in trees with upstream's own change, in which a missing site is not a conflict.
+    ``no_switch`` is the reason why ``PATCHKIT_DISABLE`` cannot turn the patch off. ``affects`` is None for a patch
+    that fixes nothing. ``built_in`` patches are neither defined nor extended by another folder, and fit supported
+    releases only. ``left_out`` is the reason why a fork's configuration turns off a patch.
     """
 
     id: str
@@ -117,6 +140,7 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
     risk: str
     verify: str
     edits: tuple[Edit, ...]
+    diffs: tuple[Diff, ...] = ()
     group: str = ""
     upstream: str = ""
     upstream_commit: str = ""
@@ -136,6 +160,12 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
     def has_pull_request(self) -> bool:
         """Whether the change is an upstream pull request's, which the patch is named after, and not only related."""
         return self.upstream.endswith(f"/pull/{self.id}")
+
+    @property
+    def upstream_subject(self) -> str:
+        """The subject of upstream's commit: the title with the number of the pull request; empty without one."""
+        _, is_pull, number = self.upstream.partition("/pull/")
+        return f"{self.title} (#{number.rstrip('/')})" if is_pull else ""
 
     @property
     def opt_in(self) -> bool:

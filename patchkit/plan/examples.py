@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from patchkit.patchset.examples import PatchExample
-    from patchkit.patchset.patch import Patch
+    from patchkit.patchset.patch import Diff, Patch
     from patchkit.tree.tree import Tree
 
 
@@ -56,7 +56,14 @@ def faults_of(patch: Patch, example: PatchExample) -> Iterator[str]:
         yield f"no edit {example.edit or 'at all'} is for {example.file}".replace("  ", " ")
         return
     alone = msgspec.structs.replace(
-        patch, edits=edits, requires=(), any_shape_of=(), applies_when=(), upstream_when=(), shapes={}
+        patch,
+        edits=edits,
+        diffs=tuple(_within(diff, example.file) for diff in patch.diffs),
+        requires=(),
+        any_shape_of=(),
+        applies_when=(),
+        upstream_when=(),
+        shapes={},
     )
     alone = msgspec.structs.replace(
         alone, edits=tuple(msgspec.structs.replace(edit, shapes=()) for edit in edits)
@@ -78,6 +85,15 @@ def faults_of(patch: Patch, example: PatchExample) -> Iterator[str]:
     if (after or b"").decode().strip() != wanted.strip():
         yield f"the result differs:\n{(after or b'').decode().strip()}"
     yield from undefined(example.before.encode(), after or b"", example.file)
+
+
+def _within(diff: Diff, file: str) -> Diff:
+    """Return what a diff changes in one file."""
+    return msgspec.structs.replace(
+        diff,
+        files={name: texts for name, texts in diff.files.items() if name == file},
+        parts={name: part for name, part in diff.parts.items() if part.file == file},
+    )
 
 
 def undefined_in(tree: Tree, patches: tuple[Patch, ...]) -> Iterator[str]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from patchkit.errors import ConflictError, TreeError
-from patchkit.plan.markers import IncompleteMarkersError, blocks_in, indent_of, newline_of, without_markers
+from patchkit.lines import newline_of
+from patchkit.plan.markers import IncompleteMarkersError, blocks_in, indent_of, without_markers
 from patchkit.transaction.conflicts import conflicts_in
 from patchkit.transaction.current import current_record
 from patchkit.transaction.ledger import AppliedEdit, AppliedFile, AppliedPatch, Record
