@@ -525,7 +525,6 @@ class _Backend(NamedTuple):
     name: str
     changes: str
     place: gpu_runs.Place | None
-    timed_at_32: str = ""
 
 
 def _engine(family: str, backend: str, algorithm: str = "EAGLE3") -> gpu_runs.Place:
@@ -537,13 +536,11 @@ BACKENDS = (
         "FlashAttention-3",
         "no CPU mirror, draft-extend in a CUDA graph, one schedule per verify",
         _engine("Llama", "fa3"),
-        "fa3-straight",
     ),
     _Backend(
         "Triton",
         "no CPU mirror, replays planned in one launch",
         _engine("Llama", "triton"),
-        "default-straight",
     ),
     _Backend(
         "FlashInfer",
@@ -576,23 +573,20 @@ BACKENDS = (
 def gains() -> list[tuple[_Backend, dict[int, gpu_runs.Spread], dict[int, gpu_runs.Spread]]]:
     """Return each backend's ratios of the patched step to the unpatched one by batch, at 8 and at 32 layers."""
     found = gpu_runs.latest(gpu_runs.outcomes(BENCHMARKS))
-    large = {
-        (result["scenario"], result["batch"]): msgspec.convert(result["ratio"], gpu_runs.Spread)
-        for run, result in _servers()
-        if result["layers"] == 32 and result["tree"] == SERVERS_PATCHED.get((run, result["scenario"]))
-    }
+
+    def ratios(backend: _Backend, layers: int) -> dict[int, gpu_runs.Spread]:
+        return gpu_runs.ratios(found[backend.place].values(), layers) if backend.place else {}
+
     return [
-        (
-            backend,
-            gpu_runs.ratios(found[backend.place].values()) if backend.place else {},
-            {
-                batch: large[backend.timed_at_32, batch]
-                for batch in (1, 8)
-                if (backend.timed_at_32, batch) in large
-            },
-        )
-        for backend in BACKENDS
+        (backend, ratios(backend, gpu_runs.LAYERS), ratios(backend, gpu_runs.LARGE)) for backend in BACKENDS
     ]
+
+
+def _cards() -> str:
+    """Return the GPUs of the timed runs of these backends."""
+    found = gpu_runs.latest(gpu_runs.outcomes(BENCHMARKS))
+    outcomes = (each for row in BACKENDS if row.place for each in found[row.place].values())
+    return " or ".join(sorted({_card(each.gpu) for each in outcomes if each.ratio is not None}))
 
 
 UNSTEADY = "†"
@@ -882,6 +876,7 @@ def kill_rates() -> str:
         f"{_table(['file', 'mutants', 'killed', 'rate'], rows)}\n"
         + ("\nMutants that no test detected:\n\n" + "\n".join(survivors) + "\n" if survivors else "")
         + _later_guards()
+        + _tool_rooms()
     )
 
 
@@ -891,6 +886,31 @@ def _later_guards() -> str:
     runs = [json.loads(path.read_text()) for path in kept if path.stem != "results"]
     rows = [[f"`{run['command']}`", f"{run['killed']} of {run['mutants']}"] for run in runs]
     return f"\nAll mutants of newer guards:\n\n{_table(['command', 'killed'], rows)}\n" if rows else ""
+
+
+def _tool_rooms() -> str:
+    """Return the rates of runs over rooms of the tool, and the survivors with what was judged of them."""
+    folder = BENCHMARKS / "mutation" / "tool"
+    runs = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    judged = {(each["file"], each["diff"]): each["reason"] for each in runs.pop("judged", [])}
+    rows = [
+        [f"`{run['command']}`", f"{run['killed']} of {run['mutants']}", run["date"][:10]]
+        for run in runs.values()
+    ]
+    left = [
+        f"- `{row['file']}` {row['unit']}".rstrip()
+        + f": {row['operator']}. {judged.get((row['file'], row['diff']), 'Not judged.')}"
+        for run in runs.values()
+        for row in run["results"]
+        if not row["killed"]
+    ]
+    if not rows:
+        return ""
+    return (
+        "\nSamples of the tool's own code, each tried with the tests of its room that need no release of sglang:\n\n"
+        f"{_table(['command', 'killed', 'date'], rows)}\n"
+        + ("\nThose that no test detected:\n\n" + "\n".join(left) + "\n" if left else "")
+    )
 
 
 @dataclass(frozen=True)
@@ -1151,8 +1171,8 @@ def _gained_in_brief() -> str:
         spans.append(f"{min(steady):.2f} to {max(steady):.2f}")
     return (
         f"On release {RELEASE} a patched decode step takes {spans[0]} of the unpatched time with 32 layers and "
-        f"{spans[1]} with 8 layers, depending on the attention backend (one H200, batch 1 and 8, synthetic weights; "
-        "unsteady figures left out)."
+        f"{spans[1]} with 8 layers, depending on the attention backend (one {_cards()}, batch 1 and 8, synthetic "
+        "weights; unsteady figures left out)."
     )
 
 

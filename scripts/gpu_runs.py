@@ -70,6 +70,8 @@ class Scenario(NamedTuple):
         return self.name if self.batch is None else f"{self.name} {self.batch}"
 
 
+LAYERS, LARGE = 8, 32
+"""The sizes of the models that were timed; ratios are of the first unless they say so."""
 # Scenarios whose ratio is not that of a usual step on one GPU.
 _OTHER_STEPS = ("penalties-straight", "sampled-straight", "tensor-parallel", "deepseek-mla-dp-no-overlap")
 # The highest pair's ratio over the lowest pair's, at most, of a steady run.
@@ -106,9 +108,9 @@ class Outcome:
     alone: bool
 
     @property
-    def rank(self) -> tuple[bool, str, int]:
-        """The order of ratios for one place: a steady batch first, then the latest, then the largest."""
-        return self.scenario.name.endswith("straight"), self.date, self.scenario.layers
+    def rank(self) -> tuple[bool, str]:
+        """The order of ratios for one place and size: a steady batch first, then the latest."""
+        return self.scenario.name.endswith("straight"), self.date
 
 
 class _Tree(msgspec.Struct):
@@ -280,11 +282,12 @@ def latest(found: Iterable[Outcome]) -> dict[Place, dict[Scenario, Outcome]]:
     return places
 
 
-def ratios(found: Iterable[Outcome]) -> dict[int, Spread]:
+def ratios(found: Iterable[Outcome], layers: int = LAYERS) -> dict[int, Spread]:
     """Return the ratio of the step's time to the unpatched release's by batch, from one place's outcomes."""
     timed: dict[int, Spread] = {}
     for outcome in sorted(found, key=lambda each: each.rank):
-        batch, counts = outcome.scenario.batch, outcome.scenario.name not in _OTHER_STEPS
+        batch = outcome.scenario.batch
+        counts = outcome.scenario.layers == layers and outcome.scenario.name not in _OTHER_STEPS
         if counts and batch is not None and outcome.ratio is not None and outcome.end == IDENTICAL:
             timed[batch] = outcome.ratio
     return {batch: timed[batch] for batch in sorted(timed)}

@@ -1,9 +1,10 @@
-"""Mutation test of patches and runtime: insert one fault at a time in a copy, and check that a test fails.
+"""Mutation test: insert one fault at a time in a copy of the checkout, and check that a test fails.
 
-Mutants are made from the code that edits insert, from whole edits left out, and from the Python of patchkit/runtime
-and patchkit/backends. An edit counts if it changes the program of a tree that tests/differential drives.
-tests/differential runs for each mutant; for modules also tests/runtime and tests/backends if it passes. Exits 1 if
-fewer than 85 % are killed.
+Mutants are made of rooms. Those of a server (the default) are ``patches``, from the code that edits insert and from
+whole edits left out, and ``served``, from the Python of patchkit/runtime and patchkit/backends; an edit counts if it
+changes the program of a tree that tests/differential drives. Rooms of the tool are ``audit``, ``patterns``, ``port``,
+``revert`` and ``merge``. scripts/mutation/rooms.py lists each room's files and the tests that its mutants are tried
+with. Exits 1 if fewer than 90 % are killed.
 
 The same seed gives the same sample: at least one mutant of each edit and of each function, if COUNT allows, then
 others at random. The checkout is not changed. Arguments after -- are passed to pytest.
@@ -26,9 +27,9 @@ import click
 import libcst as cst
 import msgspec
 from mutation.lane import Fate, Lane
-from mutation.mutants import Mutant, of_module, of_patch
 from mutation.notes import Notes, Trial
 from mutation.results import Result, Results
+from mutation.rooms import DIFFERENTIAL, ROOMS
 from mutation.sampling import sample
 from mutation.trees import ReferenceTree, ReferenceTrees
 from rich.console import Console
@@ -37,28 +38,16 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from mutation.mutants import Mutant
+    from mutation.rooms import Suite
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-Suite = tuple[str, ...]
-SUITES: tuple[Suite, ...] = (("tests/differential",), ("tests/runtime", "tests/backends"))
-"""The second suites run for mutants of modules that survive the first."""
 # Generous, since a mutant may be slow and others run at the same time.
 PATIENCE = 2.0
 GRACE = 30.0
 HANGS = 3600.0
-
-
-def candidates(checkout: Path) -> Iterator[Mutant]:
-    """Yield all possible mutants."""
-    for path in sorted(checkout.glob("patches/*/patch.toml")):
-        yield from of_patch(path.relative_to(checkout).as_posix(), path.read_text(encoding="utf-8"))
-    for package in ("runtime", "backends"):
-        for path in sorted((checkout / "patchkit" / package).glob("*.py")):
-            # Files that contain only lists of names.
-            if path.stem != "__init__" and not path.stem.startswith("api_"):
-                text = path.read_text(encoding="utf-8")
-                yield from of_module(path.relative_to(checkout).as_posix(), text)
 
 
 @dataclass
@@ -84,20 +73,27 @@ class Run:
     """The clean tests, the trees that they patch, and the lanes that run mutants."""
 
     def __init__(
-        self, folder: Path, jobs: int, arguments: Sequence[str], report: Callable[[str], None]
+        self,
+        folder: Path,
+        suites: Mapping[str, tuple[Suite, ...]],
+        jobs: int,
+        arguments: Sequence[str],
+        report: Callable[[str], None],
     ) -> None:
+        """Run all suites without a mutant; ``suites`` are those of each file's mutants."""
+        self._suites = suites
         self._arguments = arguments
         self._notes = folder / "notes"
         report("running the tests without a mutant, to record their trees and durations")
         clean = Lane(CHECKOUT, folder / "clean")
         self.lanes = [Lane(CHECKOUT, folder / f"lane-{number}") for number in range(jobs)]
-        # The trees are in the first lane's scratch folder, which its next run would delete.
-        fates = (
-            self._require_clean(clean, SUITES[0], clean=True),
-            self._require_clean(self.lanes[0], SUITES[1]),
-        )
-        self._limits = [GRACE + PATIENCE * fate.seconds for fate in fates]
-        report(f"the tests take {fates[0].seconds:.0f} s and {fates[1].seconds:.0f} s")
+        self._limits: dict[Suite, float] = {}
+        for suite in sorted({suite for each in suites.values() for suite in each}):
+            # The trees are in the clean lane's scratch folder, which its next run would delete.
+            trees = suite == DIFFERENTIAL
+            fate = self._require_clean(clean if trees else self.lanes[0], suite, clean=True, trees=trees)
+            self._limits[suite] = GRACE + PATIENCE * fate.seconds
+            report(f"{' '.join(suite)}: {fate.seconds:.0f} s")
         notes = msgspec.msgpack.decode(self._notes.read_bytes(), type=Notes)
         references = [
             ReferenceTree(name, open_tree(Path(tree.before)), tree.patches)
@@ -113,10 +109,9 @@ class Run:
     def test(self, mutant: Mutant, lane: Lane) -> Result:
         """Run the suites on a mutant until one fails."""
         trial = self._trial(lane, first=self._killers.likely(mutant))
-        suites = SUITES[:1] if mutant.is_of_patch else SUITES
         with lane.broken(mutant):
-            for suite, limit in zip(suites, self._limits, strict=False):
-                fate = lane.test(trial, suite, self._arguments, limit)
+            for suite in self._suites[mutant.file]:
+                fate = lane.test(trial, suite, self._arguments, self._limits[suite])
                 if fate.killed:
                     self._killers.note(mutant, fate.test)
                     break
@@ -172,18 +167,39 @@ def test_all(run: Run, chosen: Iterator[Mutant], results: Results, done: Callabl
 @click.option(
     "--jobs", default=os.cpu_count() or 1, show_default="cores", help="Mutants to run at the same time."
 )
+@click.option(
+    "--room",
+    "rooms",
+    type=click.Choice(list(ROOMS)),
+    multiple=True,
+    default=("patches", "served"),
+    show_default=True,
+    help="What to make mutants of; may be repeated.",
+)
 @click.option("--only", default="", metavar="TEXT", help="Only mutants whose name contains TEXT.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write every result to FILE as JSON.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- PYTEST ARGUMENTS]")
 def main(
-    *, count: int, seed: int, jobs: int, only: str, out: Path | None, arguments: tuple[str, ...]
+    *,
+    count: int,
+    seed: int,
+    jobs: int,
+    rooms: tuple[str, ...],
+    only: str,
+    out: Path | None,
+    arguments: tuple[str, ...],
 ) -> None:
     """Run."""
     # Raises SystemExit, which ends the running tests.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutate: stopped by a signal."))
     # Syntax trees are immutable, so they can be cached for every plan.
     cst.parse_module = functools.cache(cst.parse_module)
-    named = [mutant for mutant in candidates(CHECKOUT) if only in mutant.name]
+    named: list[Mutant] = []
+    suites: dict[str, tuple[Suite, ...]] = {}
+    for room in dict.fromkeys(rooms):
+        found = [mutant for mutant in ROOMS[room].mutants(CHECKOUT) if only in mutant.name]
+        suites |= {mutant.file: ROOMS[room].suites for mutant in found}
+        named += found
     if not named:
         raise SystemExit(f"mutate: no mutant's name has {only!r}.")
     results = Results(seed)
@@ -193,7 +209,7 @@ def main(
         tempfile.TemporaryDirectory(prefix="mutate-") as folder,
         Progress(*columns, console=console) as progress,
     ):
-        run = Run(Path(folder).resolve(), jobs, arguments, progress.console.print)
+        run = Run(Path(folder).resolve(), suites, jobs, arguments, progress.console.print)
         task = progress.add_task("mutants", total=min(count, len(named)))
 
         def done(result: Result) -> None:

@@ -151,7 +151,7 @@ def test_the_example_of_a_configuration_is_one_and_names_patches_that_there_are(
 def test_every_kind_of_edit_is_listed_with_its_keys() -> None:
     table = generate_docs.edit_kinds().splitlines()[2:]
     assert len(table) == len(KINDS)
-    assert "| [`isinstance-member`](kinds/isinstance-member.md) |" in "\n".join(table)
+    assert "| [`none-guard`](kinds/none-guard.md) |" in "\n".join(table)
     assert all(row.count("|") == 4 and "``" not in row for row in table)
 
 
@@ -338,6 +338,19 @@ def test_mutants_are_a_section_as_soon_as_a_run_of_them_is_kept(benchmarks: Path
     newer = run | {"command": "mutate --only guard", "mutants": 5, "killed": 4}
     (benchmarks / "mutation" / "guard.json").write_text(json.dumps(newer))
     assert generate_docs.kill_rates().endswith("\n| `mutate --only guard` | 4 of 5 |\n")
+    tool = benchmarks / "mutation" / "tool"
+    tool.mkdir()
+    (tool / "audit.json").write_text(
+        json.dumps(newer | {"results": [survivor | {"diff": "-a\n+b"}, survivor | {"diff": "-a\n+c"}]})
+    )
+    (tool / "judged.json").write_text(
+        json.dumps([{"file": "a.py", "diff": "-a\n+c", "reason": "It is the same."}])
+    )
+    section = generate_docs.kill_rates()
+    assert "\n| `mutate --only guard` | 4 of 5 | 2026-11-22 |\n" in section
+    assert section.endswith(
+        "\n- `a.py` longest: integer plus one. Not judged.\n- `a.py` longest: integer plus one. It is the same.\n"
+    )
 
 
 def test_one_fill_of_ours_is_one_launch() -> None:

@@ -32,9 +32,7 @@ _Item = TypeVar("_Item")
 @options.installed
 @options.folders
 @options.as_json
-@click.pass_context
 def command(
-    context: click.Context,
     *,
     words: Sequence[str],
     settings: Path | None,
@@ -47,7 +45,7 @@ def command(
     SERVER OPTIONS are sglang's, such as --attention-backend triton --speculative-algorithm EAGLE3, or the launch
     command in quotes. Prints the backends that the server uses, which of them need the CPU mirror (the host copy of a
     batch's sequence lengths), the patch or option that removes this need, and the fixes for this server that TREE
-    lacks. TREE is only read; none of its code runs. Exit code 1 if the server does not start with these options.
+    lacks. TREE is only read; none of its code runs.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.doctor import Doctor
@@ -66,8 +64,6 @@ def command(
         console.emit(Doctor.of(tree, diagnosis))
     else:
         _say(diagnosis, target.tail, tree.version)
-    if diagnosis.refused:
-        context.exit(1)
 
 
 def _by_condition(items: Iterable[_Item], condition: Callable[[_Item], str]) -> list[tuple[str, list[_Item]]]:
@@ -133,17 +129,8 @@ def _say(diagnosis: Diagnosis, tail: str, version: str | None) -> None:
     from patchkit.cli import console
     from patchkit.findings.printable import escaped
 
-    colour = "red" if diagnosis.refused else "yellow" if diagnosis.kept else "green"
+    colour = "yellow" if diagnosis.kept else "green"
     console.say(f"[{colour}]{escaped(diagnosis.verdict)}[/]")
-    if diagnosis.refused:
-        where = f" ({diagnosis.refused.where})" if diagnosis.refused.where else ""
-        console.say(f"\n{escaped(diagnosis.refused.why)}{escaped(where)}")
-        for remedy in diagnosis.refused.remedies:
-            console.say(
-                f"  The server starts with {escaped(remedy)}"
-                if remedy.startswith("--")
-                else f"  The server starts if you {escaped(remedy)}"
-            )
     if diagnosis.keepers:
         console.say("\nThe mirror is kept by:")
     for where, keepers in _by_condition(diagnosis.keepers, lambda keeper: keeper.where):

@@ -24,13 +24,12 @@ _USUAL = f"{sglang.SERVING}/server_args.py"
 class SettingsDeclaration:
     """The class of a server's settings, and the ``parts`` that it is assembled from.
 
-    ``fields`` are the annotated fields of the class and then those of the parts; ``owners`` has the class of each.
+    ``fields`` are the annotated fields of the class and then those of the parts.
     """
 
     cls: Class
     parts: tuple[Class, ...]
     fields: dict[str, ast.AnnAssign]
-    owners: dict[str, Class]
 
     @property
     def file(self) -> str:
@@ -59,19 +58,17 @@ def declared(
     cls = _usual(index) or _anywhere(index, files(), tree)
     parts = tuple(_parts(index, cls))
     fields: dict[str, ast.AnnAssign] = {}
-    owners: dict[str, Class] = {}
     for part in (cls, *parts):
         for known in index.mro(part):
             for item in known.node.body:
                 if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
                     fields.setdefault(item.target.id, item)
-                    owners.setdefault(item.target.id, known)
     if not fields:
         raise TreeError(
             f"{tree}: {SETTINGS} in {cls.module.file} declares no field, in its body, its bases or a class that it is "
             "assembled from, so the options of this tree's server are unknown"
         )
-    return SettingsDeclaration(cls, parts, fields, owners)
+    return SettingsDeclaration(cls, parts, fields)
 
 
 def _function(index: Index, dotted: str) -> Function | None:

@@ -15,12 +15,12 @@ from patchkit.doctor.fixes import Fix  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.gains import Gain, gains
 from patchkit.doctor.keepers import Keeper, mirror_keepers
 from patchkit.doctor.models import named, unless_usual
-from patchkit.doctor.options import spelling_hint
 from patchkit.doctor.optouts import decides, opts_out, writes_at
 from patchkit.doctor.phrases import listed, option
-from patchkit.doctor.registry import algorithms, makers
+from patchkit.doctor.registry import makers
 from patchkit.doctor.remedies import Trials
 from patchkit.doctor.server import ASSUMED, outcomes, without_speculation
+from patchkit.errors import UsageError
 from patchkit.patchset import runs
 from patchkit.plan.build import make_plan
 from patchkit.plan.status import IN_PLACE, State
@@ -28,16 +28,15 @@ from patchkit.tree import mirror
 from patchkit.tree.index import Program, read_sources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from patchkit.audit.reach import Reach
     from patchkit.doctor.examined import Found
-    from patchkit.doctor.launch import Launch, Refusal
+    from patchkit.doctor.launch import Launch
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
 
 _MIRROR = "The CPU mirror of sequence lengths"
-_REFUSED = "The server does not start with these options."
 _NOTHING = "No CPU mirror to remove: a server without speculation copies no sequence lengths to the host."
 _ASSUMPTION = (
     f"No attention backend is given, so sglang chooses one by GPU and model; {ASSUMED}, its choice on "
@@ -48,13 +47,6 @@ _NAMES_OF_BACKENDS = (
     "decode_attention_backend",
     "speculative_draft_attention_backend",
 )
-# Without these it is no server of its kind.
-_REQUIRED = frozenset({"model_path", "speculative_algorithm", "speculative_draft_model_path"})
-# Of the first three sglang accepts all or none, and the others it chooses by the GPU if they are left out.
-_KEPT = _REQUIRED | {
-    *(TOP_K, "speculative_num_steps", "speculative_num_draft_tokens"),
-    *("attention_backend", "prefill_attention_backend", "decode_attention_backend"),
-}
 # The wrapper of a target's backend for models with linear attention, and the base of its backends for these layers.
 _LINEAR_WRAPPER = "HybridLinearAttnBackend"
 _LINEAR_ROOT = "MambaAttnBackendBase"
@@ -74,18 +66,10 @@ class Touched(msgspec.Struct, frozen=True):
     reads: str = ""
 
 
-class Refused(msgspec.Struct, frozen=True):
-    """The error with which a server ends, its file and line, and each option with which the server starts."""
-
-    why: str
-    where: str
-    remedies: tuple[str, ...] = ()
-
-
 class Diagnosis(msgspec.Struct, frozen=True):
     """A server's verdict: ``kept`` if any keeper keeps the mirror, and the measured ``gains`` of removing it.
 
-    ``fixes`` are those that the tree lacks and the server needs. Of a server that is ``refused`` nothing else is known.
+    ``fixes`` are those that the tree lacks and the server needs.
     """
 
     kept: bool
@@ -94,22 +78,20 @@ class Diagnosis(msgspec.Struct, frozen=True):
     keepers: tuple[Keeper, ...]
     gains: tuple[Gain, ...]
     notes: tuple[str, ...]
-    refused: Refused | None = None
     fixes: tuple[Fix, ...] = ()
 
 
 def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[PatchStatus]]) -> Diagnosis:
-    """Return the diagnosis of a launch on a tree whose patches have the ``status``; nothing is imported."""
-    if launch.refused is not None:
-        return _refusal(launch.refused.why, launch.refused.where)
+    """Return the diagnosis of a launch on a tree whose patches have the ``status``; nothing is imported.
+
+    Raise UsageError if the tree's code raises with these options.
+    """
     statuses = status()
     if not launch.get("speculative_algorithm"):
         missing = fixes.lacking(statuses)
         if not missing:
             return Diagnosis(False, _NOTHING, (), (), (), ())
         plain = without_speculation(Program(read_sources(tree)), launch)
-        if plain.refused is not None:
-            return _refusal(plain.refused.why, plain.refused.where)
         return Diagnosis(False, _NOTHING, (), (), (), (), fixes=tuple(fixes.needed([({}, plain)], missing)))
     program = AuditedProgram(read_sources(tree))
     server = ExaminedServer(program, launch, Memory())
@@ -117,9 +99,7 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
     usual = found[0][1]
     notes = [_ASSUMPTION] if _unnamed(launch) else []
     if usual.refused is not None:
-        given = "" if usual.refused.filled else _blamed(server, usual.refused)
-        why = f"{usual.refused.why}{given}{_misspelt(program, launch, usual.refused.why)}"
-        return _refusal(why, usual.refused.where, _starting(server), notes)
+        raise UsageError(f"this tree's server raises {usual.refused}", where=usual.refused.where)
     trials = Trials(tree, program, launch, statuses)
     keepers = tuple(mirror_keepers(server, statuses, trials))
     if usual.kept:
@@ -160,56 +140,6 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
         tuple(notes),
         fixes=tuple(fixes.needed(found, statuses)),
     )
-
-
-def _refusal(why: str, where: str, remedies: Iterable[str] = (), notes: Sequence[str] = ()) -> Diagnosis:
-    refused = Refused(why, where, tuple(remedies))
-    return Diagnosis(False, _REFUSED, (), (), (), tuple(notes), refused)
-
-
-def _blamed(server: ExaminedServer, refusal: Refusal) -> str:
-    """Return the given options without which the tree raises no such error, with their values, in brackets."""
-    launch = server.launch
-    blamed = [
-        f"{option(name)} {launch.given[name]}{_in_file(launch, name)}"
-        for name in sorted(launch.given.keys() - _REQUIRED)
-        if _refused_at(server, launch.without(name)) != refusal.where
-    ]
-    return f" ({listed(blamed)})" if blamed else ""
-
-
-def _in_file(launch: Launch, name: str) -> str:
-    """Return the configuration file that gives a setting, as the end of a clause; empty if the command line does."""
-    return f" in {launch.files[name]}" if name in launch.files else ""
-
-
-def _misspelt(program: Program, launch: Launch, why: str) -> str:
-    """Return the option and the known names if an error quotes an algorithm or a backend that the tree lacks."""
-    known = {
-        "speculative_algorithm": [name for name in algorithms(program) if name != "NONE"],
-        **{key: [*makers(program)] for key in ("attention_backend", *_NAMES_OF_BACKENDS)},
-    }
-    for name, names in known.items():
-        value = launch.given.get(name)
-        if isinstance(value, str) and not {value, value.upper()} & {*names} and value.lower() in why.lower():
-            spelled = [spelling_hint(each, names, option(name)) for each in (value, value.upper())]
-            choices = f"; {option(name)} takes {', '.join(sorted(names))}" if names else ""
-            return _in_file(launch, name) + next(filter(None, spelled), choices)
-    return ""
-
-
-def _refused_at(server: ExaminedServer, launch: Launch) -> str:
-    refused = outcomes(server.program, launch, server.memory)[0][1].refused
-    return refused.where if refused is not None else ""
-
-
-def _starting(server: ExaminedServer) -> Iterator[str]:
-    """Yield the changes of one option with which a refused server starts."""
-    yield from server.freed_by_one_branch(lambda outcome: outcome.refused is not None)
-    launch = server.launch
-    for name in sorted(launch.given.keys() - _KEPT):
-        if not _refused_at(server, launch.without(name)):
-            yield f"leave out {option(name)}"
 
 
 def _branching(keepers: Sequence[Keeper]) -> Iterator[str]:

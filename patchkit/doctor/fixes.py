@@ -11,7 +11,7 @@ from patchkit.patchset import condition
 from patchkit.plan.status import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from patchkit.doctor.outcome import Outcome
     from patchkit.plan.status import PatchStatus
@@ -53,12 +53,12 @@ def needed(
     found: Sequence[tuple[Mapping[str, bool], Outcome]], statuses: Sequence[PatchStatus]
 ) -> Iterator[Fix]:
     """Yield the fixes that the tree lacks and that a server needs or may need with some kind of model."""
-    values = [(model, _values(outcome)) for model, outcome in found]
+    values = [(model, _value_of(outcome)) for model, outcome in found]
     for status in lacking(statuses):
         affects = status.patch.affects
         assert affects is not None
         models = [
-            model for model, known in values if not affects.when or condition.holds(affects.when, known.get)
+            model for model, value_of in values if not affects.when or condition.holds(affects.when, value_of)
         ]
         if models:
             is_conflict = status.state is State.CONFLICT
@@ -68,11 +68,11 @@ def needed(
             )
 
 
-def _values(outcome: Outcome) -> Mapping[str, Any]:
-    """Return the values that the names of a condition have; one that is missing is None."""
+def _value_of(outcome: Outcome) -> Callable[[str], Any]:
+    """Return what yields the value of a name in a condition; one that the tree lacks is None."""
     roles = {one.role: one.name for one in outcome.roles}
-    derived = {name: roles[role] for name, role in DERIVED.items() if role in roles}
+    derived: dict[str, Any] = {name: roles[role] for name, role in DERIVED.items() if role in roles}
     # Later releases have no other worker for most algorithms, also without the overlap schedule.
     has_v2 = outcome.overlap or outcome.worker.endswith("V2")
-    has_v2 = has_v2 and bool(outcome.settled.get("speculative_algorithm"))
-    return {**outcome.settled, **derived, SPEC_V2: has_v2}
+    derived[SPEC_V2] = has_v2 and bool(outcome.setting("speculative_algorithm"))
+    return lambda name: derived[name] if name in derived else outcome.setting(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from patchkit.doctor.evaluation.values import Bound, Unknown
+from patchkit.doctor.evaluation.values import Bound, UndecidedError, Unknown
 from patchkit.tree import mirror
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Settings:
     name: str = "server_args"
 
     def attribute_of(self, evaluator: Evaluator, name: str) -> Any:
-        """Return a setting, or what a property or method yields. Raise AttributeError if there is none."""
+        """Return a setting, or what a property or method yields. Raise UndecidedError if there is none."""
         if name in self.values:
             self.settle(name)
             self.read.add(name)
@@ -47,7 +47,7 @@ class Settings:
         if method is not None:
             return evaluator.call(method) if "property" in method.function.decorators else method
         if self.strict:
-            raise AttributeError(name)
+            raise UndecidedError(f"{self.name} has no {name}")
         if name in self.derived:
             return evaluator.call(Bound(self.derived[name]), (self,))
         return self
@@ -86,10 +86,10 @@ class FreeBackend:
     name = "backend"
 
     def attribute_of(self, _: Evaluator, name: str) -> Any:
-        """Return that the mirror is not needed. Raise AttributeError for any other attribute."""
+        """Return that the mirror is not needed. Raise UndecidedError for any other attribute."""
         if name == mirror.FLAG:
             return False
-        raise AttributeError(name)
+        raise UndecidedError(f"{self.name} has no {name}")
 
 
 @dataclass

@@ -1,14 +1,14 @@
-"""What becomes of a server on a tree: whether it starts and keeps the mirror, and the backends that it runs."""
+"""What becomes of a server on a tree: whether it keeps the mirror, and the backends that it runs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
-    from patchkit.doctor.launch import Refusal
+    from patchkit.doctor.evaluation.values import RaisedError
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Reader:
 
 @dataclass
 class Outcome:
-    """The diagnosis of a server with one kind of model; ``refused`` is the error with which it ends.
+    """The diagnosis of a server with one kind of model; ``refused`` is the error that its decision or a backend raises.
 
-    ``answer`` is the value of the tree's own decision, None if the tree has none. ``settled`` are the settings after
+    ``answer`` is the value of the tree's own decision, None if the tree has none. ``setting`` returns a setting after
     the start, ``condition.UNKNOWN`` for a value that is not known before it. ``worker`` is the class of the draft
     worker of a server without the overlap schedule, empty if it is not known.
     """
@@ -45,7 +45,7 @@ class Outcome:
     roles: tuple[Role, ...] = ()
     readers: tuple[Reader, ...] = ()
     unnamed: bool = False
-    refused: Refusal | None = None
+    refused: RaisedError | None = None
     answer: bool | None = None
-    settled: Mapping[str, Any] = field(default_factory=dict)
+    setting: Callable[[str], Any] = lambda _: None
     worker: str = ""

@@ -28,11 +28,6 @@ def makers(program: Program) -> dict[str, Function]:
     return found
 
 
-def algorithms(program: Program) -> list[str]:
-    """Return the names of the speculative algorithms."""
-    return [name for cls in classes_named(program, "SpeculativeAlgorithm") for name in cls.fields]
-
-
 def classes_named(program: Program, name: str) -> list[Class]:
     """Return the classes of a name, also those outside the code that is indexed."""
     found = program.classes_named(name)

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import ast
+import functools
+import re
 from typing import TYPE_CHECKING, Any
 
-from patchkit.doctor import registry, start
+from patchkit.doctor import registry
 from patchkit.doctor.components import ALGORITHM, Components
 from patchkit.doctor.decision import NoDecisionError, decision
 from patchkit.doctor.declared import declared
 from patchkit.doctor.evaluation.builtin import BUILTINS
 from patchkit.doctor.evaluation.evaluator import Evaluator
 from patchkit.doctor.evaluation.memory import Memory
-from patchkit.doctor.evaluation.values import STRANGE, Instance, RaisedError, Unknown
-from patchkit.doctor.launch import Refusal
+from patchkit.doctor.evaluation.values import Instance, RaisedError, UndecidedError, Unknown, is_plain
 from patchkit.doctor.objects import Environment, Settings
 from patchkit.doctor.outcome import Outcome, Reader, Role
-from patchkit.doctor.questions import LLAMA, MLA, explore, fact_of
+from patchkit.doctor.questions import explore, fact_of
+from patchkit.errors import TreeError
+from patchkit.patchset import condition
 from patchkit.tree import mirror
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from patchkit.doctor.launch import Launch
-    from patchkit.doctor.start import Started
     from patchkit.tree.index import Program
 
 ASSUMED = "fa3"
 DISABLE = "PATCHKIT_DISABLE"
+# The methods that settle a server's settings as it starts: the constructor's or, in later trees, one of its own.
+_STARTS = ("__post_init__", "resolve_once")
 _SETTLED = frozenset(
     {
         "disable_overlap_schedule",
@@ -42,6 +47,8 @@ _SETTLED = frozenset(
 """Settings that a server changes as it starts, and that its decision or its workers and backends read."""
 _ASKED = _SETTLED - {"speculative_algorithm", "speculative_eagle_topk", "speculative_num_steps"}
 """Those whose value alone may free or keep the mirror."""
+# Conditions on the name of a model, which is assumed to be one that no tree names.
+_ONE_MODEL = re.compile(r"\.(architectures|model_type)\b")
 # Conditions that are assumed to be false: the machine has a GPU of NVIDIA.
 _FALSE = (
     "is_hip",
@@ -100,6 +107,7 @@ class _Server:
         self._known |= self._natives(environment)
         self._unsettled = set(_SETTLED)
         self._settling = False
+        self._assumed: bool | None = None
         if isinstance(values.get(ALGORITHM), str):
             values[ALGORITHM] = str(values[ALGORITHM]).upper()
         self._given = dict(values)
@@ -108,32 +116,50 @@ class _Server:
         self._settings.settle = self._settle
 
     def _ask(self, question: str) -> bool:
-        known_fact = fact_of(question)
-        if known_fact is not None:
-            fact, answer = known_fact
+        fact, answer = fact_of(question) or ("", True)
+        if self._assumed is not None and fact not in self._answers:
+            return self._assumed and _ONE_MODEL.search(question) is None
+        if fact:
             return self._answers.setdefault(fact, False) is answer
         # An unknown backend needs the mirror, as one without the flag does.
         return question.endswith(mirror.FLAG)
 
     def _settle(self, name: str) -> None:
         """Set a setting to the value that a server settles on as it starts, from all given settings."""
-        starts = [
-            self._evaluator.method_of(self._settings.cls, each, self._settings) for each in start.METHODS
-        ]
-        if name in self._unsettled and name in self._given and any(starts) and not self._settling:
+        if name in self._unsettled and name in self._given and not self._settling:
             self._unsettled.discard(name)
-            final = dict(self._settings.values)
-            self._settings.values.update(self._given)
-            self._settling = True
-            for method in filter(None, starts):
+            value = self._settled(name)
+            is_asked = isinstance(value, Unknown) and name in _ASKED
+            self._settings.values[name] = self._unknown_value(name) if is_asked else value
+
+    def _settled(self, name: str) -> Any:
+        """Return the value of a setting after the statements that set it, run with all given settings."""
+        values = self._settings.values
+        before = dict(values)
+        values.update(self._given)
+        self._settling = True
+        for each in _STARTS:
+            method = self._evaluator.method_of(self._settings.cls, each, self._settings)
+            if method is not None:
                 self._evaluator.settle(method.function, self._settings, frozenset({name}))
-            self._settling = False
-            value = self._settings.values.get(name)
-            final[name] = (
-                self._unknown_value(name) if isinstance(value, Unknown) and name in _ASKED else value
-            )
-            self._settings.values.clear()
-            self._settings.values.update(final)
+        self._settling = False
+        value = values.get(name)
+        values.clear()
+        values.update(before)
+        return value
+
+    def _value(self, name: str) -> Any:
+        """Return a setting after the start, ``condition.UNKNOWN`` if it depends on what is not known before it."""
+        if name == ALGORITHM:
+            return self._settings.values.get(name)
+        item = self._declaration.fields.get(name)
+        if name not in self._launch.given and item is not None and not isinstance(item.value, ast.Constant):
+            return condition.UNKNOWN
+        found = []
+        for self._assumed in (False, True):
+            found.append(self._settled(name))
+        self._assumed = None
+        return found[0] if is_plain(found[0]) and found[0] == found[1] else condition.UNKNOWN
 
     def _unknown_value(self, name: str) -> Any:
         """Return a value for a setting that is settled in an unknown way; which one is a question."""
@@ -149,28 +175,23 @@ class _Server:
     # The outcome.
 
     def outcome(self) -> Outcome:
-        """Return the server's outcome."""
+        """Return the server's outcome. Raise TreeError if a part of it cannot be evaluated."""
         try:
             found = self._outcome()
-        except STRANGE:
-            # The rest is unknown if the server does not start.
-            refused, _ = self._started()
-            if refused is None:
-                raise
-            return Outcome(kept=True, refused=refused)
-        # Settings are settled before backends are made.
-        refused, found.settled = self._started()
-        found.refused = refused or found.refused
-        if not found.overlap and found.settled.get(ALGORITHM):
+        except UndecidedError as error:
+            raise TreeError(
+                f"doctor cannot evaluate this tree's decision about the mirror: {error}", where=error.where
+            ) from error
+        found.setting = functools.cache(self._value)
+        if not found.overlap and found.setting(ALGORITHM):
             found.worker = self._components.worker()
         return found
 
     def settled(self) -> Outcome:
-        """Return the settings that a server without speculation settles on, and the backends that it runs."""
-        refused, settled = self._started()
+        """Return the backends of a server without speculation, and the settings that it settles on."""
         sides = zip(("prefill", "decode"), self._components.sides(), strict=True)
         roles = tuple(Role(role, name, "", reads=True) for role, name in sides)
-        return Outcome(kept=True, roles=roles, refused=refused, settled=settled)
+        return Outcome(kept=True, roles=roles, setting=functools.cache(self._value))
 
     def _outcome(self) -> Outcome:
         overlap = not self._setting("disable_overlap_schedule")
@@ -183,7 +204,7 @@ class _Server:
             others = [each for each in decided.backends if not isinstance(each, Instance)]
             unnamed = any(each is not None for each in others) and decided.reads(others[0])
         except RaisedError as error:
-            return Outcome(kept=True, overlap=overlap, refused=Refusal(str(error), error.where, error.filled))
+            return Outcome(kept=True, overlap=overlap, refused=error)
         except NoDecisionError:
             return self._outcome_without_decision(overlap)
         kept = decided.answer or not overlap
@@ -195,35 +216,17 @@ class _Server:
                 texts = [self._evaluator.attribute(each, name) for name in ("name", "why")]
                 yield Reader(*map(str, texts))
 
-    def _started(self) -> Started:
-        launch = self._launch
-        facts = {fact: answer for fact, answer in self._answers.items() if fact in (MLA, LLAMA)}
-        begun = tuple(map(frozenset, (launch.given.items(), launch.environment.items(), facts.items())))
-        found: Started = self._memory.value(
-            ("started", begun),
-            lambda: start.started(
-                self._program,
-                launch,
-                self._memory,
-                facts=facts,
-                declaration=self._declaration,
-                natives=self._known,
-            ),
-        )
-        return found
-
     def _outcome_without_decision(self, overlap: bool) -> Outcome:
         try:
             roles = tuple(self._components.roles(self._flag))
         except RaisedError as error:
-            refused = Refusal(str(error), error.where, error.filled)
-            return Outcome(kept=True, overlap=overlap, decided=False, refused=refused)
+            return Outcome(kept=True, overlap=overlap, decided=False, refused=error)
         return Outcome(kept=True, overlap=overlap, decided=False, roles=roles)
 
     def _flag(self, backend: Any) -> bool:
         try:
             return self._evaluator.truth(self._evaluator.attribute(backend, mirror.FLAG))
-        except AttributeError:
+        except UndecidedError:
             return True
 
     # Names that are not evaluated from the tree.

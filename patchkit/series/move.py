@@ -8,11 +8,12 @@ is at the old commit, and finished otherwise.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import tempfile
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -23,9 +24,9 @@ from patchkit.errors import TreeError, UnfinishedError
 from patchkit.series.obstacles import is_folder, is_obstructed
 from patchkit.series.plumbing import FLUSHED, OWN_FILES, error_line, git_output, run_git
 from patchkit.transaction.ledger import FOLDER
-from patchkit.transaction.recover import Recovery
+from patchkit.transaction.recover import Recovery, require_undoable
 from patchkit.transaction.store import Store
-from patchkit.transaction.swap import FileState, Kind, digest_of
+from patchkit.transaction.swap import Kind, digest_of
 from patchkit.transaction.write import (
     Place,
     Targets,
@@ -35,14 +36,14 @@ from patchkit.transaction.write import (
     wrapped_os_errors,
     write_all,
 )
-from patchkit.tree.checkout import Checkout
-from patchkit.tree.git import git
+from patchkit.tree.checkout import is_object
+from patchkit.tree.git import git, top_around
 from patchkit.tree.limits import MAX_READ_BYTES, NoFileError, TooLongError, read_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from patchkit.transaction.ledger import Journal, Ledger
+    from patchkit.transaction.ledger import Ledger
     from patchkit.transaction.swap import Swap
     from patchkit.tree.tree import CheckoutTree
 
@@ -245,12 +246,23 @@ class Move:
         return error_line(done) if done.returncode else ""
 
     def _left_out(self) -> frozenset[str]:
-        """Return the files that a sparse checkout does not have, in the old index or in the new one."""
+        """Return the files that a sparse checkout does not have, and those that a person took out of the index.
+
+        The old index and the new one decide. A move changes in the index only what the new commit has no more.
+        """
         self._make_index()
         settings: list[dict[str, str]] = [{}, {"GIT_INDEX_FILE": str(self._copy)}]
         listed = (run_git(self.top, "ls-files", "-v", "-z", settings=each).stdout for each in settings)
-        entries = (os.fsdecode(line).partition(" ") for lines in listed for line in lines.split(b"\0"))
-        return frozenset(name for flag, _, name in entries if flag in ("S", "s"))
+        old, new = (
+            {
+                name: flag
+                for flag, _, name in (os.fsdecode(line).partition(" ") for line in lines.split(b"\0"))
+            }
+            for lines in listed
+        )
+        sparse = (name for flags in (old, new) for name, flag in flags.items() if flag in ("S", "s"))
+        untracked = (file.name for file in self.differing.values() if file.exists(0) and file.name not in old)
+        return frozenset((*sparse, *untracked))
 
     def complete(self) -> None:
         """Move the branch, then the index. Raise TreeError if git or a hook refuses, with neither changed."""
@@ -293,6 +305,14 @@ class Move:
             self._read_tree(self.last, self.base, {})
         run_git(self.top, "update-index", "-q", "--refresh")
 
+    def keep(self) -> None:
+        """Keep the new commit until ``forget``, also from a git gc after a kill."""
+        git_output(self.top, *FLUSHED, "update-ref", _kept_ref(self.tree), self.last)
+
+    def forget(self) -> None:
+        """Keep the new commit no more."""
+        _forget(self.tree)
+
     def end(self) -> None:
         """Unlock the index, also after a patchkit that was killed."""
         self._stack.close()
@@ -309,6 +329,7 @@ class Move:
         ``attributes`` is a checkout of the new commit.
         """
         left_out = self._left_out()
+        self._require_apart()
         for file in self.differing.values():
             if _SUBMODULE in file.modes and file.exists(0) and file.exists(1) and len(set(file.modes)) > 1:
                 raise TreeError(
@@ -350,6 +371,19 @@ class Move:
             move=self,
         )
 
+    def _require_apart(self) -> None:
+        """Raise TreeError if two names of files are one to the file system."""
+        if self._setting("core.ignoreCase", "false") == "false":
+            return
+        names: dict[str, str] = {}
+        for file in self.differing.values():
+            other = names.setdefault(file.name.casefold(), file.name)
+            if other != file.name:
+                raise TreeError(
+                    f"{self.top / other} and {self.top / file.name} are one file on this file system",
+                    advice="nothing was changed; make that change with git merge, then try again",
+                )
+
     def _require_free(self, files: Iterable[ChangedFile]) -> None:
         """Raise TreeError if a file, even an ignored one, exists where a new file would be created."""
         deleted = frozenset(file.name for file in files if not file.exists(1))
@@ -371,10 +405,11 @@ class Move:
     def _unedited(self, number: str) -> bytes:
         """Return the content of a file that is as in the old commit. Raise TreeError if it is not.
 
-        git compares only times, in seconds, and sizes, and with some flags of the index nothing.
+        git compares only times, in seconds, and sizes, and with some flags of the index nothing. It also ignores what
+        its filters take out of a file, such as line ends.
         """
         file, (kind, _) = self.differing[number], self.kinds[number]
-        path = self.top / file.name
+        path, ignored = self.top / file.name, False
         with suppress(OSError, NoFileError, TooLongError):
             status = path.lstat()
             content = os.readlink(os.fsencode(path)) if path.is_symlink() else read_whole(path)
@@ -383,19 +418,35 @@ class Move:
                 kind is Kind.LINK or not self._has_modes or is_program is (kind is Kind.EXECUTABLE)
             )
             is_in_place = all(is_folder(self.top / each) for each in _above(file.name))
-            if is_same and is_in_place and self._is_base(file, path, content):
-                return content
+            if is_same and is_in_place:
+                if is_object(file.ids[0], content) or content == self.content(number, 0):
+                    return content
+                cleaned = run_git(self.top, "hash-object", f"--path={file.name}", str(path)).stdout
+                ignored = cleaned.decode().strip() == file.ids[0]
+        if ignored:
+            again = f"rm {shlex.quote(str(path))} && git checkout -- {shlex.quote(str(path))}"
+            raise TreeError(
+                f"{path} has other line ends, or another difference that git does not show, than git checks out",
+                advice=f"nothing was changed; save your version elsewhere, {again}, then try again",
+            )
         raise TreeError(
             f"{path} has uncommitted changes, which the new commits would overwrite",
             advice="nothing was changed; commit or stash them, then try again",
         )
 
-    def _is_base(self, file: ChangedFile, path: Path, content: bytes) -> bool:
-        if Checkout(self.top).is_content(file.ids[0], content):
-            return True
-        # With a filter, the file's content differs from the object's.
-        filtered = run_git(self.top, "hash-object", f"--path={file.name}", str(path)).stdout.decode().strip()
-        return filtered == file.ids[0]
+    def stored(self, number: str, digest: str) -> bytes:
+        """Return the content that ``_unedited`` accepted, by its digest. Raise TreeError if git cannot make it."""
+        kind = self.kinds[number][0]
+        found = self.content(number, 0)
+        if digest_of(found, kind) != digest:
+            found = run_git(self.top, "cat-file", "blob", self.differing[number].ids[0]).stdout
+        if digest_of(found, kind) == digest:
+            return found
+        name = self.differing[number].name
+        raise TreeError(
+            f"{self.top / name} cannot be restored as it was",
+            advice=f"git checkout HEAD -- {name}, {_retry(self.tree)}",
+        )
 
 
 def restore(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery | None:
@@ -404,13 +455,16 @@ def restore(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery | None:
     Raise TreeError, with nothing changed, if one of the files was changed since, if another program has locked the
     index, or with ``roll_back`` if the branch has moved.
     """
-    if _interrupted(Store(tree.package)) is None:
-        return None
-    with locked(tree, recovering=True) as store:
-        journal = _interrupted(store)
-        if journal is None:
+    with Store(tree.package).opened() as folder:
+        if folder is None:
             return None
-        assert isinstance(journal.move, tuple)
+    with locked(tree, recovering=True) as store:
+        journal = store.journal()
+        if journal is None:
+            # A move may have been killed before its journal was written.
+            _forget(tree)
+        if journal is None or not isinstance(journal.move, tuple):
+            return None
         interrupted = Move(tree, journal.move)
         interrupted.require_index(_retry(tree))
         head = git_output(interrupted.top, "rev-parse", "HEAD")
@@ -425,19 +479,26 @@ def restore(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery | None:
                 f"{interrupted.top} has moved to {head[:12]}",
                 advice=f"patchkit apply --continue {tree.argument}, then git reset --keep {interrupted.base}",
             )
-        contents = _contents(interrupted, journal)
+        numbers = {digests[0]: number for number, digests in journal.files.items()}
         made, emptied = interrupted.made(journal.files), interrupted.emptied(journal.files)
         known = msgspec.structs.replace(journal, made=made, emptied=emptied)
         with ExitStack() as stack:
             with wrapped_os_errors(tree, f"nothing was changed; fix the cause, {_retry(tree)}"):
                 write = stack.enter_context(
-                    Write(tree, store, known, interrupted.places, contents, move=interrupted)
+                    Write(
+                        tree,
+                        store,
+                        known,
+                        interrupted.places,
+                        lambda digest: interrupted.stored(numbers[digest], digest),
+                        move=interrupted,
+                    )
                 )
                 if is_moved:
                     for swap in write.swaps:
                         swap.require_unsaved()
                 else:
-                    _require_undoable(interrupted, write.reachable)
+                    require_undoable(write.reachable, partial(_changed_error, interrupted))
             with wrapped_os_errors(tree, f"fix the cause, {_retry(tree)}", UnfinishedError):
                 was_locked = interrupted.is_index_locked
                 if is_moved:
@@ -452,7 +513,7 @@ def restore(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery | None:
                 if is_moved:
                     clean_up(write)
                 else:
-                    store.end()
+                    write.end()
     return Recovery(
         "finished" if is_moved else "rolled-back", tuple(f.name for f in interrupted.differing.values())
     )
@@ -470,47 +531,35 @@ def _has_moved(interrupted: Move, head: str) -> bool:
     return interrupted.last in since
 
 
-def _interrupted(store: Store) -> Journal | None:
-    journal = store.journal()
-    return journal if journal is not None and isinstance(journal.move, tuple) else None
+def _kept_ref(tree: CheckoutTree) -> str:
+    """Return the ref that keeps the new commit of a move. A ref of one worktree is no hindrance to git gc in others."""
+    return f"refs/patchkit/moves/{digest_of(os.fsencode(tree.package))[:16]}"
+
+
+def _forget(tree: CheckoutTree) -> None:
+    # The next move removes what is left.
+    if top_around(tree.package):
+        with suppress(TreeError):
+            run_git(tree.package, "update-ref", "-d", _kept_ref(tree))
 
 
 def _retry(tree: CheckoutTree) -> str:
     return f"then run patchkit apply --continue {tree.argument} again"
 
 
-def _contents(interrupted: Move, journal: Journal) -> Callable[[str], bytes]:
-    """Return a function that gets contents by their digest from git."""
-
-    def content(digest: str) -> bytes:
-        number = next(number for number, digests in journal.files.items() if digest == digests[0])
-        found = interrupted.content(number, 0)
-        if digest_of(found, interrupted.kinds[number][0]) != digest:
-            name = interrupted.differing[number].name
-            raise TreeError(
-                f"{interrupted.top / name} cannot be restored as it was",
-                advice=f"git checkout HEAD -- {name}, {_retry(interrupted.tree)}",
-            )
-        return found
-
-    return content
-
-
-def _require_undoable(interrupted: Move, swaps: Sequence[Swap]) -> None:
-    """Raise TreeError if a person changed a file since, or something stands in its place."""
-    states = [(interrupted.differing[swap.file], *swap.states()) for swap in swaps]
-    is_started = any(target is FileState.AFTER or aside is FileState.BEFORE for _, target, aside in states)
+def _changed_error(interrupted: Move, swap: Swap) -> TreeError | None:
+    """Return the error for a file that a person changed since, None for a folder of the other commit's files."""
+    file = interrupted.differing[swap.file]
+    path = interrupted.top / file.name
     own = frozenset(file.name for file in interrupted.differing.values())
-    for file, target, _ in states:
-        path = interrupted.top / file.name
-        # One commit may have a file where the other has a folder.
-        is_replaced = is_folder(path) and not is_obstructed(interrupted.top, file.name, own)
-        if target is FileState.OTHER and is_started and not is_replaced:
-            back = f"git checkout HEAD -- {file.name}" if file.exists(0) else "remove it"
-            raise TreeError(
-                f"{path} was changed after the write was interrupted",
-                advice=f"save your version elsewhere, {back}, {_retry(interrupted.tree)}",
-            )
+    # One commit may have a file where the other has a folder.
+    if is_folder(path) and not is_obstructed(interrupted.top, file.name, own):
+        return None
+    back = f"git checkout HEAD -- {file.name}" if file.exists(0) else "remove it"
+    return TreeError(
+        f"{path} was changed after the write was interrupted",
+        advice=f"save your version elsewhere, {back}, {_retry(interrupted.tree)}",
+    )
 
 
 def branch_of(top: Path) -> str:

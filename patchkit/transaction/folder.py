@@ -58,11 +58,12 @@ class Folder:
 
     def open_folder(self, name: str) -> Folder:
         """Open a folder in this one. Raise OSError if it does not exist, is a link, or is not a folder."""
-        with _with_path(self.path / name):
-            return Folder(self.path / name, os.open(name, _FOLDER, dir_fd=self.handle))
+        path = self.path.parent if name == ".." else self.path / name
+        with _with_path(path):
+            return Folder(path, os.open(name, _FOLDER, dir_fd=self.handle))
 
     def open_path(self, names: tuple[str, ...]) -> Folder:
-        """Open the folder at the relative path ``names``."""
+        """Open the folder at the relative path ``names``; ``..`` is the folder that contains one."""
         opened = Folder(self.path, os.dup(self.handle))
         for name in names:
             with opened:

@@ -26,15 +26,28 @@ PORTED = "port"
 Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Commit = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")]
 _PART = r"(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f]+"
-_FILE = rf"^(?!\.patchkit(?:/|\Z)){_PART}(?:/{_PART})*\Z"
+_PATH = rf"{_PART}(?:/{_PART})*\Z"
+_FILE = rf"^(?!\.patchkit(?:/|\Z)){_PATH}"
 File = Annotated[str, msgspec.Meta(pattern=_FILE)]
 """A file's path in the package, which leads neither up nor into the ledger's folder."""
+_OUTSIDE = rf"^(?:\.\./)+{_PATH}"
+WrittenFile = Annotated[str, msgspec.Meta(pattern=f"{_FILE}|{_OUTSIDE}")]
+"""A file's path from the package, which may lead up to another folder of the checkout."""
 
 
 def is_file(name: str) -> bool:
     """Return whether a ledger can contain this file name."""
+    return _matches(_FILE, name)
+
+
+def is_outside(name: str) -> bool:
+    """Return whether a write can contain this name of a file outside the package."""
+    return _matches(_OUTSIDE, name)
+
+
+def _matches(pattern: str, name: str) -> bool:
     try:
-        return re.match(_FILE, name) is not None and bool(name.encode())
+        return re.match(pattern, name) is not None and bool(name.encode())
     except UnicodeEncodeError:
         return False
 
@@ -241,10 +254,10 @@ class Journal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     that differ between them, in git's order, and ``made`` and ``emptied`` follow from the commits.
     """
 
-    files: dict[File, tuple[Digest | None, Digest | None]]
+    files: dict[WrittenFile, tuple[Digest | None, Digest | None]]
     ledger: Ledger
-    made: tuple[File, ...] = ()
-    emptied: tuple[File, ...] = ()
+    made: tuple[WrittenFile, ...] = ()
+    emptied: tuple[WrittenFile, ...] = ()
     format: Annotated[int, msgspec.Meta(ge=FORMAT, le=FORMAT)] = FORMAT
     move: tuple[Commit, Commit] | msgspec.UnsetType = msgspec.UNSET
 

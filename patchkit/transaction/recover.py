@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError, UnfinishedError
@@ -12,7 +13,7 @@ from patchkit.transaction.swap import FileState
 from patchkit.transaction.write import Place, Write, clean_up, locked, place_of, wrapped_os_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from patchkit.transaction.swap import Swap
     from patchkit.tree.tree import CheckoutTree
@@ -58,7 +59,7 @@ def recover(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery:
                         advice=f"patchkit apply --continue {tree.argument}, then undo it: an apply with patchkit "
                         "revert, a revert with patchkit apply",
                     )
-                _require_undoable(store, reachable)
+                require_undoable(reachable, partial(_changed_error, store))
                 _undo(write)
     return Recovery("finished" if finish else "rolled-back", tuple(journal.files))
 
@@ -85,21 +86,25 @@ def _without_others_files(write: Write, swaps: Sequence[Swap]) -> list[Swap]:
 
 def _require_finishable(store: Store, swaps: Sequence[Swap]) -> None:
     for swap in swaps:
-        target, aside = swap.states()
-        if target is FileState.OTHER:
+        if swap.states()[0] is FileState.OTHER:
             raise _changed_error(store, swap)
-        if target is FileState.AFTER and aside is FileState.OTHER:
-            raise swap.saved_error()
+        swap.require_unsaved()
 
 
-def _require_undoable(store: Store, swaps: Sequence[Swap]) -> None:
+def require_undoable(swaps: Sequence[Swap], changed: Callable[[Swap], TreeError | None]) -> None:
+    """Raise TreeError if a person changed a file since, saved one to what is aside, or an old content is missing.
+
+    ``changed`` returns the error for a file with another content, or None if what is in its place can stay.
+    """
     states = [(swap, *swap.states()) for swap in swaps]
     is_started = any(target is FileState.AFTER or aside is FileState.BEFORE for _, target, aside in states)
     for swap, target, aside in states:
-        if target is FileState.OTHER and is_started:
-            raise _changed_error(store, swap)
+        if target is FileState.OTHER and is_started and (error := changed(swap)):
+            raise error
+        if target is not FileState.AFTER and swap.is_saved_aside:
+            raise swap.saved_error()
         if target is FileState.AFTER and aside is FileState.NOTHING and swap.before is not None:
-            store.get(swap.before)
+            swap.content(swap.before)
 
 
 def _changed_error(store: Store, swap: Swap) -> TreeError:

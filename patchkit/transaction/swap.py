@@ -1,7 +1,8 @@
 """Replace one file atomically, and keep its old content beside it until the whole write is done.
 
 The new content is staged under another name and then exchanged with the file. The old content is checked after the
-exchange: if someone saved the file in the meantime, the exchange is reversed.
+exchange: if someone saved the file in the meantime, the exchange is reversed. A content that is not whole yet has
+another name, so that what is aside is the new content, the old one, or what a person saved to it.
 """
 
 from __future__ import annotations
@@ -74,9 +75,9 @@ class Swap:
         return self.staging[1] if self.staging else staged_name(self.name)
 
     @property
-    def _restored_name(self) -> str:
-        """The name under which the old content is written again by an undo."""
-        return f".{self.name}.patchkit-back"
+    def _unfinished(self) -> str:
+        """The name, in ``aside_folder``, of a content that is being written."""
+        return unfinished_name(self.aside)
 
     @property
     def path(self) -> str:
@@ -100,25 +101,25 @@ class Swap:
                 return FileState.AFTER
         return FileState.OTHER
 
-    def _create(self, folder: Folder, name: str, side: int, like: os.stat_result | None) -> None:
-        """Write the old or the new content to a new file, with the mode and owner of ``like`` if that is a file."""
+    def _write_aside(self, side: int) -> None:
+        """Write the old or the new content aside, with the mode and owner of the file if there is one."""
         digest = (self.before, self.after)[side]
         if digest is None:
             return
-        kind = self.kinds[side] if self.kinds else None
+        folder, kind = self.aside_folder, self.kinds[side] if self.kinds else None
         if kind is Kind.LINK:
-            folder.create_link(name, self.content(digest))
-            return
-        like = like if like is not None and stat.S_ISREG(like.st_mode) else None
-        changes = self.kinds is not None and (like is None or self.kinds[0] is not self.kinds[1])
-        folder.create(
-            name, self.content(digest), like, executable=kind is Kind.EXECUTABLE if changes else None
-        )
+            folder.create_link(self._unfinished, self.content(digest))
+        else:
+            like = self.folder.stat(self.name) if (self.after, self.before)[side] is not None else None
+            like = like if like is not None and stat.S_ISREG(like.st_mode) else None
+            changes = self.kinds is not None and (like is None or self.kinds[0] is not self.kinds[1])
+            executable = kind is Kind.EXECUTABLE if changes else None
+            folder.create(self._unfinished, self.content(digest), like, executable=executable)
+        folder.rename(self._unfinished, self.aside)
 
     def stage(self) -> None:
         """Write the new content aside, with the mode and owner of the file."""
-        like = self.folder.stat(self.name) if self.before is not None else None
-        self._create(self.aside_folder, self.aside, 1, like)
+        self._write_aside(1)
 
     def publish(self) -> None:
         """Put the new content in place. Raise TreeError, with nothing changed, if the file has changed."""
@@ -153,6 +154,11 @@ class Swap:
         if self.after is not None or self.staging is None:
             byte_code.discard(self.folder, self.name)
 
+    def discard_staged(self) -> None:
+        """Delete the new content aside, of a file whose folder does not exist."""
+        self.aside_folder.remove(self._unfinished)
+        self.aside_folder.remove(self.aside)
+
     def require_unsaved(self) -> None:
         """Raise TreeError if someone saved the file to what is now aside."""
         if self._aside_state() is FileState.OTHER:
@@ -160,7 +166,7 @@ class Swap:
 
     def undo(self) -> None:
         """Restore the old content, from any stage of the write. Raise TreeError if the file was changed since."""
-        self.folder.remove(self._restored_name)
+        self.aside_folder.remove(self._unfinished)
         target, aside = self.states()
         if aside is FileState.AFTER:
             if self.before is None and target is FileState.AFTER and self._is_one_file():
@@ -168,11 +174,16 @@ class Swap:
             self.aside_folder.remove(self.aside)
         elif target is FileState.AFTER:
             self._restore(aside)
-        elif aside is not FileState.NOTHING and target is FileState.OTHER and self.before is not None:
+        elif self.is_saved_aside or (aside is FileState.BEFORE and target is FileState.OTHER):
             raise self.saved_error()
         else:
             self.aside_folder.remove(self.aside)
         self.folder.flush()
+
+    @property
+    def is_saved_aside(self) -> bool:
+        """Whether someone saved a version that is only aside."""
+        return self._aside_state() is FileState.OTHER and not self._is_one_file()
 
     def _restore(self, aside: FileState) -> None:
         """Replace the new content by the old one, which is aside."""
@@ -185,13 +196,12 @@ class Swap:
                 aside_folder.link(self.aside, self.name, folder)
                 aside_folder.remove(self.aside)
                 raise self.changed_error()
-        elif self.after is None:
-            if aside is FileState.NOTHING:
-                self._create(aside_folder, self.aside, 0, None)
+            aside_folder.remove(self.aside)
+            return
+        if aside is FileState.NOTHING:
+            self._write_aside(0)
+        if self.after is None:
             aside_folder.link(self.aside, self.name, folder)
-        elif aside is FileState.NOTHING:
-            self._create(folder, self._restored_name, 0, folder.stat(self.name))
-            folder.rename(self._restored_name, self.name)
         elif aside_folder.exchange(self.aside, self.name, folder):
             if self._aside_state() is not FileState.AFTER:
                 aside_folder.exchange(self.aside, self.name, folder)
@@ -202,16 +212,15 @@ class Swap:
 
     def finish(self) -> None:
         """Put the new content in place, from any stage of the write. Raise TreeError if the file was changed since."""
-        self.folder.remove(self._restored_name)
-        target, aside = self.states()
+        self.aside_folder.remove(self._unfinished)
+        target, _ = self.states()
         if target is FileState.OTHER:
             raise self.changed_error()
+        self.require_unsaved()
         if target is FileState.BEFORE:
             self.aside_folder.remove(self.aside)
             self.stage()
             self.publish()
-        elif aside is FileState.OTHER:
-            raise self.saved_error()
 
     def _is_one_file(self) -> bool:
         target, aside = self.folder.stat(self.name), self.aside_folder.stat(self.aside)
@@ -239,6 +248,11 @@ class Swap:
 def staged_name(name: str) -> str:
     """Return the name beside ``name`` under which a file's new content is staged."""
     return f".{name}.patchkit"
+
+
+def unfinished_name(staged: str) -> str:
+    """Return the name of a content until it is whole and gets the name ``staged``."""
+    return f"{staged}-part"
 
 
 def digest_of(content: bytes, kind: Kind = Kind.PLAIN) -> str:

@@ -15,20 +15,22 @@ import stat
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
 from patchkit.transaction import byte_code
 from patchkit.transaction.folder import Folder
-from patchkit.transaction.ledger import Journal, is_file
+from patchkit.transaction.ledger import Journal, is_file, is_outside
 from patchkit.transaction.lock import exclusive
 from patchkit.transaction.store import Store
-from patchkit.transaction.swap import Kind, Swap, digest_of, staged_name
+from patchkit.transaction.swap import Kind, Swap, digest_of, staged_name, unfinished_name
+from patchkit.tree.git import top_around
+from patchkit.tree.names import is_unsafe
 from patchkit.tree.tree import ReadTree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from patchkit.transaction.ledger import Ledger
     from patchkit.tree.tree import CheckoutTree
@@ -120,7 +122,7 @@ def wrapped_os_errors(
 
 @dataclass(frozen=True)
 class Place:
-    """A file's real location: the folders from the package down to it, and its name."""
+    """A file's real location: the folders from the package to it, ``..`` for one above, and its name."""
 
     folders: tuple[str, ...]
     name: str
@@ -132,25 +134,41 @@ class Place:
 
 
 def place_of(tree: CheckoutTree, file: str, *, exists: bool) -> Place:
-    """Return the location of ``file``, which exists if ``exists``. Raise TreeError if it is outside the package."""
+    """Return the location of ``file``, which exists if ``exists``.
+
+    Raise TreeError if it is outside the package, or outside the checkout if its name leads out of the package.
+    """
     named = tree.package / file
-    if not is_file(file):
+    is_within = is_file(file)
+    if not is_within and not is_outside(file):
         raise TreeError(f"{file!r} is not a valid file name in the package", advice="rename it")
     try:
         path = named.resolve(strict=True) if exists else _resolved_parent(named) / named.name
         kind = path.lstat().st_mode if exists or path.is_symlink() or path.exists() else None
     except (OSError, RuntimeError) as error:
         raise TreeError(f"{named} cannot be read ({error})", advice="restore it and try again") from error
-    if not path.is_relative_to(tree.package):
+    if is_within and not path.is_relative_to(tree.package):
         raise TreeError(
             f"{named} is a link out of the tree, to {path}", advice="replace it with a copy of the file"
+        )
+    if not is_within and not _is_beside(tree.package, path):
+        raise TreeError(
+            f"{path} is not in the checkout beside {tree.package}", advice="name a file that git can track"
         )
     if not exists and kind is not None:
         raise TreeError(f"{named} already exists", advice="move it away and try again")
     if kind is not None and not stat.S_ISREG(kind):
         raise TreeError(f"{named} is not a regular file", advice="replace it with one")
-    *folders, name = path.relative_to(tree.package).parts
+    *folders, name = Path(os.path.relpath(path, tree.package)).parts
     return Place(tuple(folders), name)
+
+
+def _is_beside(package: Path, path: Path) -> bool:
+    """Return whether a path is outside the package, but in its checkout, and not in git's folder."""
+    top = top_around(package)
+    if top is None or path.is_relative_to(package) or not path.is_relative_to(top):
+        return False
+    return not any(map(is_unsafe, path.relative_to(top).parts))
 
 
 def _resolved_parent(named: Path) -> Path:
@@ -199,9 +217,10 @@ def check_targets(tree: CheckoutTree, contents: Mapping[str, Contents]) -> Targe
             raise TreeError(
                 f"{same} and {file} are the same file", advice="replace the link with a copy of the file"
             )
-        aside = path.with_name(staged_name(place.name))
-        if os.path.lexists(aside):
-            raise TreeError(f"{aside} already exists", advice="move it away and try again")
+        staged = staged_name(place.name)
+        for aside in map(path.with_name, (staged, unfinished_name(staged))):
+            if os.path.lexists(aside):
+                raise TreeError(f"{aside} already exists", advice="move it away and try again")
         places[file] = place
         if after is not None:
             new_folders |= {
@@ -222,6 +241,14 @@ class Move(Protocol):
         """The kinds of each file before and after."""
         ...
 
+    def keep(self) -> None:
+        """Keep git from removing the new commit as unused."""
+        ...
+
+    def forget(self) -> None:
+        """Let git remove the new commit if nothing else has it."""
+        ...
+
     def begin(self) -> None:
         """Keep other programs from moving the checkout."""
         ...
@@ -238,7 +265,7 @@ class Move(Protocol):
 class Write:
     """A write in progress: the folders are open, and each file is one swap.
 
-    The files are those of the package, or of the whole checkout if it moves.
+    The files are named from the package, or from the top of the checkout if it moves.
     """
 
     def __init__(
@@ -360,6 +387,12 @@ class Write:
         for swap in last:
             swap.undo()
 
+    def end(self) -> None:
+        """End the journal, whose commit git may remove afterwards."""
+        self.store.end()
+        if self.move:
+            self.move.forget()
+
     def _parted(self) -> tuple[list[Swap], list[Swap]]:
         """Return apart the files whose place a folder may take, or whose folder a file may replace, and the others."""
         parts: tuple[list[Swap], list[Swap]] = ([], [])
@@ -384,7 +417,7 @@ def _undo(swap: Swap) -> None:
     if _has_folder(swap):
         swap.undo()
     elif swap.staging:
-        swap.aside_folder.remove(swap.aside)
+        swap.discard_staged()
 
 
 def write_all(
@@ -423,6 +456,8 @@ def write_all(
                 Write(tree, store, journal, targets.places, contents.__getitem__, move=move)
             )
         try:
+            if move:
+                move.keep()
             store.begin(stored)
             if move:
                 move.begin()
@@ -463,7 +498,7 @@ def clean_up(write: Write) -> None:
             write.move.end()
         else:
             write.remove_empty_folders(write.journal.emptied)
-        write.store.end()
+        write.end()
 
 
 def _roll_back(write: Write, before: Ledger) -> None:
@@ -477,4 +512,4 @@ def _roll_back(write: Write, before: Ledger) -> None:
         if store.read() != before:
             store.stage(before)
             store.publish()
-        store.end()
+        write.end()

@@ -31,6 +31,12 @@ _MIN_SIMILARITY = 30
 """Similarity in per cent from which git's own rename detection is accepted."""
 
 
+def is_object(identifier: str, content: bytes) -> bool:
+    """Return whether a blob has this content."""
+    algorithm = hashlib.sha1 if len(identifier) == 40 else hashlib.sha256
+    return algorithm(b"blob %d\0" % len(content) + content).hexdigest() == identifier
+
+
 class Checkout:
     """The git checkout that contains a folder; reads its files' object ids in HEAD and the index."""
 
@@ -147,8 +153,7 @@ class Checkout:
 
     def is_content(self, identifier: str, content: bytes) -> bool:
         """Return whether an object has this content, ignoring line endings."""
-        algorithm = hashlib.sha1 if len(identifier) == 40 else hashlib.sha256
-        if algorithm(b"blob %d\0" % len(content) + content).hexdigest() == identifier:
+        if is_object(identifier, content):
             return True
         known = self._ask("cat-file", "blob", identifier)
         return known.replace(b"\r\n", b"\n") == content.replace(b"\r\n", b"\n")

@@ -286,6 +286,15 @@ _LLAMA_TOKEN_MAP = Model(
     {**_EAGLE, "speculative_token_map": TOKEN_MAP},
 )
 
+# The draft of a model of pictures and text, whose positions have three rows.
+_LLAMA_MROPE = Model(
+    "llama-mrope",
+    "Llama with an M-RoPE draft",
+    _config("LlamaForCausalLM", "llama", heads=16, kv_heads=4, rope_parameters=_ROPE),
+    {**_eagle3_draft(), "rope_parameters": {**_ROPE, "mrope_section": [16, 24, 24]}},
+    _EAGLE3,
+)
+
 _MIMO_V2 = Model(
     "mimo-v2",
     "MiMo-V2",
@@ -366,6 +375,7 @@ MODELS: Mapping[str, Model] = {
             _OLMO3,
             _QWEN3_MOE,
             _LLAMA_TOKEN_MAP,
+            _LLAMA_MROPE,
             _MIMO_V2,
             _GPT_OSS,
             _GEMMA3,

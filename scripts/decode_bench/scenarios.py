@@ -579,6 +579,7 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         _edge("olmo3-deterministic", {**_DETERMINISTIC, "cuda_graph_max_bs": _RUNNING}, "olmo3"),
         _edge("deepseek-mla-no-graph", {"disable_cuda_graph": True}, "deepseek-mla"),
         _edge("hybrid-token-map", _TRTLLM_MHA, "llama-token-map"),
+        Scenario("disabled", _edges("disabled"), Server(_EDGES, {"PATCHKIT_DISABLE": "26128"})),
         _edge("olmo3-no-graph", {**_DETERMINISTIC, "disable_cuda_graph": True}, "olmo3"),
         _edge("fa3-deepseek-mla-deterministic", {**_FA3, **_DETERMINISTIC}, "deepseek-mla"),
         _edge("qwen3-next-grammar", _MAMBA_BUFFER, "qwen3-next", grammar=True),

@@ -13,14 +13,16 @@ import tomli
 from .operators import breaks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from .operators import Break
 
 LEFT_OUT = "edit left out"
 _NOWHERE = {"at": "left_out.py", "optional": "left out"}
 _NAMES = {"$$": "_mutation_run_", "$": "_mutation_name_"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Mutant:
     """A file with one fault. ``unit`` is an edit or a function, ``part`` the key of an edit."""
 
@@ -29,11 +31,20 @@ class Mutant:
     part: str
     operator: str
     before: str
-    after: str
-    text: str
-    """The whole mutated file."""
+    made: Callable[[], tuple[str, str]]
+    """Makes the fault: ``before`` after it, and the whole mutated file."""
     sites: tuple[str, ...] = ()
     """The files of a tree in which the edit may be."""
+
+    @property
+    def after(self) -> str:
+        """The mutated code."""
+        return self.made()[0]
+
+    @property
+    def text(self) -> str:
+        """The whole mutated file."""
+        return self.made()[1]
 
     @property
     def is_of_patch(self) -> bool:
@@ -70,7 +81,11 @@ class _Fragment(NamedTuple):
 def of_module(file: str, text: str) -> Iterator[Mutant]:
     """Yield a module's mutants."""
     for one in breaks(text):
-        yield Mutant(file, one.unit, "", one.operator, text, one.code, one.code)
+
+        def made(one: Break = one) -> tuple[str, str]:
+            return one.code, one.code
+
+        yield Mutant(file, one.unit, "", one.operator, text, made)
 
 
 def of_patch(file: str, text: str) -> Iterator[Mutant]:
@@ -80,7 +95,11 @@ def of_patch(file: str, text: str) -> Iterator[Mutant]:
         sites = tuple(_files(edit))
         for part, operator, before, after, changed in _changes(edit):
             whole = written({**patch, "edit": {**patch["edit"], name: changed}})
-            yield Mutant(file, name, part, operator, before, after, whole, sites)
+
+            def made(pair: tuple[str, str] = (after, whole)) -> tuple[str, str]:
+                return pair
+
+            yield Mutant(file, name, part, operator, before, made, sites)
 
 
 def _files(edit: dict[str, Any]) -> Iterator[str]:

@@ -18,7 +18,7 @@ class Patched(msgspec.Struct):
 
 
 class Notes(msgspec.Struct):
-    """The results of the clean run."""
+    """The results of the clean runs."""
 
     trees: dict[str, Patched] = {}
     seconds: dict[str, float] = {}
@@ -33,9 +33,11 @@ class Trial(msgspec.Struct):
     verdict: str
     """The file for the first failure."""
     notes: str
-    """The file with the clean run's notes."""
+    """The file with the clean runs' notes."""
     clean: bool = False
-    """Whether this is the clean run, which writes the notes."""
+    """Whether this is a clean run, which adds to the notes."""
+    trees: bool = False
+    """Whether it also notes the trees that its tests patch."""
     first: tuple[str, ...] = ()
     """Tests to run first."""
 

@@ -7,6 +7,7 @@ assertions are not mutated.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -48,22 +49,26 @@ _BINDS_LOOSELY = (cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.NamedExpr)
 Replacement = tuple[str, cst.CSTNode]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Break:
-    """One mutation of a text; ``unit`` is the function or class that contains it, None outside of any."""
+    """One mutation of a text; ``unit`` is the function or class that contains it, empty outside of any."""
 
     operator: str
     unit: str
-    code: str
+    module: cst.Module
+    old: cst.CSTNode
+    new: cst.CSTNode
+
+    @cached_property
+    def code(self) -> str:
+        """The whole mutated text, made when it is first needed: a sample needs few of thousands."""
+        return cst.ensure_type(self.module.deep_replace(self.old, self.new), cst.Module).code
 
 
 def breaks(code: str) -> list[Break]:
     """Return every mutation of ``code``, in source order."""
     module = cst.parse_module(code)
-    return [
-        Break(operator, unit, cst.ensure_type(module.deep_replace(old, new), cst.Module).code)
-        for unit, old, operator, new in _walk(module, ())
-    ]
+    return [Break(operator, unit, module, old, new) for unit, old, operator, new in _walk(module, ())]
 
 
 def _walk(

@@ -34,12 +34,12 @@ class _Watcher:
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
         self._notes = Notes()
-        if not trial.clean:
+        if Path(trial.notes).exists():
             self._notes = msgspec.msgpack.decode(Path(trial.notes).read_bytes(), type=Notes)
 
     def pytest_collection(self) -> None:
         # Set before test modules import `run`.
-        if self._trial.clean and "support.driven.trees" in sys.modules:
+        if self._trial.trees and "support.driven.trees" in sys.modules:
             releases: Any = sys.modules["support.releases"]
             trees: Any = sys.modules["support.driven.trees"]
             run = releases.run

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .lane import Fate
     from .mutants import Mutant
 
-ENOUGH = 0.85
+ENOUGH = 0.9
 
 
 @dataclass(frozen=True)

@@ -46,3 +46,11 @@ def test_an_unknown_predicate_is_not_guessed() -> None:
 def test_a_tree_whose_enum_lost_the_second_draft_mode_uses_the_first() -> None:
     assert "DRAFT_EXTEND" in modes(DRAFT_EXTEND_V2="DRAFT_EXTEND").mirrorless
     assert modes().mirrorless == ("DECODE", "TARGET_VERIFY", "DRAFT_EXTEND_V2")
+
+
+@pytest.mark.parametrize(("mode", "holds"), [("DECODE", True), ("EXTEND", None)])
+def test_a_predicate_that_also_asks_something_unknown_is_decided_only_by_the_rest(
+    mode: str, holds: bool | None
+) -> None:
+    known = {"return self.is_decode() or self == ForwardMode.IDLE": "return self.is_decode() or elsewhere()"}
+    assert modes(**known).holds("is_decode_or_idle", mode) is holds

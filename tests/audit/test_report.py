@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from rich.console import Console
 from support.audited import HERE, MemoryTree, prelude, program
 
+from patchkit.audit import solver
 from patchkit.audit.engine import audit
-from patchkit.errors import UsageError
+from patchkit.audit.text import show
+from patchkit.errors import TreeError, UsageError
 from patchkit.findings.baseline import load
 from patchkit.findings.finding import Confidence
 
@@ -123,6 +127,52 @@ def inner(values):
     assert "seq_lens_cpu is None" in finding.path[0].text
     assert "passed to inner() as values" in finding.path[-1].text
     assert "if values is not None" in finding.guard
+
+
+def test_the_path_of_a_batch_that_is_passed_on_names_the_call() -> None:
+    source = """\
+def plan(batch):
+    if batch.seq_lens_sum is None:
+        batch.seq_lens_sum = 0
+    return inner(batch)
+
+
+def inner(batch):
+    return max(batch.seq_lens_cpu)
+"""
+    (finding,) = audit(program(source)).findings
+    assert [step.line for step in finding.path] == [1, 4]
+    assert "passed to inner() as batch" in finding.path[-1].text
+
+
+def test_an_unset_slot_is_explained_by_the_configuration() -> None:
+    source = (HERE / "corpus" / "breaks" / "unset_backend_slot.py").read_text()
+    messages = [finding.message for finding in audit(program(source)).findings if finding.rule == "PK111"]
+    assert messages
+    assert all("is None if the configuration leaves the slot unset" in message for message in messages)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("", "No findings in "),
+        (READ, "1 finding (1 likely) in "),
+        (f"{READ}\n\n\n{READ.replace('total', 'other')}", "2 findings (2 likely) in "),
+    ],
+)
+def test_the_summary_counts_the_findings(source: str, said: str) -> None:
+    report = audit(program(f"{source}\n"))
+    printed = io.StringIO()
+    show(report, Console(file=printed, width=200), lambda file: source.splitlines())
+    assert printed.getvalue().splitlines()[-1].startswith(said)
+
+
+def test_an_audit_that_does_not_end_is_an_error_that_names_the_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(solver, "_SECONDS", -1)
+    with pytest.raises(TreeError, match=r"srt/managers/example.py: the audit of total did not end"):
+        audit(MemoryTree({**prelude(), "srt/managers/example.py": f"{READ}\n"}))
 
 
 def test_the_audit_is_a_function_of_the_tree() -> None:

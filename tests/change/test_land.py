@@ -296,3 +296,32 @@ def test_a_file_with_another_coding_line_is_merged(coding: bytes) -> None:
     theirs = BASE.replace(b"reader.told = True", b"reader.told = 1")
     landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: coding + BASE})
     assert landing.contents == {DESK: coding + theirs}
+
+
+def test_a_layout_of_the_change_that_is_there_is_already_there() -> None:
+    base = BASE + b"\n\nnumbers = [1,2]\n"
+    theirs = base.replace(b"[1,2]", b"[1, 2]")
+    landing = landed({DESK: base}, {DESK: theirs}, {DESK: theirs + b"own = 1\n"})
+    assert (outcomes(landing), landing.contents) == ([("already", "")], {})
+
+
+def test_an_import_is_of_the_module_that_has_the_name_whatever_methods_are_called_so() -> None:
+    shelf = {"srt/shelf.py": b"def stamp(book):\n    return book\n"}
+    base = b"from sglang.srt.shelf import stamp\n\n\n" + BASE.replace(b"out = True", b"out = stamp(book)")
+    theirs = base.replace(b"    book.noted = True\n", b"    stamp(book)\n    book.noted = True\n")
+    ours = {
+        DESK: BASE,
+        "srt/wax.py": shelf["srt/shelf.py"],
+        "srt/rack.py": b"class Rack:\n    def stamp(self, book):\n        return book\n",
+    }
+    landing = landed({DESK: base} | shelf, {DESK: theirs} | shelf, ours)
+    assert (landing.contents[DESK] or b"").startswith(b"from sglang.srt.wax import stamp\n")
+
+
+def test_a_file_is_not_followed_to_one_of_thrice_its_length() -> None:
+    theirs = BASE.replace(b"told = True", b"told = 1")
+    own = b"".join(b"own_%d = 'of this tree alone'\n" % number for number in range(12))
+    near = landed({DESK: BASE}, {DESK: theirs}, {"srt/counter.py": BASE + b"x = 1\n"})
+    assert [file.onto for file in near.files] == ["srt/counter.py"]
+    far = landed({DESK: BASE}, {DESK: theirs}, {"srt/counter.py": BASE + own})
+    assert [file.onto for file in far.files] == [DESK]

@@ -13,6 +13,7 @@ from support.toys import add_patch, write_package
 
 from patchkit.cli import main
 from patchkit.doctor import diagnosis
+from patchkit.doctor.evaluation.builtin import BUILTINS
 from patchkit.doctor.gains import Gain, gains
 from patchkit.doctor.models import named as models_named
 from patchkit.doctor.options import Arguments
@@ -435,105 +436,6 @@ def test_an_option_that_the_tree_lacks_is_refused(fork: Path, words: list[str], 
         Arguments(open_tree(fork)).launch([*words])
 
 
-CHOICES = b"""
-from sglang.srt.names import GRAPHS, KERNELS
-
-SIZES = [8, 16]
-SIZES.append(32)
-
-
-class ServerArgs:
-    kernel: A[Optional[str], Arg(help="x", choices=KERNELS + ["own"])] = None
-    graph: A[str, Arg(help="x", choices=GRAPHS)] = "full"
-    mode: A[Literal["fast", "slow"], "x"] = "fast"
-    size: A[int, Arg(help="x", choices=SIZES)] = 8
-    steps: A[int | None, "x", NS("spec")] = None
-    sizes: A[List[int], Arg(help="x", aliases=["--all-sizes"])] = None
-    text: A[str, Arg(help="x", type_parser=convert)] = ""
-    ratio: float = 1.0
-
-    @staticmethod
-    def add_cli_args(parser):
-        parser.add_argument("--ratio", "--share", type=float, default=ServerArgs.ratio)
-"""
-NAMES = b"""
-GRAPHS = ("full", "none")
-KERNELS = ["free", "held"]
-KERNELS_WITHOUT = [name for name in KERNELS]
-
-
-def add_kernel_choices(choices):
-    KERNELS.extend(choices)
-"""
-
-
-@pytest.mark.parametrize(
-    ("words", "why", "file"),
-    [
-        (
-            "--kernel bogus",
-            "argument --kernel: invalid choice: 'bogus' (choose from free, held, own)",
-            "server_args",
-        ),
-        (
-            "--kernel=bogus",
-            "argument --kernel: invalid choice: 'bogus' (choose from free, held, own)",
-            "server_args",
-        ),
-        ("--graph part", "argument --graph: invalid choice: 'part' (choose from full, none)", "server_args"),
-        (
-            "--mode slower",
-            "argument --mode: invalid choice: 'slower' (choose from fast, slow); did you mean slow?",
-            "server_args",
-        ),
-        ("--steps three --graph part", "argument --steps: invalid int value: 'three'", "server_args"),
-        ("--steps 1.5", "argument --steps: invalid int value: '1.5'", "server_args"),
-        ("--sizes 1x 2", "argument --sizes/--all-sizes: invalid int value: '1x'", "server_args"),
-        ("--share much", "argument --ratio/--share: invalid float value: 'much'", "server_args"),
-        ("--kernel own --steps 3 --ratio 1e-2 --mode slow --text 4 --size 64", "", ""),
-        ("--kernel added", "", ""),
-    ],
-)
-def test_a_value_that_the_command_lines_parser_refuses_is_refused_first_in_its_words(
-    fork: Path, words: str, why: str, file: str
-) -> None:
-    (fork / "srt" / "server_args.py").write_bytes(CHOICES)
-    (fork / "srt" / "names.py").write_bytes(NAMES)
-    plugin = b"from sglang.srt.names import add_kernel_choices\n\nadd_kernel_choices(['added'])\n"
-    (fork / "srt" / "plugin.py").write_bytes(plugin)
-    refused = Arguments(open_tree(fork)).launch(words.split()).refused
-    assert (refused.why if refused else "") == why
-    if refused:
-        assert refused.where.startswith(f"srt/{file}.py:")
-        answer: Any = json.loads(run(fork, *words.split(), "--json", code=1).stdout)
-        assert answer["verdict"] == "The server does not start with these options."
-        assert answer["refused"] == {"why": why, "where": refused.where, "remedies": []}
-
-
-def test_a_value_of_a_configuration_file_is_parsed_as_one_of_the_command_line(
-    fork: Path, tmp_path: Path
-) -> None:
-    file = tmp_path / "server.yaml"
-    file.write_text("tp-size: two\n")
-    refused = json.loads(run(fork, "--config", file, "--json", code=1).stdout)["refused"]
-    why = "argument --tensor-parallel-size/--tp-size: invalid int value: 'two'"
-    assert refused["why"] == f"--config {file}: {why}"
-
-
-def test_a_check_that_a_configuration_file_fails_names_the_option_and_the_file(
-    fork: Path, tmp_path: Path
-) -> None:
-    _checking(fork, b"        assert self.tp_size in (1, 2)\n")
-    file = tmp_path / "server.yaml"
-    file.write_text("tp-size: 3\nattention-backend: free\n")
-    words = ("--config", file, *EAGLE, "--json")
-    refused = json.loads(run(fork, *words, code=1).stdout)["refused"]
-    assert refused["why"] == f"AssertionError: self.tp_size in (1, 2) (--tp-size 3 in {file})"
-    assert refused["remedies"] == ["leave out --tp-size"]
-    refused = json.loads(run(fork, *words, "--tp-size", "4", code=1).stdout)["refused"]
-    assert refused["why"] == "AssertionError: self.tp_size in (1, 2) (--tp-size 4)"
-
-
 def test_settings_that_are_no_json_are_refused(fork: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("[1")
     assert "not a JSON object" in run(fork, "--server-args", tmp_path / "bad.json", code=2).stderr
@@ -881,7 +783,6 @@ class ServerArgs:
             "model-path: 2 values, and the option takes one\nhelp: write `model-path: VALUE`",
         ),
         ("server.yaml", "tp-size: [-1, 2]", "tp-size: 2 values, and the option takes one"),
-        ("server.yaml", "tp-size: {free: 1}", "tp-size: a nested value, and the option takes one"),
         (
             "server.yaml",
             "disable-overlap-schedule: maybe",
@@ -1070,20 +971,6 @@ def test_one_branch_is_named_for_a_backend_that_reads_the_mirror_with_several(fo
     assert keepers(fork, *words, "1") == {}
 
 
-def test_all_options_for_one_branch_are_named_where_the_tree_takes_all_of_them_or_none(fork: Path) -> None:
-    _branching(fork)
-    file = fork / "srt" / "server_args.py"
-    before = b"        if self.speculative_eagle_topk is not None"
-    check = b"        assert self.speculative_num_steps or self.speculative_eagle_topk is None\n"
-    file.write_bytes(file.read_bytes().replace(before, check + before))
-    words = ("--attention-backend", "free", *EAGLE, "--speculative-eagle-topk", "1", "--json")
-    refused = json.loads(run(fork, *words, code=1).stdout)["refused"]
-    assert refused["why"].endswith("is None (--speculative-eagle-topk 1)")
-    typed = "--speculative-eagle-topk 1 --speculative-num-steps 3 --speculative-num-draft-tokens 4"
-    assert refused["remedies"] == [typed]
-    assert keepers(fork, "--attention-backend", "free", *EAGLE, *typed.split()) == {}
-
-
 def test_one_branch_is_named_for_the_architecture_that_has_several_by_default(fork: Path) -> None:
     _branching(fork)
     answer: Any = json.loads(run(fork, "--attention-backend", "free", *EAGLE, "--json").stdout)
@@ -1110,243 +997,79 @@ def test_one_branch_is_not_named_where_it_frees_nothing(fork: Path) -> None:
     assert keepers(fork, *words) == {"HeldBackend": []}
 
 
-def test_one_branch_is_named_where_a_server_would_not_start_with_several(fork: Path) -> None:
+SEVERAL = ("--attention-backend", "free", "--speculative-eagle-topk", "4", *EAGLE)
+
+
+def test_options_with_which_the_trees_own_code_raises_are_an_error_at_its_line(fork: Path) -> None:
     text = DRAFTS.replace(
         b"        self.server_args = server_args\n",
         b"        self.server_args = server_args\n        self.topk = topk\n",
     ).replace(
-        b"        if name not in backend_map:\n",
-        b"        if self.topk > 1 or name not in backend_map:\n",
+        b"            raise ValueError(name)\n",
+        b"            raise ValueError(name)\n"
+        b"        if self.topk > 1:\n"
+        b'            raise ValueError(f"{name} takes one branch, not {self.topk} of {memory()}")\n',
     )
     (fork / "srt" / "speculative" / "draft_utils.py").write_bytes(text)
     arguments = ARGUMENTS.replace(
         b"            self.disable_overlap_schedule = True\n", b"            pass\n"
     )
     (fork / "srt" / "server_args.py").write_bytes(arguments)
-    words = ("--attention-backend", "free", *EAGLE, "--speculative-eagle-topk", "4", "--json")
-    answer: Any = json.loads(run(fork, *words, code=1).stdout)
-    assert answer["verdict"] == "The server does not start with these options."
-    assert answer["refused"]["where"].startswith("srt/speculative/draft_utils.py:")
-    assert answer["refused"]["remedies"] == ["--speculative-eagle-topk 1"]
+    line = text.split(b"raise ValueError(f")[0].count(b"\n") + 1
+    error = run(fork, *SEVERAL, code=2).stderr
+    assert error.startswith("error: this tree's server raises ValueError: free takes one branch, not 4 of …")
+    assert f"srt/speculative/draft_utils.py:{line}" in error
 
 
-def _checking(fork: Path, handler: bytes) -> None:
-    """Let a server of the tree check its settings, apart from what it settles."""
-    called = b"        self._handle_speculation()\n"
-    checked = called + b"        self._check()\n\n    def _check(self):\n" + handler
-    (fork / "srt" / "server_args.py").write_bytes(ARGUMENTS.replace(called, checked))
+def test_a_value_that_a_shell_fills_in_is_no_error(fork: Path) -> None:
+    words = ("--attention-backend", "free", *EAGLE, "--tp-size", "$SIZE", "--ep-size=${SIZE}")
+    assert keepers(fork, *words) == {}
 
 
-TOO_MANY = b"""
-        if self.attention_backend == "free" and self.speculative_eagle_topk > 1:
-            raise ValueError(f"free takes one branch, not {self.speculative_eagle_topk}")
-"""
-SEVERAL = ("--attention-backend", "free", "--speculative-eagle-topk", "4", *EAGLE)
-
-
-def test_a_server_that_its_settings_refuse_is_reported_before_anything_else(fork: Path) -> None:
-    _checking(fork, TOO_MANY)
-    line = (fork / "srt" / "server_args.py").read_text().split("raise ValueError")[0].count("\n") + 1
-    verdict, _, why, way = run(fork, *SEVERAL, code=1).stdout.splitlines()[:4]
-    assert verdict == "The server does not start with these options."
-    assert why == f"ValueError: free takes one branch, not 4 (srt/server_args.py:{line})"
-    assert way.strip() == "The server starts with --speculative-eagle-topk 1"
-    answer: Any = json.loads(run(fork, *SEVERAL, "--json", code=1).stdout)
-    assert (answer["kept"], answer["keepers"], answer["gains"]) == (False, [], [])
-    assert (
-        json.loads(run(fork, *SEVERAL[2:], "--attention-backend", "held", "--json").stdout)["refused"] is None
-    )
-
-
-def test_an_option_that_a_server_would_start_without_is_named(fork: Path) -> None:
-    check = b"""
-        assert not self.enable_two_batch_overlap, "two batches do not overlap here"
-"""
-    _checking(fork, check)
-    words = (*SEVERAL, "--enable-two-batch-overlap", "--json")
-    refused = json.loads(run(fork, *words, code=1).stdout)["refused"]
-    assert refused["why"] == "AssertionError: two batches do not overlap here"
-    assert refused["remedies"] == ["leave out --enable-two-batch-overlap"]
-
-
-@pytest.mark.parametrize(
-    "handler",
-    [
-        b"""
-        if is_out_of_memory() or self.tp_size == 1:
-            return
-        raise ValueError
-""",
-        b"""
-        if is_out_of_memory():
-            raise ValueError
-""",
-        b"""
-        if is_out_of_memory():
-            self.tp_size = 2
-        if self.tp_size == 1:
-            raise ValueError
-""",
-        b"""
-        if is_out_of_memory():
-            return
-        raise ValueError
-""",
-        b"""
-        for device in all_devices():
-            if device.is_good:
-                return
-        raise ValueError
-""",
-        b"""
-        try:
-            import of_something
-        except ImportError:
-            raise ValueError
-""",
-        b"""
-        for name in all_names():
-            setattr(self, name, 3)
-        if self.tp_size == 1:
-            raise ValueError
-""",
-        b"""
-        found = []
-        if is_out_of_memory():
-            found.append(1)
-        if not found:
-            raise ValueError
-""",
-        b"""
-        sizes = [one for one in all_devices() if one.size > 2]
-        if not sizes:
-            raise ValueError
-""",
-        b"""
-        while is_out_of_memory():
-            self.tp_size += 1
-        assert self.tp_size > 1
-""",
-        b"""
-        if Backend("other") == self.attention_backend or Backend.FREE != self.attention_backend:
-            return
-        if name_of(self) != "free":
-            raise ValueError
-""",
-        b"""
-        size = self.tp_size if is_out_of_memory() else 2
-        if size != self.tp_size and 2 not in (size, self.ep_size):
-            raise ValueError
-""",
-        b"""
-        try:
-            check(self)
-        except ValueError:
-            pass
-""",
-        b"""
-        with suppress(ValueError):
-            check(self)
-""",
-        b"""
-        if is_out_of_memory() and self.tp_size > self.prefill_attention_backend:
-            return
-""",
-    ],
-)
-def test_a_refusal_that_depends_on_unknown_values_is_not_reported(fork: Path, handler: bytes) -> None:
-    helpers = b"""
-
-import enum
-
-
-class Backend(enum.Enum):
-    FREE = "free"
-
-
-def check(settings):
-    raise ValueError
-"""
-    _checking(fork, handler)
-    file = fork / "srt" / "server_args.py"
-    file.write_bytes(file.read_bytes() + helpers)
-    assert json.loads(run(fork, *SEVERAL, "--json").stdout)["refused"] is None
-
-
-def test_a_number_that_is_missing_where_the_server_compares_it_is_a_refusal(fork: Path) -> None:
-    _checking(fork, b"        if self.speculative_eagle_topk > 1:\n            self.tp_size = 1\n")
-    words = ("--attention-backend", "free", *EAGLE, "--json")
-    refused = json.loads(run(fork, *words, code=1).stdout)["refused"]
-    why = "TypeError: '>' not supported between instances of 'NoneType' and 'int': self.speculative_eagle_topk > 1"
-    assert refused["why"] == why
-    assert refused["remedies"] == ["--speculative-eagle-topk 1"]
-    assert json.loads(run(fork, *SEVERAL, "--json").stdout)["refused"] is None
-
-
-def test_a_number_that_is_a_text_in_a_server_args_json_is_a_refusal(fork: Path, tmp_path: Path) -> None:
-    _checking(fork, b"        if self.tp_size > 1:\n            self.ep_size = 1\n")
-    (tmp_path / "args.json").write_text(json.dumps({"tp_size": "two"}))
-    words = ("--server-args", tmp_path / "args.json", "--attention-backend", "free", *EAGLE, "--json")
-    refused = json.loads(run(fork, *words, code=1).stdout)["refused"]
-    assert refused["why"] == (
-        "TypeError: '>' not supported between instances of 'str' and 'int': self.tp_size > 1 (--tp-size two)"
-    )
-
-
-@pytest.mark.parametrize(
-    ("raised", "why"),
-    [
-        ('ValueError("{name} is slow".format(name=self.attention_backend))', "ValueError: free is slow"),
-        ('ValueError("%s is slow")', "ValueError: %s is slow"),
-        ('ValueError(f"{self.attention_backend!r:>8} is " + "slow")', "ValueError:   'free' is slow"),
-        ('ValueError(", ".join([self.attention_backend, "held"]))', "ValueError: free, held"),
-        ("ValueError(text)", "ValueError: free or slow"),
-        (
-            'ValueError(f"{memory()} is too little")',
-            "ValueError: … is too little (--speculative-eagle-topk 4)",
-        ),
-        ("ValueError(template.format(memory()))", "ValueError (--speculative-eagle-topk 4)"),
-        ('errors.Wrong("{}".format(memory()))', "errors.Wrong (--speculative-eagle-topk 4)"),
-        ("problem", "an exception"),
-        ("ValueError", "ValueError"),
-    ],
-)
-def test_a_message_of_which_a_part_is_unknown_names_the_options_that_are_refused(
-    fork: Path, raised: str, why: str
+@pytest.mark.parametrize("fault", [KeyError, TypeError, AttributeError, ValueError])
+def test_a_fault_of_our_own_in_an_evaluation_is_seen(
+    fork: Path, monkeypatch: pytest.MonkeyPatch, fault: type[Exception]
 ) -> None:
-    check = f"""
-        text = f"{{self.attention_backend}} or slow"
-        if self.speculative_eagle_topk is not None and self.speculative_eagle_topk > 1:
-            raise {raised}
+    def fail(*_: object) -> None:
+        raise fault("a fault of patchkit's own")
+
+    monkeypatch.setitem(BUILTINS, "isinstance", fail)
+    handler = b"""
+        try:
+            if isinstance(self.tp_size, int):
+                self.disable_overlap_schedule = True
+        except KeyError:
+            pass
 """
-    _checking(fork, check.encode())
-    refused = json.loads(run(fork, *SEVERAL, "--json", code=1).stdout)["refused"]
-    assert refused["why"] == why
-    assert "{" not in refused["why"]
+    _settling(fork, handler)
+    result = CliRunner().invoke(main, ["doctor", str(fork), "--attention-backend", "free", *EAGLE])
+    assert isinstance(result.exception, fault)
+
+
+def test_a_decision_that_cannot_be_evaluated_is_an_error_at_its_line(fork: Path) -> None:
+    file = fork / "srt" / "layers" / "attention" / "base_attn_backend.py"
+    decision = b"    if server_args.enable_two_batch_overlap:\n"
+    file.write_bytes(BASE.replace(decision, b"    if server_args.no_such_setting:\n"))
+    line = BASE.split(decision)[0].count(b"\n") + 1
+    error = run(fork, "--attention-backend", "free", *EAGLE, code=4).stderr
+    assert (
+        "cannot evaluate this tree's decision about the mirror: server_args has no no_such_setting" in error
+    )
+    assert f"srt/layers/attention/base_attn_backend.py:{line}" in error
 
 
 @pytest.mark.parametrize(
-    ("words", "why", "hint"),
+    ("words", "why"),
     [
-        (
-            ("--attention-backend", "bogus", *EAGLE),
-            "ValueError: Invalid attention backend: bogus; --attention-backend takes ",
-            "",
-        ),
-        (
-            ("--attention-backend", "fre", *EAGLE),
-            "ValueError: Invalid attention backend: fre",
-            "; did you mean --attention-backend free?",
-        ),
+        (("--attention-backend", "bogus", *EAGLE), "ValueError: Invalid attention backend: bogus"),
         (
             ("--attention-backend", "free", *EAGLE[:-1], "--speculative-algorithm", "EAGEL"),
-            "KeyError",
-            "; did you mean --speculative-algorithm EAGLE?",
+            "KeyError: EAGEL",
         ),
     ],
 )
 def test_a_backend_or_an_algorithm_that_the_tree_lacks_is_refused_where_the_tree_refuses_it(
-    fork: Path, words: tuple[str, ...], why: str, hint: str
+    fork: Path, words: tuple[str, ...], why: str
 ) -> None:
     runner = b"""
 from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
@@ -1368,27 +1091,10 @@ class ModelRunner:
 """,
     )
     (fork / "srt" / "speculative" / "spec_info.py").write_bytes(text)
-    refused = json.loads(run(fork, *words, "--json", code=1).stdout)["refused"]
-    assert refused["why"].startswith(why)
-    assert refused["why"].endswith(hint)
+    assert why in run(fork, *words, code=2).stderr
     registering = b'from sglang.srt.speculative.spec_info import register\n\nregister("EAGEL")\n'
     (fork / "srt" / "own.py").write_bytes(registering)
-    is_known = "EAGEL" in words
-    refused = json.loads(run(fork, *words, "--json", code=0 if is_known else 1).stdout)["refused"]
-    assert (refused is None) is is_known
-
-
-def test_settings_whose_check_does_not_end_are_not_reported_as_refused(fork: Path) -> None:
-    loops = b"".join(b" " * (8 + depth) + b"for each in maybe():\n" for depth in range(17))
-    _checking(fork, b"\n" + loops + b" " * 25 + b"pass\n        raise ValueError\n")
-    assert json.loads(run(fork, *SEVERAL, "--json").stdout)["refused"] is None
-
-
-def test_what_follows_a_check_that_may_call_itself_again_and_again_is_known(fork: Path) -> None:
-    calls = b"\n".join(b"        if maybe():\n            self._check()" for _ in range(4))
-    _checking(fork, b"\n" + calls + TOO_MANY)
-    refused = json.loads(run(fork, *SEVERAL, "--json", code=1).stdout)["refused"]
-    assert refused["why"] == "ValueError: free takes one branch, not 4"
+    run(fork, *words, code=0 if "EAGEL" in words else 2)
 
 
 def test_no_measured_gain_is_shown_where_nothing_is_freed(fork: Path) -> None:

@@ -143,7 +143,7 @@ def test_a_fix_that_only_some_models_need_names_them() -> None:
     common = {"draft_backend": "fa3", "page_size": 64, "disable_cuda_graph": False}
     llama = "the architecture LlamaForCausalLM"
     found = [
-        ({llama: has}, Outcome(True, settled={**common, "speculative_eagle_topk": branches}))
+        ({llama: has}, Outcome(True, setting={**common, "speculative_eagle_topk": branches}.get))
         for has, branches in ((False, 1), (True, 4))
     ]
     (fix,) = fixes.needed(found, [status])

@@ -419,7 +419,6 @@ FIND = "'x.break_()'"
             edit_of("argument-value", find="'f(...)'", argument="'a'", code="'$y'"),
             "key `code`: nothing binds $y",
         ),
-        (edit_of("isinstance-member", subject="'x'", beside="'A'", member="'B C'"), "`member`: not Python"),
     ],
 )
 def test_malformed_edit_is_refused_by_key(built_in: Path, tmp_path: Path, edit: str, reason: str) -> None:
@@ -623,7 +622,6 @@ def test_import_of_a_patch_comes_with_every_kind_of_code(built_in: Path, tmp_pat
         "base-class": "base = 'tools.Base'",
         "call-argument": found + "argument = 'y=tools.f()'",
         "argument-value": found + "argument = 'x'\ncode = 'tools.f($value)'",
-        "isinstance-member": "subject = 'x'\nbeside = 'A'\nmember = 'tools.B'",
         "insert-after": "variants = [{ find = 'f($x)', code = 'tools.f($x)' }]",
     }
     tables = [

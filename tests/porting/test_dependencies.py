@@ -179,3 +179,38 @@ def test_a_method_that_another_class_still_has_may_be_called() -> None:
     helpers = HELPERS.replace(b"def place(self, book)", b"def put(self, book)")
     own = OTHERS + b"\n\ndef keep(rack, book):\n    return rack.place(book)\n"
     assert found((b"book.out = False", b"book.out = None"), helpers, {FORK: own}) == []
+
+
+STATIC = HELPERS.replace(
+    b"\n\ndef stamp", b"\n    @staticmethod\n    def count(book):\n        return 1\n\n\ndef stamp"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "is_one"),
+    [
+        (b"        Shelf.count(book, 1)\n", True),
+        (b"        Shelf.count(book)\n", False),
+        # What stands behind a star may be passed at any position.
+        (b"        Shelf.count(*book, 1)\n", False),
+        (b"        Shelf.count(*book, row=1)\n", True),
+    ],
+    ids=["by-position", "not-at-all", "behind-a-star", "by-name-behind-a-star"],
+)
+def test_a_parameter_of_a_static_method_is_counted_from_the_first(code: bytes, is_one: bool) -> None:
+    helpers = STATIC.replace(b"def count(book):", b"def count(book, row=0):")
+    uses = found((LEND, code + LEND), helpers, {SHELF: OTHERS}, base=STATIC)
+    assert [(file, "`row` of count" in message) for file, message in uses] == [(DESK, True)] * is_one
+
+
+@pytest.mark.parametrize(
+    ("all_else", "is_one"),
+    [(b"", True), (b"from sglang.srt.wax import *\n", False), (b"def __getattr__(name): ...\n", False)],
+    ids=["nothing", "a-star-import", "getattr"],
+)
+def test_what_the_port_removes_may_still_come_from_elsewhere(all_else: bytes, is_one: bool) -> None:
+    base = all_else + HELPERS
+    gone = base[: base.index(b"\n\ndef stamp")]
+    used = b"        return stamp(book)\n", b"        return book\n"
+    uses = found(used, gone, {SHELF: base, FORK: OWN}, base=base)
+    assert [file for file, _ in uses if file == FORK] == [FORK] * is_one

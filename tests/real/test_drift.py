@@ -108,7 +108,7 @@ def drifts(called: frozenset[str]) -> dict[str, Drift]:
             rewritten(drift.add_parameter, drift.add_argument(called)),
             dumped(drift.drop_parameters, drift.drop_arguments),
         ),
-        "keyword-parameter-and-isinstance-member": Drift(
+        "keyword-parameter-and-member": Drift(
             rewritten(drift.add_keyword_parameter, drift.add_member),
             dumped(drift.drop_parameters, drift.flatten_parameters, drift.drop_member),
         ),

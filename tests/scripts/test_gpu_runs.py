@@ -120,6 +120,18 @@ def test_a_tree_with_opt_in_patches_is_no_other_tree_s_figure_in_a_run_that_reco
     }
 
 
+def test_the_ratio_of_a_larger_model_is_not_that_of_a_smaller_one(benchmarks: Path) -> None:
+    for day, layers, ratio in ((23, 8, 0.7), (24, 32, 0.9)):
+        save(
+            benchmarks,
+            plain(batch=1, layers=layers),
+            ours(batch=1, layers=layers, ratio=timed(ratio)),
+            day=day,
+        )
+    (found,) = latest(benchmarks).values()
+    assert [gpu_runs.ratios(found.values(), layers)[1].median for layers in (8, 32)] == [0.7, 0.9]
+
+
 @pytest.mark.parametrize("key", ["patches", "opt_in"])
 def test_a_tree_that_does_not_say_which_of_its_patches_are_opt_in_is_refused(
     benchmarks: Path, key: str

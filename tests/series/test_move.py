@@ -9,6 +9,7 @@ import subprocess
 import time
 from contextlib import suppress
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,7 +29,6 @@ from patchkit.transaction.write import locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from patchkit.tree.tree import CheckoutTree
 
@@ -105,6 +105,7 @@ def state(tree: CheckoutTree) -> tuple[object, ...]:
     left = sorted(str(path.relative_to(ledger)) for path in ledger.rglob("*")) if ledger.exists() else []
     status = git(tree.root, "status", "--porcelain")
     links = {str(path): os.readlink(path) for path in tree.root.iterdir() if path.is_symlink()}
+    left += git(tree.root, "for-each-ref", "refs/patchkit").splitlines()
     return everything(tree.root), links, status, git(tree.root, "rev-parse", "HEAD"), git_folder, left
 
 
@@ -519,7 +520,7 @@ def test_files_are_on_disk_before_the_branch_moves(
     asked: list[bool] = []
 
     def before_the_branch(words: Any, *rest: Any, **keys: Any) -> Any:
-        if "update-ref" in words:
+        if {"update-ref", "HEAD"} <= set(words):
             asked.append("core.fsync=all" in words)
             for file in (f"python/sglang/{MIRROR}", "new.txt", "docs/deep/new.md", "docs", "docs/deep", "."):
                 assert (fork.root / file).stat().st_ino in flushed
@@ -577,7 +578,7 @@ def test_a_branch_that_has_moved_is_not_taken_for_one_that_has_not(
     run, asked = subprocess.run, []
 
     def failing_after(words: Any, *rest: Any, **keys: Any) -> Any:
-        if "update-ref" in words:
+        if {"update-ref", "HEAD"} <= set(words):
             asked.append(words)
         elif asked and words[-2:] == ["rev-parse", "HEAD"] and len(asked) == 1:
             asked.append(words)
@@ -627,3 +628,110 @@ def test_a_disk_that_is_full_when_the_index_is_locked_leaves_no_lock(fork: Check
             move(fork)
     assert not lock.exists()
     move(fork)
+
+
+# ---- what a person has, and git does not show ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("setting", ["input", "true", "false"])
+def test_line_ends_that_a_person_changed_are_kept(fork: CheckoutTree, setting: str) -> None:
+    git(fork.root, "config", "core.autocrlf", "false" if setting == "true" else setting)
+    path = fork.package / MIRROR
+    mine = path.read_bytes().replace(b"\n", b"\r\n", 3)
+    path.write_bytes(mine)
+    git(fork.root, "config", "core.autocrlf", setting)
+    with pytest.raises(TreeError, match=rf"{MIRROR} has (other line ends|uncommitted changes)") as caught:
+        move(fork)
+    assert path.read_bytes() == mine
+    if "other line ends" in str(caught.value):
+        assert f"rm {path} && git checkout -- {path}, then" in str(caught.value)
+        path.unlink()
+    git(fork.root, "checkout", "--", str(path))
+    move(fork)
+
+
+def test_a_file_as_it_is_in_the_object_is_no_edit_where_a_filter_is_new(fork: CheckoutTree) -> None:
+    git(fork.root, "config", "core.autocrlf", "true")
+    old = fork.read(MIRROR) or b""
+    new = old.replace(b"depth = 1", b"depth = 2").replace(b"\n", b"\r\n")
+    ended = []
+    for _ in killings(partial(move, fork), fork.root):
+        api.recover(fork)
+        ended.append(fork.read(MIRROR))
+        assert git(fork.root, "status", "--porcelain") == ""
+    assert set(ended) == {old, new}
+
+
+def test_a_file_that_a_person_took_out_of_the_index_stays_on_disk(fork: CheckoutTree) -> None:
+    git(fork.root, "rm", "-q", "--cached", "old.txt")
+    text = (fork.root / "old.txt").read_bytes()
+    move(fork)
+    assert (fork.root / "old.txt").read_bytes() == text
+    assert git(fork.root, "status", "--porcelain") == "?? old.txt\n"
+
+
+def test_a_new_commit_outlives_a_git_gc_after_a_kill(fork: CheckoutTree) -> None:
+    before = state(fork)
+    halfway(fork)
+    git(fork.root, "branch", "-qD", "newer")
+    git(fork.root, "reflog", "expire", "--expire=now", "--all")
+    git(fork.root, "gc", "-q", "--prune=now")
+    api.recover(fork)
+    found = state(fork)
+    # git gc makes files in its folder.
+    assert (*found[:4], found[5]) == (*before[:4], before[5])
+
+
+def test_what_an_editor_writes_to_the_file_that_it_opened_before_a_kill_is_kept(fork: CheckoutTree) -> None:
+    before = state(fork)
+    with (fork.package / MIRROR).open("r+b") as opened:
+        halfway(fork)
+        opened.write(MINE)
+        opened.truncate()
+    (fork.root / ".git" / "index.lock").unlink()
+    git(fork.root, "reset", "-q", "--hard")
+    git(fork.root, "clean", "-dfq")
+    with pytest.raises(TreeError, match=r"was saved by another program during the write") as caught:
+        api.recover(fork)
+    aside = Path(str(caught.value).partition("the saved version is in ")[2].partition(":")[0])
+    assert aside.read_bytes() == MINE
+    aside.rename(fork.root.parent / "mine.py")
+    api.recover(fork)
+    assert state(fork) == before
+
+
+def test_a_folder_on_another_file_system_is_refused(
+    fork: CheckoutTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other(real: Callable[..., Any], *arguments: Any, **keys: Any) -> Any:
+        handles = [keys[key] for key in ("src_dir_fd", "dst_dir_fd") if key in keys] or arguments[::2]
+        first, second = (os.fstat(handle).st_ino for handle in handles)
+        if first != second:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        return real(*arguments, **keys)
+
+    before = state(fork)
+    monkeypatch.setattr(folders, "exchange", partial(other, folders.exchange))
+    for name in ("link", "rename"):
+        monkeypatch.setattr(os, name, partial(other, getattr(os, name)))
+    with pytest.raises(TreeError, match=r"Invalid cross-device link.*nothing was changed"):
+        move(fork)
+    assert state(fork) == before
+
+
+def test_names_that_are_one_to_the_file_system_are_refused(
+    made: Callable[..., CheckoutTree], tmp_path: Path
+) -> None:
+    fork = made(tmp_path, ("old.txt",), ("OLD.txt",))
+    git(fork.root, "config", "core.ignoreCase", "true")
+    before = state(fork)
+    with pytest.raises(TreeError, match=r"OLD\.txt and \S+old\.txt are one file on this file system"):
+        move(fork)
+    assert state(fork) == before
+
+
+def test_a_checkout_that_its_settings_name_moves(fork: CheckoutTree) -> None:
+    git(fork.root, "config", "core.worktree", str(fork.root))
+    move(fork)
+    assert git(fork.root, "status", "--porcelain") == ""
+    assert git(fork.root, "rev-parse", "HEAD") == git(fork.root, "rev-parse", "newer")

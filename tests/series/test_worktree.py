@@ -152,7 +152,7 @@ def just_before(monkeypatch: pytest.MonkeyPatch, command: str, act: Callable[[],
     run, left = subprocess.run, [act]
 
     def meanwhile(words: Any, *rest: Any, **keys: Any) -> Any:
-        if command in words and left:
+        if set(command.split()) <= set(words) and left:
             left.pop()()
         return run(words, *rest, **keys)
 
@@ -164,7 +164,7 @@ def test_a_file_that_is_saved_just_before_the_branch_moves_is_an_uncommitted_edi
     fork: CheckoutTree, patch_folder: Path, monkeypatch: pytest.MonkeyPatch, also: str
 ) -> None:
     add_patch(patch_folder, "t-make", new_file_edit("srt/fresh/new.py", "made = 1"))
-    just_before(monkeypatch, "update-ref", lambda: write_package(fork.package, {also: b"mine = 1\n"}))
+    just_before(monkeypatch, "update-ref HEAD", lambda: write_package(fork.package, {also: b"mine = 1\n"}))
     commit(fork)
     assert fork.read(also) == b"mine = 1\n"
     assert git(fork.root, "status", "--porcelain") == f" M python/sglang/{also}\n"
@@ -226,7 +226,7 @@ def test_files_that_were_written_when_another_cannot_be_are_put_back(fork: Check
 
 def test_a_disk_without_space_for_the_files_is_seen_before_they_are_changed(fork: CheckoutTree) -> None:
     def full(number: int, name: str, arguments: tuple[Any, ...]) -> None:
-        if name == "open" and arguments[0] == "0":
+        if name == "open" and arguments[0] == "0-part":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "0")
 
     with Faults(full).on():
@@ -345,6 +345,28 @@ def test_a_submodule_is_left_alone(fork: CheckoutTree, tmp_path: Path) -> None:
     assert git(fork.root, "submodule", "status").startswith(" ")
     (fork.root / "part" / "mine.txt").unlink()
     is_whole(fork)
+
+
+def test_a_submodule_of_another_commit_is_not_checked_out_in_a_linked_worktree(
+    fork: CheckoutTree, tmp_path: Path
+) -> None:
+    git(tmp_path, "clone", "-q", str(fork.root), "other")
+    old = git(fork.root, "rev-parse", "HEAD").strip()
+    git(fork.root, *ALLOWED, "submodule", "add", "-q", str(tmp_path / "other"), "part")
+    git(fork.root, "commit", "-qm", "A part")
+    git(fork.root, "config", "submodule.recurse", "true")
+    mine = fork.root / "part" / "python" / "sglang" / MIRROR
+    mine.write_bytes(b"mine = 1\n")
+    before = whole(fork)
+    with worktree.linked_worktree(fork, "a test") as linked:
+        for commit in (old, linked.base):
+            linked.switch(commit)
+            assert linked.head == commit
+            linked.read_tree(old)
+            linked.read_tree(linked.base)
+        assert not list((linked.top / "part").iterdir())
+    assert mine.read_bytes() == b"mine = 1\n"
+    assert whole(fork) == before
 
 
 def test_a_checkout_that_is_a_submodule_is_committed_to(fork: CheckoutTree, tmp_path: Path) -> None:

@@ -59,7 +59,11 @@ _LONG = (
         f"tests/series/test_{name}.py"
         for name in ("hooks", "move", "ported", "rebase", "series", "uncommitted_port", "worktree")
     ),
-    *(f"tests/transaction/test_{name}.py" for name in ("everywhere", "story", "wording")),
+    *(f"tests/transaction/test_{name}.py" for name in ("everywhere", "resolving", "story", "wording")),
+    # Random programs and trees, a checkout for each setting of git.
+    *("tests/porting/test_sequence.py", "tests/transaction/test_exact.py::test_of_two_random_changes"),
+    "tests/transaction/test_line_ends.py::test_committed_patch",
+    "tests/transaction/test_new_files.py::test_making_and_taking_killed",
     *("tests/matrix/test_examinations.py", "tests/doctor/test_doctor.py"),
     # A survey, a commit or a check for each of many moments, damages or encodings.
     "tests/matrix/test_memory.py::test_a_damaged_memory",

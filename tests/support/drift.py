@@ -290,14 +290,19 @@ def add_member(module: ast.Module) -> None:
 
 
 def drop_member(module: ast.Module) -> None:
-    """Remove that class; a test of one class has no tuple, and no class is listed twice."""
+    """Remove that class; a tuple in a tuple is one, a test of one class has none, and no class is listed twice."""
     for node in ast.walk(module):
         if (
             isinstance(node, ast.Call)
             and called(node) == "isinstance"
             and isinstance(node.args[1], ast.Tuple)
         ):
-            kept = [e for e in node.args[1].elts if not (isinstance(e, ast.Name) and e.id == MEMBER)]
+            flat = [
+                e
+                for each in node.args[1].elts
+                for e in (each.elts if isinstance(each, ast.Tuple) else [each])
+            ]
+            kept = [e for e in flat if not (isinstance(e, ast.Name) and e.id == MEMBER)]
             node.args[1] = kept[0] if len(kept) == 1 else ast.Tuple(kept)
 
 

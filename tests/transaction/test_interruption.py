@@ -334,3 +334,28 @@ def test_recovery_that_fails_says_whether_it_wrote(tmp_path: Path, code: int) ->
         if faults.count < number:
             break
     assert begun > 10
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_what_an_editor_writes_to_a_file_that_was_set_aside_is_kept(
+    tree: CheckoutTree, halfway: int, back: bool
+) -> None:
+    opened = {file: (tree.package / file).open("r+b") for file in APPLIED}
+    assert killed(partial(apply, tree), halfway)
+    file = next(file for file, text in contents(tree).items() if text != SOURCES[file])
+    with opened[file] as mine:
+        mine.write(b"mine = 1\n")
+        mine.truncate()
+    if back:
+        (tree.package / file).write_bytes(SOURCES[file])
+    # A rollback puts the saved version in the place of the new content.
+    for roll_back in (False, True) if back else (False,):
+        with pytest.raises(TreeError, match=r"was saved by another program during the write"):
+            recover(tree, roll_back=roll_back)
+    aside = (tree.package / file).with_name(staged_name(Path(file).name))
+    assert aside.read_bytes() == b"mine = 1\n"
+    aside.unlink()
+    assert recover(tree) == Recovery("finished", tuple(APPLIED))
+    assert contents(tree) == APPLIED
+    for each in opened.values():
+        each.close()

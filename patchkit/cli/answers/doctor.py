@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import asdict
 
 from patchkit.cli.answers.base import Answer, TreeAnswer
-from patchkit.doctor.diagnosis import Refused, Touched  # noqa: TC001  # schemas are made of it
+from patchkit.doctor.diagnosis import Touched  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.fixes import Fix  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.gains import Gain  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.keepers import Keeper  # noqa: TC001  # schemas are made of it
@@ -27,7 +27,6 @@ class Doctor(Answer, frozen=True, kw_only=True):
     keepers: tuple[Keeper, ...]
     gains: tuple[Gain, ...]
     notes: tuple[str, ...]
-    refused: Refused | None
     fixes: tuple[Fix, ...]
 
     @classmethod

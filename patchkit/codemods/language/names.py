@@ -1,22 +1,16 @@
-"""Resolve names at a place with libcst's scopes.
-
-Scopes have no order, so a name that is bound twice may hold either value.
-"""
+"""Resolve names at a place with libcst's scopes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
 from libcst.metadata import (
     Assignment,
     BuiltinAssignment,
-    ClassScope,
     ComprehensionScope,
     ExpressionContext,
     ExpressionContextProvider,
-    GlobalScope,
     ImportAssignment,
     MetadataWrapper,
     ScopeProvider,
@@ -33,17 +27,8 @@ if TYPE_CHECKING:
     from libcst.metadata.scope_provider import BaseAssignment
 
     from patchkit.codemods.language.scope import Scope
-    from patchkit.codemods.language.syntax import Path
 
 _BINDING = frozenset({"asname", "name", "names", "rest", "target", "targets"})
-
-
-@dataclass(frozen=True)
-class Value:
-    """An expression that a name is bound to, and its place in the module."""
-
-    path: Path
-    node: cst.BaseExpression
 
 
 class Names:
@@ -55,33 +40,18 @@ class Names:
         self._module = wrapper.module
         self._scopes = wrapper.resolve(ScopeProvider)
         self._contexts = wrapper.resolve(ExpressionContextProvider)
-        self._values: dict[cst.CSTNode, Value] = {}
-        self._annotated: set[cst.CSTNode | None] = set()
         self._walruses: set[cst.CSTNode | None] = set()
-        self._declared: set[str] = set()
-        self._has_star = False
-        for path, node in syntax.descend(self._module):
-            self._note(path, node)
+        for _, node in syntax.descend(self._module):
+            self._note(node)
 
-    def _note(self, path: Path, node: cst.CSTNode) -> None:
-        """Record values, and bindings that libcst does not treat as assignments."""
-        if isinstance(node, cst.Assign):
-            for target in node.targets:
-                self._values[target.target] = Value((*path, ("value", None)), node.value)
-        elif isinstance(node, cst.AnnAssign) and node.value is None:
-            self._annotated.add(node.target)
-        elif isinstance(node, cst.AnnAssign | cst.NamedExpr):
-            self._values[node.target] = Value((*path, ("value", None)), syntax.as_expression(node.value))
-            if isinstance(node, cst.NamedExpr):
-                self._note_walrus(node)
+    def _note(self, node: cst.CSTNode) -> None:
+        """Record bindings that libcst does not treat as assignments."""
+        if isinstance(node, cst.NamedExpr):
+            self._note_walrus(node)
         elif isinstance(node, cst.MatchAs | cst.MatchStar) and node.name is not None:
             self._binder(node).record_assignment(node.name.value, node)
         elif isinstance(node, cst.MatchMapping) and node.rest is not None:
             self._binder(node).record_assignment(node.rest.value, node)
-        elif isinstance(node, cst.Global | cst.Nonlocal):
-            self._declared |= {item.name.value for item in node.names}
-        elif isinstance(node, cst.ImportStar):
-            self._has_star = True
         elif isinstance(node, cst.Name) and self._contexts.get(node) is ExpressionContext.DEL:
             self._binder(node).record_assignment(node.value, node)
 
@@ -93,33 +63,6 @@ class Names:
                 binder = binder.parent
             binder.record_assignment(syntax.typed(node.target, cst.Name).value, node.target)
 
-    def values(self, path: Path, name: str) -> tuple[Value | None, ...]:
-        """Return what ``name`` may hold at a place; None for an unknown value, empty if nothing binds it.
-
-        A name with a ``global`` or ``nonlocal`` declaration anywhere may hold anything.
-        """
-        found = self._bindings(self._binder_at(path), name)
-        outermost = {each.scope for each in found if isinstance(each.scope, ClassScope | GlobalScope)}
-        # A class or module whose own binding is not reached yet reads the enclosing one.
-        falls_back = any(each.parent[name] for each in outermost)
-        is_hidden = self._has_star and any(isinstance(each, GlobalScope) for each in outermost)
-        is_open = falls_back or is_hidden or name in self._declared
-        return (*self._given_by(found), *([None] if is_open else []))
-
-    def own_values(self, scope: Scope, name: str) -> tuple[Value | None, ...]:
-        """Return what a scope itself binds ``name`` to; None for an unknown value."""
-        binder = self._inside(scope)
-        return self._given_by({each for each in binder[name] if each.scope is binder})
-
-    def _given_by(self, found: set[BaseAssignment]) -> tuple[Value | None, ...]:
-        nodes = {_node(each) for each in found} - self._annotated
-        return tuple(None if node is None else self._values.get(node) for node in nodes)
-
-    def means_another(self, inner: Path, name: str, scope: Scope) -> bool:
-        """Return whether ``name`` is bound in or around ``scope`` and is a different variable at a place inside it."""
-        outer = self._owners(self._inside(scope), name)
-        return bool(outer) and self._owners(self._binder_at(inner), name) != outer
-
     def bound_in(self, scope: Scope) -> frozenset[str]:
         """Return the names that a scope itself binds in any way."""
         binder = self._inside(scope)
@@ -129,9 +72,6 @@ class Names:
         """Return whether only imports bind a name that is read in a scope, or nothing does."""
         found = self._bindings(self._inside(scope), name)
         return all(isinstance(each, BuiltinAssignment | ImportAssignment) for each in found)
-
-    def _owners(self, binder: Binder, name: str) -> set[Binder]:
-        return {each.scope for each in self._bindings(binder, name) if isinstance(each, Assignment)}
 
     def _bindings(self, binder: Binder, name: str) -> set[BaseAssignment]:
         """Return all bindings of the variable that ``name`` refers to in a scope."""
@@ -146,9 +86,6 @@ class Names:
         binder = self._scopes[node]
         assert binder is not None
         return binder
-
-    def _binder_at(self, path: Path) -> Binder:
-        return self._binder(syntax.node_at(self._module, path))
 
     def _inside(self, scope: Scope) -> Binder:
         """Return the libcst scope of the names that a module, class or function itself binds."""
@@ -216,15 +153,6 @@ def imports_in(statement: cst.CSTNode) -> list[cst.Import | cst.ImportFrom]:
             small for small in statement.body if type(small) is cst.Import or type(small) is cst.ImportFrom
         ]
     return []
-
-
-def given_names(node: cst.CSTNode) -> frozenset[str]:
-    """Return the names that a node binds to a value, as in ``name = value``."""
-    return frozenset(
-        each.value
-        for path, each in syntax.descend(node)
-        if isinstance(each, cst.Name) and path and path[-1] == ("target", None)
-    )
 
 
 def bound_by(scope: Scope, names: Iterable[str]) -> frozenset[str]:

@@ -5,29 +5,40 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from patchkit.doctor.evaluation.expressions import is_long
-from patchkit.doctor.evaluation.values import Instance, Member, RaisedError, Unknown, is_plain
+from patchkit.doctor.evaluation.values import (
+    Instance,
+    Member,
+    RaisedError,
+    UndecidedError,
+    Unknown,
+    is_plain,
+    label,
+    native,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from patchkit.doctor.evaluation.evaluator import Evaluator
 
 
-def _getattr(evaluator: Evaluator, owner: Any, name: str, *default: Any) -> Any:
+def _getattr(evaluator: Evaluator, owner: Any, name: Any, *default: Any) -> Any:
+    if not isinstance(name, str):
+        return Unknown(f"getattr({label(owner)}, {label(name)})")
     try:
         return evaluator.attribute(owner, name)
-    except AttributeError:
+    except UndecidedError:
         if default:
             return default[0]
         raise RaisedError(f"no {name}") from None
 
 
-def _hasattr(evaluator: Evaluator, owner: Any, name: str) -> Any:
-    if isinstance(owner, Unknown):
-        return Unknown(f"hasattr({owner.name}, {name})")
+def _hasattr(evaluator: Evaluator, owner: Any, name: Any) -> Any:
+    if isinstance(owner, Unknown) or not isinstance(name, str):
+        return Unknown(f"hasattr({label(owner)}, {label(name)})")
     try:
         evaluator.attribute(owner, name)
-    except AttributeError:
+    except UndecidedError:
         return False
     return True
 
@@ -43,25 +54,26 @@ def _isinstance(evaluator: Evaluator, value: Any, classes: Any) -> Any:
 
 
 def _range(_: Evaluator, *ends: Any) -> Any:
-    known = range(*ends) if all(isinstance(end, int) for end in ends) else None
+    known = native(range, *ends) if all(isinstance(end, int) for end in ends) else None
     return [Unknown("i")] if known is None or is_long(known) else known
 
 
-def _next(_: Evaluator, values: Sequence[Any], *default: Any) -> Any:
-    return values[0] if values else default[0]
+def _next(evaluator: Evaluator, values: Any, *default: Any) -> Any:
+    found = evaluator.listed(values) or default
+    return found[0] if found else Unknown(f"next({label(values)})")
 
 
 def _either(evaluator: Evaluator, values: Any, ending: bool) -> Any:
     if isinstance(values, Unknown):
         return values
-    return next((ending for each in values if evaluator.truth(each) is ending), not ending)
+    return next((ending for each in evaluator.listed(values) if evaluator.truth(each) is ending), not ending)
 
 
 def _plain(make: Callable[..., Any]) -> Callable[..., Any]:
     def made(_: Evaluator, *args: Any) -> Any:
         if any(isinstance(arg, Unknown) for arg in args):
             return Unknown(f"{make.__name__}({', '.join(getattr(arg, 'name', '') for arg in args)})")
-        return make(*args)
+        return native(make, *args)
 
     made.__name__ = make.__name__
     return made

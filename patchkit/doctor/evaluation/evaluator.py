@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from patchkit import collector
 from patchkit.doctor.evaluation.assignments import Assignments, first_parameter, sets
 from patchkit.doctor.evaluation.expressions import Expressions, is_wide
 from patchkit.doctor.evaluation.values import (
-    STRANGE,
     Bound,
     Frame,
     Instance,
@@ -23,10 +23,12 @@ from patchkit.doctor.evaluation.values import (
     NestedFunction,
     RaisedError,
     ReturnedValue,
+    UndecidedError,
     Unknown,
     is_plain,
     label,
     message,
+    native,
 )
 from patchkit.tree.index import Class, Function, Module
 from patchkit.tree.nodes import is_named, walk
@@ -77,16 +79,22 @@ class Evaluator(Expressions):
         if isinstance(called, Bound):
             known = self._known.get(called.function.name)
             if known is not None and called.receiver is None:
-                answer = known(self, *args, **named)
+                answer = self._known_answer(known, args, named)
                 if answer is not NotImplemented:
                     return answer
             received = args if called.receiver is None else (called.receiver, *args)
             return self._run(called.function, received, named)
-        answer = called(self, *args, **named) if callable(called) else NotImplemented
+        answer = self._known_answer(called, args, named) if callable(called) else NotImplemented
         return Unknown(f"{label(called)}()") if answer is NotImplemented else answer
 
+    def _known_answer(self, called: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        native(
+            inspect.signature(called).bind, self, *args, **named
+        )  # Evaluated code may call another function.
+        return called(self, *args, **named)
+
     def attribute(self, owner: Any, name: str) -> Any:
-        """Return an attribute. Raise AttributeError if there is none."""
+        """Return an attribute. Raise UndecidedError if none is known."""
         if isinstance(owner, Unknown):
             return Unknown(f"{owner.name}.{name}")
         if isinstance(owner, Module):
@@ -101,11 +109,11 @@ class Evaluator(Expressions):
             return owner.attribute_of(self, name)
         if isinstance(owner, (str, dict, list, set)) and name in _OF_PLAIN:
             method = getattr(owner, name)
-            return lambda _, *args, **named: method(*args, **named)
+            return lambda _, *args, **named: native(method, *args, **named)
         if isinstance(owner, str) and name in ("format", "join"):
             wide = name == "format" and any(map(is_wide, re.findall(r"{[^{}]*:([^{}]*)", owner)))
             return Unknown("format") if wide else functools.partial(_formatted, getattr(owner, name))
-        raise AttributeError(name)
+        raise UndecidedError(f"{label(owner)} has no {name}")
 
     def method_of(self, cls: Class | None, name: str, receiver: Any) -> Bound | None:
         """Return a class's method for an object, or None."""
@@ -140,7 +148,7 @@ class Evaluator(Expressions):
             if name in known.methods:
                 method = known.methods[name]
                 return Bound(method, cls if "classmethod" in method.decorators else None)
-        raise AttributeError(name)
+        raise UndecidedError(f"{cls.name} has no {name}")
 
     def _instance_attribute(self, owner: Instance, name: str) -> Any:
         if name == "__class__":
@@ -228,7 +236,7 @@ class Evaluator(Expressions):
         )
         self._depth += 1
         try:
-            returned = self._body(body, frame)
+            returned = self._block(body, frame)
         finally:
             self._depth -= 1
         if self._memory.value(("yields", function), lambda: _yields(function)):
@@ -258,16 +266,14 @@ class Evaluator(Expressions):
 
     # Statements.
 
-    def _body(self, body: Sequence[ast.stmt], frame: Frame) -> ReturnedValue | None:
-        return self._block(body, frame)
-
     def _block(self, body: Sequence[ast.stmt], frame: Frame) -> ReturnedValue | None:
         for statement in body:
             try:
                 returned = self._statement(statement, frame)
-            except (*STRANGE, RaisedError):
+            except (UndecidedError, RaisedError) as error:
                 # The statement needs a value that a skipped statement sets.
                 if frame.wanted is None:
+                    error.where = error.where or f"{frame.module.file}:{statement.lineno}"
                     raise
                 self._leave_open(statement, frame)
                 continue
@@ -325,13 +331,12 @@ class Evaluator(Expressions):
             kind, texts = raised.func, [self._text(arg, frame) for arg in raised.args]
         name = ast.unparse(kind) if kind is not None else ""
         name = name if name.rpartition(".")[2][:1].isupper() else "an exception"  # Otherwise a variable.
-        why, filled = message(name, texts)
-        return RaisedError(why, f"{frame.module.file}:{statement.lineno}", filled)
+        return RaisedError(message(name, texts), f"{frame.module.file}:{statement.lineno}")
 
     def _try(self, statement: ast.Try, frame: Frame) -> ReturnedValue | None:
         try:
             return self._block(statement.body, frame)
-        except (RaisedError, KeyError, AttributeError):
+        except (RaisedError, UndecidedError):
             for handler in statement.handlers:
                 return self._block(handler.body, frame)
             raise
@@ -421,7 +426,7 @@ _OF_PLAIN = frozenset(
 
 def _formatted(method: Callable[..., str], _: Evaluator, *args: Any, **named: Any) -> Any:
     known = all(map(is_plain, (*args, *named.values())))
-    return method(*args, **named) if known else Unknown(f"{method.__name__}()")
+    return native(method, *args, **named) if known else Unknown(f"{method.__name__}()")
 
 
 def _constants(module: Module) -> dict[str, ast.expr]:

@@ -8,7 +8,16 @@ import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from patchkit.doctor.evaluation.values import UNKNOWN_TEXT, Frame, Lambda, Unknown, is_plain, label
+from patchkit.doctor.evaluation.values import (
+    UNKNOWN_TEXT,
+    Frame,
+    Lambda,
+    UndecidedError,
+    Unknown,
+    is_plain,
+    label,
+    native,
+)
 from patchkit.patchset.condition import COMPARISONS
 from patchkit.tree.index import Class
 from patchkit.tree.nodes import unparsed
@@ -46,7 +55,7 @@ class Expressions(ABC):
 
     @abstractmethod
     def attribute(self, owner: Any, name: str) -> Any:
-        """Return an attribute. Raise AttributeError if there is none."""
+        """Return an attribute. Raise UndecidedError if none is known."""
 
     @abstractmethod
     def _name(self, name: str, frame: Frame) -> Any: ...
@@ -73,8 +82,8 @@ class Expressions(ABC):
         if isinstance(node, ast.FormattedValue) and node.conversion == ord("r"):
             value = repr(value)
         try:
-            return format(value, form)
-        except (TypeError, ValueError):
+            return str(native(format, value, form))
+        except UndecidedError:
             return UNKNOWN_TEXT
 
     def _eval_joinedstr(self, node: ast.JoinedStr, frame: Frame) -> Any:
@@ -124,23 +133,24 @@ class Expressions(ABC):
         if op in _OPPOSITE:
             return not self.truth(self._compared(left, _OPPOSITE[op], right))
         if op is ast.In and not isinstance(left, Unknown) and isinstance(right, (tuple, list, set, dict)):
-            return left in right
+            return native(operator.contains, right, left)
         if isinstance(left, Unknown) or isinstance(right, Unknown):
             return Unknown(f"{label(left)} {_NAMED[op]} {label(right)}")
         try:
-            return _COMPARED[op](left, right)
-        except TypeError:
+            return native(_COMPARED[op], left, right)
+        except UndecidedError:
             return Unknown(f"{label(left)} {_NAMED[op]} {label(right)}")
 
     def _eval_binop(self, node: ast.BinOp, frame: Frame) -> Any:
         left, right = self._eval(node.left, frame), self._eval(node.right, frame)
         if isinstance(node.op, ast.BitOr) and (isinstance(left, bool) or isinstance(right, bool)):
             return self.truth(left) or self.truth(right)
-        if _is_huge(node.op, left, right):
+        calculate = _CALCULATED.get(type(node.op))
+        if calculate is None or _is_huge(node.op, left, right):
             return Unknown(unparsed(node))
         try:
-            return _CALCULATED[type(node.op)](left, right)
-        except (KeyError, TypeError, ArithmeticError):
+            return native(calculate, left, right)
+        except UndecidedError:
             return Unknown(unparsed(node))
 
     def _eval_ifexp(self, node: ast.IfExp, frame: Frame) -> Any:
@@ -170,20 +180,22 @@ class Expressions(ABC):
     _eval_set = _eval_tuple
 
     def _eval_dict(self, node: ast.Dict, frame: Frame) -> dict[Any, Any]:
-        return {
-            self._eval(key, frame): self._eval(value, frame)
+        pairs = [
+            (self._eval(key, frame), self._eval(value, frame))
             for key, value in zip(node.keys, node.values, strict=True)
             if key is not None
-        }
+        ]
+        found: dict[Any, Any] = native(dict, pairs)
+        return found
 
     def _eval_subscript(self, node: ast.Subscript, frame: Frame) -> Any:
         owner, index = self._eval(node.value, frame), self._eval(node.slice, frame)
         if isinstance(owner, Class) and isinstance(index, str):
             if index not in owner.fields:
-                raise KeyError(index)
+                raise UndecidedError(f"{owner.name} has no member {index}")
             return self.attribute(owner, index)
         if isinstance(owner, (tuple, list, dict, str)) and not isinstance(index, Unknown):
-            return owner[index]
+            return native(operator.getitem, owner, index)
         return Unknown(f"{label(owner)}[{label(index)}]")
 
     def _eval_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, frame: Frame) -> list[Any]:
@@ -220,10 +232,7 @@ class Expressions(ABC):
     def _values(self, value: Any) -> list[Any]:
         if isinstance(value, Unknown):
             return [Unknown(f"{value.name}[i]")]
-        try:
-            return list(value)
-        except TypeError:
-            return []
+        return list(value) if isinstance(value, (dict, frozenset, list, range, set, str, tuple)) else []
 
 
 def is_long(values: range) -> bool:

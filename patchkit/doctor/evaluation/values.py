@@ -7,25 +7,34 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from patchkit.tree.index import Class, Function, Module
 
 UNKNOWN_TEXT = "…"
 """The placeholder in a message for a value that is not known."""
-STRANGE = (AttributeError, KeyError, IndexError, TypeError, ValueError)
 
 
 class RaisedError(Exception):
-    """The evaluated code raises, so the server does not start; ``where`` is the file and line.
+    """The evaluated code raises, so the server does not start; ``where`` is the file and line."""
 
-    ``filled`` is False if the message contains values that are not known.
-    """
-
-    def __init__(self, why: str, where: str = "", filled: bool = True) -> None:
+    def __init__(self, why: str, where: str = "") -> None:
         super().__init__(why)
         self.where = where
-        self.filled = filled
+
+
+class UndecidedError(Exception):
+    """The evaluated code needs a value that is not known; ``where`` is the file and line that needs it."""
+
+    where = ""
+
+
+def native(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """Return what one of Python's own functions yields for evaluated values. Raise UndecidedError if it raises."""
+    try:
+        return function(*args, **named)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise UndecidedError(f"{type(error).__name__}: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -80,11 +89,7 @@ class NestedFunction:
 
 @dataclass(eq=False)
 class Frame:
-    """The evaluation of a function.
-
-    ``doubts`` counts the undecided conditions around the current statement, and ``returns`` has the values that may
-    have been returned under these; only ``CertainEvaluator`` uses them.
-    """
+    """The evaluation of a function."""
 
     module: Module
     owner: Class | None
@@ -93,8 +98,6 @@ class Frame:
     itself: str = ""
     wanted: frozenset[str] | None = None
     function: Function | None = None
-    doubts: int = 0
-    returns: list[Any] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -104,11 +107,10 @@ class ReturnedValue:
     value: Any
 
 
-def message(kind: str, texts: Sequence[str]) -> tuple[str, bool]:
-    """Return the message of an exception, and whether all of it is known."""
+def message(kind: str, texts: Sequence[str]) -> str:
+    """Return the message of an exception."""
     text = " ".join(texts)
-    filled = UNKNOWN_TEXT not in text
-    return (f"{kind}: {text}" if text.replace(UNKNOWN_TEXT, "").strip() else kind), filled
+    return f"{kind}: {text}" if text.replace(UNKNOWN_TEXT, "").strip() else kind
 
 
 def is_plain(value: Any) -> bool:

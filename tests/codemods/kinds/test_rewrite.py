@@ -237,6 +237,11 @@ def test_expression_takes_names_from_around() -> None:
     assert "a = mine.count(book)" in rewritten(edit, "mine = desk()\na = book.pages\n")
 
 
+def test_names_from_around_may_be_there_twice_if_they_are_the_same() -> None:
+    edit = rewrite("$x.pages", "$d.count($x)", context=("$d = desk()",))
+    assert "c = mine.count(book)" in rewritten(edit, "mine = desk()\nmine = desk()\nc = book.pages\n")
+
+
 def test_names_from_around_that_differ_are_a_conflict() -> None:
     edit = rewrite("$x.pages", "$d.count($x)", context=("$d = desk()",))
     check_noop(

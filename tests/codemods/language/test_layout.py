@@ -20,7 +20,11 @@ LONG = "some_rather_long_name_of_the_reader"
 STYLE = Style(88, "library")
 
 
-def laid_out(source: str, change: Callable[[cst.Module], cst.Module], style: Style = STYLE) -> str:
+def laid_out(
+    source: str,
+    change: Callable[[cst.Module], cst.Module],
+    style: Style = STYLE,
+) -> str:
     """Return the source with a change to its syntax tree, laid out."""
     before = cst.parse_module(program(source))
     return lay_out(before, change(before), style).code
@@ -209,6 +213,12 @@ def test_tabs_are_left_alone() -> None:
 def test_what_nothing_was_done_to_stays() -> None:
     before = cst.parse_module("import b\nimport a\nx  =  1\n")
     assert lay_out(before, before, STYLE).code == before.code
+
+
+def test_code_for_an_empty_file_is_laid_out() -> None:
+    code = f"due=lend( {LONG},{LONG},{LONG} )\n"
+    made = laid_out("", lambda module: module.with_changes(body=cst.parse_module(code).body))
+    assert made.startswith("due = lend(\n    some_")
 
 
 # ---- imports

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 import pytest
 
+from patchkit.codemods.language import syntax
+from patchkit.codemods.language.nearness import is_like, partly_bound
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import resolve
-from patchkit.codemods.language.sites import nearest_of, unmatched
+from patchkit.codemods.language.sites import closest, nearest, nearest_of, unmatched
 
 if TYPE_CHECKING:
     from patchkit.codemods.language.scope import Scope
@@ -153,3 +155,73 @@ def test_of_two_places_the_one_where_it_stands_together_is_meant() -> None:
 def test_a_scope_with_nothing_like_it_has_no_place(code: str) -> None:
     assert spanned(code, LEND) is None
     assert "of 7" not in message_for(code, LEND)
+
+
+@pytest.mark.parametrize(
+    ("find", "code", "bound"),
+    [
+        ("$shelf.titles[$n] = 1", "shelf.titles[n] = other", {"shelf": "shelf", "n": "n"}),
+        ("$shelf.titles[$n] = $value", "shelf.titles[n] = 1", {"shelf": "shelf", "n": "n", "value": "1"}),
+        ("$shelf.titles[$n] = $value", "desk.days = 1", {}),
+        ("$shelf.titles[$n] = 1", "if late:\n    shelf.titles[n] = 1", {}),
+        (
+            "if $late:\n    $shelf.put($n, 1)",
+            "if late:\n    shelf.put(n, 2)",
+            {"late": "late", "shelf": "shelf", "n": "n"},
+        ),
+    ],
+)
+def test_names_are_known_from_the_parts_of_a_statement_that_match(
+    find: str, code: str, bound: dict[str, str]
+) -> None:
+    found = partly_bound(Pattern.compile(find), cst.parse_module(code).body)
+    assert {
+        name: syntax.code_of(node) for name, node in found.items() if isinstance(node, cst.CSTNode)
+    } == bound
+
+
+@pytest.mark.parametrize(
+    ("code", "alike"),
+    [
+        ("copy(book.title, book.days)", True),
+        ("note(title)", True),
+        ("note(book)", False),
+        ("self.close()", False),
+    ],
+)
+def test_code_is_like_a_pattern_if_it_has_a_third_of_its_names(code: str, alike: bool) -> None:
+    pattern = Pattern.compile("self.copy($book.title, $days)\n$shelf.put()")
+    assert is_like(pattern, cst.parse_statement(code)) is alike
+
+
+LENT = """
+def lend(desk, book, days):
+    if days:
+        due = calendar_of(desk, everyone, in_turn=True).days_from(desk.today, days, book.pages, more=14)
+    desk.close(book)
+    note(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("wanted", "line"),
+    [
+        ("$desk.close($book, 1)", "desk.close(book)"),
+        # Too little of the long line is like it, but it has the dotted name.
+        ("x = book.pages", "due = calendar_of"),
+        ("while open_at(night): pass", ""),
+    ],
+)
+def test_the_nearest_line_is_named_and_its_statement_is_found(wanted: str, line: str) -> None:
+    scope = scope_of(LENT)
+    assert f"`{line}" in nearest(scope, wanted) or not line
+    where = closest(scope, wanted)
+    assert (where is None) == (not line)
+    if where is not None:
+        assert syntax.code_of(syntax.node_at(scope.module, where)).strip().startswith(line)
+
+
+def test_a_scope_is_not_its_own_nearest_statement() -> None:
+    where = closest(scope_of("def lend(desk):\n    lend(desk)\n"), "lend($desk)")
+    assert where is not None
+    assert where[-1] == ("body", 0)

@@ -30,6 +30,8 @@ def same(left: str, right: str) -> bool:
         ("from shop import (book,)", "from shop import book"),
         ("def f(*, a): pass", "def f( * , a ): pass"),
         ("if a and b: pass", "if (a\n    and b): pass"),
+        ("if a: f(b)", "if a:\n    f(b)"),
+        ("while a: f(b); g(b)", "while a:\n    f(b)\n    g(b)"),
     ],
 )
 def test_layout_has_no_meaning(left: str, right: str) -> None:
@@ -54,6 +56,8 @@ def test_layout_has_no_meaning(left: str, right: str) -> None:
         ("shelf[1:]", "shelf[1]"),
         ("shelf[1:]", "shelf[:1]"),
         ("if a: pass", "if a: pass\nelse: pass"),
+        ("if a: f(b)", "if a:\n    f(c)"),
+        ("if a: f(b)", "if a:\n    f(b)\n    f(b)"),
         ("import shop", "import shop as s"),
     ],
 )

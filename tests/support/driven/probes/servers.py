@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import dataclasses
 import importlib
 import importlib.util
 import inspect
 import os
-import sys
 import textwrap
-import traceback
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -352,124 +348,4 @@ def decisions(
             except _RefusedError as error:
                 row.append(str(error))
         found.append(row)
-    return found
-
-
-# Hopper and Blackwell: what only one of them refuses nobody knows who does not know the GPU.
-_GPUS = ((9, 0), (10, 0))
-_MEMORY = 180_000
-
-
-class _Shape(_Blank):
-    """A model's configuration: an ordinary one, of an architecture that no tree names."""
-
-    def __init__(self) -> None:
-        text = _Blank(num_hidden_layers=2, hidden_size=64, num_attention_heads=4, num_key_value_heads=4)
-        super().__init__(
-            **vars(_model(set())),
-            attention_chunk_size=None,
-            context_len=4096,
-            head_dim=16,
-            hf_text_config=text,
-            hidden_size=64,
-            is_generation=True,
-            is_hybrid_swa=False,
-            num_attention_layers=2,
-            num_hidden_layers=2,
-            vocab_size=64,
-        )
-
-    def get_num_kv_heads(self, *_: Any) -> int:
-        return 4
-
-
-def _on(gpu: tuple[int, int]) -> None:
-    """Let every module of the tree find a GPU of NVIDIA's with these capabilities."""
-    hopper = gpu == (9, 0)
-    answers: dict[str, Any] = {
-        "get_device": lambda *_, **__: "cuda",
-        "get_device_capability": lambda *_, **__: gpu,
-        "get_device_memory_capacity": lambda *_, **__: _MEMORY,
-        "get_device_sm": lambda *_, **__: gpu[0] * 10 + gpu[1],
-        "is_blackwell": lambda *_, **__: not hopper,
-        "is_blackwell_supported": lambda *_, **__: not hopper,
-        "is_cuda": lambda *_, **__: True,
-        "is_flashinfer_available": lambda *_, **__: True,
-        "is_hopper_with_cuda_12_3": lambda *_, **__: hopper,
-        "is_sm100_supported": lambda *_, **__: not hopper,
-        "is_sm120_supported": lambda *_, **__: False,
-        "is_sm90_supported": lambda *_, **__: hopper,
-    }
-    torch.cuda.get_device_capability = answers["get_device_capability"]
-    # One that another probe keeps from being imported has no module.
-    for module in [each for name, each in sys.modules.items() if each and name.startswith("sglang.")]:
-        for name in answers.keys() & vars(module).keys():
-            setattr(module, name, answers[name])
-
-
-def _refused_at(error: BaseException) -> str:
-    """Return the line of the tree's own ``raise`` or ``assert``, or of a comparison with None, that ended it."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    package = Path(importlib.import_module("sglang").__path__[0])
-    if not Path(place.filename).is_relative_to(package):
-        return ""
-    if isinstance(error, TypeError) and "NoneType" in str(error) and "between instances" in str(error):
-        return f"{Path(place.filename).relative_to(package)}:{place.lineno}"
-    raising = [
-        node.lineno
-        for node in ast.walk(ast.parse(Path(place.filename).read_text()))
-        if isinstance(node, (ast.Assert, ast.Raise))
-        and node.lineno <= (place.lineno or 0) <= (node.end_lineno or 0)
-    ]
-    return f"{Path(place.filename).relative_to(package)}:{raising[-1]}" if raising else ""
-
-
-def _refusal(given: dict[str, Any], environment: dict[str, str], gpu: tuple[int, int]) -> str:
-    for name in ("SGLANG_ENABLE_SPEC_V2", "SGLANG_ENABLE_OVERLAP_PLAN_STREAM"):
-        os.environ.pop(name, None)
-    os.environ.update(environment)
-    for name in ("arg_groups.speculative_hook", "arg_groups.overrides", "arg_groups.pipeline"):
-        _module(f"sglang.srt.{name}")
-    utils = _module("sglang.srt.utils.hf_transformers_utils")
-    utils.get_config = lambda *_, **__: SimpleNamespace(architectures=["NoSuchForCausalLM"])
-    _on(gpu)
-    shape = _Shape()
-    settings = _raw({"model_path": "x", "device": "cuda", **given})
-    settings.__dict__ |= {
-        "_model_config": shape,
-        "get_model_config": lambda: shape,
-        "use_mla_backend": lambda: False,
-    }
-    try:
-        for name in ("__post_init__", "resolve_once"):
-            if hasattr(settings, name):
-                getattr(settings, name)()
-    except Exception as error:
-        return _refused_at(error) or f"{type(error).__name__}: {error} {traceback.format_exc()[-700:]}"
-    return ""
-
-
-def refusals(requests: list[tuple[dict[str, Any], dict[str, str]]]) -> list[list[str]]:
-    """Return, for each server and kind of GPU, where its start is refused: an empty text if it is not."""
-    return [[_refusal(*request, gpu) for gpu in _GPUS] for request in requests]
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> Any:
-        raise _RefusedError(message)
-
-
-def wrong_values(value: str) -> dict[str, str]:
-    """Return the parser's error for a value, by the option that it is given to; an empty text if it accepts it."""
-    parser = _Parser()
-    ServerArgs.add_cli_args(parser)
-    found = {}
-    for action in parser._actions:
-        if action.nargs != 0:
-            for option in action.option_strings:
-                try:
-                    parser.parse_args([option, value])
-                    found[option] = ""
-                except _RefusedError as error:
-                    found[option] = str(error) if str(error).startswith("argument ") else ""
     return found

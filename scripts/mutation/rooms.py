@@ -1,0 +1,84 @@
+"""The parts of patchkit that mutants are made of, each with the tests that are to kill them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .mutants import of_module, of_patch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from .mutants import Mutant
+
+Suite = tuple[str, ...]
+"""What pytest is told to run: folders, files, and options."""
+DIFFERENTIAL: Suite = ("tests/differential",)
+QUICK = ("-m", "not sweep and not release")
+"""What the tool does is to be seen without a release, too, which would take minutes for each mutant."""
+
+PORTED: tuple[Suite, ...] = (("tests/porting", *QUICK), ("tests/cli/test_port.py", *QUICK))
+REVERTED: tuple[Suite, ...] = (("tests/transaction", "-m", "not sweep and not release and not long"),)
+
+
+@dataclass(frozen=True)
+class Room:
+    """Files, and the suites to try their mutants with, until one fails."""
+
+    places: tuple[str, ...]
+    suites: tuple[Suite, ...]
+
+    def mutants(self, checkout: Path) -> Iterator[Mutant]:
+        """Yield all possible mutants."""
+        paths = {path for place in self.places for path in checkout.glob(place)}
+        for path in sorted(paths):
+            file, text = path.relative_to(checkout).as_posix(), path.read_text(encoding="utf-8")
+            if path.suffix == ".toml":
+                yield from of_patch(file, text)
+            # Files that contain only lists of names.
+            elif path.stem != "__init__" and not path.stem.startswith("api_"):
+                yield from of_module(file, text)
+
+
+def _modules(package: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"patchkit/{package}/{name}.py" for name in names)
+
+
+ROOMS = {
+    "patches": Room(("patches/*/patch.toml",), (DIFFERENTIAL,)),
+    "served": Room(
+        (*_modules("runtime", "*"), *_modules("backends", "*")),
+        (DIFFERENTIAL, ("tests/runtime", "tests/backends")),
+    ),
+    "audit": Room(_modules("audit", "**/*"), (("tests/audit", "tests/cli/test_audit.py", *QUICK),)),
+    "patterns": Room(
+        _modules("codemods/language", "*"), (("tests/codemods", "tests/plan/test_build.py", *QUICK),)
+    ),
+    "revert": Room(
+        _modules(
+            "transaction",
+            *("revert", "revert_plan", "origins", "conflicts", "edited", "current", "adopt", "ports"),
+            *("resolve", "uncommitted"),
+        ),
+        REVERTED,
+    ),
+    "port": Room(
+        _modules(
+            "porting",
+            *("land", "dependencies", "follow", "imports", "findings", "surroundings", "edits", "comments"),
+            *("effects", "output"),
+        ),
+        PORTED,
+    ),
+    "merge": Room(
+        (
+            *_modules("transaction", "merge", "exact", "outline", "wording"),
+            *_modules("porting", "merge", "row", "statements", "sequence", "pairing", "outline", "regions"),
+            *_modules("porting", "correspondence", "tokens", "lines"),
+        ),
+        (*PORTED, *REVERTED),
+    ),
+}
+"""``patches`` and ``served`` are what a server runs; the others are rooms of the tool."""
