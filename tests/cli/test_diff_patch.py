@@ -181,6 +181,22 @@ def test_a_package_under_another_name_gets_the_change_in_its_own_words(folder: P
     assert (package / MIRROR).read_text() == DRIFTED
 
 
+def test_a_fork_keeps_it_in_its_own_repository(fork: CheckoutTree, folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, fork.root / "own-patches")
+    (fork.root / "patchkit.toml").write_text('patches = ["own-patches"]\n')
+    put(fork, DRIFTED + "width = 1\n")
+    assert state_of("status", fork.root) == "pending"
+    run("apply", fork.root, "--commit")
+    git(fork.root, "checkout", "-qb", "next", "HEAD^")
+    put(fork, DRIFTED + "width = 2\n")
+    git(fork.root, "checkout", "-q", "-")
+    assert OWN in run("rebase", fork.root, "--onto", "next").stdout
+    (base,) = (fork.root / "own-patches" / OWN / "base").iterdir()
+    base.write_bytes(b"other")
+    refused = run("status", fork.root, code=2).stderr
+    assert "its content differs from its name, which is a blob id of git's" in refused
+
+
 def test_a_conflict_is_marked_and_finished_by_hand(fork: CheckoutTree, folder: Path) -> None:
     own = ("--patches", folder)
     other = DRIFTED.replace("        return self.copies\n", "        return self.pages // 3\n")

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,10 +15,11 @@ from patchkit.drafting.change import Facts, FileDiff
 from patchkit.drafting.patch import draft_patch
 from patchkit.errors import UsageError
 from patchkit.patchset import convert, diffs
+from patchkit.patchset.examples import PatchExample
 from patchkit.patchset.header import OwnFile
 from patchkit.plan.build import make_plan
 from patchkit.plan.conflict import conflicts
-from patchkit.plan.examples import MemoryTree
+from patchkit.plan.examples import MemoryTree, faults_of
 from patchkit.plan.markers import blocks_in, with_markers, without_markers
 from patchkit.plan.status import State
 from patchkit.tree import toml
@@ -251,6 +253,15 @@ def test_conflicts_of_one_function_are_one_with_its_lines() -> None:
         b"        check(book, reader)\n        due = today() + self.days\n        note(book, due, reader)\n"
         in text
     )
+
+
+def test_an_example_shows_one_of_its_files() -> None:
+    patch = patch_in(folder({DESK: (BEFORE, changing(LATER)), HALL: (BEFORE, changing(GUARD))}))
+    after = (plan_of(patch_of(changing(LATER)), BEFORE).changes[0].after or b"").decode()
+    example = PatchExample(shows="A day more.", file=DESK, before=BEFORE, after=after)
+    assert list(faults_of(patch, example)) == []
+    (fault,) = faults_of(patch, msgspec.structs.replace(example, after=BEFORE))
+    assert "the result differs" in fault
 
 
 MOVED = BEFORE[BEFORE.index("def fee") :]
