@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         give_up,
         resolve,
     )
-    from patchkit.commands.revert import revert, revert_what_can_be
+    from patchkit.commands.revert import commit_revert, revert, revert_what_can_be
     from patchkit.commands.status import status, tree_status
     from patchkit.commands.test import test
     from patchkit.commands.verify import verify
@@ -68,6 +68,7 @@ _HOMES = {
     "SharedResolutions": "patchkit.commands.resolve",
     "revert": "patchkit.commands.revert",
     "revert_what_can_be": "patchkit.commands.revert",
+    "commit_revert": "patchkit.commands.revert",
     "status": "patchkit.commands.status",
     "tree_status": "patchkit.commands.status",
     "test": "patchkit.commands.test",
@@ -91,6 +92,7 @@ __all__ = [
     "audit_rules",
     "check_patches",
     "commit",
+    "commit_revert",
     "conflicts",
     "describe_conflicts",
     "diff",

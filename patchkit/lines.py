@@ -28,8 +28,3 @@ def decoded_lines(source: bytes) -> list[str]:
 def encoding_of(text: bytes) -> str:
     """Return the encoding of the lines of a source; a byte order mark is only before the first."""
     return tokenize.detect_encoding(io.BytesIO(text).readline)[0].removesuffix("-sig")
-
-
-def newline_of(text: bytes) -> bytes:
-    """Return the line ending of a text."""
-    return b"\r\n" if text.partition(b"\n")[0].endswith(b"\r") else b"\n"

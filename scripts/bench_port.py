@@ -47,7 +47,7 @@ import msgspec  # noqa: E402
 from support.releases import unpack  # noqa: E402
 
 from patchkit import collector  # noqa: E402
-from patchkit.change.follow import Trees, decoded  # noqa: E402
+from patchkit.change.follow import Trees  # noqa: E402
 from patchkit.change.land import NOT_MADE, land  # noqa: E402
 from patchkit.change.outline import Item, NoOutlineError, outline  # noqa: E402
 from patchkit.change.tokens import words  # noqa: E402
@@ -62,6 +62,7 @@ from patchkit.plan.build import make_plan  # noqa: E402
 from patchkit.plan.status import State  # noqa: E402
 from patchkit.tree import toml  # noqa: E402
 from patchkit.tree.objects import GitRepository, GitTree  # noqa: E402
+from patchkit.tree.text import decoded  # noqa: E402
 from patchkit.tree.tree import OverlayTree, open_tree  # noqa: E402
 
 if TYPE_CHECKING:

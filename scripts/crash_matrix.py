@@ -140,6 +140,12 @@ def committed(tree: CheckoutTree) -> None:
     git(tree.root, "commit", "-qm", "As upstream has it")
 
 
+def committed_patched(tree: CheckoutTree) -> None:
+    """Commit the tree and then its patches."""
+    committed(tree)
+    api.commit(tree, WITH_RUNTIME)
+
+
 def committed_later(tree: CheckoutTree) -> None:
     """Commit the second of two patches at one place; the first will move it."""
     committed(tree)
@@ -213,6 +219,7 @@ ACTS = (
         partial(api.commit, patches=NEIGHBOURS),
         partial(api.revert, patches=NEIGHBOURS),
     ),
+    Act("revert --commit", committed_patched, partial(api.commit_revert, patches=WITH_RUNTIME), BACK),
     Act(
         "rebase --merge",
         on_two_branches,

@@ -144,6 +144,12 @@ ACTS = (
     Act("revert", applied, ("revert", "TREE")),
     Act("apply --commit", lambda tree: None, ("apply", "TREE", "one", "two", "--commit")),
     Act("later apply --commit", committed, ("apply", "TREE", "two", "--commit")),
+    Act(
+        "apply --commit --verify",
+        lambda tree: None,
+        ("apply", "TREE", "one", "two", "--commit", "--verify"),
+    ),
+    Act("revert --commit", committed, ("revert", "TREE", "--commit")),
     Act("rebase --merge", on_two_branches, ("rebase", "TREE", "--onto", "release", "--merge")),
     Act("apply --markers", lambda tree: None, ("apply", "TREE", "odd", "--markers"), done=1),
     Act("resolve", finished, ("resolve", "TREE", "odd", "odd")),

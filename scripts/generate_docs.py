@@ -36,6 +36,7 @@ from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.kinds import KINDS
 from patchkit.errors import PatchkitError
 from patchkit.patchset import configuration, load, runs, schema
+from patchkit.plan.status import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -150,14 +151,16 @@ def quoted(file: str, language: str) -> str:
 
 
 def patch_table() -> str:
-    """Return the table of patches: requirements, upstream's figures, and figures measured for the patch alone."""
+    """Return the table of patches and parts: requirements, upstream's figures, and those measured for it alone."""
     rows = []
     for patch in load.patches():
-        link = f"[{patch.id}]({patch.upstream})" if patch.upstream else patch.id
-        tied = [f"requires {name}" for name in patch.requires] + [f"hardens {name}" for name in patch.hardens]
-        measured = (UPSTREAM_MEASURED.get(patch.id, ""), _measured_alone(patch.id))
-        rows.append([link, patch.title, ", ".join(tied), *measured])
-    return _table(["patch", "what it does", "related patches", "upstream measured", "measured here"], rows)
+        for part in patch.all_parts:
+            name = name_of(patch, part)
+            link = f"[{name}]({part.upstream})" if part.upstream else name
+            requires = "" if part.name else ", ".join(patch.requires)
+            measured = (UPSTREAM_MEASURED.get(name, ""), _measured_alone(name))
+            rows.append([link, part.title, requires, *measured])
+    return _table(["patch", "what it does", "requires", "upstream measured", "measured here"], rows)
 
 
 BENCHMARKS = REPOSITORY / "docs" / "benchmarks"
@@ -474,7 +477,7 @@ def _together(
     return {i: _Alone(scenario, without, with_it, tuple(other for other in ids if other != i)) for i in ids}
 
 
-CHAIN = ("26397", "26424", "30947", "pk-small-launches")
+CHAIN = ("26397", "26424", "pk-small-launches")
 ALONE: dict[str, _Alone] = {
     "pk-triton-replay": _Alone("default-straight", ("triton-8", "patched"), ("triton-8", "replay")),
     "28465": _Alone("default-straight", ("copies-8", "patched"), ("copies-8", "copies")),
@@ -485,7 +488,7 @@ ALONE: dict[str, _Alone] = {
         *("pk-attention-views", "pk-fa3-verify-schedule"),
     ),
     **dict.fromkeys(
-        ("28782", "28854"),
+        ("28782",),
         _Alone(
             "flashinfer-straight",
             ("flashinfer-8", "unpatched"),
@@ -1116,7 +1119,7 @@ def launches_lowest() -> str:
 
 # What each scenario of the runs with opt-in patches was to show.
 _OPTED = {
-    "penalties-straight": "28397, 28500",
+    "penalties-straight": "28397",
     "arriving": "28076",
     "prefills": "28076",
     "tensor-parallel": "30948",
@@ -1314,12 +1317,12 @@ def later() -> str:
 def never_run() -> str:
     """Return the patches of which no statement was executed on a GPU, and which of these were constructed on a CPU."""
     known, built = _known(), frozenset().union(*gpu_runs.constructed().values())
-    never = [patch for patch in load.patches() if not known.where(patch.id)]
+    defaults = {name_of(patch, part): patch.default for patch in load.patches() for part in patch.all_parts}
+    never = [name for name in defaults if not known.where(name)]
     named = {
-        default: _listed([patch.id for patch in never if patch.default is default])
-        for default in (True, False)
+        default: _listed([name for name in never if defaults[name] is default]) for default in (True, False)
     }
-    constructed = _listed([patch.id for patch in never if patch.id in built])
+    constructed = _listed([name for name in never if name in built])
     return (
         f"No run on a GPU executed code of the default patches {named[True]}, or of the opt-in patches {named[False]}. "
         f"The patched objects of {constructed} were constructed on a CPU."
@@ -1339,7 +1342,8 @@ def _releases(named: Collection[str]) -> str:
 
 
 def _known() -> runs.KnownRuns:
-    return gpu_runs.known(gpu_runs.outcomes(BENCHMARKS), load.patches().ids)
+    names = [name_of(patch, part) for patch in load.patches() for part in patch.all_parts]
+    return gpu_runs.known(gpu_runs.outcomes(BENCHMARKS), names)
 
 
 def driven_by_default() -> str:

@@ -6,6 +6,7 @@ and reached patches were recorded are all for the Llama; they count for the tree
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 import textwrap
@@ -16,10 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from patchkit.errors import UsageError
+from patchkit.patchset import load
 from patchkit.patchset.runs import KnownRuns, Run, is_default
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from support import constructed as on_cpu
@@ -247,9 +249,15 @@ def _outcome(file: _File, tree: _Tree, result: _Result, reference: _Result | Non
         end=end,
         detail=detail,
         ratio=ratio,
-        reached=result.reached or (),
+        reached=tuple(_former().get(name, name) for name in result.reached or ()),
         alone=result.error is None and reference is not None and reference.error is not None,
     )
+
+
+@functools.cache
+def _former() -> Mapping[str, str]:
+    """Return what the patches of runs that are parts of others today are called."""
+    return load.patches().former
 
 
 def _ending(result: _Result, reference: _Result | None) -> tuple[str, str]:

@@ -56,7 +56,7 @@ def guard(use: Use, expression: str, value: str) -> str:
     if use is Use.STALE:
         return (
             f"pass None if the batch has no mirror, instead of `{value}`, or fill the buffer from the "
-            "device's lengths (patchkit apply pk-mirror-guards)"
+            "device's lengths (patchkit apply 26128)"
         )
     if use is Use.ASSERT:
         return f"replace the assertion with a branch for `{value} is None` that computes the lengths on the device"

@@ -22,8 +22,17 @@ def loses_comments(ours: str, base: str, result: str) -> bool:
 
 def comments(text: str) -> Counter[str]:
     """Return the comments of a text."""
-    between = (match[0].removesuffix(match[1] or "") for match in WORDS.finditer(text))
-    return Counter(comment for space in between for comment in _COMMENT.findall(space))
+    return Counter(each for each in words_and_comments(text) if each.startswith("#"))
+
+
+def words_and_comments(text: str) -> list[str]:
+    """Return the words, signs and comments of a text in order."""
+    return [
+        each
+        for match in WORDS.finditer(text)
+        for each in (*_COMMENT.findall(match[0].removesuffix(match[1] or "")), match[1])
+        if each
+    ]
 
 
 def stripped_lines(text: str) -> list[str]:
@@ -43,3 +52,27 @@ def remaining_comments(old: Sequence[str], new: Sequence[str], ours: str) -> str
         else:
             remaining.append(line)
     return "".join(remaining)
+
+
+def remaining_lead(removed: str, ours: str) -> str:
+    """Return what stays of the comments and blank lines above a statement that goes with those in ``removed``."""
+    comments = remaining_comments(stripped_lines(removed), [], ours) or ""
+    if comments.strip():
+        return comments
+    blank, removed_blank = (
+        [line for line in lines_with_ends(text) if not line.strip()] for text in (ours, removed)
+    )
+    return "".join(blank[len(removed_blank) :])
+
+
+def merged_blank_lines(base: str, theirs: str, ours: str) -> str:
+    """Return the comments above a statement with as many more or fewer blank lines above them as the change has."""
+    (old, _), (new, _), (current, rest) = map(_top, (base, theirs, ours))
+    return "\n" * max(0, current + new - old) + rest
+
+
+def _top(lead: str) -> tuple[int, str]:
+    """Return the number of blank lines at the beginning, and the rest."""
+    lines = lines_with_ends(lead)
+    number = next((at for at, line in enumerate(lines) if line.strip()), len(lines))
+    return number, "".join(lines[number:])

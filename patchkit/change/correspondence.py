@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.change.pairing import paired
 from patchkit.change.tokens import words
+from patchkit.tree.nodes import assigned_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -99,10 +100,6 @@ def _parameters(item: Item) -> list[str]:
 
 def _bound_names(item: Item) -> set[str]:
     """Return the names that a function binds, its parameters included."""
-    names = {
-        node.id
-        for top in item.nodes
-        for node in ast.walk(top)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    return assigned_names(*item.nodes) | {
+        node.arg for top in item.nodes for node in ast.walk(top) if isinstance(node, ast.arg)
     }
-    return names | {node.arg for top in item.nodes for node in ast.walk(top) if isinstance(node, ast.arg)}

@@ -54,6 +54,13 @@ class Edit:
     key: Key | None = field(default=None, compare=False)
     region: Region | None = field(default=None, compare=False)
 
+    @property
+    def line(self) -> int:
+        """The line of this tree's file at which it was made, or in conflict; 0 if it has none."""
+        if self.region is not None:
+            return self.region.line
+        return 0 if self.place is None else self.place.line
+
 
 @dataclass
 class EditLog:

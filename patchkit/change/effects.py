@@ -17,7 +17,7 @@ def order_matters(one: Sequence[Item], other: Sequence[Item]) -> bool:
     """Return whether one of two runs of statements leaves, or binds a name that the other uses."""
     bound, used = _effects(one)
     other_bound, other_used = _effects(other)
-    if any(_may_exit(each) for each in (*one, *other)):
+    if any(may_exit(each) for each in (*one, *other)):
         return True
     return bool(bound & (other_bound | other_used) or other_bound & used)
 
@@ -39,7 +39,7 @@ def _effects(items: Sequence[Item]) -> tuple[set[str], set[str]]:
     return bound, used
 
 
-def _may_exit(item: Item) -> bool:
+def may_exit(item: Item) -> bool:
     """Return whether a statement may leave its block."""
     exits = (ast.Return, ast.Raise, ast.Continue, ast.Break)
     return any(isinstance(node, exits) for top in item.nodes for node in ast.walk(top))

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import codecs
 import difflib
 import posixpath
 import re
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from patchkit.change.outline import MODULE, Item, NoOutlineError, outline
 from patchkit.change.pairing import likeness
 from patchkit.change.undefined import undefined_names
-from patchkit.lines import encoding_of
-from patchkit.tree.index import index_module
 from patchkit.tree.sglang import SERVING, files_of, module_of
+from patchkit.tree.text import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from patchkit.tree.tree import Tree
 
-_MARK = b"\xef\xbb\xbf"
-_UTF_8 = frozenset({"ascii", "utf-8"})
 LIKE = 0.5
 """The least likeness, up to 1, of a file or definition that may have been renamed."""
 _MAX_DEFINING_FILES = 20
@@ -96,7 +91,7 @@ class Trees:
         if (onto, file) not in self._outlines:
             content = (self.onto if onto else self.base).read(file)
             try:
-                found = None if content is None else outlined(file, content)
+                found = None if content is None else outlined(content)
             except (NoOutlineError, UnicodeDecodeError):
                 found = None
             self._outlines[onto, file] = found
@@ -180,8 +175,8 @@ def lookalikes(tree: Tree, name: str, before: bytes | None, after: bytes | None)
     )
     found = [file for file in files if alike(before, tree.read(file) or b"") >= _REMOTELY]
     try:
-        base = outlined(name, before)
-        theirs = outlined(name, after or b"")
+        base = outlined(before)
+        theirs = outlined(after or b"")
     except (NoOutlineError, UnicodeDecodeError):
         return found
     trees = Trees(tree, tree)
@@ -212,27 +207,6 @@ def _likeness(one: Item, other: Item) -> float:
     )
 
 
-def outlined(file: str, content: bytes) -> Item:
+def outlined(content: bytes) -> Item:
     """Return a file of a tree as items, which share the syntax tree with the checks of that file."""
-    is_plain = not content.startswith(_MARK) and b"\r" not in content
-    return outline(decoded(content), (lambda: index_module(file, content).tree) if is_plain else None)
-
-
-def decoded(content: bytes) -> str:
-    """Return a file's text with plain line ends and without a byte order mark.
-
-    Raise UnicodeDecodeError if it, or what is added to it in UTF-8, is not in the encoding in its coding line.
-    """
-    with suppress(SyntaxError):  # Python does not know the encoding.
-        encoding = codecs.lookup(encoding_of(content)).name
-        if encoding not in _UTF_8:
-            raise UnicodeDecodeError(encoding, content, 0, len(content), "not UTF-8")
-    return content.decode("utf-8-sig").replace("\r\n", "\n")
-
-
-def encoded(text: str, like: bytes) -> bytes:
-    """Return a text as bytes, with the line ends and byte order mark of another."""
-    content = text.encode()
-    if like.partition(b"\n")[0].endswith(b"\r"):
-        content = content.replace(b"\n", b"\r\n")
-    return _MARK + content if like.startswith(_MARK) else content
+    return outline(decoded(content), content)

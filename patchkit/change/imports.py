@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from patchkit.change.outline import STEP
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from patchkit.change.outline import Item
 
 _WIDTH = 88
@@ -34,8 +36,18 @@ def joined(base: Item, theirs: Item | None, ours: Item) -> str:
     )
     names = [name for name in ours_names if name in theirs_names or name not in base_names]
     names += [name for name in theirs_names if name not in base_names and name not in ours_names]
-    if not names:
-        return ""
+    return import_of(names, ours) if names else ""
+
+
+def bound(name: str) -> str:
+    """Return the name that an import of one name binds."""
+    return name.rsplit(maxsplit=1)[-1].partition(".")[0]
+
+
+def import_of(names: Sequence[str], ours: Item) -> str:
+    """Return one import of several names, as long on a line as ``ours``."""
+    if names[0].startswith("import "):
+        return f"import {', '.join(name.removeprefix('import ') for name in names)}\n"
     start = names[0].partition(" import ")[0]
     listed = [name.partition(" import ")[2] for name in names]
     line = f"{start} import {', '.join(listed)}\n"

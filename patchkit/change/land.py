@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import warnings
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -13,15 +11,17 @@ from patchkit.change import lines
 from patchkit.change.comments import loses_comments
 from patchkit.change.correspondence import Correspondence
 from patchkit.change.edits import Edit, EditLog, Outcome
-from patchkit.change.follow import LIKE, alike, decoded, encoded, outlined
+from patchkit.change.follow import LIKE, alike, outlined
 from patchkit.change.imports import imported
+from patchkit.change.layout import laid_out
 from patchkit.change.merge import Merge
 from patchkit.change.outline import Item, NoOutlineError, outline
 from patchkit.change.sequence import unreachable
 from patchkit.change.surroundings import reported
 from patchkit.change.tokens import shifted, words
 from patchkit.change.variants import new_names, variant_of
-from patchkit.tree.index import index_module
+from patchkit.tree.source import fault_of, parsed
+from patchkit.tree.text import decoded, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -100,6 +100,7 @@ def land(
         )
         more = {key: why for key, why in found.items() if key not in refused}
         if not more:
+            made.lay_out(sources, landing)
             return landing
         refused |= more
 
@@ -129,24 +130,17 @@ def _defined(item: Item) -> set[str]:
 
 
 class Outlines:
-    """The versions of a change's files as items; each text is parsed, compiled and compared once."""
+    """The versions of a change's files as items; each text is parsed and compared once."""
 
     def __init__(self) -> None:
         self._found: dict[bytes, Item] = {}
-        self._valid: dict[tuple[str, bytes], bool] = {}
         self.correspondence = Correspondence()
 
-    def of(self, file: str, content: bytes) -> Item:
+    def of(self, content: bytes) -> Item:
         """Return a text as items; NoOutlineError or UnicodeDecodeError if it is not Python."""
         if content not in self._found:
-            self._found[content] = outlined(file, content)
+            self._found[content] = outlined(content)
         return self._found[content]
-
-    def is_valid(self, file: str, content: bytes) -> bool:
-        """Return whether a text compiles."""
-        if (file, content) not in self._valid:
-            self._valid[file, content] = _is_valid(file, content)
-        return self._valid[file, content]
 
 
 class _Landing:
@@ -196,7 +190,7 @@ class _Landing:
         """Return the edits that leave a function, or otherwise the file, invalid Python."""
         found: dict[Key, Refusal] = {}
         for name, content in self._written():
-            if not self._known.is_valid(name, content):
+            if fault_of(content) is not None:
                 edits = self._inside(name, files)
                 within = [edit for edit in edits if not self._is_valid_around(edit)]
                 why = Outcome.UNMET, "the result would not be valid Python"
@@ -227,7 +221,7 @@ class _Landing:
         for name, (before, after) in sources.items():
             with suppress(NoOutlineError, UnicodeDecodeError):
                 if name.endswith(".py"):
-                    outlines[name] = self._known.of(name, before or b""), self._known.of(name, after or b"")
+                    outlines[name] = self._known.of(before or b""), self._known.of(after or b"")
         names = new_names(*([pair[side] for pair in outlines.values()] for side in (0, 1)))
         found: dict[Key, Refusal] = {}
         for file in files:
@@ -242,15 +236,22 @@ class _Landing:
 
     def adapted(self, sources: Sources) -> dict[Key, Refusal]:
         """Return the edits of statements that this tree has in a form of its own."""
-        roots = {
-            self._known.of(name, sources[name][0] or b"") for names in self._from.values() for name in names
-        }
+        roots = {self._known.of(sources[name][0] or b"") for names in self._from.values() for name in names}
         return {
             edit.key: (Outcome.CONFLICT, edit.reason)
             for edit in self._merging.log.edits
             if edit.outcome is Outcome.CHANGED and edit.key is not None and edit.base_text
             if (edit.wanted or edit.key[0].root in roots) and not edit.key[0].is_import
         }
+
+    def lay_out(self, sources: Sources, landing: Landing) -> None:
+        """Give each file the layout that a merge by lines gives it, where that has the same code."""
+        for name, content in self._written():
+            homes, ours = self._from[name], self._trees.onto.read(name) or b""
+            before, after = sources[homes[0]]
+            if len(homes) == 1 and before is not None and after is not None:
+                text = laid_out(decoded(before), decoded(after), decoded(ours), decoded(content))
+                landing.contents[self._target(name)] = encoded(text, ours)
 
     def _written(self) -> Iterator[tuple[str, bytes]]:
         """Yield each merged file that changes, by its name before, and its new content."""
@@ -271,7 +272,7 @@ class _Landing:
         if function is None:
             return True
         text = shifted(self._merging.output.render(function), function.indent, "")
-        return _is_valid(function.site, text.encode())
+        return fault_of(text) is None
 
     def _write(self, name: str) -> None:
         before = self._trees.onto.read(name) or b""
@@ -312,7 +313,7 @@ class _Landing:
         for file in self._from[name]:
             after = sources[file][1]
             try:
-                imports |= {} if after is None else _imports(self._known.of(file, after))
+                imports |= {} if after is None else _imports(self._known.of(after))
             except (NoOutlineError, UnicodeDecodeError):
                 continue
         if content is None or not imports:
@@ -439,7 +440,7 @@ class _Landing:
             return
         known = self._trees.outline(found.onto, onto=True) if found.onto.endswith(".py") else None
         try:
-            base, theirs = self._known.of(found.file, before), self._known.of(found.file, after)
+            base, theirs = self._known.of(before), self._known.of(after)
         except NoOutlineError:
             known = None
         if known is None:
@@ -488,30 +489,17 @@ class _Landing:
     def _port_moved_definitions(self, found: LandedFile, before: bytes, after: bytes) -> bool:
         """Make the edits of a file that the tree lacks in its definitions elsewhere."""
         try:
-            base, theirs = self._known.of(found.file, before), self._known.of(found.file, after)
+            base, theirs = self._known.of(before), self._known.of(after)
         except (NoOutlineError, UnicodeDecodeError):
             return False
         self._record_edits(found, lambda: self._merging.merge_moved_definitions(found.file, base, theirs))
         return True
 
 
-def _is_valid(name: str, content: bytes) -> bool:
-    try:
-        index_module(name, content)  # The checks use the same cached module.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(content, name, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
-
-
 def _unreachable(theirs: str, ours: str, result: str) -> str:
     """Return why a merge by lines leaves a statement unreachable; empty if none is, or a text is not Python."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            trees = [ast.parse(text) for text in (theirs, ours, result)]
+        trees = [parsed(text) for text in (theirs, ours, result)]
         return next((each.reason for each in unreachable(*([tree] for tree in trees))), "")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ""

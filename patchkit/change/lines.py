@@ -1,44 +1,100 @@
-"""Merge three versions of a text that is not Python, line by line."""
+"""Merge three versions of a text line by line, as git does: changes that touch each other are a conflict."""
 
 from __future__ import annotations
 
 import difflib
 import io
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.change.edits import Edit, Outcome
-from patchkit.change.pairing import equal_positions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+_CONTEXT = 3
+"""The number of lines around a block that must be the same to replace it."""
+
+
+class _Hunk(NamedTuple):
+    """Lines ``start`` to ``end`` of the base, and those that replace them."""
+
+    start: int
+    end: int
+    lines: list[str]
 
 
 def merged(base: str, theirs: str, ours: str) -> tuple[str, list[Edit]]:
     """Return ``ours`` with the changes from ``base`` to ``theirs``, and the outcome of each change."""
     # Iterating a stream splits at line feeds only, as git does.
     b, t, o = (list(io.StringIO(text)) for text in (base, theirs, ours))
-    to_ours = equal_positions(b, o)
-    found: list[Edit] = []
-    changes: list[tuple[int, int, list[str]]] = []
-    for kind, b1, b2, t1, t2 in difflib.SequenceMatcher(None, b, t, autojunk=False).get_opcodes():
-        if kind == "equal":
+    own = _hunks(b, o)
+    known, current = Counter(b), Counter(o)
+    made: list[_Hunk] = []
+    edits: list[Edit] = []
+    for hunk in _hunks(b, t):
+        touching = [each for each in own if each.start <= hunk.end and hunk.start <= each.end]
+        removed = b[hunk.start : hunk.end]
+        site, base_text, wanted = f"line {hunk.start + 1}", "".join(removed), "".join(hunk.lines)
+        if not touching:
+            made.append(hunk)
+            edits.append(Edit(site, Outcome.LANDED))
             continue
-        site, base_text, wanted = f"line {b1 + 1}", "".join(b[b1:b2]), "".join(t[t1:t2])
-        start = 0 if b1 == 0 else to_ours.get(b1 - 1, -1) + 1 if b1 - 1 in to_ours else None
-        end = len(o) if b2 == len(b) else to_ours.get(b2)
-        if start is None and end is not None and o[max(0, end - (b2 - b1)) : end] == b[b1:b2]:
-            start = end - (b2 - b1)
-        if end is None and start is not None and o[start : start + b2 - b1] == b[b1:b2]:
-            end = start + b2 - b1
-        if start is None or end is None or end < start:
-            reason = "the lines around it are not in this tree"
-            found.append(Edit(site, Outcome.CONFLICT, reason, base_text, "", wanted))
-        elif o[start:end] == t[t1:t2]:
-            found.append(Edit(site, Outcome.ALREADY))
-        elif o[start:end] == b[b1:b2]:
-            changes.append((start, end, t[t1:t2]))
-            found.append(Edit(site, Outcome.LANDED))
-        else:
-            ours_text = "".join(o[start:end])
-            found.append(
-                Edit(site, Outcome.CONFLICT, "the lines differ in this tree", base_text, ours_text, wanted)
-            )
-    for start, end, lines in reversed(changes):
-        o[start:end] = lines
-    return "".join(o), found
+        is_moved = any(line.strip() and current[line] >= known[line] for line in removed)
+        if touching == [hunk] and not is_moved:
+            edits.append(Edit(site, Outcome.ALREADY))
+            continue
+        ours_text = "".join(line for each in touching for line in each.lines)
+        reason = "the lines differ in this tree"
+        edits.append(Edit(site, Outcome.CONFLICT, reason, base_text, ours_text, wanted))
+    return _made(b, sorted((*own, *made))), edits
+
+
+def clean(base: str, theirs: str, ours: str) -> str | None:
+    """Return ``ours`` with the changes from ``base`` to ``theirs``; None if one of them is a conflict."""
+    text, edits = merged(base, theirs, ours)
+    return text if {edit.outcome for edit in edits} <= {Outcome.LANDED, Outcome.ALREADY} else None
+
+
+def _hunks(one: Sequence[str], other: Sequence[str]) -> list[_Hunk]:
+    # Most lines at both ends are equal, and a comparison takes long.
+    least = min(len(one), len(other))
+    start = next((at for at in range(least) if one[at] != other[at]), least)
+    end = next((at for at in range(least - start) if one[-1 - at] != other[-1 - at]), least - start)
+    inner, beside = one[start : len(one) - end], other[start : len(other) - end]
+    codes = difflib.SequenceMatcher(None, inner, beside, autojunk=False).get_opcodes()
+    return [
+        _Hunk(start + first, start + last, list(beside[low:high]))
+        for tag, first, last, low, high in codes
+        if tag != "equal"
+    ]
+
+
+def _made(base: Sequence[str], hunks: Sequence[_Hunk]) -> str:
+    result: list[str] = []
+    last = 0
+    for hunk in hunks:
+        result += [*base[last : hunk.start], *hunk.lines]
+        last = hunk.end
+    return "".join([*result, *base[last:]])
+
+
+def with_block(base: bytes, theirs: bytes, ours: bytes) -> bytes | None:
+    """Return ``ours`` with the lines of ``theirs`` for all those from the first to the last that differ in ``base``.
+
+    Return None if ``ours`` does not have these lines of ``base``, with the ones around them, at exactly one place, or
+    has those of ``theirs`` too. This checks nothing else, and is much faster than a merge.
+    """
+    base_lines, their_lines = base.splitlines(keepends=True), theirs.splitlines(keepends=True)
+    length = min(len(base_lines), len(their_lines))
+    start = next((at for at in range(length) if base_lines[at] != their_lines[at]), length)
+    # The equal lines at the end do not overlap those at the start.
+    same = next(
+        (at for at in range(length - start) if base_lines[-1 - at] != their_lines[-1 - at]), length - start
+    )
+    first, last = max(start - _CONTEXT, 0), max(same - _CONTEXT, 0)
+    old, new = (b"".join(lines[first : len(lines) - last]) for lines in (base_lines, their_lines))
+    text, old, new = (b"\n" + each for each in (ours, old, new))
+    # Of equal lines, those that were changed cannot be distinguished.
+    return None if text.count(old) != 1 or new in text else text.replace(old, new)[1:]

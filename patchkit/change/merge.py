@@ -6,19 +6,28 @@ placed beside its neighbours. If these are missing or have other code, the edit 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from patchkit.change import tokens
-from patchkit.change.comments import comments, loses_comments, remaining_comments, stripped_lines
+from patchkit.change.comments import (
+    comments,
+    loses_comments,
+    merged_blank_lines,
+    remaining_comments,
+    remaining_lead,
+    stripped_lines,
+)
 from patchkit.change.correspondence import Correspondence
 from patchkit.change.edits import Edit, EditLog, Outcome
 from patchkit.change.effects import order_matters
-from patchkit.change.imports import import_place, imported, joined
+from patchkit.change.imports import bound, import_of, import_place, imported, joined
 from patchkit.change.outline import NoOutlineError, outline
 from patchkit.change.output import Output
+from patchkit.change.policy import Policy
 from patchkit.change.regions import Region, blocks_of, marked_numbers
-from patchkit.change.row import Row, displaced, is_incidental, moved_items, noted_place
+from patchkit.change.row import Row, is_incidental, moved_items, noted_place
 from patchkit.change.sequence import codes, disturbances
 from patchkit.change.statements import merged_header, merged_statement
 
@@ -36,11 +45,16 @@ _COMMENTED = "applying it would delete a comment of this tree"
 
 @dataclass
 class Merge:
-    """Makes the edits of a change in the outlines of this tree; ``elsewhere`` finds a definition that moved."""
+    """Makes the edits of a change in the outlines of this tree; ``elsewhere`` finds a definition that moved.
+
+    Imports of the names in ``kept`` stay.
+    """
 
     elsewhere: Elsewhere
     log: EditLog = field(default_factory=EditLog)
     correspondence: Correspondence = field(default_factory=Correspondence)
+    policy: Policy = Policy.ADAPT
+    kept: frozenset[str] = frozenset()
     output: Output = field(default_factory=Output)
     rename_notes: set[str] = field(default_factory=set)
     """Notes on the renames that were followed."""
@@ -139,7 +153,7 @@ class Merge:
         elif base.code == theirs.code:
             self._record_kept(base, theirs, ours, "this tree's version differs")
             return
-        elif base.parts or theirs.parts or ours.parts:
+        elif base.parts or theirs.parts or ours.parts or not self._may_merge(base):
             self.log.conflict(base, theirs, ours, "this tree's version differs too much to merge")
             return
         else:
@@ -162,16 +176,24 @@ class Merge:
         reason = "" if outcome is Outcome.LANDED else "this tree's statement differs"
         self.log.record(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, ""))
 
+    def _may_merge(self, base: Item) -> bool:
+        """Return whether a change may be made in another form of what it changes."""
+        return self.policy is Policy.ADAPT or base.is_import
+
     def _record_kept(self, base: Item, theirs: Item, ours: Item, what: str) -> None:
         """Record that the tree's comments and layout of an item are kept, unless the change's comments are there."""
         base_comments, theirs_comments, ours_comments = (comments(each.bare) for each in (base, theirs, ours))
-        if base_comments != theirs_comments and not (
-            theirs_comments - base_comments - ours_comments
-            or (base_comments - theirs_comments) & ours_comments
+        is_layout = base_comments == theirs_comments
+        if (is_layout and self.policy is Policy.REFUSE) or (
+            not is_layout
+            and not (
+                theirs_comments - base_comments - ours_comments
+                or (base_comments - theirs_comments) & ours_comments
+            )
         ):
             self.log.record(theirs, Outcome.ALREADY)
             return
-        kept = "comment" if base_comments != theirs_comments else "layout"
+        kept = "layout" if is_layout else "comment"
         self.log.record(
             base, Outcome.KEPT, f"{what}, so its {kept} was not changed", theirs=theirs, ours=ours
         )
@@ -193,7 +215,8 @@ class Merge:
         base_text, theirs_text, ours_text = map(of, (base, theirs, ours))
         old, new, current = (stripped_lines(text) for text in (base_text, theirs_text, ours_text))
         if old == new:
-            return None
+            result = merged_blank_lines(base_text, theirs_text, ours_text)
+            return result if result != ours_text else None
         comments = remaining_comments(old, new, ours_text)
         if new == current or comments == ours_text:
             self.log.record(theirs, Outcome.ALREADY)
@@ -223,6 +246,10 @@ class Merge:
         elif " ".join(tokens.words(ours_text)) == " ".join(tokens.words(theirs_text)):
             self.log.record(theirs, Outcome.ALREADY)
             return
+        elif self.policy is Policy.REFUSE:
+            reason = "this tree's header differs"
+            self.log.reject(base.site, reason, (base.bare_head, theirs.bare_head), region)
+            return
         else:
             try:
                 result, outcome = merged_header(base_text, theirs_text, ours_text, ours.kind), Outcome.CHANGED
@@ -249,23 +276,25 @@ class Merge:
 
     def _is_same(self, base: Item, ours: Item) -> bool:
         """Return whether the tree's item equals the one that is removed, apart from renames."""
-        if base.code == ours.code:
-            return True
+        if base.code == ours.code or self.policy is Policy.REFUSE:
+            return base.code == ours.code
         return tokens.words(self._renamed(base.bare, ours)) == tokens.words(ours.bare)
 
     def _is_earlier(self, base: Item, ours: Item) -> bool:
         """Return whether the tree's item only has lines of the one that is removed: the same, or an earlier form."""
-        return base.code == ours.code or tokens.is_part(ours.bare, self._renamed(base.bare, ours))
+        if base.code == ours.code or self.policy is Policy.REFUSE:
+            return base.code == ours.code
+        return tokens.is_part(ours.bare, self._renamed(base.bare, ours))
 
     def _merge_parts(self, base: Item, theirs: Item, ours: Item) -> None:
         """Make the changes between the parts of two versions of an item in the tree's version."""
         to_theirs = self.correspondence.parts(base, theirs)
         to_ours = self.correspondence.parts(base, ours)
-        if ours.is_function and ours not in self._names:
+        if self.policy is Policy.ADAPT and ours.is_function and ours not in self._names:
             self._names[ours] = self.correspondence.names(base, ours)
         if not ours.is_scope and all(each.is_scope for each in ours.around):
             self._merged.append((base, theirs, ours))
-        row = Row(base, theirs, ours, to_theirs, to_ours)
+        row = Row(base, theirs, ours, to_theirs, to_ours, self.policy)
         gaps = list(row.gaps())
         moves = {} if base.is_scope else moved_items(gaps)
         conflicting: set[Item] = set()
@@ -285,9 +314,12 @@ class Merge:
                 *theirs.parts[max(0, gap.left) : gap.left + 1],
                 *theirs.parts[gap.right : gap.right + 1],
             }
+            refusal = self._refused_removal(row, gap)
             if conflicting & beside and not base.is_scope:
                 self._reject_gap(row, gap, "it is next to a conflict")
-            elif base.is_scope or not (gap.removed and gap.added):
+            elif refusal:
+                self._reject_gap(row, gap, refusal)
+            elif not (gap.removed and gap.added) or (base.is_scope and not self._is_exchange(gap)):
                 for one in gap.removed:
                     self._delete(row, one)
                 if gap.added:
@@ -333,12 +365,16 @@ class Merge:
     def _change(self, row: Row, base: Item, theirs: Item) -> None:
         ours = row.to_ours.get(base)
         if ours is not None:
-            self._merge_item(base, theirs, ours)
+            refusal = self._refused_change(row, base)
+            if refusal:
+                self.log.conflict(base, theirs, ours, refusal)
+            else:
+                self._merge_item(base, theirs, ours)
             return
         if base.is_definition:
             self._change_elsewhere(base, theirs)
             return
-        inside = displaced(base, row.ours)
+        inside = row.displaced(base)
         if inside is not None:
             self._merge_item(base, theirs, inside)
         elif any(theirs.code == each.code for each in row.only_in_ours()):
@@ -355,7 +391,9 @@ class Merge:
     def _change_elsewhere(self, base: Item, theirs: Item) -> None:
         """Make the edits of a definition that has moved."""
         place = self.elsewhere(base)
-        if place is not None:
+        if self.policy is Policy.REFUSE:
+            self.log.record(base, Outcome.ALREADY)
+        elif place is not None:
             self._merge_item(base, theirs, place)
         elif base.kind == "ClassDef" and theirs.kind == "ClassDef":
             pairs = self.correspondence.parts(base, theirs)
@@ -383,8 +421,37 @@ class Merge:
         self.log.record(theirs, Outcome.LANDED)
         return True
 
+    def _refused_change(self, row: Row, base: Item) -> str:
+        """Return why an item may not be changed or removed where it is in this tree; empty if it may be."""
+        ours = row.to_ours.get(base)
+        if ours is None or base.is_import:
+            return ""
+        if base.is_definition and base.name != ours.name and self.policy is Policy.REFUSE:
+            return f"{base.name} has another name in this tree"
+        number = row.copies(base, ours)
+        return f"this code is there {number} times" if number > 1 else ""
+
+    def _refused_removal(self, row: Row, gap: Gap) -> str:
+        """Return why the code of a gap may not be removed where it is in this tree; empty if it may be."""
+        found = [row.to_ours.get(one) for one in gap.removed if not (one.is_definition or one.is_import)]
+        places = [row.ours.parts.index(each) for each in found if each is not None]
+        if self.policy is Policy.REFUSE and places:
+            if len(places) < len(found):
+                return "part of the removed code is not in this tree"
+            if not set(row.only_in_ours()).isdisjoint(row.ours.parts[min(places) : max(places)]):
+                return "this tree has other code between the removed statements"
+        return next(filter(None, (self._refused_change(row, one) for one in gap.removed)), "")
+
+    def _is_exchange(self, gap: Gap) -> bool:
+        """Return whether the code of a gap goes only together, because nothing may be adapted."""
+        is_named = any(each.is_definition or each.is_import for each in (*gap.removed, *gap.added))
+        return self.policy is Policy.REFUSE and not is_named
+
     def _delete(self, row: Row, base: Item) -> None:
-        ours = row.to_ours.get(base) or displaced(base, row.ours)
+        if base.is_import:
+            self._delete_import(row, base)
+            return
+        ours = row.counterpart(base)
         if ours is None and base.is_definition:
             ours = self.elsewhere(base)
         if ours is None:
@@ -395,26 +462,66 @@ class Merge:
                 self.log.conflict(base, None, form, "the deleted code has another form in this tree")
         elif self.log.is_refused((base, ""), base=base, region=Region.of(ours)):
             pass
-        elif loses_comments(ours.text, base.text, ""):
+        elif loses_comments(ours.own, base.own, ""):
             self.log.conflict(base, None, ours, _COMMENTED)
         elif self._is_same(base, ours):
-            self.output.delete(ours)
+            self._remove(row, base, ours)
             self.log.record(base, Outcome.LANDED, ours=ours, key=(base, ""))
-        elif base.is_import and (left := joined(base, None, ours)):
-            self.output.write(ours, left)
-            self.log.record(
-                base, Outcome.CHANGED, "this tree's import has more names", ours=ours, key=(base, "")
-            )
         elif self._is_earlier(base, ours):
-            self.output.delete(ours)
+            self._remove(row, base, ours)
             reason = "this tree's version of the deleted code differs"
             self.log.record(base, Outcome.CHANGED, reason, ours=ours, key=(base, ""))
         else:
             self.log.conflict(base, None, ours, "the deleted code differs in this tree")
 
+    def _remove(self, row: Row, base: Item, ours: Item) -> None:
+        """Delete an item with its comments, but not this tree's own comments and blank lines above it."""
+        self.output.delete(ours, remaining_lead(base.lead, ours.lead))
+        parts = () if ours.above is None else ours.above.parts
+        above = parts[: parts.index(ours)]
+        missing = set(stripped_lines(base.lead)).difference(stripped_lines(ours.lead))
+        # Code that came in between has the comments above it now.
+        for each in reversed(above if missing else ()):
+            if each not in row.only_in_ours():
+                return
+            lead = remaining_comments(sorted(missing), [], each.lead)
+            if lead is not None and lead != each.lead:
+                self.output.write_lead(each, lead)
+
+    def _delete_import(self, row: Row, base: Item) -> None:
+        """Remove the names of an import from each import of this tree that has them."""
+        stays = {name for each in row.theirs.parts for name in imported(each)}
+        removed = {name for name in imported(base) if name not in stays and bound(name) not in self.kept}
+        homes = [each for each in row.ours.parts if each.is_import and removed.intersection(imported(each))]
+        rows = (
+            [name for each in parts for name in imported(each)] for parts in (row.base.parts, row.ours.parts)
+        )
+        before, after = map(Counter, rows)
+        paired = row.to_ours.get(base)
+        if homes and any(after[name] > before[name] for name in removed):
+            if self.policy is Policy.REFUSE:
+                self.log.conflict(base, None, homes[0], "it is imported more than once in this tree")
+                return
+            homes = [paired] if paired in homes else homes
+        if self.log.is_refused((base, ""), base=base, region=Region.of(homes[0]) if homes else None):
+            return
+        if not homes:
+            self.log.record(base, Outcome.ALREADY)
+        for ours in homes:
+            left = [name for name in imported(ours) if name not in removed]
+            if loses_comments(ours.own, base.own, ""):
+                self.log.conflict(base, None, ours, _COMMENTED)
+            elif left:
+                self.output.write(ours, import_of(left, ours))
+                reason = "this tree's import has more names"
+                self.log.record(base, Outcome.CHANGED, reason, ours=ours, key=(base, ""))
+            else:
+                self._remove(row, base, ours)
+                self.log.record(base, Outcome.LANDED, ours=ours, key=(base, ""))
+
     def _replace(self, row: Row, gap: Gap) -> None:
         """Replace statements by others."""
-        counterparts = [row.to_ours.get(one) or displaced(one, row.ours) for one in gap.removed]
+        counterparts = [row.counterpart(one) for one in gap.removed]
         found = [(one, each) for one, each in zip(gap.removed, counterparts, strict=True) if each is not None]
         codes = {each.code for each in row.ours.parts}
         is_there = row.own_codes().issuperset(each.code for each in gap.added)
@@ -460,7 +567,7 @@ class Merge:
         is_same = all(self._is_same(one, each) for one, each in found)
         differs = "this tree's version of the replaced code differs"
         reason = row.displacement(gap, first) if is_same else differs
-        if own_lead and not reason:
+        if own_lead and not reason and self.policy is Policy.ADAPT:
             reason = "this tree has another comment above it, which was kept"
         edit = Edit(
             row.base.site,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-import warnings
+import inspect
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,14 +13,16 @@ from typing import TYPE_CHECKING
 from patchkit.change.tokens import shifted, words
 from patchkit.errors import TreeError
 from patchkit.tree.limits import require_manageable
+from patchkit.tree.source import first_line, parsed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _FUNCTIONS = frozenset({"FunctionDef", "AsyncFunctionDef"})
 _IMPORTS = frozenset({"Import", "ImportFrom"})
 _EXITS = frozenset({"Return", "Raise", "Continue", "Break"})
+_DOCUMENTATION = re.compile(r"""(Expr\(value=Constant\(value=)('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
 MODULE = "module"
 STEP = "    "
 
@@ -33,7 +36,8 @@ class Item:
     """A definition, a statement, or a branch of one.
 
     Its text are the comments and blank lines above it (``lead``), its own lines (``head``) as far as they are not of
-    its ``parts``, and theirs. ``tail`` is what follows the last statement of a file.
+    its ``parts``, and theirs. ``tail`` is what follows the last statement of a file, ``line`` the number of its first
+    own line.
     """
 
     kind: str
@@ -43,6 +47,7 @@ class Item:
     parts: tuple[Item, ...] = ()
     nodes: tuple[ast.AST, ...] = ()
     tail: str = ""
+    line: int = 1
     above: Item | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -78,7 +83,7 @@ class Item:
     def code(self) -> str:
         """The item's meaning, without layout and comments."""
         if self.nodes:
-            return "\n".join(map(ast.dump, self.nodes))
+            return "\n".join(map(dumped, self.nodes))
         return "\n".join((" ".join(self.head.split()), *(part.code for part in self.parts)))
 
     @cached_property
@@ -203,19 +208,25 @@ class Item:
                 yield from part.flat()
 
 
-def outline(source: str, parsed: Callable[[], ast.Module] | None = None) -> Item:
+def dumped(node: ast.AST) -> str:
+    """Return the meaning of code, which neither its layout nor that of a docstring changes."""
+    return _DOCUMENTATION.sub(_undented, ast.dump(node)).replace(", kind='u'", "")
+
+
+def _undented(found: re.Match[str]) -> str:
+    return f"{found[1]}{inspect.cleandoc(ast.literal_eval(found[2])).strip()!r}"
+
+
+def outline(source: str, content: bytes | None = None) -> Item:
     """Return a file as one item; NoOutlineError if it is not Python, or too long or deep to be followed.
 
-    ``parsed`` returns its syntax tree, where that is shared; it raises what ``ast.parse`` raises.
+    Of a file with these bytes the syntax tree is shared.
     """
     if "\f" in source or "\r" in source:
         raise NoOutlineError("it has form feeds or bare carriage returns")
-    content = source.encode("utf-8", "surrogateescape")
     try:
-        require_manageable("it", content)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source) if parsed is None else parsed()
+        require_manageable("it", source.encode("utf-8", "surrogateescape"))
+        tree = parsed(source if content is None else content)
     except TreeError as error:
         raise NoOutlineError(str(error)) from None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -243,7 +254,7 @@ class _Reader:
         self._at = first
         items: list[Item] = []
         for node in body:
-            start = _first_line(node)
+            start = first_line(node)
             if start < self._at:  # It is on the last line of the previous one.
                 items[-1] = self._joined(items[-1], node)
                 continue
@@ -256,7 +267,7 @@ class _Reader:
         own, end = last.own, node.end_lineno or self._at
         own += self._text(self._at, end)
         self._at = max(self._at, end)
-        return Item("Line", "", last.lead, own, nodes=(*last.nodes, node))
+        return Item("Line", "", last.lead, own, nodes=(*last.nodes, node), line=last.line)
 
     def _item(self, node: ast.stmt, start: int, lead: str) -> Item:
         if isinstance(node, (*_DEFINITIONS, ast.With, ast.AsyncWith)):
@@ -264,17 +275,18 @@ class _Reader:
             if head is None:
                 return self._simple(node, start, lead)
             parts = self.block(node.body, head)
-            name = node.name if isinstance(node, _DEFINITIONS) else ""
             kind = type(node).__name__
-            return Item(kind, name, lead, self._text(start, head), tuple(parts), (node,))
+            return Item(
+                kind, _name(node), lead, self._text(start, head), tuple(parts), (node,), line=start + 1
+            )
         clauses = self._clauses(node, start)
         if clauses is None:
             return self._simple(node, start, lead)
-        return Item(type(node).__name__, "", lead, "", tuple(clauses), (node,))
+        return Item(type(node).__name__, "", lead, "", tuple(clauses), (node,), line=start + 1)
 
     def _simple(self, node: ast.stmt, start: int, lead: str) -> Item:
         text = self._text(start, node.end_lineno or start + 1)
-        return Item(type(node).__name__, _name(node), lead, text, nodes=(node,))
+        return Item(type(node).__name__, _name(node), lead, text, nodes=(node,), line=start + 1)
 
     def _clauses(self, node: ast.stmt, start: int) -> list[Item] | None:
         """Return the branches of a statement; None if it has none, or one on the line of its header."""
@@ -286,18 +298,19 @@ class _Reader:
                 return None
             lead = self._text(self._at, line) if clauses else ""
             parts = self.block(body, head)
-            clauses.append(Item(keyword, "", lead, self._text(line, head), tuple(parts), (*tests, *body)))
+            text = self._text(line, head)
+            clauses.append(Item(keyword, "", lead, text, tuple(parts), (*tests, *body), line=line + 1))
         return clauses or None
 
     def _keyword(self, body: Sequence[ast.stmt], start: int, keyword: str) -> int:
-        for line in range(start, _first_line(body[0]) + 1):
+        for line in range(start, first_line(body[0]) + 1):
             if self._lines[line].lstrip().startswith(keyword):
                 return line
         return start
 
     def _header(self, body: Sequence[ast.stmt], start: int) -> int | None:
         """Return the line behind a header that begins on line ``start``; None if the body is on its line."""
-        line = _first_line(body[0])
+        line = first_line(body[0])
         end = line
         while end > start and self._is_trivia(self._lines[end - 1]):
             end -= 1
@@ -348,14 +361,10 @@ def _is_elif(node: ast.If, lines: Sequence[str]) -> bool:
     return lines[node.lineno - 1].lstrip().startswith("elif")
 
 
-def _first_line(node: ast.stmt) -> int:
-    """Return the line, from 0, on which a statement begins, decorators included."""
-    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(each.lineno for each in decorators)]) - 1
-
-
 def _name(node: ast.stmt) -> str:
-    """Return the name of a statement: its target, the function that it calls, or the module that it imports from."""
+    """Return the name of a statement: its own, its target, the function it calls, or the module it imports from."""
+    if isinstance(node, _DEFINITIONS):
+        return node.name
     if isinstance(node, ast.ImportFrom):
         return "." * node.level + (node.module or "")
     if isinstance(node, ast.Import):

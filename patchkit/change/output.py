@@ -57,12 +57,14 @@ class Output:
             yield from self._slots.get((item, at), ()) if at > start else ()
             yield self.render(item.parts[at])
 
-    def delete(self, item: Item) -> None:
-        """Leave an item out."""
-        self._texts[item] = ""
+    def delete(self, item: Item, left: str = "") -> None:
+        """Leave an item out; ``left`` is what stays of the comments and blank lines above it."""
+        self._texts[item] = left
 
     def write(self, item: Item, own: str) -> None:
         """Set an item's own text, given without indentation; the comments above it stay."""
+        if item.own.endswith("\n") and not own.endswith("\n"):  # It was the last line of its file.
+            own = f"{own}\n"
         self._texts[item] = self._leads.get(item, item.lead) + tokens.shifted(own, "", item.indent)
 
     def write_head(self, item: Item, head: str) -> None:

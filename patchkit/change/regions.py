@@ -35,6 +35,12 @@ class Region:
         return cls(item.above, at, at + 1)
 
     @property
+    def line(self) -> int:
+        """The line of its first statement, or of the last one before it at the end of a block."""
+        parts = () if self.end is None else self.inside.parts
+        return parts[min(self.start, len(parts) - 1)].line if parts else self.inside.line
+
+    @property
     def text(self) -> str:
         """The tree's text of the region, without indentation."""
         if self.end is None:

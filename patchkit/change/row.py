@@ -6,9 +6,10 @@ import ast
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from patchkit.change.effects import order_matters
+from patchkit.change.effects import may_exit, order_matters
 from patchkit.change.imports import imported
 from patchkit.change.pairing import is_form
+from patchkit.change.policy import Policy
 from patchkit.change.regions import Region
 
 if TYPE_CHECKING:
@@ -75,9 +76,33 @@ class Row:
     ours: Item
     to_theirs: Mapping[Item, Item]
     to_ours: Mapping[Item, Item]
+    policy: Policy
 
     def __post_init__(self) -> None:
         self.from_theirs = {theirs: base for base, theirs in self.to_theirs.items()}
+
+    def displaced(self, base: Item) -> Item | None:
+        """Return a part of base that is in another block of this tree, if a merge may follow it there."""
+        return displaced(base, self.ours) if self.policy is Policy.ADAPT else None
+
+    def counterpart(self, base: Item) -> Item | None:
+        """Return what corresponds to a part of base, also in another block."""
+        return self.to_ours.get(base) or self.displaced(base)
+
+    def copies(self, base: Item, ours: Item) -> int:
+        """Return how many parts of ours may be a part of base as well as the one that was paired with it."""
+        if base.is_definition:
+            names = [
+                [each.name for each in row.parts if each.kind == base.kind] for row in (self.base, self.ours)
+            ]
+            before, after = (found.count(ours.name) for found in names)
+            return after if 0 < before < after else 1
+        own = [each for each in self.only_in_ours() if each.code == base.code]
+        if self.policy is Policy.REFUSE:
+            return 1 + len(own)
+        known = _neighbours(self.base.parts, base)
+        paired = _equal(known, _neighbours(self.ours.parts, ours))
+        return 1 + sum(_equal(known, _neighbours(self.ours.parts, each)) >= paired for each in own)
 
     def only_in_ours(self) -> list[Item]:
         """Return the parts of ours that base lacks."""
@@ -110,7 +135,7 @@ class Row:
 
     def region(self, gap: Gap) -> Region:
         """Return the parts of ours at the position of a gap."""
-        found = [self.to_ours.get(one) or displaced(one, self.ours) for one in gap.removed]
+        found = [self.counterpart(one) for one in gap.removed]
         counterparts = [each for each in found if each is not None]
         blocks = {each.above for each in counterparts}
         block = blocks.pop() if len(blocks) == 1 else None
@@ -193,6 +218,8 @@ class Row:
         if left.at is None or right.at is None:
             return self._slot_in_other_block(left, right)
         low, high = left.at, right.at
+        if left.item is None and ours.docstring is not None:
+            low = min(1, high)
         base_text = "".join(
             each.plain for each in (*theirs[max(0, first - 1) : first], *theirs[last + 1 : last + 2])
         )
@@ -208,11 +235,16 @@ class Row:
             reason = "" if is_free else _OTHER_ORDER
             return Slot(ours, low if left.steps <= right.steps else high, reason, base_text=base_text)
         ours_text = "".join(each.plain for each in ours.parts[max(0, low - 1) : high + 1])
+        if self.policy is Policy.REFUSE and not is_free:
+            reason = "this tree has other code at its place"
+            return Slot(ours, low, reason, is_usable=False, base_text=base_text, ours_text=ours_text)
         is_left_nearer = left.item is not None and left.steps <= right.steps
         if is_free or not order_matters(added, ours.parts[low:high]):
             is_low = is_left_nearer or (left.item is None and right.steps > 1)
             return Slot(ours, low if is_low else high)
-        at = low if is_left_nearer else high
+        # A guard at the start of a function is for all of it.
+        is_guard = left.item is None and ours.is_function and any(map(may_exit, added))
+        at = low if is_left_nearer or is_guard else high
         return Slot(
             ours, at, "the code next to it uses the same names", base_text=base_text, ours_text=ours_text
         )
@@ -232,7 +264,7 @@ class Row:
             item = only_in_ours.get(self.theirs.parts[at].code) if base is None else self.to_ours.get(base)
             if item is not None:
                 return _Neighbour(item, steps, places[item] + behind)
-            inside = displaced(base, self.ours) if base is not None and steps == 1 else None
+            inside = self.displaced(base) if base is not None and steps == 1 else None
             if inside is not None:
                 return _Neighbour(inside, steps, None)
         return _Neighbour(None, steps, 0 if behind else len(self.ours.parts))
@@ -260,6 +292,17 @@ class _Neighbour:
     def is_next(self) -> bool:
         """Whether no item that the tree lacks was between the position and the neighbour, or the end of the block."""
         return self.steps <= (self.item is not None)
+
+
+def _neighbours(parts: Sequence[Item], item: Item) -> tuple[str, str]:
+    """Return the codes before and after an item; empty at an end of the block."""
+    at = parts.index(item)
+    before, after = parts[max(0, at - 1) : at], parts[at + 1 : at + 2]
+    return "".join(each.code for each in before), "".join(each.code for each in after)
+
+
+def _equal(one: Sequence[str], other: Sequence[str]) -> int:
+    return sum(a == b for a, b in zip(one, other, strict=True))
 
 
 def is_incidental(item: Item) -> bool:

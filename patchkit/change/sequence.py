@@ -1,4 +1,4 @@
-"""Check that a merge keeps the order of this tree's own statements, and that each statement stays reachable."""
+"""Check that a merge keeps the order and the blocks of this tree's own statements, and leaves each one reachable."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import ast
 from collections import Counter
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
+
+from patchkit.change.outline import dumped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,17 +33,19 @@ def disturbances(
     base, theirs, ours = versions
     nodes = [node for part in result.parts for node in part.nodes]
     yield from unreachable(theirs.nodes, ours.nodes, nodes)
-    yield from _reordered(versions, result, set(correspondence.within(base, ours)))
+    paired = set(correspondence.within(base, ours))
+    yield from _uprooted(base, ours, result, paired)
+    yield from _reordered(versions, result, paired)
 
 
 def unreachable(
     theirs: Sequence[ast.AST], ours: Sequence[ast.AST], result: Sequence[ast.AST]
 ) -> Iterator[Disturbance]:
     """Yield the statements that can be reached in the versions that have them, and no longer in the result."""
-    known = {ast.dump(each) for nodes in (theirs, ours) for each, _, _ in _behind_exits(nodes)}
+    known = {dumped(each) for nodes in (theirs, ours) for each, _, _ in _behind_exits(nodes)}
     shared: set[str] = set()
     for statement, before, leaving in _behind_exits(result):
-        code, neighbour = ast.dump(statement), ast.dump(before)
+        code, neighbour = dumped(statement), dumped(before)
         if code in known:
             continue
         # Beside code of both versions that one of them leaves unreachable, code of the other one shares that.
@@ -51,29 +55,27 @@ def unreachable(
             continue
         one, other = (_line(ast.unparse(each)) for each in (statement, leaving))
         reason = f"in this tree `{one}` would be unreachable, behind `{other}`"
-        yield Disturbance(reason, frozenset({code, ast.dump(leaving)}))
+        yield Disturbance(reason, frozenset({code, dumped(leaving)}))
 
 
 def codes(nodes: Sequence[ast.AST]) -> set[str]:
     """Return the codes of all statements in some nodes."""
-    return {ast.dump(node) for top in nodes for node in ast.walk(top) if isinstance(node, ast.stmt)}
+    return {dumped(node) for top in nodes for node in ast.walk(top) if isinstance(node, ast.stmt)}
 
 
 def _behind_exits(nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.stmt, ast.stmt, ast.stmt]]:
     """Yield each unreachable statement, the one before it, and the one that leaves its block."""
-    for top in nodes:
-        for node in ast.walk(top):
-            for block in _blocks(node):
-                at = next((at for at, each in enumerate(block) if _leaves(each)), len(block))
-                for place in range(at + 1, len(block)):
-                    yield block[place], block[place - 1], block[at]
-
-
-def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(node, name, None)
-        if isinstance(block, list):
-            yield block
+    remaining = list(nodes)
+    while remaining:
+        node = remaining.pop()
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            block = getattr(node, name, None)
+            if not isinstance(block, list):
+                continue
+            remaining += block
+            at = next((at for at, each in enumerate(block) if _leaves(each)), len(block))
+            for place in range(at + 1, len(block)):
+                yield block[place], block[place - 1], block[at]
 
 
 def _leaves(node: ast.stmt) -> bool:
@@ -91,6 +93,29 @@ def _leaves(node: ast.stmt) -> bool:
 
 def _any_leaves(block: Sequence[ast.stmt]) -> bool:
     return any(map(_leaves, block))
+
+
+def _uprooted(base: Item, ours: Item, result: Item, paired: set[Item]) -> Iterator[Disturbance]:
+    """Yield the statements of this tree alone that the result lacks, or has in another block."""
+    known, before = {each.code for each in base.walk()}, _blocks_of(ours, 1)
+    after = _blocks_of(result, 2)
+    for each in ours.walk():
+        if each.parts or each in paired or each.code in known or len(before[each.code]) > 1:
+            continue
+        if not after.get(each.code):
+            yield Disturbance(f"in this tree `{_line(each.bare)}` would be lost", frozenset({each.code}))
+        elif before[each.code][0] not in after[each.code]:
+            reason = f"in this tree `{_line(each.bare)}` would be in another block"
+            yield Disturbance(reason, frozenset({each.code}))
+
+
+def _blocks_of(item: Item, depth: int) -> Mapping[str, list[tuple[str, ...]]]:
+    """Return the kinds of the blocks around each statement, without the ``depth`` outermost, by its code."""
+    outer = len(item.around) + depth
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for each in item.walk():
+        found.setdefault(each.code, []).append(tuple(around.kind for around in each.around[outer:]))
+    return found
 
 
 def _reordered(versions: tuple[Item, Item, Item], result: Item, paired: set[Item]) -> Iterator[Disturbance]:

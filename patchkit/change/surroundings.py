@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.change.edits import Outcome
 from patchkit.change.tokens import words
+from patchkit.tree.nodes import assigned_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,11 +102,6 @@ def _bindings(function: Item) -> dict[str, list[Item]]:
         if item.parts or not item.nodes:
             continue
         for top in item.nodes:
-            names = {
-                node.id
-                for node in ast.walk(top)
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-            }
-            for name in names:
+            for name in assigned_names(top):
                 found.setdefault(name, []).append(item)
     return found

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from patchkit.series.commit import Commit
     from patchkit.transaction.apply import ApplyResult
     from patchkit.tree.tree import CheckoutTree
+    from patchkit.verify.result import Verdict
 
 
 @click.command("apply")
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     click.option(
         "--resolved", is_flag=True, help="Use your earlier resolutions for conflicts with the same code."
     ),
-    options.only,
     options.allow_dirty,
     click.option(
         "--runtime",
@@ -49,6 +49,13 @@ if TYPE_CHECKING:
         "what TREE uses already, otherwise import).",
     ),
     click.option("--commit", "committing", is_flag=True, help="Commit each patch on the current branch."),
+    click.option(
+        "--verify",
+        "verifying",
+        is_flag=True,
+        help="With --commit: check the commits first, as patchkit verify does; if a check fails, change nothing and "
+        "exit 1.",
+    ),
     click.option(
         "--continue",
         "continuing",
@@ -72,10 +79,10 @@ def command(
     resolved: bool,
     continuing: bool,
     aborting: bool,
-    only: bool,
     allow_dirty: bool,
     runtime: str | None,
     committing: bool,
+    verifying: bool,
     installed: bool,
     folders: Sequence[Path],
     as_json: bool,
@@ -83,8 +90,8 @@ def command(
     """Apply patches to TREE, with the patches that they require.
 
     Without PATCH, every default patch that fits is applied; patches that conflict, and patches that need them, are left
-    out. Patches that harden a PATCH, its follow-up fixes, are applied with it. Of a group, the default patches are
-    applied and the opt-in patches are listed: read their risk (patchkit show PATCH), then apply them by name.
+    out. Of a group, the default patches are applied and the opt-in patches are listed: read their risk (patchkit show
+    PATCH), then apply them by name.
 
     If a named patch, a patch that it requires or, with --all, any default patch conflicts, nothing is written and the
     exit code is 3.
@@ -94,14 +101,14 @@ def command(
         return
     from patchkit.cli import console
     from patchkit.commands.apply import apply
-    from patchkit.commands.commit import commit
     from patchkit.plan.refusal import PlanConflictError, describe_conflicts
     from patchkit.transaction.apply import ApplyResult
+    from patchkit.verify.result import UnverifiedError
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
     target = options.target_of(arguments, installed, folders, patches, everything=everything)
-    if only and not target.ids and not everything:
-        raise UsageError("--only needs a PATCH", advice="name one, or leave out --only")
+    if verifying and not committing:
+        raise UsageError("--verify needs --commit", advice="add it, or run patchkit verify afterwards")
     if committing and (dry_run or allow_dirty):
         raise UsageError(
             "--commit cannot be combined with --dry-run or --allow-dirty", advice="leave them out"
@@ -114,17 +121,21 @@ def command(
     ids = tuple(patch.id for patch in patches.select()) if everything else target.ids
     tree = target.open()
     commits: tuple[Commit, ...] = ()
+    verdict: Verdict | None = None
     try:
         with console.working(tree):
             if committing:
-                done = commit(tree, patches, ids, only=only, keep_going=keep_going, runtime=runtime or "")
-                applied, commits = done.applied, done.commits
+                from patchkit.commands.commit import commit
+
+                done = commit(
+                    tree, patches, ids, keep_going=keep_going, runtime=runtime or "", verifying=verifying
+                )
+                applied, commits, verdict = done.applied, done.commits, done.verdict
             else:
                 applied = apply(
                     tree,
                     patches,
                     ids,
-                    only=only,
                     keep_going=keep_going,
                     markers=markers,
                     resolved=resolved,
@@ -132,8 +143,10 @@ def command(
                     dry_run=dry_run,
                     runtime=runtime or "",
                 )
-    except PlanConflictError as error:
-        _print(tree, ApplyResult(error.plan.patches, ()), target, as_json=as_json, dry_run=dry_run)
+    except (PlanConflictError, UnverifiedError) as error:
+        applied = ApplyResult(error.plan.patches, ())
+        verdict = error.verdict if isinstance(error, UnverifiedError) else None
+        _print(tree, applied, target, as_json=as_json, dry_run=dry_run, verdict=verdict)
         raise
     opt_in = () if as_json else _opt_in(tree, patches, target.ids)
     again = "".join(f" {word}" for word in _repeated_options(context))
@@ -145,6 +158,7 @@ def command(
         dry_run=dry_run,
         committing=committing,
         commits=commits,
+        verdict=verdict,
         opt_in=opt_in,
         again=again,
     )
@@ -153,7 +167,7 @@ def command(
 
 
 _ENDING = ("arguments", "continuing", "aborting", "installed", "as_json")
-_REPEATED = ("everything", "keep_going", "markers", "resolved", "only", "allow_dirty", "runtime")
+_REPEATED = ("everything", "keep_going", "markers", "resolved", "allow_dirty", "runtime")
 
 
 def _opt_in(tree: CheckoutTree, patches: PatchSet, names: Sequence[str]) -> tuple[Patch, ...]:
@@ -234,21 +248,24 @@ def _print(
     dry_run: bool,
     committing: bool = False,
     commits: Sequence[Commit] = (),
+    verdict: Verdict | None = None,
     opt_in: Sequence[Patch] = (),
     again: str = "",
 ) -> None:
     """Print what was applied; ``again`` are the options to repeat after a dry run."""
-    from patchkit.cli import console
+    from patchkit.cli import console, verify
     from patchkit.cli.answers.apply import Apply
+    from patchkit.cli.output import writing
     from patchkit.commands.apply import describe_committing, describe_resolutions
     from patchkit.findings.plural import counted
     from patchkit.findings.printable import escaped
     from patchkit.plan.refusal import describe_left_out
     from patchkit.plan.status import ACCEPTED, BY_HAND, State
     from patchkit.transaction.conflicts import UNRECORDED
+    from patchkit.verify import text
 
     if as_json:
-        console.emit(Apply.of(tree, applied, commits))
+        console.emit(Apply.of(tree, applied, commits, verdict))
         return
     is_planned = dry_run and bool(applied.files)
     if is_planned:
@@ -289,6 +306,10 @@ def _print(
     for name, edit in applied.unrecorded:
         if name not in conflicting:
             console.say(f"\n[bold]{escaped(name)}[/]  {escaped(edit)}: {UNRECORDED}.")
+    if verdict is not None and not verdict.passed:
+        console.say("")
+        with writing(None) as out:
+            text.show(verdict, out, verify.place_of(tree), target.tail)
     marking = console.marking(target.tail, applied.patches) if "--markers" not in again else []
     if is_planned:
         console.say(f"\nWould change {console.count(applied.files)}.")
@@ -296,8 +317,12 @@ def _print(
     elif commits:
         number = len({one.commit for one in commits})
         console.say(f"\nChanged {console.count(applied.files)} in {counted(number, 'commit')}.")
+        if verdict is not None:
+            console.say(text.summary(verdict))
         if not applied.unrecorded:
-            console.say_next((f"verify{target.tail}", "checks the result"), *marking)
+            checking = (f"verify{target.tail}", "checks the result")
+            reverting = (f"revert{target.tail} --commit", "reverts the patches")
+            console.say_next(reverting if verdict is not None else checking, *marking)
     elif applied.marked:
         _, first = applied.marked[0]
         console.say(

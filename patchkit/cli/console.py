@@ -180,7 +180,9 @@ def say_never_run(statuses: Sequence[PatchStatus], version: str | None) -> None:
     from patchkit.patchset import runs
 
     ours = {State.APPLIED, State.PENDING, State.PARTIAL}
-    relevant = (s.patch.id for s in statuses if s.state in ours and s.label not in {LEFT_OUT, OPT_IN})
+    relevant = (
+        name for s in statuses if s.state in ours and s.label not in {LEFT_OUT, OPT_IN} for name in s.names
+    )
     note = runs.never_run(relevant, version)
     if note:
         say(f"\n{escaped(note)}")

@@ -17,13 +17,10 @@ if TYPE_CHECKING:
 @options.options(
     options.tree_and_patches,
     options.output_folder("Write the series to DIR, which is created if needed.", required=True),
-    options.only,
     options.folders,
     options.as_json,
 )
-def command(
-    *, arguments: Sequence[str], folder: Path, only: bool, folders: Sequence[Path], as_json: bool
-) -> None:
+def command(*, arguments: Sequence[str], folder: Path, folders: Sequence[Path], as_json: bool) -> None:
     """Write patches as a series of commits for git am.
 
     `git am DIR/*.patch` applies them to the commit that TREE has checked out, one commit for each patch;
@@ -40,7 +37,7 @@ def command(
     target = options.target_of(arguments, False, folders, patches)
     tree = target.open()
     with console.working(tree):
-        exported = export(tree, patches, folder, target.ids, only=only)
+        exported = export(tree, patches, folder, target.ids)
     if as_json:
         console.emit(Export.of(tree, exported))
         return

@@ -21,7 +21,6 @@ from patchkit import __version__
 from patchkit.cli import (
     apply,
     audit,
-    check_patch,
     diff,
     doctor,
     export,
@@ -37,7 +36,6 @@ from patchkit.cli import (
     verify,
 )
 from patchkit.cli.options import runnable
-from patchkit.cli.renamed import renamed
 from patchkit.errors import PatchkitError, UsageError
 
 if TYPE_CHECKING:
@@ -89,11 +87,6 @@ class _Commands(click.Group):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Exit codes"):
             formatter.write_dl([(str(code), meaning) for code, meaning in EXIT_CODES.items()])
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        return super().resolve_command(ctx, renamed(args))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
@@ -217,4 +210,3 @@ for _group in _GROUPS.values():
     for _module in _group:
         _module.command.epilog = _explained(_module.command)
         main.add_command(_module.command)
-main.add_command(check_patch.command)

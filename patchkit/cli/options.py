@@ -132,7 +132,6 @@ baseline = click.option(
 output = click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the result to FILE."
 )
-only = click.option("--only", is_flag=True, help="Leave out the follow-up fixes of a PATCH.")
 allow_dirty = click.option(
     "--allow-dirty", is_flag=True, help="Also change files that have uncommitted changes."
 )
@@ -228,6 +227,7 @@ def target_of(
     others = [argument for argument in arguments if argument not in patches]
     trees = [argument for argument in others if os.path.exists(argument)]
     unknown = [argument for argument in others if argument not in trees]
+    patches.named(filter(patches.is_part, unknown))
     if unknown and (trees or installed or len(unknown) > 1 or _is_id(unknown[0])):
         patches.named([unknown[-1]])
     if unknown and os.sep not in unknown[0]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         is_flag=True,
         help="Leave patches that cannot be reverted, revert the others, and exit 1.",
     ),
+    click.option("--commit", "committing", is_flag=True, help="Commit it on the current branch."),
     options.installed,
     options.folders,
     options.as_json,
@@ -35,6 +36,7 @@ def command(
     arguments: Sequence[str],
     everything: bool,
     keep_going: bool,
+    committing: bool,
     installed: bool,
     folders: Sequence[Path],
     as_json: bool,
@@ -46,7 +48,13 @@ def command(
     """
     from patchkit.cli import console
     from patchkit.cli.answers.revert import Revert
-    from patchkit.commands.revert import PartialRevert, remaining_ports, revert, revert_what_can_be
+    from patchkit.commands.revert import (
+        PartialRevert,
+        commit_revert,
+        remaining_ports,
+        revert,
+        revert_what_can_be,
+    )
     from patchkit.findings.printable import escaped
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
@@ -55,8 +63,10 @@ def command(
     tree = target.open()
     try:
         with console.working(tree):
-            reverted, not_reverted = (
-                revert_what_can_be(tree, patches, target.ids)
+            reverted, not_reverted, commit = (
+                commit_revert(tree, patches, target.ids, keep_going=keep_going)
+                if committing
+                else revert_what_can_be(tree, patches, target.ids)
                 if keep_going
                 else PartialRevert(revert(tree, patches, target.ids), {})
             )
@@ -67,14 +77,14 @@ def command(
             error.advice += "; --keep-going reverts the other patches"
         raise
     if as_json:
-        console.emit(Revert.of(tree, reverted, not_reverted, tuple(ports)))
+        console.emit(Revert.of(tree, reverted, not_reverted, tuple(ports), commit))
         context.exit(1 if not_reverted else 0)
     if reverted.patches:
         console.say(f"Reverted: {escaped(', '.join(reverted.patches))}.")
     for name, reason in not_reverted.items():
         console.say(f"[red]![/] {escaped(name)}: {escaped(options.runnable(reason))}")
     if reverted.patches:
-        console.say(f"\nChanged {console.count(reverted.files)}.")
+        console.say(f"\nChanged {console.count(reverted.files)}{' in 1 commit' if commit else ''}.")
     elif not not_reverted:
         console.say("Nothing to revert.")
     committed = [name for name, is_committed in ports.items() if is_committed]

@@ -22,44 +22,46 @@ from patchkit.cli.answers.resolve import Resolve
 from patchkit.cli.answers.revert import Revert
 from patchkit.cli.answers.status import Status
 from patchkit.cli.answers.verify import Verify
-from patchkit.cli.renamed import NOW
 from patchkit.commands.test import Trial
 from patchkit.matrix.answer import Matrix
 
 ANSWERS: dict[str, Any] = {
     "show": Show | tuple[Listed, ...],
-    "list": tuple[Listed, ...],
     "status": Status,
+    "status-ledger": Report,
     "diff": Diff,
     "apply": Apply,
     "resolve": Resolve,
     "revert": Revert,
-    "recover": Recover,
+    "apply-continue": Recover,
     "verify": Verify,
     "audit": Audit,
     "matrix": Matrix,
     "export": Export,
-    "report": Report,
     "rebase": Rebase,
-    "rebase-check": Rebase,
     "doctor": Doctor,
-    "check-patch": CheckPatch,
     "new": New,
     "port": Port,
-    "test": tuple[Trial, ...],
+    "test": CheckPatch,
+    "test-on": tuple[Trial, ...],
 }
-"""The answer of each command; answers with certain options are listed under the command's former name."""
+"""The answer of each command, also with the options that have one of their own."""
 
 
-_WITH = {"show": ("show", "PATCH"), "test": ("test", "PATCH", "--on", "TREE")}
-"""The arguments with which a command gives the listed answer."""
+_WITH = {
+    "apply-continue": "apply --continue",
+    "show": "show PATCH",
+    "status-ledger": "status --format ledger",
+    "test": "test PATCH",
+    "test-on": "test PATCH --on TREE",
+}
+"""The arguments with which a command gives the listed answer, where it is not named by the command alone."""
 
 
 def schema(command: str) -> dict[str, Any]:
     """Return the JSON Schema of a command's answer."""
-    words = (NOW | _WITH).get(command, (command,))
     title = {
-        "title": f"patchkit {' '.join(words)} --json",
+        "title": f"patchkit {_WITH.get(command, command)} --json",
         "$schema": "https://json-schema.org/draft/2020-12/schema",
     }
     return title | msgspec.json.schema(ANSWERS[command])

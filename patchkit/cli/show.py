@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from patchkit.patchset.patch import Affects, Patch
-    from patchkit.patchset.runs import Run
+    from patchkit.patchset.patch import Affects, Edit, Part, Patch
+    from patchkit.patchset.runs import KnownRuns, Run
 
 _TOKENS = {True: "", None: " (where the unpatched release fails)", False: " (tokens differ)"}
 
@@ -39,12 +39,11 @@ def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> Non
         else:
             _list(listed, tail)
         return
-    found = patches.get(patch)
-    places = runs.read().where(found.id)
+    found, known = patches.get(patch), runs.read()
     if as_json:
-        console.emit(Show.of_patch(found, places))
+        console.emit(Show.of_patch(found, known))
     else:
-        _show(found, places)
+        _show(found, known)
 
 
 def _list(patches: Sequence[Patch], tail: str) -> None:
@@ -60,7 +59,7 @@ def _list(patches: Sequence[Patch], tail: str) -> None:
     )
 
 
-def _show(patch: Patch, places: Sequence[Run] | None) -> None:
+def _show(patch: Patch, known: KnownRuns) -> None:
     from rich.markup import escape
 
     from patchkit.cli.console import say
@@ -78,7 +77,6 @@ def _show(patch: Patch, places: Sequence[Run] | None) -> None:
     links = {
         "Upstream": patch.upstream,
         "Requires": " ".join(patch.requires),
-        "Hardens": " ".join(patch.hardens),
     }
     for name, text in {
         **links,
@@ -88,8 +86,41 @@ def _show(patch: Patch, places: Sequence[Run] | None) -> None:
     }.items():
         if text:
             say(f"[bold]{name}:[/] {escape(text.strip())}")
+    _say_edits(patch.edits_of(""), known.where(patch.id))
+    for part in patch.parts:
+        _say_part(patch, part, known)
+
+
+def _say_part(patch: Patch, part: Part, known: KnownRuns) -> None:
+    """Print a part of a patch: its words, its edits and its runs."""
+    from rich.markup import escape
+
+    from patchkit.cli.console import say
+    from patchkit.findings.printable import escaped
+    from patchkit.plan.status import name_of
+
+    off = f" ({part.left_out})" if part.left_out else ""
+    say(
+        f"\n[bold]{escaped(name_of(patch, part))}[/]  {escaped(part.title + off)}\n\n{escape(part.why.strip())}\n"
+    )
+    texts = {
+        "Upstream": part.upstream,
+        "Formerly": part.formerly,
+        "Risk": part.risk,
+        "No switch": part.no_switch,
+    }
+    for name, text in texts.items():
+        if text:
+            say(f"[bold]{name}:[/] {escape(text.strip())}")
+    _say_edits(patch.edits_of(part.name), known.where(name_of(patch, part)))
+
+
+def _say_edits(edits: Sequence[Edit], places: Sequence[Run] | None) -> None:
+    from patchkit.cli.console import say
+    from patchkit.findings.printable import escaped
+
     say("\n[bold]Edits:[/]")
-    for edit in patch.edits:
+    for edit in edits:
         say(f"  {escaped(edit.name)}: {escaped(edit.why)}")
     if places:
         say("\n[bold]Ran on a GPU:[/]")

@@ -115,6 +115,7 @@ def _say(
     from patchkit.cli import console
     from patchkit.cli.answers.status import Status
     from patchkit.findings.printable import escaped
+    from patchkit.plan.fitting import is_left_out
     from patchkit.plan.status import State
 
     if as_json:
@@ -131,9 +132,8 @@ def _say(
         console.say(f"\nNote: {escaped(unreadable)}")
         return
     tail, found = target.whole_tail, {each.label for each in status.patches}
-    # The reason of a pending patch is why apply leaves it out.
-    shown = ((each.state if target.ids else each.label, each.reason) for each in status.patches)
-    fits = any(state == State.PENDING and not reason for state, reason in shown)
+    shown = ((each.state if target.ids else each.label, is_left_out(each)) for each in status.patches)
+    fits = any(state == State.PENDING and not is_out for state, is_out in shown)
     in_part = [each.patch for each in status.patches if each.label == State.PARTIAL]
     opt_in = [patch.id for patch in in_part if patch.opt_in]
     marking = console.marking(tail, (each for each in status.patches if each.patch.default))

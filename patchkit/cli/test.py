@@ -53,7 +53,7 @@ def command(
     own = Path(patch)
     if not trees:
         if not more and (os.path.exists(patch) or os.sep in patch):
-            check(own, (), as_json=as_json)
+            _check(own, as_json=as_json)
             return
         known = load.patches(folders)
         if not more and patch not in known:
@@ -80,15 +80,15 @@ def command(
         context.exit(1)
 
 
-def check(folder: Path, trees: Sequence[str], *, as_json: bool) -> None:
-    """Print what is wrong with the patches in ``folder``, and in the files of ``trees``; exit 1 if anything is."""
+def _check(folder: Path, *, as_json: bool) -> None:
+    """Print what is wrong with the patches in ``folder``; exit 1 if anything is."""
     from patchkit.cli import console
     from patchkit.cli.answers.check_patch import CheckPatch
     from patchkit.commands.check import check_patches
     from patchkit.findings.plural import counted
     from patchkit.findings.printable import escaped
 
-    checked = check_patches(folder, [options.Target(tree, False).open() for tree in trees])
+    checked = check_patches(folder)
     if as_json:
         console.emit(CheckPatch.of(checked))
     for each in () if as_json else checked:

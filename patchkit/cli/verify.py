@@ -60,23 +60,19 @@ def command(
     --level import.
     """
     from patchkit.cli import console
-    from patchkit.commands.verify import verify
-    from patchkit.findings import baseline as baselines
-    from patchkit.findings.finding import Confidence
-    from patchkit.patchset import configuration
-    from patchkit.verify.subject import Criteria
+    from patchkit.commands.verify import criteria_of, verify
 
     style = options.style_of(style, as_json=as_json)
     patches = options.loaded_patches(folders, [tree], installed=installed)
     target = options.Target(tree, installed, folders)
     opened = target.open()
-    baseline = baseline or configuration.baseline_of(opened.fork)
-    known = baselines.load(baseline) if baseline is not None else ()
-    criteria = Criteria(Confidence(min_confidence), known, importing=level == "import")
+    criteria = criteria_of(opened, min_confidence, baseline, importing=level == "import")
     with console.checking() as watch:
         verdict = verify(opened, patches, criteria, watch)
     _answer(_written(verdict, style), output, verdict, opened, target.tail)
     if not verdict.passed:
+        if style == "text" and output is None:
+            console.say_next((f"status{target.tail}", "shows each patch's state"))
         context.exit(1)
 
 
@@ -102,15 +98,19 @@ def _written(verdict: Verdict, style: str) -> str | None:
     )
 
 
+def place_of(tree: CheckoutTree) -> str:
+    """Return the words for a tree above its checks."""
+    return f"sglang {tree.version or '(version unknown)'} in {tree.package}"
+
+
 def _answer(
     written: str | None, output: Path | None, verdict: Verdict, tree: CheckoutTree, tail: str
 ) -> None:
     from patchkit.cli.output import put, writing
     from patchkit.verify import text
 
-    place = f"sglang {tree.version or '(version unknown)'} in {tree.package}"
     with writing(output) as out:
         if written is None:
-            text.show(verdict, out, place, tail)
+            text.show(verdict, out, place_of(tree), tail)
         else:
             put(written, out)

@@ -55,10 +55,12 @@ class Keys(msgspec.Struct, frozen=True, kw_only=True):
     of places for a file or name that changed over time. ``sites`` lists several places for the same edit. ``shape``
     names the shape, or shapes, of trees with this site. ``optional`` is the reason why a tree may lack the site.
     ``beyond_upstream`` marks an edit that upstream's change lacks; it is skipped if the tree has upstream's change.
+    ``part`` is the part of the patch that the edit belongs to.
     ``imports`` lists imports that the new code needs besides the patch's.
     """
 
     why: str
+    part: str = ""
     at: Places | None = None
     sites: tuple[str | Site, ...] = ()
     shape: str | tuple[str, ...] = ()

@@ -36,7 +36,6 @@ def apply(
     patches: PatchSet,
     ids: Sequence[str] = (),
     *,
-    only: bool = False,
     keep_going: bool = False,
     markers: bool = False,
     resolved: bool = False,
@@ -62,9 +61,7 @@ def apply(
 
     def prepare(read: ReadTree) -> _Prepared:
         planner = Planner(read, patches, runtime or patches.settings.runtime)
-        make_plan = partial(
-            planner.plan, ids, only=only, try_closest_shape=resolved or markers, allow_partial=markers
-        )
+        make_plan = partial(planner.plan, ids, try_closest_shape=resolved or markers, allow_partial=markers)
 
         def plan_without(left_out: frozenset[str] = frozenset()) -> Plan:
             planning = partial(make_plan, without=left_out)

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 from patchkit.patchset import load
 from patchkit.patchset.examples import examples_in
 from patchkit.patchset.patch import TODO
-from patchkit.plan.examples import faults_of, undefined_in
+from patchkit.plan.examples import faults_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from patchkit.patchset.patch import Patch
-    from patchkit.tree.tree import Tree
 
 
 _PULL = re.compile(r"/pull/(\d+)/?$")
@@ -46,20 +45,21 @@ def unrecognised(patch: Patch) -> Iterator[str]:
 
     A link to another pull request, without its commit, is only for further reading.
     """
-    number = _PULL.search(patch.upstream)
-    is_its_own = number is not None and (bool(patch.upstream_commit) or number[1] == patch.id)
-    if is_its_own and not (patch.upstream_when or patch.diffs):
-        yield (
-            f"upstream_when: missing for {patch.upstream}: without it status reports upstream's own form as applied "
-            "once any patch has edited the file"
-        )
+    for part in () if patch.diffs else patch.all_parts:
+        number = _PULL.search(part.upstream)
+        is_its_own = number is not None and (bool(part.upstream_commit) or number[1] == patch.id)
+        if is_its_own and not part.upstream_when:
+            yield (
+                f"upstream_when: missing for {part.upstream}: without it status reports upstream's own form as applied "
+                "once any patch has edited the file"
+            )
 
 
-def check_patches(folder: Path, trees: Sequence[Tree] = ()) -> tuple[CheckedPatch, ...]:
+def check_patches(folder: Path) -> tuple[CheckedPatch, ...]:
     """Return the faults of the patch in ``folder``, or of the patches directly below it.
 
-    Faults are failed examples, ``todo`` entries, an upstream change that is not recognised, and names that the patch
-    leaves undefined in one of ``trees``. Raise UsageError for a malformed patch.
+    Faults are failed examples, ``todo`` entries, and an upstream change that is not recognised. Raise UsageError for a
+    malformed patch.
     """
     patches = load.patches([folder])
     checked = []
@@ -68,7 +68,5 @@ def check_patches(folder: Path, trees: Sequence[Tree] = ()) -> tuple[CheckedPatc
         examples = examples_in(path.parent)
         faults = [f"{each.shows} {fault}" for each in examples for fault in faults_of(patch, each)]
         faults += [*_unwritten(path), *unrecognised(patch)]
-        for tree in trees:
-            faults += undefined_in(tree, patches.select([patch.id], only=True))
         checked.append(CheckedPatch(patch.id, path.parent, len(examples), tuple(faults)))
     return tuple(checked)

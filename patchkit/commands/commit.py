@@ -1,4 +1,4 @@
-"""Apply patches and commit each on the current branch."""
+"""Apply patches and commit each on the current branch, verified before it moves if that is asked."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from patchkit.commands.apply import describe_committing, describe_recording, recorded_resolutions
+from patchkit.commands.verify import criteria_of, verify
 from patchkit.plan.fitting import fitting_plan
 from patchkit.plan.planner import Planner
 from patchkit.plan.refusal import require_fitting
@@ -15,6 +16,7 @@ from patchkit.series.commit import prepare
 from patchkit.transaction.conflicts import read_without_conflicts, with_unrecorded
 from patchkit.transaction.origins import origin
 from patchkit.transaction.resolve import unrecorded_edits
+from patchkit.verify.result import UnverifiedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
     from patchkit.series.commit import CommitResult, PreparedCommit
     from patchkit.tree.tree import CheckoutTree
+    from patchkit.verify.result import Verdict
 
 
 def commit(
@@ -29,20 +32,21 @@ def commit(
     patches: PatchSet,
     ids: Sequence[str] = (),
     *,
-    only: bool = False,
     keep_going: bool = False,
     runtime: str = "",
+    verifying: bool = False,
 ) -> CommitResult:
     """Apply patches as ``apply`` does, with one commit for each patch on the current branch.
 
-    Branch, index, files and ledger are changed only after all commits have been made. Raise TreeError if the files have
-    uncommitted changes or git cannot commit now, and RefusedCommitError if a hook rejects a commit.
+    Branch, index, files and ledger are changed only after all commits have been made and, with ``verifying``, after
+    every check passed on them. Raise TreeError if the files have uncommitted changes or git cannot commit now,
+    RefusedCommitError if a hook rejects a commit, and UnverifiedError if a check failed.
     """
     requested, runtime = patches.requested(ids), runtime or patches.settings.runtime
 
     def prepared(read: CheckoutTree) -> PreparedCommit:
         planner = Planner(read, patches, runtime)
-        planning = partial(planner.plan, ids, only=only)
+        planning = partial(planner.plan, ids)
         planned, unrecorded = fitting_plan(lambda without: planning(without=without)), unrecorded_edits(read)
         planned = replace(planned, patches=with_unrecorded(planned.patches, unrecorded))
         closest = partial(planning, try_closest_shape=True)
@@ -54,4 +58,14 @@ def commit(
         edits = tuple((patch, edit) for patch, edit, _ in unrecorded)
         return replace(found, applied=replace(found.applied, resolved_elsewhere=known, unrecorded=edits))
 
-    return committing(tree, read_without_conflicts(tree, prepared), patches, runtime)
+    found = read_without_conflicts(tree, prepared)
+    if not verifying:
+        return committing(tree, found, patches, runtime)
+    verdicts: list[Verdict] = []
+
+    def check(made: CheckoutTree) -> None:
+        verdicts.append(verify(made, patches, criteria_of(tree)))
+        if not verdicts[0].passed:
+            raise UnverifiedError(verdicts[0], found.plan)
+
+    return replace(committing(tree, found, patches, runtime, check), verdict=verdicts[0])

@@ -33,9 +33,7 @@ class ExportResult:
     """Whether a changed file has lines that end with CRLF, which git am keeps only with ``--keep-cr``."""
 
 
-def export(
-    tree: CheckoutTree, patches: PatchSet, folder: Path, ids: Sequence[str] = (), *, only: bool = False
-) -> ExportResult:
+def export(tree: CheckoutTree, patches: PatchSet, folder: Path, ids: Sequence[str] = ()) -> ExportResult:
     """Write ``ids`` (default: the default patches) to ``folder`` as a ``git am`` series for the checked-out commit.
 
     Uncommitted changes are ignored. Patches that do not fit are left out. If one of ``ids``, or a patch that they
@@ -49,7 +47,7 @@ def export(
 
         def made(without: frozenset[str]) -> Plan:
             nonlocal stages
-            chosen = [patch for patch in patches.select(ids, only=only) if patch.id not in without]
+            chosen = [patch for patch in patches.select(ids) if patch.id not in without]
             plan, stages = make_series(head, chosen)
             return plan
 

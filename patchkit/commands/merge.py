@@ -155,7 +155,7 @@ def _unpatched(
 def _planned(worktree: LinkedWorktree, patches: PatchSet, ids: Sequence[str], runtime: str, ref: str) -> Plan:
     """Return the plan of the patches for the merge's result. Raise PlanConflictError if one conflicts."""
     planner = Planner(worktree.tree, patches, runtime)
-    planned = planner.plan(ids, only=True)
+    planned = planner.plan(ids)
     conflicts = describe_conflicts(planned.patches)
     if conflicts:
         raise PlanConflictError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +19,7 @@ from patchkit.transaction.conflicts import UNRECORDED, advice, before_markers, c
 from patchkit.transaction.resolution_store import ResolutionStore
 from patchkit.transaction.revert import recorded
 from patchkit.transaction.write import read_consistently
+from patchkit.tree.source import fault_of
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
@@ -172,18 +172,13 @@ def _is_loaded(patches: PatchSet, patch: str, edit: str) -> bool:
 def _require_valid(tree: CheckoutTree, file: str, patch: str, edit: str) -> None:
     """Raise ConflictError unless a port's conflict is resolved and its file compiles; there is no other check."""
     _require_no_markers(tree, patch, edit)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            text = _without_other_conflicts(tree.read(file) or b"") if file.endswith(".py") else b""
-            compile(text, file, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = getattr(error, "lineno", None) or 1
+    fault = fault_of(_without_other_conflicts(tree.read(file) or b"")) if file.endswith(".py") else None
+    if fault is not None:
         raise ConflictError(
             "not valid Python",
-            where=f"{file}:{line}",
+            where=f"{file}:{fault.line}",
             advice=f"fix it, then run patchkit resolve {patch} {edit} again",
-        ) from None
+        )
 
 
 def _resolve_ported(tree: ReadTree, file: str, patch: str, edit: str) -> ResolveResult:
@@ -291,7 +286,7 @@ def _status_of(
     tree: CheckoutTree, patches: PatchSet, contents: Contents, patch: str, edit: str
 ) -> EditStatus:
     """Return an edit's status in files with these contents. Raise ConflictError if it does not apply to the tree."""
-    statuses = Planner(tree, patches).statuses(patches.select([patch], only=True), contents)
+    statuses = Planner(tree, patches).statuses(patches.select([patch]), contents)
     status = next(s for s in statuses if s.patch.id == patch)
     found = [each for each in status.edits if each.name == edit]
     if not found:

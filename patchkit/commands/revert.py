@@ -1,14 +1,21 @@
-"""Revert patches, restoring the code before them from git or the ledger."""
+"""Revert patches, restoring the code before them from git or the ledger, and commit that."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from patchkit.errors import ConflictError, UsageError
+from patchkit.errors import ConflictError, TreeError, UsageError
+from patchkit.plan.comments import commenting_patches
 from patchkit.plan.planner import Planner
+from patchkit.series.commit import require_committable, require_committed
+from patchkit.series.message import revert_message
+from patchkit.series.plumbing import git_output
+from patchkit.series.worktree import linked_worktree
 from patchkit.transaction import revert as reverting
+from patchkit.transaction.origins import Origins
 from patchkit.transaction.revert import RevertResult
 from patchkit.transaction.revert_plan import RevertBlockedError
+from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,10 +25,11 @@ if TYPE_CHECKING:
 
 
 class PartialRevert(NamedTuple):
-    """What was reverted, and the reason for each patch that was not."""
+    """What was reverted, the reason for each patch that was not, and the commit of ``commit_revert``."""
 
     reverted: RevertResult
     not_reverted: Mapping[str, str]
+    commit: str = ""
 
 
 def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> RevertResult:
@@ -32,7 +40,12 @@ def revert(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Re
     """
     planner = Planner(tree, patches)
     selected = frozenset(_selected(tree, patches, planner, ids))
-    return reverting.revert(tree, selected if ids else None, planner)
+    try:
+        return reverting.revert(tree, selected if ids else None, planner)
+    except RevertBlockedError as error:
+        if not error.together:
+            raise
+        raise reverting.advised(tree, error, selected, planner) from None
 
 
 def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> PartialRevert:
@@ -41,17 +54,17 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
     Raise ConflictError if the tree has none of them.
     """
     planner = Planner(tree, patches)
+    selected = _selected(tree, patches, planner, ids)
     try:
-        return PartialRevert(revert(tree, patches, ids), {})
+        return PartialRevert(reverting.revert(tree, frozenset(selected) if ids else None, planner), {})
     except ConflictError as error:
         conflict = error
         order = (reverting.in_code if ids else reverting.reverted_without_names)(tree, planner)
         if not order:
             raise
-    blocked = conflict.patches if isinstance(conflict, RevertBlockedError) else ()
+    blocked = () if not isinstance(conflict, RevertBlockedError) or conflict.together else conflict.patches
     results: list[RevertResult] = []
     reverted: set[str] = set()
-    selected = _selected(tree, patches, planner, ids)
     remaining = [name for name in reversed(order) if not ids or name in selected]
     while True:
         reasons: dict[str, str] = {}
@@ -59,7 +72,7 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
             if name in reverted:
                 continue
             try:
-                results.append(revert(tree, patches, (name,)))
+                results.append(reverting.revert(tree, frozenset([name]), planner))
             except (ConflictError, UsageError) as error:
                 reasons[name] = str(conflict if name in blocked else error)
             else:
@@ -71,6 +84,54 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
     return PartialRevert(
         RevertResult(tuple(name for name in order if name in reverted), tuple(files)), reasons
     )
+
+
+def commit_revert(
+    tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = (), *, keep_going: bool = False
+) -> PartialRevert:
+    """Revert patches as ``revert`` does, or with ``keep_going`` those that can be, in one commit.
+
+    Branch, index, files and ledger are changed only after the commit has been made. Raise TreeError if the files have
+    uncommitted changes or git cannot commit now, and RefusedCommitError if a hook rejects the commit.
+    """
+    require_committable(tree)
+    head = git_output(tree.root, "rev-parse", "HEAD")
+    _require_committed_patches(tree, patches, ids)
+    with linked_worktree(tree, "patchkit revert --commit", head) as worktree:
+        done = (
+            revert_what_can_be(worktree.tree, patches, ids)
+            if keep_going
+            else PartialRevert(revert(worktree.tree, patches, ids), {})
+        )
+        files = done.reverted.files
+        if files:
+            require_committed(tree, {file: (tree.read(file), worktree.tree.read(file)) for file in files})
+            titles = {patch.id: patch.title for patch in patches}
+            reverted = {name: titles.get(name, "") for name in done.reverted.patches}
+            commit = worktree.commit(files, revert_message(reverted, patches.settings.subject_prefix))
+            done = done._replace(commit=commit)
+    return done
+
+
+def _require_committed_patches(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]) -> None:
+    """Raise TreeError if a patch to revert has comments in a file and not in HEAD, or is a port without a commit."""
+    planner = Planner(tree, patches)
+    origins = Origins(tree, planner)
+    texts = {file: tree.read(file) or b"" for file in origins.traces}
+    at = Checkout(tree.package).reader([("HEAD", file) for file in texts])
+    found = {
+        file: commenting_patches(text) - commenting_patches(at("HEAD", file) or b"")
+        for file, text in texts.items()
+    }
+    ports = {name: {name} for name, is_committed in origins.ports_in_code().items() if not is_committed}
+    named = set(_selected(tree, patches, planner, ids))
+    where = [place for place, names in {**found, **ports}.items() if (names & named if ids else names)]
+    if where:
+        raise TreeError(
+            "applied patches are not committed",
+            where=", ".join(sorted(where)),
+            advice="leave out --commit, or commit them with git first",
+        )
 
 
 def remaining_ports(tree: CheckoutTree, patches: PatchSet) -> dict[str, bool]:

@@ -62,7 +62,7 @@ def test(path: Path, patches: PatchSet, name: str) -> Trial:
             if state in ("conflict", "not-applicable"):
                 problems += [status.reason] if state == "conflict" else []
                 return Trial(str(path), tree.version, state, (), tuple(problems))
-            problems += undefined_in(copy, patches.select([name], only=True))
+            problems += undefined_in(copy, patches.select([name]))
             in_code_before = in_code(copy, Planner(copy, patches))
             failures_before = set(_failures(copy, patches))
             files = apply(copy, patches, (name,), allow_dirty=True).files

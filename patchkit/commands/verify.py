@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from patchkit.findings import baseline as baselines
+from patchkit.findings.finding import Confidence
+from patchkit.patchset import configuration
 from patchkit.transaction.conflicts import read_without_conflicts
 from patchkit.verify import engine
-from patchkit.verify.subject import Subject
+from patchkit.verify.subject import Criteria, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from patchkit.patchset.select import PatchSet
     from patchkit.tree.tree import CheckoutTree
     from patchkit.verify.result import Verdict
-    from patchkit.verify.subject import Criteria
+
+
+def criteria_of(
+    tree: CheckoutTree, confidence: str = "likely", baseline: Path | None = None, *, importing: bool = False
+) -> Criteria:
+    """Return the criteria for a tree, whose fork's configuration may name a baseline if none is given."""
+    named = baseline or configuration.baseline_of(tree.fork)
+    known = baselines.load(named) if named is not None else ()
+    return Criteria(Confidence(confidence), known, importing=importing)
 
 
 def verify(

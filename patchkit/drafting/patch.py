@@ -60,7 +60,7 @@ def draft_patch(
     files[CHANGE] = head.encode() + b"".join(map(_section, kept))
     (diff,) = diffs.read(files, Path(patch_file.FILE))
     files[patch_file.FILE] = patch_file.text(facts, all_left_out).encode()
-    return Draft(files, tuple(diff.parts), tuple(all_left_out))
+    return Draft(files, tuple(diff.edits), tuple(all_left_out))
 
 
 def _refusal(change: FileDiff) -> str:

@@ -49,7 +49,7 @@ def _diffs(tree: GitTree, patches: Sequence[Patch]) -> tuple[PatchDiff, ...]:
 
     _, stages = make_series(tree, patches)
     return tuple(
-        PatchDiff(stage.patch.id, change.file, unified(change, change.file).decode(errors="replace"))
+        PatchDiff(stage.status.patch.id, change.file, unified(change, change.file).decode(errors="replace"))
         for stage in stages
         for change in stage.changes
     )

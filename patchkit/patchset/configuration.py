@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from patchkit.errors import UsageError
 from patchkit.patchset.malformed import fault_of
-from patchkit.patchset.select import ForkSettings, PatchSet
+from patchkit.patchset.select import PART, ForkSettings, PatchSet
 from patchkit.tree import project, toml
 from patchkit.tree.fork import CONFIGURATION, FILE, FOLDER, checked
 from patchkit.tree.limits import MAX_SETTINGS_BYTES
@@ -35,8 +35,9 @@ class Configuration(
     """A fork's configuration. Paths are relative to its folder; names are of patches or groups such as ``@speed``.
 
     ``patches`` are folders with the fork's own patches. ``chosen`` replaces the default patches, and ``left_out`` are
-    patches that are never applied unless they are named. ``runtime`` and ``baseline`` are the options of these names,
-    and ``subject_prefix`` starts the subject of every commit.
+    patches that are never applied unless they are named, and parts of patches, such as ``26128/guards``, that never
+    are. ``runtime`` and ``baseline`` are the options of these names, and ``subject_prefix`` starts the subject of every
+    commit.
     """
 
     patches: tuple[Text, ...] = ()
@@ -173,7 +174,9 @@ def _configured(fork: Fork, root: str, file: str, table: object) -> Configuratio
 def configured(patches: PatchSet, known: ConfigurationFile) -> PatchSet:
     """Return the patches as a fork configures them. Raise UsageError, with the key, for a contradiction."""
     content, own_default = known.content, {patch.id for patch in patches if patch.default}
-    left_out = _ids(patches, known, "left_out", content.left_out, whole_group=True)
+    parts = [name for name in content.left_out if patches.is_part(name) and name not in patches.former]
+    whole = [name for name in content.left_out if name not in parts]
+    left_out = _ids(patches, known, "left_out", whole, whole_group=True)
     # A patch that requires one that is left out cannot be on either.
     needing: dict[str, str] = {}
     for patch in patches:
@@ -207,7 +210,18 @@ def configured(patches: PatchSet, known: ConfigurationFile) -> PatchSet:
         subject_prefix=content.subject_prefix,
     )
     changed = [
-        msgspec.structs.replace(patch, default=patch.id in enabled, left_out=why(patch)) for patch in patches
+        msgspec.structs.replace(
+            patch,
+            default=patch.id in enabled,
+            left_out=why(patch),
+            parts=tuple(
+                msgspec.structs.replace(part, left_out=f"in `left_out` of {name}")
+                if f"{patch.id}{PART}{part.name}" in parts
+                else part
+                for part in patch.parts
+            ),
+        )
+        for patch in patches
     ]
     return PatchSet(changed, patches.digest, settings)
 

@@ -15,7 +15,7 @@ from patchkit.codemods.language.imports import Import
 from patchkit.errors import UsageError
 from patchkit.patchset import condition, diffs
 from patchkit.patchset.extend import Addition, ExtensionFile, extended
-from patchkit.patchset.header import patch_of, require_free
+from patchkit.patchset.header import patch_of, require_free, unknown_patch
 from patchkit.patchset.malformed import Fault, fault_of
 from patchkit.patchset.schema import AnyKind, PatchFile
 from patchkit.tree.names import is_unsafe
@@ -63,11 +63,10 @@ def own(tables: Iterable[OwnFile], built_in: Mapping[str, tuple[Raw, Path]]) -> 
     for extension, path in extensions:
         name = extension.extends
         if name not in paths:
-            raise UsageError(
-                f"key `extends`: no patch is called {name!r}",
-                where=path,
-                advice="fix the name, or load its folder with --patches",
-            )
+            known = ((raw["id"], raw.get("part", {})) for raw, _ in built_in.values())
+            parts = ((f"{whole}/{each}", part) for whole, named in known for each, part in named.items())
+            former = {part["formerly"]: where for where, part in parts if "formerly" in part}
+            raise unknown_patch("extends", name, former, path)
         try:
             files[name] = extended(files[name] if name in files else _file(*built_in[name]), extension)
         except ValueError as error:

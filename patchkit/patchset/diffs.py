@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from patchkit.codemods.kind import Kind
 from patchkit.errors import UsageError
-from patchkit.patchset.patch import Address, ConvertedChange, Diff, DiffPart, Edit
+from patchkit.patchset.patch import Address, ConvertedChange, Diff, DiffEdit, Edit
 from patchkit.patchset.unified import DiffOptions, path_in_package, sections, text_after
 from patchkit.tree.sglang import PLACES
 
@@ -86,7 +86,7 @@ def _diff(name: str, content: bytes, bases: Mapping[str, bytes], path: Path) -> 
     head = text.partition("\ndiff --git ")[0]
     others = tuple(line.removeprefix(OTHER) for line in head.split("\n") if line.startswith(OTHER))
     files: dict[str, tuple[bytes | None, bytes | None]] = {}
-    found: list[DiffPart] = []
+    found: list[DiffEdit] = []
     options = DiffOptions(str(where))
     for section in sections(text, options):
         for file, versions, parts in _versions(section, bases, options):
@@ -100,12 +100,12 @@ def _diff(name: str, content: bytes, bases: Mapping[str, bytes], path: Path) -> 
             where=where,
             advice="write the folder again with patchkit new",
         )
-    return Diff(name=name, files=files, parts=_named(found), others=others)
+    return Diff(name=name, files=files, edits=_named(found), others=others)
 
 
 def _versions(
     section: Section, bases: Mapping[str, bytes], options: DiffOptions
-) -> Iterator[tuple[str, tuple[bytes | None, bytes | None], Sequence[DiffPart]]]:
+) -> Iterator[tuple[str, tuple[bytes | None, bytes | None], Sequence[DiffEdit]]]:
     """Yield each file of a section, its content before and after it, and its parts."""
     old, new = (
         None if each is None else path_in_package(each, PLACES) for each in (section.old, section.new)
@@ -142,12 +142,12 @@ def _versions(
         yield old, (before, after), tuple(_parts(old, before, after, section.hunks))
         return
     if old is not None:
-        yield old, (before, None), [DiffPart(old, "", (before or b"").decode(), "")]
+        yield old, (before, None), [DiffEdit(old, "", (before or b"").decode(), "")]
     if new is not None:
-        yield new, (None, after), [DiffPart(new, "", "", text)]
+        yield new, (None, after), [DiffEdit(new, "", "", text)]
 
 
-def _parts(file: str, before: bytes, after: bytes, hunks: Sequence[Hunk]) -> Iterator[DiffPart]:
+def _parts(file: str, before: bytes, after: bytes, hunks: Sequence[Hunk]) -> Iterator[DiffEdit]:
     """Yield what a file's hunks change in each of its innermost classes and functions, as indentation shows them."""
     versions = [text.decode().split("\n") for text in (before, after)]
     scopes = [_scopes(lines) if file.endswith(".py") else [""] * len(lines) for lines in versions]
@@ -163,7 +163,7 @@ def _parts(file: str, before: bytes, after: bytes, hunks: Sequence[Hunk]) -> Ite
                         found.setdefault(scopes[side][at], ([], []))[side].append(line)
         shift += len(hunk.new) - len(hunk.old)
     for site, (removed, added) in found.items() or [("", ([], []))]:
-        yield DiffPart(file, site, "\n".join(removed), "\n".join(added))
+        yield DiffEdit(file, site, "\n".join(removed), "\n".join(added))
 
 
 def _scopes(lines: Sequence[str]) -> list[str]:
@@ -181,9 +181,9 @@ def _scopes(lines: Sequence[str]) -> list[str]:
     return found
 
 
-def _named(parts: Iterable[DiffPart]) -> dict[str, DiffPart]:
+def _named(parts: Iterable[DiffEdit]) -> dict[str, DiffEdit]:
     """Return parts by unique names."""
-    found: dict[str, DiffPart] = {}
+    found: dict[str, DiffEdit] = {}
     for part in parts:
         words = f"{part.file.rpartition('/')[2].removesuffix('.py')} {part.site}".lower()
         base = re.sub(r"[^a-z0-9_]+", "-", words).strip("-") or "file"
@@ -197,9 +197,9 @@ def _named(parts: Iterable[DiffPart]) -> dict[str, DiffPart]:
 
 def edits_of(diffs: Sequence[Diff]) -> tuple[Edit, ...]:
     """Return the edits of a patch's diffs, each with its place in each of them."""
-    known: dict[str, list[DiffPart]] = {}
+    known: dict[str, list[DiffEdit]] = {}
     for diff in diffs:
-        for name, part in diff.parts.items():
+        for name, part in diff.edits.items():
             known.setdefault(name, []).append(part)
     return tuple(
         Edit(

@@ -11,10 +11,10 @@ import msgspec
 from patchkit.codemods.kind import Keys, Kind, Places, Site, several
 from patchkit.errors import UsageError
 from patchkit.patchset.diffs import edits_of
-from patchkit.patchset.patch import Affects, ConvertedChange, Edit, Fact, Patch, addresses
+from patchkit.patchset.patch import Affects, ConvertedChange, Edit, Fact, Part, Patch, addresses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from patchkit.patchset.patch import Change, Diff
@@ -38,6 +38,22 @@ class FactTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 Facts = tuple[str | FactTable, ...]
 
 
+class PartTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A part of a patch: what makes it safe or completes it, with words and conditions of its own."""
+
+    title: str
+    why: str
+    risk: str = ""
+    upstream: str = ""
+    upstream_commit: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{40})?$")] = ""
+    no_switch: str = ""
+    shapes: dict[str, Facts] = {}
+    any_shape_of: tuple[str, ...] = ()
+    applies_when: Facts = ()
+    upstream_when: Facts = ()
+    formerly: str = ""
+
+
 class PatchHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A patch file, with the keys of its edits that every kind of edit has."""
 
@@ -54,7 +70,7 @@ class PatchHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     affects: Affects | None = None
     default: bool = True
     requires: tuple[str, ...] = ()
-    hardens: tuple[str, ...] = ()
+    part: dict[Name, PartTable] = {}
     imports: tuple[str, ...] = ()
     shapes: dict[str, Facts] = {}
     any_shape_of: tuple[str, ...] = ()
@@ -90,6 +106,20 @@ def require_free(identifier: str, path: Path, paths: Mapping[str, Path]) -> None
         )
 
 
+def unknown_patch(key: str, name: str, former: Mapping[str, str], path: Path) -> UsageError:
+    """Return the error for a key that names a patch that is not loaded, or one of ``former_ids``."""
+    if name in former:
+        whole = former[name].partition("/")[0]
+        return UsageError(
+            f"key `{key}`: {name} is the part {former[name]} now", where=path, advice=f"write {whole}"
+        )
+    return UsageError(
+        f"key `{key}`: no patch is called {name!r}",
+        where=path,
+        advice="fix the name, or load its folder with --patches",
+    )
+
+
 def patch_of(
     file: PatchHeader, path: Path, late: Iterable[Change] = (), diffs: tuple[Diff, ...] = ()
 ) -> Patch:
@@ -101,14 +131,19 @@ def patch_of(
     try:
         patch = _patch(file, iter(late), diffs)
         # `$` in the schema's patterns also matches before a final line feed.
-        for name in (patch.id, patch.group, *(edit.name for edit in patch.edits)):
+        parts = [part.name for part in patch.parts]
+        for name in (patch.id, patch.group, *parts, *(edit.name for edit in patch.edits)):
             if not name.isprintable():
-                raise ValueError(f"key `id`, `group` or the name of an edit: {name!r} ends in a line break")
-        for key in ("title", "why", "risk", "upstream"):
-            if "\0" in getattr(patch, key):
-                raise ValueError(f"key `{key}`: a NUL character, which no commit message can have")
-        if patch.upstream and not re.fullmatch(r"https?://\S+", patch.upstream):
-            raise ValueError(f"key `upstream`: {patch.upstream!r} is not an http or https address")
+                raise ValueError(
+                    f"key `id`, `group` or the name of a part or edit: {name!r} ends in a line break"
+                )
+        for part in patch.all_parts:
+            start = f"part.{part.name}." if part.name else ""
+            for key in ("title", "why", "risk", "upstream"):
+                if "\0" in getattr(part, key):
+                    raise ValueError(f"key `{start}{key}`: a NUL character, which no commit message can have")
+            if part.upstream and not re.fullmatch(r"https?://\S+", part.upstream):
+                raise ValueError(f"key `{start}upstream`: {part.upstream!r} is not an http or https address")
         return patch
     except ValueError as error:
         raise UsageError(str(error), where=path, advice="fix it and try again") from None
@@ -121,22 +156,15 @@ def _patch(file: PatchHeader, late: Iterator[Change], diffs: tuple[Diff, ...]) -
             if diffs
             else "key `edit`: missing, and no change.diff is beside the file"
         )
-    if diffs and (file.shapes or file.imports or file.any_shape_of):
+    if diffs and (file.shapes or file.imports or file.any_shape_of or file.part):
         raise ValueError(
-            "keys `shapes`, `any_shape_of` and `imports`: only for edits, and this patch is a diff"
+            "keys `shapes`, `any_shape_of`, `imports` and `part`: only for edits, and this patch is a diff"
         )
     edits = tuple(edit for name, keys in file.edit.items() for edit in _edits(name, keys, file.imports, late))
-    for key, names in (
-        ("any_shape_of", file.any_shape_of),
-        *((f"edit.{e.name}.shape", e.shapes) for e in edits),
-    ):
-        for name in names:
-            if name not in file.shapes:
-                known = ", ".join(sorted(file.shapes)) or "none"
-                raise ValueError(f"key `{key}`: `{name}` is not one of [shapes] ({known})")
+    _require_parts(file, edits)
     return Patch(
         id=file.id,
-        group=file.group or ("hardening" if file.hardens else ""),
+        group=file.group,
         title=file.title,
         why=file.why,
         risk=file.risk,
@@ -147,14 +175,59 @@ def _patch(file: PatchHeader, late: Iterator[Change], diffs: tuple[Diff, ...]) -
         affects=file.affects,
         default=file.default,
         requires=file.requires,
-        hardens=file.hardens,
-        shapes={name: tuple(map(_fact, facts)) for name, facts in file.shapes.items()},
-        any_shape_of=file.any_shape_of,
-        applies_when=tuple(map(_fact, file.applies_when)),
-        upstream_when=tuple(map(_fact, file.upstream_when)),
+        parts=tuple(
+            Part(
+                name=name,
+                title=part.title,
+                why=part.why,
+                risk=part.risk,
+                upstream=part.upstream,
+                upstream_commit=part.upstream_commit,
+                no_switch=part.no_switch,
+                formerly=part.formerly,
+                **_conditions(part),
+            )
+            for name, part in file.part.items()
+        ),
         edits=edits or edits_of(diffs),
         diffs=diffs,
+        **_conditions(file),
     )
+
+
+def _conditions(table: PatchHeader | PartTable) -> dict[str, Any]:
+    """Return what a patch or a part asks of a tree."""
+    return {
+        "shapes": {name: tuple(map(_fact, facts)) for name, facts in table.shapes.items()},
+        "any_shape_of": table.any_shape_of,
+        "applies_when": tuple(map(_fact, table.applies_when)),
+        "upstream_when": tuple(map(_fact, table.upstream_when)),
+    }
+
+
+def _require_parts(file: PatchHeader, edits: Sequence[Edit]) -> None:
+    """Raise ValueError for an edit or a condition that names a part or a shape that its patch or part lacks."""
+    words: dict[str, str] = {}
+    for edit in edits:
+        if edit.part and edit.part not in file.part:
+            known = ", ".join(file.part) or "none"
+            raise ValueError(f"key `edit.{edit.name}.part`: `{edit.part}` is not one of [part] ({known})")
+        if words.setdefault(edit.why, edit.part) != edit.part:
+            raise ValueError(
+                f"key `edit.{edit.name}.why`: {edit.why!r} is that of an edit of another part, and a comment in the "
+                "code would not tell which"
+            )
+    tables: dict[str, PatchHeader | PartTable] = {"": file, **file.part}
+    for name, table in tables.items():
+        start = f"part.{name}." if name else ""
+        if name and not any(edit.part == name for edit in edits):
+            raise ValueError(f"key `part.{name}`: no edit has `part = {name!r}`")
+        asked = ((f"edit.{edit.name}.shape", edit.shapes) for edit in edits if edit.part == name)
+        for key, shapes in ((f"{start}any_shape_of", table.any_shape_of), *asked):
+            for shape in shapes:
+                if shape not in table.shapes:
+                    known = ", ".join(sorted(table.shapes)) or "none"
+                    raise ValueError(f"key `{key}`: `{shape}` is not one of [{start}shapes] ({known})")
 
 
 def _fact(stated: str | FactTable) -> Fact:
@@ -184,6 +257,7 @@ def _edits(name: str, keys: Keys, imports: tuple[str, ...], late: Iterator[Chang
             why=site.why or keys.why,
             change=change,
             addresses=where,
+            part=keys.part,
             shapes=several(site.shape or keys.shape),
             optional=site.optional or keys.optional,
             beyond_upstream=site.beyond_upstream or keys.beyond_upstream,

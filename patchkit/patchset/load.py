@@ -16,7 +16,8 @@ from patchkit import cache
 from patchkit.errors import UsageError
 from patchkit.patchset import configuration
 from patchkit.patchset.diffs import BASE, is_of_diffs
-from patchkit.patchset.header import OwnFile, PatchHeader, patch_of, require_free
+from patchkit.patchset.header import OwnFile, PatchHeader, patch_of, require_free, unknown_patch
+from patchkit.patchset.patch import former_ids
 from patchkit.patchset.select import PatchSet
 from patchkit.tree import toml
 from patchkit.tree.fork import FILE, FOLDER
@@ -132,15 +133,11 @@ def _built_in(raw: Raw, path: Path, late: _Late) -> Patch:
 
 def _ordered(patches: dict[str, Patch], paths: dict[str, Path]) -> list[Patch]:
     """Return built-in patches first, then others, by id and after what they require; folder order does not matter."""
+    former = former_ids(patches.values())
     for patch in patches.values():
-        for key, others in (("requires", patch.requires), ("hardens", patch.hardens)):
-            for other in others:
-                if other not in patches:
-                    raise UsageError(
-                        f"key `{key}`: no patch is called {other!r}",
-                        where=paths[patch.id],
-                        advice="fix the name, or load its folder with --patches",
-                    )
+        for other in patch.requires:
+            if other not in patches:
+                raise unknown_patch("requires", other, former, paths[patch.id])
     done: dict[str, Patch] = {}
     for name in sorted(patches, key=lambda name: (not paths[name].is_relative_to(BUILT_IN), name)):
         trail = {} if name in done else {name: iter(patches[name].requires)}

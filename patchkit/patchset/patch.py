@@ -72,6 +72,7 @@ class Edit(_Addressed, frozen=True, kw_only=True):
     name: str
     why: str
     change: Change
+    part: str = ""
     shapes: tuple[str, ...] = ()
     optional: str = ""
     beyond_upstream: bool = False
@@ -100,7 +101,7 @@ class Affects(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     fixed_in: Annotated[str, msgspec.Meta(pattern=r"^([0-9]+([.][0-9]+)+([.]post[0-9]+)?)?$")] = ""
 
 
-class DiffPart(msgspec.Struct, frozen=True):
+class DiffEdit(msgspec.Struct, frozen=True):
     """What a diff changes in one class or function of a file (empty for the rest of the file), as lines."""
 
     file: str
@@ -112,49 +113,60 @@ class DiffPart(msgspec.Struct, frozen=True):
 class Diff(msgspec.Struct, frozen=True, kw_only=True):
     """A change of whole files, by their paths in the package; None for a file that does not exist.
 
-    ``parts`` are its edits by name. ``others`` is code, as ``file`` or
-    ``file::Class.method``, that the tree of the diff has as well, and which is therefore not code that moved.
+    ``edits`` are its edits by name. ``others`` is code, as ``file`` or ``file::Class.method``, that the diff's tree has
+    as well, and which is therefore not code that moved.
     """
 
     name: str
     files: dict[str, tuple[bytes | None, bytes | None]]
-    parts: dict[str, DiffPart] = {}
+    edits: dict[str, DiffEdit] = {}
     others: tuple[str, ...] = ()
 
 
-class Patch(msgspec.Struct, frozen=True, kw_only=True):
-    """One upgrade: what it changes and why, its risk, requirements, edits, upstream link, and how to verify it.
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """Edits with conditions and words of their own: what a patch stands for, what makes it safe, or what completes it.
 
-    ``diffs`` make the patch in place of edits that find their sites: one, or one for each of several trees; its edits
-    then only name what they change. ``group`` names a group of patches. ``shapes`` are named sets of facts; a tree
-    with none of ``any_shape_of`` is a conflict. A patch is not applicable to a tree unless all ``applies_when`` facts
-    hold. ``upstream_when`` facts hold in trees with upstream's own change, in which a missing site is not a conflict.
-    ``no_switch`` is the reason why ``PATCHKIT_DISABLE`` cannot turn the patch off. ``affects`` is None for a patch
-    that fixes nothing. ``built_in`` patches are neither defined nor extended by another folder, and fit supported
-    releases only. ``left_out`` is the reason why a fork's configuration turns off a patch.
+    ``name`` is empty for the first of these. ``shapes`` are named sets of facts; a tree with none of ``any_shape_of``
+    is a conflict. A part is not applicable to a tree unless all ``applies_when`` facts hold. ``upstream_when`` facts
+    hold in trees with upstream's own change, in which a missing site is not a conflict. ``no_switch`` is the reason why
+    ``PATCHKIT_DISABLE`` cannot turn it off. ``formerly`` is the id of the patch that it was. ``left_out`` is the reason
+    why a fork's configuration turns it off.
     """
 
-    id: str
+    name: str = ""
     title: str
     why: str
-    risk: str
-    verify: str
-    edits: tuple[Edit, ...]
-    diffs: tuple[Diff, ...] = ()
-    group: str = ""
+    risk: str = ""
     upstream: str = ""
     upstream_commit: str = ""
     no_switch: str = ""
-    affects: Affects | None = None
-    left_out: str = ""
-    built_in: bool = False
-    default: bool = True
-    requires: tuple[str, ...] = ()
-    hardens: tuple[str, ...] = ()
     shapes: dict[str, tuple[Fact, ...]] = {}
     any_shape_of: tuple[str, ...] = ()
     applies_when: tuple[Fact, ...] = ()
     upstream_when: tuple[Fact, ...] = ()
+    formerly: str = ""
+    left_out: str = ""
+
+
+class Patch(Part, frozen=True, kw_only=True):
+    """One upgrade: what it changes and why, its risk, requirements, edits, upstream link, and how to verify it.
+
+    It is its own first part; ``parts`` are the others. Its ``applies_when`` and ``left_out`` are for all of them.
+    ``diffs`` make the patch in place of edits that find their sites: one, or one for each of several trees; its edits
+    then only name what they change. ``group`` names a group of patches. ``affects`` is None for a patch that fixes
+    nothing. ``built_in`` patches are neither defined nor extended by another folder, and fit supported releases only.
+    """
+
+    id: str
+    verify: str
+    edits: tuple[Edit, ...]
+    diffs: tuple[Diff, ...] = ()
+    group: str = ""
+    affects: Affects | None = None
+    built_in: bool = False
+    default: bool = True
+    requires: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
 
     @property
     def has_pull_request(self) -> bool:
@@ -175,8 +187,41 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def facts(self) -> tuple[Fact, ...]:
         """Every fact that the patch tests on a tree."""
-        shapes = (fact for shape in self.shapes.values() for fact in shape)
-        return (*self.applies_when, *self.upstream_when, *shapes)
+        shapes = (fact for part in self.all_parts for shape in part.shapes.values() for fact in shape)
+        return (
+            *(fact for part in self.all_parts for fact in (*part.applies_when, *part.upstream_when)),
+            *shapes,
+        )
+
+    @property
+    def all_parts(self) -> tuple[Part, ...]:
+        """The parts in order of application."""
+        return (self, *self.parts)
+
+    def edits_of(self, part: str) -> tuple[Edit, ...]:
+        """Return the edits of a part, by its name."""
+        return tuple(edit for edit in self.edits if edit.part == part)
+
+    def part_of(self, edit: str) -> Part:
+        """Return the part of an edit, by its name."""
+        name = next((each.part for each in self.edits if each.name == edit), "")
+        return next(part for part in self.all_parts if part.name == name)
+
+
+def parts_by_comment(patches: Iterable[Patch]) -> dict[str, str]:
+    """Return the name of the part, such as ``26128/guards``, by the words of each comment, such as ``26128: why``."""
+    return {
+        f"{patch.id}: {edit.why}": f"{patch.id}/{edit.part}" if edit.part else patch.id
+        for patch in patches
+        for edit in patch.edits
+    }
+
+
+def former_ids(patches: Iterable[Patch]) -> dict[str, str]:
+    """Return what each patch that became a part of another one is called now, such as ``26128/guards``."""
+    return {
+        part.formerly: f"{patch.id}/{part.name}" for patch in patches for part in patch.parts if part.formerly
+    }
 
 
 def addresses(places: Iterable[str]) -> tuple[Address, ...]:

@@ -37,7 +37,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class KnownRuns(msgspec.Struct, frozen=True):
-    """The runs, and the ids of the patches that they cover; nothing is known of any other patch."""
+    """The runs, and the names of the patches and parts that they cover; nothing is known of any other patch."""
 
     format: Literal[1] = 1
     patches: tuple[str, ...] = ()
@@ -58,6 +58,11 @@ class KnownRuns(msgspec.Struct, frozen=True):
         if release is None or places is None:
             return None
         return any(run.identical is not False and run.release == release for run in places)
+
+    def all_ran(self, names: Iterable[str], version: str | None) -> bool | None:
+        """Return whether each of several patches or parts ran on a tree's release, or None if that is unknown."""
+        found = {self.ran(name, version) for name in names}
+        return None if None in found else False not in found
 
 
 def is_default(name: str, patches: Sequence[str] | None, opt_in: Sequence[str]) -> bool:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from patchkit.errors import UsageError
+from patchkit.patchset.patch import former_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 GROUP = "@"
 """The prefix of a group's name on the command line."""
+PART = "/"
+"""What stands between a patch and a part of it."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,17 @@ class PatchSet:
         """Return whether a name is the id of a patch or the name of a group."""
         return name in self._patches or name in self.groups
 
+    @cached_property
+    def former(self) -> Mapping[str, str]:
+        """What each patch that became a part of another one is called now."""
+        return former_ids(self)
+
+    def is_part(self, name: str) -> bool:
+        """Return whether a name is that of a part, such as ``26128/guards``, or the id of a patch that became one."""
+        whole, _, part = name.partition(PART)
+        known = self._patches[whole].parts if whole in self._patches else ()
+        return name in self.former or part in {each.name for each in known}
+
     @property
     def ids(self) -> tuple[str, ...]:
         """The ids, in order of application."""
@@ -66,6 +80,14 @@ class PatchSet:
         """Return a patch. Raise UsageError, with the nearest id, if there is no such patch."""
         if identifier in self._patches:
             return self._patches[identifier]
+        if self.is_part(identifier):
+            where = self.former.get(identifier, identifier)
+            whole = where.partition(PART)[0]
+            what = f"the part {where} now" if identifier in self.former else f"a part of {whole}"
+            raise UsageError(
+                f"{identifier} is {what}",
+                advice=f"name {whole}; `left_out` in a fork's configuration takes {where}",
+            )
         hint = _nearest(identifier, self._patches)
         raise UsageError(f"no patch is called {identifier!r}", advice=f"{hint}patchkit show lists them all")
 
@@ -109,19 +131,11 @@ class PatchSet:
                 )
         return frozenset(found)
 
-    def select(self, names: Sequence[str] = (), *, only: bool = False) -> tuple[Patch, ...]:
-        """Return the named patches (default: the default patches) and all that they require, in order.
-
-        Unless ``only`` is set, patches that harden one of them are included.
-        """
-        wanted = set(self.named(names) if names else (patch.id for patch in self if patch.default))
-        while True:
-            before = len(wanted)
-            wanted = self._with_required(wanted)
-            if not only:
-                wanted.update(patch.id for patch in self if patch.default and wanted & set(patch.hardens))
-            if len(wanted) == before:
-                return tuple(patch for patch in self if patch.id in wanted)
+    def select(self, names: Sequence[str] = ()) -> tuple[Patch, ...]:
+        """Return the named patches (default: the default patches) and all that they require, in order."""
+        named = self.named(names) if names else (patch.id for patch in self if patch.default)
+        wanted = self._with_required(named)
+        return tuple(patch for patch in self if patch.id in wanted)
 
     def _with_required(self, identifiers: Iterable[str]) -> set[str]:
         found: set[str] = set()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +14,7 @@ from patchkit.plan.package_name import with_package_name
 from patchkit.plan.status import IN_PLACE, FileChange, PatchStatus, Plan, Stage, State
 from patchkit.tree import sglang
 from patchkit.tree.modules import Modules
+from patchkit.tree.source import fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 def _run(
     modules: Modules,
     patches: Sequence[Patch],
-    watch: Callable[[Patch, Workspace], None] | None = None,
+    watch: Callable[[PatchStatus, Workspace], None] | None = None,
     *,
     try_closest_shape: bool = False,
     allow_partial: bool = False,
@@ -65,7 +64,7 @@ def _run(
             if patch.id not in touched.setdefault(file, []):
                 touched[file].append(patch.id)
         if watch is not None:
-            watch(patch, space)
+            watch(status, space)
     return space, tuple(statuses), touched
 
 
@@ -134,17 +133,18 @@ def make_series(tree: Tree, patches: Sequence[Patch]) -> tuple[Plan, tuple[Stage
     stages: list[Stage] = []
     contents: dict[str, bytes | None] = {}
 
-    def watch(patch: Patch, space: Workspace) -> None:
-        after = {file: space.written(file, [patch.id]) for file in space.edited}
+    def watch(status: PatchStatus, space: Workspace) -> None:
+        name = status.patch.id
+        after = {file: space.written(file, [name]) for file in space.edited}
         changes = []
         # A patch that conflicts drops its own edits only, so an unchanged text is no change of this patch.
         for file, text in after.items():
             before = contents.get(file, space.modules.source(file))
             if before != text:
-                changes.append(FileChange(file, before, text, (patch.id,)))
+                changes.append(FileChange(file, before, text, (name,)))
         contents.update(after)
         if changes:
-            stages.append(Stage(patch, tuple(changes)))
+            stages.append(Stage(status, tuple(changes)))
 
     plan = _plan_of(tree, *_run(Modules(tree, interest_of(patches)), patches, watch))
     return plan, tuple(stages)
@@ -165,24 +165,11 @@ def _plan_of(
 def _require_valid(change: FileChange) -> None:
     if not change.file.endswith(".py"):
         return
-    try:
-        _compile(change.after or b"")
-    except SyntaxError as error:
-        with suppress(SyntaxError):
-            _compile(change.before or b"")  # The tree may need a later Python than this one.
-            raise ConflictError(
-                f"{', '.join(change.patches)} would leave this line invalid ({error.msg}), so nothing was written",
-                where=f"{change.file}:{error.lineno}",
-                advice="leave those patches out and report the file",
-            ) from None
-
-
-@collector.cached(256)
-def _compile(source: bytes) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            compile(source, "", "exec", dont_inherit=True)
-        except ValueError as error:
-            # A null byte, before Python 3.11.4.
-            raise SyntaxError(str(error)) from None
+    fault = fault_of(change.after or b"")
+    # The tree may need a later Python than this one.
+    if fault is not None and fault_of(change.before or b"") is None:
+        raise ConflictError(
+            f"{', '.join(change.patches)} would leave this line invalid ({fault.reason}), so nothing was written",
+            where=f"{change.file}:{fault.line}",
+            advice="leave those patches out and report the file",
+        )

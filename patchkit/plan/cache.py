@@ -116,7 +116,7 @@ def tree_status(tree: Tree, patches: PatchSet) -> TreeStatus:
         _CachedStatus(status.patch.id, status.state, status.edits, status.reason) for status in found
     )
     commenting = frozenset[str]().union(*map(commenting_patches, sources.values()))
-    unknown = tuple(sorted(commenting.difference(patches.ids)))
+    unknown = tuple(sorted(commenting.difference(patches.ids, patches.former)))
     beside = {file: _digest(content) for file, content in snapshot.beside.items()}
     cache.save(_AREA, name, _Entry(name, cached, unknown, beside))
     return TreeStatus(found, unknown)

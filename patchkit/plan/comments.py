@@ -32,6 +32,15 @@ def runtime_line(source: bytes | None) -> int:
     return source[: found.start()].count(b"\n") + 1 if source is not None and found is not None else 0
 
 
+def comments_of(source: bytes, patch: str) -> tuple[str, ...]:
+    """Return the words of a patch's comments in a file."""
+    start = f"{COMMENT_PREFIX}{patch}: ".encode()
+    if start not in source:
+        return ()
+    lines = (line.partition(start)[2] for line in source.splitlines())
+    return tuple(words.decode(errors="replace").strip() for words in lines if words)
+
+
 def commenting_patches(source: bytes) -> frozenset[str]:
     """Return the ids of the patches that have a comment in a file."""
     return frozenset(name.decode() for name in _COMMENT.findall(source))

@@ -14,13 +14,25 @@ from patchkit import collector
 from patchkit.codemods.examination import Examination, SiteState, absent, ambiguous, ready
 from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.language.imports import Import
+from patchkit.codemods.language.placeholders import PatternError
 from patchkit.codemods.language.scope import Scope
+from patchkit.errors import UsageError
 from patchkit.patchset.patch import Address, ConvertedChange
 from patchkit.plan import landing, vendor
-from patchkit.plan.comments import COMMENT_PREFIX
+from patchkit.plan.comments import COMMENT_PREFIX, PREFIX, comments_of
 from patchkit.plan.examinations import ExaminationResult
 from patchkit.plan.locate import WorkspaceTree, key_of
-from patchkit.plan.status import ACCEPTED, BY_HAND, EditStatus, PatchStatus, State, comment_start, is_noted
+from patchkit.plan.status import (
+    ACCEPTED,
+    BY_HAND,
+    IN_PLACE,
+    EditStatus,
+    PatchStatus,
+    State,
+    comment_start,
+    is_noted,
+    name_of,
+)
 from patchkit.tree.history import has_commit
 from patchkit.tree.limits import recursing
 from patchkit.tree.tree import OverlayTree
@@ -31,7 +43,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from patchkit.codemods.kind import Kind
-    from patchkit.patchset.patch import Edit, Fact, Patch
+    from patchkit.patchset.patch import Edit, Fact, Part, Patch
     from patchkit.plan.examinations import Examinations
     from patchkit.plan.locate import Workspace
 
@@ -99,11 +111,31 @@ def _examine_now(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus
         nearest = space.nearest(spec.addresses)
         return EditStatus(spec.name, nearest.files[0], nearest.scope, State.CONFLICT), place
     with recursing(place.file):
-        examined = _examined(spec.kind, place.scope, f"{comment_start(patch)} {spec.why}")
+        examined = _named(
+            patch, spec, _examined(spec.kind, place.scope, f"{comment_start(patch)} {spec.why}")
+        )
         if spec.imports:
             examined = _with_imports(space, place.scope, spec, examined)
     calls = _calls_runtime(spec, examined)
     return EditStatus(spec.name, place.file, place.scope.name, State.CONFLICT, calls_runtime=calls), examined
+
+
+def _named(patch: Patch, spec: Edit, examined: Examination) -> Examination:
+    """Let the rewrite of an edit whose code does not fit what it matched raise a UsageError that names the edit."""
+    made = examined.rewrite
+    if made is None:
+        return examined
+
+    def rewrite() -> cst.Module:
+        try:
+            return made()
+        except PatternError as error:
+            raise UsageError(
+                f"patch {patch.id}: edit.{spec.name}.code: {error}",
+                advice="write a name of its own there, or a `find` that matches less",
+            ) from None
+
+    return replace(examined, rewrite=rewrite)
 
 
 def _calls_runtime(spec: Edit, examined: Examination) -> bool:
@@ -265,12 +297,12 @@ def _description(fact: Fact) -> str:
     return f"{' and '.join(parts)} in {where}" if parts else where
 
 
-def _missing_shape_reason(space: Workspace, patch: Patch, *, is_close: bool) -> str:
-    """Return the reason of a conflict with a tree that has none of the patch's shapes, with what to do.
+def _missing_shape_reason(space: Workspace, patch: Patch, part: Part, *, is_close: bool) -> str:
+    """Return the reason of a conflict with a tree that has none of the part's shapes, with what to do.
 
     ``is_close`` is whether the edits of the closest shape show which line differs.
     """
-    places = {_place(fact): fact for name in patch.any_shape_of for fact in patch.shapes[name]}
+    places = {_place(fact): fact for name in part.any_shape_of for fact in part.shapes[name]}
     matches = [
         place
         for place, fact in places.items()
@@ -282,42 +314,25 @@ def _missing_shape_reason(space: Workspace, patch: Patch, *, is_close: bool) -> 
     if is_close:
         return f"{expected}: patchkit diff {patch.id} shows the line that failed to match"
     return (
-        f"{expected}: leave {patch.id} out if that already has the patch's effect, otherwise add a variant for it "
-        "(docs/authoring.md)"
+        f"{expected}: leave {name_of(patch, part)} out if that already has the patch's effect, otherwise add a variant "
+        "for it (docs/authoring.md)"
     )
 
 
-def _shapes(space: Workspace, patch: Patch) -> frozenset[str]:
-    return frozenset(name for name, facts in patch.shapes.items() if all(space.holds(fact) for fact in facts))
-
-
-def _provenance(space: Workspace, patch: Patch, statuses: Sequence[EditStatus], *, has_landed: bool) -> State:
-    """Return whose the edits in place are: APPLIED for patchkit's, UPSTREAM, or UNKNOWN if nothing tells.
-
-    A comment of the patch and a call of the runtime show that they are patchkit's, and for a patch that upstream never
-    had (no ``upstream_when``) a comment of any patch. ``has_landed`` shows that they are upstream's, or, where no fact
-    can tell, that upstream has a commit or pull request of the patch.
-    """
-    start = (comment_start(patch) if patch.upstream_when else COMMENT_PREFIX).encode()
-    files = {status.file for status in statuses}
-    if any(status.calls_runtime for status in statuses) or _has_comment(space, files, start):
-        return State.APPLIED
-    is_upstreams = (
-        has_landed if patch.upstream_when else bool(patch.upstream_commit) or patch.has_pull_request
-    )
-    return State.UPSTREAM if is_upstreams else State.UNKNOWN
+def _shapes(space: Workspace, part: Part) -> frozenset[str]:
+    return frozenset(name for name, facts in part.shapes.items() if all(space.holds(fact) for fact in facts))
 
 
 def _has_comment(space: Workspace, files: Iterable[str], start: bytes) -> bool:
     return any(start in (space.modules.source(file) or b"") for file in sorted(files))
 
 
-def _closest_shape(space: Workspace, patch: Patch) -> frozenset[str]:
-    """Return the closest shape for a tree that has none of the patch's: the only one whose places exist."""
+def _closest_shape(space: Workspace, part: Part) -> frozenset[str]:
+    """Return the closest shape for a tree that has none of the part's: the only one whose places exist."""
     matches = [
         name
-        for name in patch.any_shape_of
-        if all(space.holds(msgspec.structs.replace(fact, has="", lacks="")) for fact in patch.shapes[name])
+        for name in part.any_shape_of
+        if all(space.holds(msgspec.structs.replace(fact, has="", lacks="")) for fact in part.shapes[name])
     ]
     return frozenset(matches if len(matches) == 1 else ())
 
@@ -335,30 +350,48 @@ def _add_imports(space: Workspace, spec: Edit, file: str) -> None:
 def evaluate(
     space: Workspace, patch: Patch, *, try_closest_shape: bool = False, allow_partial: bool = False
 ) -> PatchStatus:
-    """Return the patch's status and make its pending edits in ``space``, unless it conflicts.
+    """Return the patch's status and make its pending edits in ``space``, unless it or a part of it conflicts.
 
-    If the tree has none of the patch's shapes, ``try_closest_shape`` evaluates the edits of the closest shape, so that
-    the conflicting ones are named. ``allow_partial`` does this too, and makes those edits of a conflicting patch whose
+    If the tree has none of the shapes, ``try_closest_shape`` evaluates the edits of the closest shape, so that the
+    conflicting ones are named. ``allow_partial`` does this too, and makes those edits of a conflicting patch whose
     sites are unambiguous. The closest shape is also used if the tree has a comment of the patch: its edits there were
     made for that shape.
     """
-    unmet = next((fact for fact in patch.applies_when if not space.holds(fact)), None)
-    if unmet is not None:
-        return PatchStatus(
-            patch, State.NOT_APPLICABLE, (), unmet.why or f"needs a tree with {_description(unmet)}"
-        )
+    before = dict(space.edited)
+    found = {}
+    for part in patch.all_parts:
+        unmet = next((fact for fact in part.applies_when if not space.holds(fact)), None)
+        if unmet is None:
+            found[part.name] = _evaluate_part(
+                space, patch, part, try_closest_shape=try_closest_shape, allow_partial=allow_partial
+            )
+            continue
+        reason = unmet.why or f"needs a tree with {_description(unmet)}"
+        found[part.name] = PatchStatus(patch, State.NOT_APPLICABLE, (), reason)
+        if part is patch:
+            return found[part.name]
+    status = _together(patch, found) if patch.parts else found[""]
+    if status.state is State.CONFLICT and not allow_partial:
+        space.edited = before
+    return status
+
+
+def _evaluate_part(
+    space: Workspace, patch: Patch, part: Part, *, try_closest_shape: bool, allow_partial: bool
+) -> PatchStatus:
+    """Return the status of a part and make its pending edits in ``space``."""
     before = dict(space.edited)
     pristine = space.pristine()
-    has_landed = bool(patch.upstream_when) and all(map(pristine.holds, patch.upstream_when))
-    evaluation = _Evaluation(space, patch, pristine, has_landed)
+    has_landed = bool(part.upstream_when) and all(map(pristine.holds, part.upstream_when))
+    evaluation = _Evaluation(space, patch, part, pristine, has_landed)
     if patch.diffs:
         return _summarise(evaluation, evaluation.landed(allow_partial=allow_partial))
-    shapes = _shapes(space, patch)
-    is_shapeless = bool(patch.any_shape_of) and not shapes & set(patch.any_shape_of)
+    shapes = _shapes(space, part)
+    is_shapeless = bool(part.any_shape_of) and not shapes & set(part.any_shape_of)
     is_there = is_shapeless and evaluation.has_comment
     if is_shapeless:
         shapes |= evaluation.closest_shape if try_closest_shape or allow_partial or is_there else frozenset()
-        if not shapes & set(patch.any_shape_of):
+        if not shapes & set(part.any_shape_of):
             return evaluation.shape_conflict(
                 is_close=bool(evaluation.closest_shape) and not (try_closest_shape or allow_partial)
             )
@@ -369,20 +402,70 @@ def evaluate(
         if allow_partial and status.state is State.CONFLICT and not spec.kind.makes_file:
             _add_imports(space, spec, status.file)
     is_stuck = any(status.state is State.CONFLICT for status in statuses)
-    is_guess = is_shapeless and not is_there and not is_stuck
-    if (is_stuck and not allow_partial) or is_guess:
+    if is_shapeless and not is_there and not is_stuck:  # The shape was a guess.
         space.edited = before
-    if is_guess:
         return evaluation.shape_conflict()
     if not statuses and has_landed:
         reason = "the tree has upstream's change in part, and this patch makes none of the rest"
         return PatchStatus(patch, State.NOT_APPLICABLE, (), reason)
-    return _summarise(evaluation, statuses)
+    summary = _summarise(evaluation, statuses)
+    if part is not patch and part.left_out and summary.state not in IN_PLACE:
+        space.edited = before
+        absent = (
+            replace(status, state=State.NOT_APPLICABLE, reason=part.left_out)
+            for status in statuses
+            if status.state not in IN_PLACE
+        )
+        return PatchStatus(patch, State.NOT_APPLICABLE, tuple(absent), part.left_out)
+    return summary
+
+
+def _together(patch: Patch, found: dict[str, PatchStatus]) -> PatchStatus:
+    """Return the status of a patch from those of its parts, by name; what it stands for itself has none."""
+    edits = tuple(edit for status in found.values() for edit in status.edits)
+    states = {
+        name: status.state for name, status in found.items() if status.state is not State.NOT_APPLICABLE
+    }
+    if not states:
+        return replace(found[""], edits=edits)
+    for name, status in found.items():
+        if status.state is State.CONFLICT:
+            reason = f"{name}: {status.reason}" if name else status.reason
+            return PatchStatus(patch, State.CONFLICT, edits, reason)
+    kinds = set(states.values())
+    if kinds == {State.PENDING}:
+        return PatchStatus(patch, State.PENDING, edits, _reasons(found))
+    if kinds & {State.PENDING, State.PARTIAL}:
+        missing = [name for name, state in states.items() if state is State.PENDING]
+        # Upstream's form lacks what it never had; a part that patchkit did not complete is a fault.
+        if not kinds & {State.PARTIAL, State.APPLIED}:
+            there = [name for name in states if name not in missing]
+            which = f"without {_listed(missing)}" if "" not in missing else f"in {_listed(there)}"
+            return PatchStatus(patch, State.PENDING, edits, f"upstream's {which}")
+        parts = [f"the edits of {_listed(missing)} are missing"] if missing else []
+        parts += [
+            " of ".join(filter(None, (found[name].reason, name)))
+            for name, state in states.items()
+            if state is State.PARTIAL
+        ]
+        return PatchStatus(patch, State.PARTIAL, edits, "; ".join(parts))
+    order = (State.APPLIED, State.UPSTREAM, State.UNKNOWN)
+    return PatchStatus(patch, next(state for state in order if state in kinds), edits, _reasons(found))
+
+
+def _reasons(found: dict[str, PatchStatus]) -> str:
+    """Return what is said of parts that a person made, in place or still to be made."""
+    said = (status.reason for status in found.values() if status.state is not State.NOT_APPLICABLE)
+    return "; ".join(filter(None, said))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(name or "the patch itself" for name in names)
 
 
 @dataclass
 class _Evaluation:
-    """The evaluation of one patch on one tree.
+    """The evaluation of a part of a patch on a tree.
 
     ``pristine`` is the tree without the edits of earlier patches; ``has_landed`` is whether it has upstream's change.
     ``customised`` are the edits that the tree has in a form of its own. ``noted`` are the edits that a comment marks as
@@ -391,6 +474,7 @@ class _Evaluation:
 
     space: Workspace
     patch: Patch
+    part: Part
     pristine: Workspace
     has_landed: bool
     customised: list[EditStatus] = field(default_factory=list)
@@ -398,18 +482,55 @@ class _Evaluation:
 
     @property
     def closest_shape(self) -> frozenset[str]:
-        """The closest shape for a tree that has none of the patch's."""
-        return _closest_shape(self.pristine, self.patch)
+        """The closest shape for a tree that has none of the part's."""
+        return _closest_shape(self.pristine, self.part)
 
     @property
     def has_comment(self) -> bool:
-        """Whether a file that the patch may change has a comment of it."""
-        files = {file for edit in self.patch.edits for file in edit.files}
-        return _has_comment(self.pristine, files, comment_start(self.patch).encode())
+        """Whether a file that the part may change has a comment of it."""
+        return self.is_commented(file for edit in self.patch.edits_of(self.part.name) for file in edit.files)
+
+    def is_commented(self, files: Iterable[str]) -> bool:
+        """Return whether one of these files has a comment of the part, by its words if the patch has several parts.
+
+        Words that are of no edit, as another version of the patch may have, are of a part that is not upstream's.
+        """
+        sources = [self.pristine.modules.source(file) or b"" for file in sorted(set(files))]
+        starts = [comment_start(self.patch)]
+        if self.patch.parts:
+            starts = [f"{PREFIX}{self.part.formerly}:"] if self.part.formerly else []
+            words = {edit.why: edit.part for edit in self.patch.edits}
+            words |= {
+                f"{how}: {edit.name}": edit.part for how in (BY_HAND, ACCEPTED) for edit in self.patch.edits
+            }
+            unknown = None if self.has_landed else self.part.name
+            said = (text for source in sources for text in comments_of(source, self.patch.id))
+            if any(words.get(text, unknown) == self.part.name for text in said):
+                return True
+        return any(start.encode() in source for source in sources for start in starts)
+
+    def provenance(self, statuses: Sequence[EditStatus]) -> State:
+        """Return whose the edits in place are: APPLIED for patchkit's, UPSTREAM, or UNKNOWN if nothing tells.
+
+        A comment and a call of the runtime show that they are patchkit's, and for a part that upstream never had (no
+        ``upstream_when``) a comment of any patch. ``has_landed`` shows that they are upstream's, or, where no fact can
+        tell, that upstream has a commit or pull request of the part.
+        """
+        part, files = self.part, {status.file for status in statuses}
+        is_commented = (
+            self.is_commented(files)
+            if part.upstream_when
+            else _has_comment(self.space, files, COMMENT_PREFIX.encode())
+        )
+        if is_commented or any(status.calls_runtime for status in statuses):
+            return State.APPLIED
+        is_named = part is self.patch and self.patch.has_pull_request
+        is_upstreams = self.has_landed if part.upstream_when else bool(part.upstream_commit) or is_named
+        return State.UPSTREAM if is_upstreams else State.UNKNOWN
 
     def shape_conflict(self, *, is_close: bool = False) -> PatchStatus:
-        """Return the conflict status for a tree that has none of the patch's shapes."""
-        reason = _missing_shape_reason(self.pristine, self.patch, is_close=is_close)
+        """Return the conflict status for a tree that has none of the part's shapes."""
+        reason = _missing_shape_reason(self.pristine, self.patch, self.part, is_close=is_close)
         return PatchStatus(self.patch, State.CONFLICT, (), reason)
 
     def edits(self, shapes: frozenset[str]) -> list[Edit]:
@@ -417,7 +538,7 @@ class _Evaluation:
         is_upstreams = self.has_landed and not self.has_comment
         counting = [
             spec
-            for spec in self.patch.edits
+            for spec in self.patch.edits_of(self.part.name)
             if (not spec.shapes or shapes & set(spec.shapes)) and not (spec.beyond_upstream and is_upstreams)
         ]
         return _in_each_file(self.space, self.patch, counting)
@@ -526,9 +647,9 @@ class _Evaluation:
 
 
 def _summarise(evaluation: _Evaluation, statuses: list[EditStatus]) -> PatchStatus:
-    """Return the patch's status from its edits' states; customised edits count only if there are no others."""
+    """Return a part's status from its edits' states; customised edits count only if there are no others."""
     patch, customised = evaluation.patch, evaluation.customised
-    provenance = _provenance(evaluation.space, patch, statuses, has_landed=evaluation.has_landed)
+    provenance = evaluation.provenance(statuses)
     settled = tuple(
         replace(status, state=provenance) if status.state is State.APPLIED else status for status in statuses
     )

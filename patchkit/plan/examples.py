@@ -57,16 +57,14 @@ def faults_of(patch: Patch, example: PatchExample) -> Iterator[str]:
         return
     alone = msgspec.structs.replace(
         patch,
-        edits=edits,
+        edits=tuple(msgspec.structs.replace(edit, part="", shapes=()) for edit in edits),
+        parts=(),
         diffs=tuple(_within(diff, example.file) for diff in patch.diffs),
         requires=(),
         any_shape_of=(),
         applies_when=(),
         upstream_when=(),
         shapes={},
-    )
-    alone = msgspec.structs.replace(
-        alone, edits=tuple(msgspec.structs.replace(edit, shapes=()) for edit in edits)
     )
     plan = make_plan(MemoryTree({example.file: example.before.encode()}), (alone,))
     (status,) = plan.patches
@@ -92,7 +90,7 @@ def _within(diff: Diff, file: str) -> Diff:
     return msgspec.structs.replace(
         diff,
         files={name: texts for name, texts in diff.files.items() if name == file},
-        parts={name: part for name, part in diff.parts.items() if part.file == file},
+        edits={name: edit for name, edit in diff.edits.items() if edit.file == file},
     )
 
 

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from patchkit.plan.status import PatchStatus, Plan
 
 _OPEN = {State.PENDING, State.PARTIAL}
+_LEFT_OUT = "left out: "
 
 
 def fitting_plan(make: Callable[[frozenset[str]], Plan]) -> Plan:
     """Return a plan of all patches that fit; ``make`` plans without the given patches.
 
-    A patch needs the patches that it requires, and the patches in the plan that harden it. Each patch that is left out
-    keeps the state in which it was left out.
+    A patch needs the patches that it requires. Each patch that is left out keeps the state in which it was left out.
     """
     plan = make(frozenset())
     known = {status.patch.id: status for status in plan.patches}
@@ -37,9 +37,14 @@ def with_left_out(statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:
     return _with_reasons(statuses, _unfit([status for status in statuses if status.patch.default]))
 
 
+def is_left_out(status: PatchStatus) -> bool:
+    """Return whether a status is that of a patch that apply leaves out."""
+    return status.state in _OPEN and status.reason.startswith(_LEFT_OUT)
+
+
 def _with_reasons(statuses: Iterable[PatchStatus], left_out: Mapping[str, str]) -> tuple[PatchStatus, ...]:
     return tuple(
-        replace(status, reason=f"left out: {left_out[status.patch.id]}")
+        replace(status, reason=f"{_LEFT_OUT}{left_out[status.patch.id]}")
         if status.patch.id in left_out and status.state in _OPEN
         else status
         for status in statuses
@@ -50,19 +55,15 @@ def _unfit(statuses: Sequence[PatchStatus]) -> dict[str, str]:
     """Return the patches that are in conflict or need one that is, each with the reason."""
     unfit = {s.patch.id: s.reason for s in statuses if s.state is State.CONFLICT}
     open_patches = [status for status in statuses if status.state in _OPEN]
-    while fresh := {s.patch.id: why for s in open_patches if (why := _unfit_need(s, statuses, unfit))}:
+    while fresh := {s.patch.id: why for s in open_patches if (why := _unfit_need(s, unfit))}:
         unfit |= fresh
         open_patches = [status for status in open_patches if status.patch.id not in unfit]
     return {s.patch.id: unfit[s.patch.id] for s in statuses if s.patch.id in unfit}
 
 
-def _unfit_need(status: PatchStatus, statuses: Iterable[PatchStatus], unfit: Mapping[str, str]) -> str:
+def _unfit_need(status: PatchStatus, unfit: Mapping[str, str]) -> str:
     """Return why a patch that this one needs does not fit, empty if all fit."""
     for needed in status.patch.requires:
         if needed in unfit:
             return f"it requires {needed}, which does not fit"
-    for other in statuses:
-        if status.patch.id in other.patch.hardens and other.patch.id in unfit:
-            alone = f"patchkit apply {status.patch.id} --only"
-            return f"{other.patch.id}, which hardens it, does not fit ({alone} leaves the hardening out)"
     return ""

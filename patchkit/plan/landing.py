@@ -16,10 +16,11 @@ from patchkit.change.follow import Trees, alike, outlined
 from patchkit.change.land import NOT_MADE, land
 from patchkit.change.outline import NoOutlineError
 from patchkit.collector import RecentCache
-from patchkit.lines import encoding_of, newline_of
+from patchkit.lines import encoding_of
 from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.plan.status import EditStatus, State
 from patchkit.tree.sglang import NAME
+from patchkit.tree.text import newline_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -82,7 +83,7 @@ def contents(patch: Patch, tree: Tree, source: Source) -> Contents:
 
 def statuses(source: Source) -> list[EditStatus]:
     """Return the state of each edit of a patch; those in place are not yet told apart by whose they are."""
-    return [_status(name, source) for name in source.diff.parts]
+    return [_status(name, source) for name in source.diff.edits]
 
 
 def is_edited(patch: Patch, tree: Tree, source: Source, status: EditStatus) -> bool:
@@ -93,10 +94,10 @@ def is_edited(patch: Patch, tree: Tree, source: Source, status: EditStatus) -> b
     text = tree.read(status.file)
     if text is None or _without_comments(text, patch.id) == text:
         return False
-    part = source.diff.parts[status.name]
+    part = source.diff.edits[status.name]
     before, _ = source.diff.files[part.file]
     try:
-        base, ours = outlined(part.file, before or b""), outlined(status.file, text)
+        base, ours = outlined(before or b""), outlined(text)
     except (NoOutlineError, UnicodeDecodeError):
         return before != text
     scopes = [(root.find(part.site) if part.site else root) for root in (base, ours)]
@@ -125,7 +126,7 @@ class Clash(NamedTuple):
 def clash(patch: Patch, tree: Tree, name: str) -> Clash:
     """Return why an edit of a diff cannot be made in a tree."""
     source = landed(patch, tree)
-    part, edits = source.diff.parts[name], source.edits[name]
+    part, edits = source.diff.edits[name], source.edits[name]
     edit = next((each for each in edits if each.outcome in NOT_MADE), None)
     region = edit.region if edit is not None else None
     if edit is None or region is None or not _home(edit, source.landing):
@@ -173,7 +174,7 @@ def _in_order(landing: Landing) -> list[Edit]:
 
 
 def _status(name: str, source: Source) -> EditStatus:
-    part, edits = source.diff.parts[name], source.edits[name]
+    part, edits = source.diff.edits[name], source.edits[name]
     known = _file(part.file, source.landing)
     file = known.onto if known is not None else part.file
     worst = next((each for each in edits if each.outcome in NOT_MADE), None)
@@ -235,9 +236,9 @@ def _by_part(diff: Diff, landing: Landing) -> dict[str, list[Edit]]:
 
     An edit of a whole file belongs to all parts of it, another to that of the innermost class or function around it.
     """
-    found: dict[str, list[Edit]] = {name: [] for name in diff.parts}
+    found: dict[str, list[Edit]] = {name: [] for name in diff.edits}
     names: dict[str, list[str]] = {}
-    for name, part in diff.parts.items():
+    for name, part in diff.edits.items():
         names.setdefault(part.file, []).append(name)
     moved = [each for each in landing.files if diff.files[each.file][1] is None]
     for file, inside in names.items():
@@ -252,10 +253,10 @@ def _by_part(diff: Diff, landing: Landing) -> dict[str, list[Edit]]:
 
 def _nearest(diff: Diff, names: Sequence[str], site: str) -> str:
     """Return the part in which a class or function is, else one that is in it, else the first."""
-    around = [name for name in names if f"{site}.".startswith(f"{diff.parts[name].site}.")]
-    inside = [name for name in names if diff.parts[name].site.startswith(f"{site}.")]
-    rest = [name for name in names if not diff.parts[name].site]
-    best = sorted(around, key=lambda name: -len(diff.parts[name].site))
+    around = [name for name in names if f"{site}.".startswith(f"{diff.edits[name].site}.")]
+    inside = [name for name in names if diff.edits[name].site.startswith(f"{site}.")]
+    rest = [name for name in names if not diff.edits[name].site]
+    best = sorted(around, key=lambda name: -len(diff.edits[name].site))
     return [*best, *inside, *rest, *names][0]
 
 

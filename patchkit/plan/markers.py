@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from patchkit.lines import encoding_of, newline_of, split_lines
+from patchkit.lines import encoding_of, split_lines
 from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.plan.status import FileChange, State
+from patchkit.tree.text import newline_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

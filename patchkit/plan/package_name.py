@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.patch import Patch
 
-_CODE = ("edits", "diffs", "shapes", "applies_when", "upstream_when")
+_CODE = ("edits", "parts", "diffs", "shapes", "applies_when", "upstream_when")
 
 
 def with_package_name(patches: Sequence[Patch], name: str) -> Sequence[Patch]:

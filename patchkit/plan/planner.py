@@ -62,7 +62,6 @@ class Planner:
         self,
         ids: Sequence[str] = (),
         *,
-        only: bool = False,
         try_closest_shape: bool = False,
         allow_partial: bool = False,
         contents: Contents | None = None,
@@ -70,12 +69,11 @@ class Planner:
     ) -> Plan:
         """Return what applying ``ids`` (default: the default patches) with their requirements would do.
 
-        Conflicts are states, not errors. ``only``, ``try_closest_shape`` and ``allow_partial`` are those of
-        ``PatchSet.select`` and ``make_plan``; the patches in ``without`` are not planned. Raise UsageError for an
-        unknown patch, and ConflictError if patched code in the tree imports the runtime from elsewhere, or a vendored
-        one that is missing.
+        Conflicts are states, not errors. ``try_closest_shape`` and ``allow_partial`` are those of ``make_plan``; the
+        patches in ``without`` are not planned. Raise UsageError for an unknown patch, and ConflictError if patched code
+        in the tree imports the runtime from elsewhere, or a vendored one that is missing.
         """
-        chosen = [patch for patch in self._patches.select(ids, only=only) if patch.id not in without]
+        chosen = [patch for patch in self._patches.select(ids) if patch.id not in without]
         tree = OverlayTree(self._tree, contents) if contents else self._tree
         return _plan_on(
             tree,

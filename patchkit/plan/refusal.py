@@ -37,9 +37,7 @@ def require_fitting(plan: Plan, requested: Collection[str], remedy: str = "") ->
     if not any(name in requested for name in plan.left_out):
         return
     conflicting = describe_conflicts(plan.patches)
-    hardening = all(s.patch.id not in requested for s in plan.patches if s.state is State.CONFLICT)
     remedies = [
-        "--only leaves the hardening out" if hardening else "",
         "--keep-going applies the others" if plan.changes else "",
         remedy,
     ]

@@ -15,10 +15,11 @@ import msgspec
 
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.scope import resolve
-from patchkit.lines import encoding_of, newline_of
+from patchkit.lines import encoding_of
 from patchkit.plan.markers import indent_of
 from patchkit.plan.status import ACCEPTED, BY_HAND, IN_PLACE, FileChange, Plan, State, note_of
 from patchkit.tree.nesting import parse_module
+from patchkit.tree.text import newline_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -12,7 +12,7 @@ from patchkit.plan.comments import COMMENT_PREFIX, PREFIX
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from patchkit.patchset.patch import Patch
+    from patchkit.patchset.patch import Part, Patch
     from patchkit.tree.tree import Tree
 
 
@@ -71,6 +71,38 @@ class PatchStatus:
     state: State
     edits: tuple[EditStatus, ...]
     reason: str = ""
+
+    def edits_of(self, part: Part) -> tuple[EditStatus, ...]:
+        """Return the edits of a part."""
+        names = {edit.name for edit in self.patch.edits_of(part.name)}
+        return tuple(edit for edit in self.edits if edit.name in names)
+
+    def state_of(self, part: Part) -> State:
+        """Return the state of a part; that of the patch if it has no others."""
+        if not self.patch.parts:
+            return self.state
+        states = {edit.state for edit in self.edits_of(part)} - {State.NOT_APPLICABLE}
+        if State.CONFLICT in states or len(states) < 2:  # none, or that of all
+            return State.CONFLICT if State.CONFLICT in states else next(iter(states), State.NOT_APPLICABLE)
+        order = (State.APPLIED, State.UPSTREAM, State.UNKNOWN)
+        return State.PARTIAL if State.PENDING in states else next(each for each in order if each in states)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the parts that patchkit made or would make, if any, or else of what the patch itself is."""
+        ours = {State.APPLIED, State.PENDING, State.PARTIAL}
+        parts = [part for part in self.patch.all_parts if self.state_of(part) in ours]
+        return tuple(name_of(self.patch, part) for part in parts) or (self.patch.id,)
+
+    @property
+    def made(self) -> tuple[Part, ...]:
+        """The parts of which an edit is made by applying the patch."""
+        pending = {edit.name for edit in self.edits if edit.state is State.PENDING}
+        return tuple(
+            part
+            for part in self.patch.all_parts
+            if not pending.isdisjoint(edit.name for edit in self.edits_of(part))
+        )
 
     @property
     def label(self) -> str:
@@ -132,13 +164,18 @@ class Plan:
 class Stage:
     """The changes of one patch of a plan, relative to the files after the patches before it."""
 
-    patch: Patch
+    status: PatchStatus
     changes: tuple[FileChange, ...]
 
 
 def comment_start(patch: Patch) -> str:
     """Return the start of a patch's comments, which distinguish its edits from upstream's."""
     return f"{PREFIX}{patch.id}:"
+
+
+def name_of(patch: Patch, part: Part) -> str:
+    """Return the name of a part for messages and configurations, such as ``26128/guards``."""
+    return f"{patch.id}/{part.name}" if part.name else patch.id
 
 
 ACCEPTED = "accepted by hand"

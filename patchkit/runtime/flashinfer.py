@@ -130,7 +130,12 @@ def replay_flashinfer_draft_extend(
     if seq_lens_sum is None:
         # Without a sum the mirror is not kept, and its tensor may be an earlier batch's.
         mirror, seq_lens_sum = None, int(lens.sum())
-    elif from_host and not disabled("28854") and mirror is not None and int(mirror.sum()) == seq_lens_sum:
+    elif (
+        from_host
+        and not disabled("28782/host-plan")
+        and mirror is not None
+        and int(mirror.sum()) == seq_lens_sum
+    ):
         each = torch.ones(size, dtype=torch.int32)
         # With a page size of 1, the last page is full.
         layout = Layout(ends(each * graphs.tokens), ends(mirror), each)

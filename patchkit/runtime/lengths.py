@@ -111,7 +111,7 @@ def row_length(attn_backend: VerifyBackend) -> int:
 
     That is more than the context length, since a request at its limit is launched once more. The pool is that of
     the wrapped backend that verifies or, for an unknown wrapper, of any object that it holds. Source:
-    pk-mirror-guards.
+    26128/guards.
     """
     known: int | None = getattr(attn_backend, _WIDTH, None)
     if known is None:

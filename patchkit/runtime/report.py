@@ -58,9 +58,9 @@ def warn_of_absent_patches() -> None:
     # Some patch's code has imported this: without sources nothing is known.
     if not (found or obeyed):
         return
-    absent = sorted(switched_off() - found - obeyed)
+    absent = sorted(name for name in switched_off() - obeyed if name.partition("/")[0] not in found)
     if absent:
-        known = sorted((found & SWITCHES) | (obeyed & {"26128"}))
+        known = sorted({name for name in SWITCHES if name.partition("/")[0] in found} | (obeyed & {"26128"}))
         warn(
             f"{VARIABLE} names {', '.join(absent)}, which changes nothing: this sglang has no code of it. Here the "
             f"variable can turn off {', '.join(known) or 'nothing'}."

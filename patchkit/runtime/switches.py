@@ -12,16 +12,16 @@ SWITCHES = frozenset(
         "26128",
         "26397",
         "26424",
+        "26424/steps",
         "26824",
         "27689",
         "28465",
         "28579",
         "28633",
         "28782",
-        "28854",
+        "28782/host-plan",
         "29343",
         "29413",
-        "30947",
         "31090",
         "31364",
         "32886",
@@ -39,7 +39,10 @@ SWITCHES = frozenset(
         "pk-verify-outputs",
     }
 )
-"""The patches that can be disabled; ``no_switch`` of any other patch explains why it cannot."""
+"""The patches and parts that can be disabled; ``no_switch`` of any other explains why it cannot."""
+
+FORMER = {"28854": "28782/host-plan", "30947": "26424/steps"}
+"""The parts that were patches, by their former ids."""
 
 DECIDING = {
     "26128": (),
@@ -62,6 +65,9 @@ def _named(value: str) -> frozenset[str]:
     """Return the patches in ``value``, ids separated by commas. Raise ValueError for one that cannot be disabled."""
     named = frozenset(filter(None, map(str.strip, value.split(","))))
     unknown = sorted(named - SWITCHES)
+    if former := [name for name in unknown if name in FORMER]:
+        now = ", ".join(FORMER[name] for name in former)
+        raise ValueError(f"{VARIABLE} names {', '.join(former)}: write {now}, which it is called now.")
     if unknown:
         raise ValueError(
             f"{VARIABLE} names {', '.join(unknown)}, which cannot be turned off at run time (these can: "
@@ -77,5 +83,6 @@ def switched_off() -> frozenset[str]:
 
 
 def disabled(patch: str) -> bool:
-    """Return whether ``patch``, one of `SWITCHES`, is disabled in this process."""
-    return patch in switched_off()
+    """Return whether ``patch``, one of `SWITCHES`, is disabled in this process; a part also with its patch."""
+    off = switched_off()
+    return bool(off) and not off.isdisjoint((patch, patch.partition("/")[0]))

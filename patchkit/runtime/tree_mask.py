@@ -92,7 +92,7 @@ def preallocated_mask(
     length or, without the mirror, for the most that its requests can have, and for the padding of a graph. If the
     graph's mask may be too short for all requests at their limit, a longer one is returned, of which the graph's
     buffer takes the first part; a batch above the largest graph gets a new mask. Only sizes are compared, without
-    waiting for the device. Source: pk-mirror-guards.
+    waiting for the device. Source: 26128/guards.
     """
     owner = verifier(attn_backend)
     shared = owner is not attn_backend and not splits_batches(attn_backend)

@@ -8,13 +8,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from patchkit.plan.status import ACCEPTED, BY_HAND, IN_PLACE, State
+from patchkit.plan.status import ACCEPTED, BY_HAND, IN_PLACE, State, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from patchkit.patchset.patch import Patch
-    from patchkit.plan.status import PatchStatus
+    from patchkit.patchset.patch import Part
+    from patchkit.plan.status import EditStatus, PatchStatus
 
 IN_TREE = IN_PLACE | {State.PARTIAL}
 
@@ -41,51 +41,53 @@ class Backport(msgspec.Struct, frozen=True):
 
 
 def backports(statuses: Iterable[PatchStatus], verified: str) -> tuple[Backport, ...]:
-    """Return a row for each patch that the tree contains, also in part."""
+    """Return a row for each part of a patch that the tree contains, also in part."""
     rows = []
     for status in statuses:
-        if status.state not in IN_TREE:
-            continue
-        patch = status.patch
-        accepted = tuple(edit.name for edit in status.edits if edit.reason == ACCEPTED)
-        by_hand = tuple(sorted({edit.name for edit in status.edits if edit.reason in (ACCEPTED, BY_HAND)}))
-        files = (edit.file for edit in status.edits if edit.state in IN_PLACE)
-        rows.append(
-            Backport(
-                patch.id,
-                patch.title,
-                patch.upstream,
-                patch.upstream_commit,
-                tuple(sorted(set(files))),
-                _origin(status, by_hand),
-                by_hand,
-                verified,
-                _removal(patch, status.state),
-                accepted,
+        for part in status.patch.all_parts:
+            patch, state = status.patch, status.state_of(part)
+            if state not in IN_TREE:
+                continue
+            edits = status.edits_of(part)
+            accepted = tuple(edit.name for edit in edits if edit.reason == ACCEPTED)
+            by_hand = tuple(sorted({edit.name for edit in edits if edit.reason in (ACCEPTED, BY_HAND)}))
+            rows.append(
+                Backport(
+                    name_of(patch, part),
+                    part.title,
+                    part.upstream,
+                    part.upstream_commit,
+                    tuple(sorted({edit.file for edit in edits if edit.state in IN_PLACE})),
+                    _origin(state, edits, by_hand),
+                    by_hand,
+                    verified,
+                    _removal(part, state, is_pull=part is patch and patch.has_pull_request),
+                    accepted,
+                )
             )
-        )
     return tuple(rows)
 
 
-def _origin(status: PatchStatus, by_hand: tuple[str, ...]) -> str:
-    if status.state is State.PARTIAL:
-        return f"in part: {status.reason}"
-    if status.state in {State.UPSTREAM, State.UNKNOWN}:
-        return str(status.state.value)
-    applied = [edit.name for edit in status.edits if edit.state is State.APPLIED]
+def _origin(state: State, edits: Sequence[EditStatus], by_hand: tuple[str, ...]) -> str:
+    if state is State.PARTIAL:
+        count = sum(edit.state is State.PENDING for edit in edits)
+        return f"in part: {count} of {len(edits)} edits are missing"
+    if state in {State.UPSTREAM, State.UNKNOWN}:
+        return str(state.value)
+    applied = [edit.name for edit in edits if edit.state is State.APPLIED]
     return "by hand" if by_hand and set(applied) <= set(by_hand) else "ported"
 
 
-def _removal(patch: Patch, state: State) -> str:
+def _removal(part: Part, state: State, *, is_pull: bool) -> str:
     if state is State.UPSTREAM:
         return "nothing to remove: the tree's base has it"
     if state is State.UNKNOWN:
         return "remove with git if it is not the base's: neither a comment nor a call of the runtime tells"
-    if patch.upstream_commit:
-        return f"remove once the base has {patch.upstream_commit[:12]}: patchkit rebase reports it"
-    if "/issues/" in patch.upstream:
+    if part.upstream_commit:
+        return f"remove once the base has {part.upstream_commit[:12]}: patchkit rebase reports it"
+    if "/issues/" in part.upstream:
         return "keep until upstream closes the issue; patchkit revert removes it"
-    if patch.has_pull_request:
+    if is_pull:
         return "remove once the base has the pull request: patchkit rebase reports it"
     # A pull request of another number is only related to the patch.
     return "keep until patchkit rebase reports it as upstream; patchkit revert removes it"

@@ -21,12 +21,14 @@ from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus, Plan
     from patchkit.series.worktree import LinkedWorktree
+    from patchkit.transaction.write import Contents
     from patchkit.tree.tree import CheckoutTree
+    from patchkit.verify.result import Verdict
 
 # Files in git's folder during an operation, and the operation.
 _IN_PROGRESS = {
@@ -48,10 +50,11 @@ class Commit:
 
 @dataclass(frozen=True)
 class CommitResult:
-    """The result of applying the plan, and its commits, oldest first."""
+    """The result of applying the plan, its commits, oldest first, and the verdict on them if they were verified."""
 
     applied: ApplyResult
     commits: tuple[Commit, ...]
+    verdict: Verdict | None = None
 
 
 @dataclass(frozen=True)
@@ -72,22 +75,32 @@ def prepare(tree: CheckoutTree, plan: Plan, patches: PatchSet) -> PreparedCommit
     applied = Transaction(tree, patches.digest, committed=True).check(plan)
     require_committable(tree)
     head = git_output(tree.root, "rev-parse", "HEAD")
-    require_committed(tree, plan)
+    require_committed(tree, {change.file: (change.before, change.after) for change in plan.changes})
     _require_requirements(tree, plan)
     return PreparedCommit(plan, applied, head)
 
 
-def commit(tree: CheckoutTree, prepared: PreparedCommit, patches: PatchSet, runtime: str) -> CommitResult:
+def commit(
+    tree: CheckoutTree,
+    prepared: PreparedCommit,
+    patches: PatchSet,
+    runtime: str,
+    check: Callable[[CheckoutTree], object] = lambda _: None,
+) -> CommitResult:
     """Write a plan patch by patch and commit each; ``runtime`` is that of ``Planner``.
 
     A patch whose edits are all made by another one is recorded, without a commit. Hooks run, and the author is
-    git's. Raise TreeError if HEAD moved since the plan was made, RefusedCommitError if git or a hook rejects a commit.
-    In both cases nothing has changed.
+    git's. ``check`` is called with the tree that has all commits, before ``tree`` gets them. Raise TreeError if HEAD
+    moved since the plan was made, RefusedCommitError if git or a hook rejects a commit, and what ``check`` raises. In
+    each case nothing has changed.
     """
     if not prepared.plan.changed_patches:
+        check(tree)
         return CommitResult(prepared.applied, ())
     with linked_worktree(tree, "patchkit apply --commit", prepared.head) as worktree:
-        return CommitResult(prepared.applied, commits(worktree, prepared.plan, patches, runtime))
+        made = commits(worktree, prepared.plan, patches, runtime)
+        check(worktree.tree)
+    return CommitResult(prepared.applied, made)
 
 
 def commits(worktree: LinkedWorktree, plan: Plan, patches: PatchSet, runtime: str) -> tuple[Commit, ...]:
@@ -111,9 +124,7 @@ def commits(worktree: LinkedWorktree, plan: Plan, patches: PatchSet, runtime: st
             if not files:
                 break
             try:
-                identifier = worktree.commit(
-                    sorted(files), message([s.patch for s in group], patches.settings.subject_prefix)
-                )
+                identifier = worktree.commit(sorted(files), message(group, patches.settings.subject_prefix))
             except RefusedCommitError as error:
                 refusals.append(error)
                 continue
@@ -127,24 +138,16 @@ def commits(worktree: LinkedWorktree, plan: Plan, patches: PatchSet, runtime: st
 
 
 def _groups(remaining: Sequence[PatchStatus]) -> Iterator[list[PatchStatus]]:
-    """Yield the first patch, then also the patches that harden it, then all; each list starts with the previous one."""
-    first = remaining[0].patch.id
-    wanted = {first, *(status.patch.id for status in remaining if first in status.patch.hardens)}
-    for status in reversed(remaining):
-        wanted |= set(status.patch.requires) if status.patch.id in wanted else set()
-    related = [status for status in remaining if status.patch.id in wanted]
-    rest = [status for status in remaining if status not in related]
+    """Yield the first patch, then all."""
     yield list(remaining[:1])
-    if len(related) > 1:
-        yield related
-    if rest and len(remaining) > 1:
-        yield related + rest
+    if len(remaining) > 1:
+        yield list(remaining)
 
 
 def _write(worktree: LinkedWorktree, planner: Planner, name: str, digest: str, *, again: bool) -> set[str]:
     """Write one patch to the linked worktree and return the changed files. Raise ConflictError if it conflicts."""
     # The plan depends on the patches committed before.
-    planned = planner.combined_plan(planner.plan((name,), only=True), origin(worktree.tree, planner))
+    planned = planner.combined_plan(planner.plan((name,)), origin(worktree.tree, planner))
     status = next(status for status in planned.patches if status.patch.id == name)
     if status.state is State.CONFLICT:
         raise ConflictError(
@@ -181,17 +184,15 @@ def require_committable(tree: CheckoutTree) -> None:
             )
 
 
-def require_committed(tree: CheckoutTree, plan: Plan) -> None:
-    """Raise TreeError if HEAD and index differ from the files that the plan changes, or have a file that it creates."""
-    files = {change.file: change.before for change in plan.changes}
+def require_committed(tree: CheckoutTree, changes: Mapping[str, Contents]) -> None:
+    """Raise TreeError if HEAD and index differ from the files to change, or have a file to create."""
+    files = {file: before for file, (before, _) in changes.items()}
     old = tuple(file for file, text in files.items() if text is not None)
     if old and git(tree.package, "ls-files", "--error-unmatch", "--", *old).returncode != 0:
         raise TreeError(
             f"git does not track all files to change in {tree.package}", advice="leave out --commit"
         )
-    places = check_targets(
-        tree, {change.file: (change.before, change.after) for change in plan.changes}
-    ).places
+    places = check_targets(tree, changes).places
     dirty = uncommitted(tree.package, {f: (places[f], text) for f, text in files.items() if text is not None})
     new = [file for file, text in files.items() if text is None]
     if new:

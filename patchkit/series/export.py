@@ -67,7 +67,7 @@ def _written(tree: GitTree, stages: Sequence[Stage], place: Path, prefix: str) -
             mode = repository.run("ls-files", "--stage", "--", name)[:6] or "100644"
             repository.run("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
         written = repository.run("write-tree")
-        text = _BREAK.sub(r" \g<0>", message([stage.patch], prefix))
+        text = _BREAK.sub(r" \g<0>", message([stage.status], prefix))
         parent = repository.run("commit-tree", written, "-p", parent, "-F", "-", given=os.fsencode(text))
     prefixes = ("--src-prefix=a/", "--dst-prefix=b/", "--full-index", "--binary", "--no-renames")
     signature = f"--signature=patchkit {__version__}"

@@ -9,6 +9,7 @@ from patchkit.errors import TreeError
 from patchkit.series.commit import require_committable, require_committed
 from patchkit.series.plumbing import git_output
 from patchkit.series.worktree import linked_worktree
+from patchkit.transaction import adopt
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.current import current_record
 from patchkit.transaction.ledger import PORTED, Record
@@ -37,7 +38,7 @@ def commit_ports(
     in progress, and RefusedCommitError if git or a hook rejects a commit.
     """
     require_committable(tree)
-    require_committed(tree, whole)
+    require_committed(tree, {change.file: (change.before, change.after) for change in whole.changes})
     _require_found_committed(tree, concerned)
     commits: list[str] = []
     with linked_worktree(tree, "patchkit port --commit") as worktree:
@@ -56,6 +57,9 @@ def commit_ports(
             commit = worktree.run_commit(_message(facts, line), "--cleanup=whitespace", *authorship)
             made = trailer_of(worktree.tree.package, facts.id, parent, commit)
             commits.append(commit if made == line else _with_trailer(worktree, line, made))
+            if not _files_of(worktree, commit) <= changed.keys():
+                # A hook added files, which the trailer covers and no record.
+                adopt.copy(tree, worktree.tree)
     return tuple(commits)
 
 
@@ -87,6 +91,12 @@ def _require_found_committed(tree: CheckoutTree, files: Iterable[str]) -> None:
             else "commit, stash (git stash -u) or move them, then try again"
         ),
     )
+
+
+def _files_of(worktree: LinkedWorktree, commit: str) -> frozenset[str]:
+    """Return the files of the package that a commit changes."""
+    words = ("diff-tree", "-r", "-z", "--no-commit-id", "--no-renames", "--name-only", "--relative", commit)
+    return frozenset(filter(None, git_output(worktree.tree.package, *words).split("\0")))
 
 
 def _with_trailer(worktree: LinkedWorktree, line: str, made: str) -> str:

@@ -5,5 +5,5 @@ outside the tree is changed, and no edit of a person is lost.
 
 ``apply`` and ``revert`` compute what changes, ``origins`` finds the original contents, ``write`` writes, ``recover``
 ends an interrupted write. ``ledger`` describes what was done, ``store`` keeps it in the tree, ``revert_plan`` and
-``merge`` compute a revert, and ``folder`` contains every system call that changes a file.
+``undo`` compute a revert, and ``folder`` contains every system call that changes a file.
 """

@@ -1,4 +1,4 @@
-"""Copy the records of a linked worktree into the ledger of its checkout."""
+"""Copy the ledger of a checkout to its linked worktree, and back."""
 
 from __future__ import annotations
 
@@ -55,13 +55,10 @@ def record_rewritten(tree: CheckoutTree, before: Mapping[str, bytes | None]) -> 
 
 
 def adopted(store: Store, other: CheckoutTree) -> tuple[Ledger, list[bytes]]:
-    """Return a ledger with the records of ``other``, a worktree, too, and the contents that it then needs."""
-    before, source = store.read(), Store(other.package)
-    after = before
-    for record in source.read().records:
-        if record not in before.records:
-            after = after.with_record(Record(), record)
-    return after, _contents(source, after.contents - before.contents)
+    """Return the ledger of ``other``, a worktree that got a copy, and the contents that ``store`` needs for it."""
+    source = Store(other.package)
+    after = source.read()
+    return after, _contents(source, after.contents - store.read().contents)
 
 
 def _replace(tree: CheckoutTree, ledger: Ledger, source: Store) -> None:

@@ -150,7 +150,6 @@ def _applied(plan: Plan) -> list[AppliedPatch]:
             status.patch.id,
             status.patch.title,
             tuple(status.patch.requires),
-            tuple(status.patch.hardens),
             tuple(AppliedEdit(e.name, e.file, e.site) for e in status.edits if e.state is State.PENDING),
             tuple(e.name for e in status.edits if (status.patch.id, e.name) in plan.manual_edits),
         )
@@ -170,7 +169,11 @@ def _result(plan: Plan) -> ApplyResult:
 
 def _as_applied(status: PatchStatus) -> PatchStatus:
     """Return a patch's status after its edits are made; a conflict remains a conflict."""
-    edits = tuple(_edit_as_applied(edit, status.patch) for edit in status.edits)
+    made = {part.name for part in status.made}
+    edits = tuple(
+        _edit_as_applied(edit, status.patch) if status.patch.part_of(edit.name).name in made else edit
+        for edit in status.edits
+    )
     if status.state is State.CONFLICT:
         return replace(status, edits=edits)
     return replace(status, state=State.APPLIED, reason="", edits=edits)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import importlib.util
 import os
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from pathlib import Path
 
 from patchkit.transaction.folder import Folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FOLDER = "__pycache__"
 _MAGIC, _HEADER = 4, 16
@@ -32,31 +31,42 @@ def exists(source: Path) -> bool:
         return bool(_unchecked(folder, source.name))
 
 
-def stale(source: Path, content: bytes) -> list[str]:
-    """Return the names of the byte code that this Python runs in the place of a source with other content."""
-    own = importlib.util.MAGIC_NUMBER, importlib.util.source_hash(content)
-    with Folder.open(source.parent) as folder:
-        found = _unchecked(folder, source.name)
-    return [
-        f"{FOLDER}/{name}" for name, (magic, digest) in found.items() if magic == own[0] and digest != own[1]
-    ]
+def stale(source: Path, content: bytes) -> list[Path]:
+    """Return the byte code that this Python runs in the place of a source with other content.
+
+    It may be behind a link, or below the folder that PYTHONPYCACHEPREFIX names.
+    """
+    own = importlib.util.MAGIC_NUMBER + _UNCHECKED
+    digest = importlib.util.source_hash(content)
+    folders = {source.parent / FOLDER, Path(importlib.util.cache_from_source(source)).parent}
+    found = []
+    for each in (each for folder in folders for each in folder.glob(f"{glob.escape(source.stem)}.*.pyc")):
+        with suppress(OSError):
+            header = _start(each) if each.is_file() else b""
+            if header.startswith(own) and header[2 * _MAGIC :] != digest:
+                found.append(each)
+    return sorted(found)
 
 
-def _unchecked(folder: Folder, name: str) -> dict[str, tuple[bytes, bytes]]:
-    """Return the unchecked byte code of a source: its magic number and the hash of the source."""
+def _unchecked(folder: Folder, name: str) -> list[str]:
+    """Return the names of the unchecked byte code of a source, of every version of Python."""
     try:
         cache = folder.open_folder(FOLDER)
     except OSError:  # It does not exist, or is a link, which is not followed.
-        return {}
-    found = {}
+        return []
+    found = []
     with cache:
         stem = name.removesuffix(".py")
         for each in cache.names() if name.endswith(".py") else ():
-            if each.startswith(f"{stem}.") and each.endswith(".pyc"):
-                header = _header(cache, each)
-                if header[_MAGIC : 2 * _MAGIC] == _UNCHECKED:
-                    found[each] = (header[:_MAGIC], header[2 * _MAGIC :])
+            is_its_own = each.startswith(f"{stem}.") and each.endswith(".pyc")
+            if is_its_own and _header(cache, each)[_MAGIC : 2 * _MAGIC] == _UNCHECKED:
+                found.append(each)
     return found
+
+
+def _start(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_HEADER)
 
 
 def _header(cache: Folder, name: str) -> bytes:

@@ -9,13 +9,15 @@ from patchkit.plan.comments import TRACE, commenting_patches, is_patched
 from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from patchkit.tree.tree import CheckoutTree
 
 _MAX_RENAMES = 50
 """The most renames of one file that are followed."""
+REVERTED = "Patchkit-Revert"
+"""The trailer, once for each patch, of a commit that reverts patches."""
 _PREFETCHED = 16
 """The most contents of one file in history that are read before they are needed."""
 
@@ -27,7 +29,10 @@ def checkout_of(package: Path) -> Checkout | None:
 
 
 class Original(NamedTuple):
-    """A file from before its patches, and the patches of which it had a comment in HEAD or in a commit since."""
+    """A file from before its patches, and the patches of which it had a comment in HEAD or in a commit since.
+
+    Those that patchkit reverted in a commit of its own are not among them.
+    """
 
     content: bytes | None
     patches: frozenset[str]
@@ -46,7 +51,9 @@ def originals_of(tree: CheckoutTree, checkout: Checkout, files: Iterable[str]) -
         touching = checkout.touching(TRACE, names)
         places = [(parent, file) for file in names for _, parent in touching.get(file, ())[:_PREFETCHED]]
         at = checkout.reader([*(("HEAD", file) for file in names), *places])
-        return {file: _original_of(tree, checkout, at, file, touching.get(file, ())) for file in names}
+        commits = {commit for pairs in touching.values() for commit, _ in pairs}
+        history = _History(tree, checkout, at, checkout.trailers(REVERTED, commits))
+        return {file: _original_of(history, file, touching.get(file, ())) for file in names}
     except TreeError as error:
         raise ConflictError(
             f"git cannot read the files from before the patches: {error.what}",
@@ -54,13 +61,17 @@ def originals_of(tree: CheckoutTree, checkout: Checkout, files: Iterable[str]) -
         ) from None
 
 
-def _original_of(
-    tree: CheckoutTree,
-    checkout: Checkout,
-    at: Callable[[str, str], bytes | None],
-    file: str,
-    touching: Iterable[tuple[str, str]],
-) -> Original:
+class _History(NamedTuple):
+    """A tree, its checkout, a reader of contents by commit and name, and the patches that commits reverted."""
+
+    tree: CheckoutTree
+    checkout: Checkout
+    at: Callable[[str, str], bytes | None]
+    reverts: Mapping[str, frozenset[str]]
+
+
+def _original_of(history: _History, file: str, touching: Iterable[tuple[str, str]]) -> Original:
+    tree, checkout, at, reverts = history
     current, committed = tree.read(file), at("HEAD", file)
     patches = commenting_patches(committed or b"")
     renames, name, since = 0, file, "HEAD"
@@ -77,8 +88,12 @@ def _original_of(
             pairs = checkout.touching(TRACE, [name], since).get(name, [])
         if not pairs and is_whole:
             return Original(committed, patches)  # No commit ever patched it.
+        if pairs and pairs[0][0] in reverts:
+            return Original(committed, patches)
+    reverted = frozenset[str]()
     while pairs and renames < _MAX_RENAMES:
         commit, parent = pairs.pop(0)
+        reverted |= reverts.get(commit, frozenset())
         content = at(parent, name)
         if content is None and (old_name := checkout.renamed(parent, commit, name)) is not None:
             name, renames = old_name, renames + 1
@@ -86,7 +101,7 @@ def _original_of(
             pairs = checkout.touching(TRACE, [name], parent).get(name, [])
         if not is_patched(content):
             return Original(content, patches)
-        patches |= commenting_patches(content or b"")
+        patches |= commenting_patches(content or b"") - reverted
     raise ConflictError(
         "neither a ledger (.patchkit) nor this clone has the file from before the patches",
         where=file,

@@ -66,7 +66,6 @@ class AppliedPatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str
     title: str
     requires: tuple[str, ...]
-    hardens: tuple[str, ...]
     edits: tuple[AppliedEdit, ...]
     by_hand: tuple[str, ...] = ()
     """Names of edits that a person made; those that are in ``edits`` too can be reverted."""

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from patchkit.errors import ConflictError, TreeError
-from patchkit.lines import newline_of
 from patchkit.plan.markers import IncompleteMarkersError, blocks_in, indent_of, without_markers
 from patchkit.transaction.conflicts import conflicts_in
 from patchkit.transaction.current import current_record
 from patchkit.transaction.ledger import AppliedEdit, AppliedFile, AppliedPatch, Record
-from patchkit.transaction.merge import merge
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_of
+from patchkit.transaction.undo import undo
 from patchkit.transaction.write import (
     check_targets,
     concurrent_change_error,
@@ -26,6 +25,7 @@ from patchkit.transaction.write import (
     require_no_pending_write,
     write_all,
 )
+from patchkit.tree.text import newline_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -241,7 +241,7 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
                 if not blocks_in(remaining) and not layer.edits_in(file):
                     # Only imports of the patches can remain.
                     with suppress(ConflictError):
-                        text = merge(file, remaining, text, store.get(known.original)).text or text
+                        text = undo(file, remaining, text, store.get(known.original)).text or text
                         del files[file]
                 layers = (*record.layers[:level], layer.with_files(files), *record.layers[level + 1 :])
                 after = ledger.with_record(record, Record(tuple(each for each in layers if each.files)))
@@ -285,9 +285,7 @@ def _record(tree: CheckoutTree, store: Store) -> Record:
 def _applied_patch(patch: Patch, edit: EditStatus, *, is_revertible: bool) -> AppliedPatch:
     """Return a record that a person made an edit; with ``is_revertible`` it can be reverted."""
     edits = (AppliedEdit(edit.name, edit.file, edit.site),) if is_revertible else ()
-    return AppliedPatch(
-        patch.id, patch.title, tuple(patch.requires), tuple(patch.hardens), edits, by_hand=(edit.name,)
-    )
+    return AppliedPatch(patch.id, patch.title, tuple(patch.requires), edits, by_hand=(edit.name,))
 
 
 def _find_resolved(

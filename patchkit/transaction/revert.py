@@ -19,9 +19,10 @@ from patchkit.transaction.revert_plan import (
     RevertPlan,
     manual_edit_error,
     plan_revert,
-    with_hardening_patches,
+    require_removable,
 )
 from patchkit.transaction.store import Store
+from patchkit.transaction.swap import digest_or_none
 from patchkit.transaction.write import check_targets, locked, read_consistently, write_all
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def reverted_without_names(tree: CheckoutTree, planner: Planner) -> tuple[str, .
 
 
 def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner) -> RevertResult:
-    """Revert ``patches`` (None: all in the tree) and the patches that harden only these.
+    """Revert ``patches`` (None: all in the tree).
 
     A file that was not edited since gets its original bytes; in an edited one the edits are kept. Patches that are not
     in the tree are skipped. Raise ConflictError, with nothing written, if code of a patch would remain, cannot be
@@ -123,6 +124,37 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
     return RevertResult(_in_order(names, planner), tuple(sorted(changed)))
 
 
+def advised(
+    tree: CheckoutTree, error: RevertBlockedError, patches: frozenset[str], planner: Planner
+) -> RevertBlockedError:
+    """Return the error of a revert with the command that reverts ``patches`` together with others, if there is one.
+
+    Otherwise the reason why they cannot be reverted together is added.
+    """
+    names, deeper = patches, error
+    while deeper.together and not deeper.together <= names:
+        names |= deeper.together
+        try:
+            _steps(tree, Origins(tree, planner), names, planner)
+        except RevertBlockedError as another:
+            deeper = another
+        except ConflictError as another:
+            deeper = RevertBlockedError(another.what, where=another.where, advice=another.advice)
+        else:
+            command = f"patchkit revert {' '.join(_in_order(names, planner))}"
+            return RevertBlockedError(
+                error.what, *error.patches, where=error.where, advice=f"revert them together: {command}"
+            )
+    where = f"{deeper.where}: " if deeper.where else ""
+    return RevertBlockedError(
+        error.what,
+        *error.patches,
+        where=error.where,
+        reasons=[f"nor can they be reverted together: {where}{deeper.what}"],
+        advice=deeper.advice or "use git revert",
+    )
+
+
 def _combined(plans: Iterable[RevertPlan]) -> dict[str, tuple[bytes | None, bytes | None]]:
     """Return each file's bytes before the first and after the last of several plans."""
     combined: dict[str, tuple[bytes | None, bytes | None]] = {}
@@ -140,13 +172,23 @@ def _ledger_after(tree: CheckoutTree, store: Store, ledger: Ledger, step: Planne
         return ledger
     old, new = candidate.record, plan.record
     if old in ledger.records:
-        return ledger.with_record(old, new)
+        # What a person wrote and committed may come back with git, whose history alone does not tell it from an edit.
+        is_kept = bool(old.manual_edits) and _is_committed(tree, old)
+        return ledger.with_record(Record() if is_kept else old, new)
     if reverted <= old.ported:
         record = next((r for r in ledger.records if all(layer in r.layers for layer in old.layers)), old)
         others = (layer for layer in record.layers if layer not in old.layers)
         return ledger.with_record(record, Record((*others, *new.layers)))
     old = current_record(ledger, tree.read, store.get) or Record()
     return ledger.with_record(old, _with_ports(tree, new, old, reverted))
+
+
+def _is_committed(tree: CheckoutTree, record: Record) -> bool:
+    """Return whether HEAD has the files as a record has them."""
+    checkout = checkout_of(tree.package)
+    return checkout is not None and all(
+        digest_or_none(checkout.at("HEAD", file)) == known.applied for file, known in record.files.items()
+    )
 
 
 def _with_ports(tree: CheckoutTree, record: Record, current: Record, reverted: frozenset[str]) -> Record:
@@ -264,11 +306,9 @@ def _planned(
             if committed and committed == record.patches.keys():
                 continue
             try:
-                reverted = (
-                    frozenset(record.patches) - committed
-                    if named is None
-                    else with_hardening_patches(record, named)
-                )
+                if named is not None:
+                    require_removable(record, named)
+                reverted = frozenset(record.patches) - committed if named is None else named
                 plan = _plan_with(tree, candidate, reverted, planner)
                 _require_removed(origins, candidate, None if named is None else reverted, plan, planner)
             except PatchkitError as error:
@@ -400,5 +440,5 @@ def _require_removed(
         raise RevertBlockedError(
             f"{name}: {edit} would be reverted too",
             name,
-            advice="revert them together, or use git revert",
+            together=[name],
         )

@@ -16,16 +16,16 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol
 
 from patchkit import collector
+from patchkit.change.lines import with_block
 from patchkit.errors import ConflictError, PatchkitError
 from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.markers import blocks_in, without_equal_conflicts
 from patchkit.plan.status import noted_in
 from patchkit.transaction.edited import difference
-from patchkit.transaction.exact import merge_exactly, undo_block
 from patchkit.transaction.ledger import AppliedFile, Record
-from patchkit.transaction.merge import MergeResult, merge
 from patchkit.transaction.swap import digest_or_none
-from patchkit.transaction.wording import patch_comments, with_wording_of, without_patch_comments
+from patchkit.transaction.undo import Undone, undo
+from patchkit.transaction.wording import patch_comments, with_wording_of
 
 if TYPE_CHECKING:
     from patchkit.transaction.ledger import Layer
@@ -37,11 +37,22 @@ _Attempt = tuple[Callable[[bool, tuple[str, ...]], Contents], tuple[str, ...]]
 
 
 class RevertBlockedError(ConflictError):
-    """Something prevents ``patches`` from being reverted, alone or with others."""
+    """Something prevents ``patches`` from being reverted, alone or with others.
 
-    def __init__(self, what: str, *patches: str, where: object = "", advice: str = "") -> None:
-        super().__init__(what, where=where, advice=advice)
-        self.patches = patches
+    With ``together`` they are not reverted without these, which may be possible.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *patches: str,
+        where: object = "",
+        advice: str = "",
+        reasons: Sequence[str] = (),
+        together: Collection[str] = (),
+    ) -> None:
+        super().__init__(what, where=where, advice=advice, reasons=reasons)
+        self.patches, self.together = patches, frozenset(together)
 
 
 class Replayer(Protocol):
@@ -74,12 +85,8 @@ class RevertPlan:
     emptied: tuple[str, ...]
 
 
-def with_hardening_patches(record: Record, named: frozenset[str]) -> frozenset[str]:
-    """Return the ``named`` patches and the patches that harden only these.
-
-    Raise ConflictError if a patch that is not reverted requires one of them, or if the record does not contain a
-    ``named`` one.
-    """
+def require_removable(record: Record, named: frozenset[str]) -> None:
+    """Raise ConflictError if a patch that stays requires a ``named`` one, or if the record lacks a ``named`` one."""
     patches = record.patches.values()
     unknown = named.difference(record.patches)
     if unknown:
@@ -87,20 +94,13 @@ def with_hardening_patches(record: Record, named: frozenset[str]) -> frozenset[s
             f"{', '.join(sorted(unknown))}: neither a ledger (.patchkit) nor git's history has the original code",
             advice="use git revert or git checkout",
         )
-    reverted = set(named)
-    for patch in patches:
-        hardened = record.patches.keys() & set(patch.hardens)
-        if hardened and hardened <= reverted:
-            reverted.add(patch.id)
-    dependents = [
-        patch.id for patch in patches if patch.id not in reverted and reverted & set(patch.requires)
-    ]
+    dependents = [patch.id for patch in patches if patch.id not in named and named & set(patch.requires)]
     if dependents:
-        raise ConflictError(
+        raise RevertBlockedError(
             f"{', '.join(dependents)} cannot stay without {', '.join(sorted(named))}",
-            advice=f"revert them together: patchkit revert {' '.join((*sorted(named), *dependents))}",
+            *sorted(named),
+            together=dependents,
         )
-    return frozenset(reverted)
 
 
 @collector.paused()
@@ -123,9 +123,7 @@ def plan_revert(
     merged = {}
     for file, before in remainder.before.items():
         try:
-            merged[file] = _merged(
-                file, before, current[file], remainder.after[file], exact=file in remainder.ported
-            )
+            merged[file] = _merged(file, before, current[file], remainder.after[file])
         except RevertBlockedError:
             raise
         except ConflictError as conflict:
@@ -180,7 +178,7 @@ def _undone_blocks(
         current = read(file)
         if current is None or known.applied is None or known.original is None:
             return {}
-        text = undo_block(content(known.applied), current, content(known.original))
+        text = with_block(content(known.applied), content(known.original), current)
         if text is None:
             return {}
         changes[file] = current, text
@@ -189,16 +187,12 @@ def _undone_blocks(
 
 @dataclass(frozen=True)
 class _Remainder:
-    """A record without the reverted patches, and each file ``before`` and ``after`` they are removed.
-
-    From each file in ``ported`` a ported change is removed, which no patch makes again.
-    """
+    """A record without the reverted patches, and each file ``before`` and ``after`` they are removed."""
 
     record: Record
     kept: tuple[bytes, ...]
     before: Contents
     after: Contents
-    ported: frozenset[str]
 
 
 def _remainder(
@@ -217,9 +211,7 @@ def _remainder(
     for layer in record.layers:
         originals = {file: stored(known.original) for file, known in layer.files.items()}
         rebased = {
-            file: _merged(
-                file, before.get(file, original), original, after.get(file, original), exact=file in ported
-            ).text
+            file: _merged(file, before.get(file, original), original, after.get(file, original)).text
             for file, original in originals.items()
         }
         before |= {file: stored(known.applied) for file, known in layer.files.items()}
@@ -242,7 +234,7 @@ def _remainder(
         kept |= {digest_or_none(text): text for text in texts if text is not None}
         if files:
             layers.append(layer.with_files(files))
-    return _Remainder(Record(tuple(layers)), tuple(kept.values()), before, after, frozenset(ported))
+    return _Remainder(Record(tuple(layers)), tuple(kept.values()), before, after)
 
 
 def _revert_one_by_one(
@@ -253,7 +245,7 @@ def _revert_one_by_one(
     *,
     content: Callable[[str], bytes],
     replayer: Replayer,
-) -> MergeResult:
+) -> Undone:
     """Undo the patches in a file one after the other, the last first.
 
     Each is undone as it is applied together with the others or, if these surround it in another order, as it is applied
@@ -265,7 +257,7 @@ def _revert_one_by_one(
     )
     order = (*sorted(reverted.difference(replayer.ids)), *replayer.ids)
     done = frozenset[str]()
-    result = MergeResult(current, current)
+    result = Undone(current, current)
 
     @cache
     def without(ids: frozenset[str]) -> bytes | None:
@@ -286,12 +278,10 @@ def _revert_one_by_one(
     return result
 
 
-def _undo_patch(
-    file: str, name: str, ours: MergeResult, base: bytes | None, theirs: bytes | None
-) -> MergeResult:
+def _undo_patch(file: str, name: str, ours: Undone, base: bytes | None, theirs: bytes | None) -> Undone:
     """Make the change from ``base`` to ``theirs``. Raise ConflictError also if a comment of the patch remains."""
-    result = MergeResult(
-        merge(file, base, ours.text, theirs).text, merge(file, base, ours.stripped, theirs).stripped
+    result = Undone(
+        undo(file, base, ours.text, theirs).text, undo(file, base, ours.stripped, theirs).stripped
     )
     is_kept = base is None and theirs is None and result.text is not None
     if is_kept or f"{COMMENT_PREFIX}{name}:".encode() in (result.text or b""):
@@ -299,9 +289,7 @@ def _undo_patch(
     return result
 
 
-def _merged(
-    file: str, base: bytes | None, ours: bytes | None, theirs: bytes | None, *, exact: bool
-) -> MergeResult:
+def _merged(file: str, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> Undone:
     if ours is None and base is not None and theirs is not None:
         raise ConflictError(
             "the file, which patchkit changed, does not exist",
@@ -310,13 +298,8 @@ def _merged(
         )
     if base is not None and ours is not None and base not in (ours, theirs):
         base, ours = _without_conflicts(file, base, ours)
-        if theirs is not None and ours == without_patch_comments(base):
-            # Only the patches' comments were removed, as a formatter may do.
-            text = without_patch_comments(theirs)
-            return MergeResult(text, text)
     try:
-        # Code of a ported change has no comment.
-        return merge_exactly(file, base, ours, theirs) if exact else merge(file, base, ours, theirs)
+        return undo(file, base, ours, theirs)
     except ConflictError as conflict:
         conflict.difference = difference(theirs, base, ours)
         raise
@@ -396,7 +379,7 @@ def _require_undone(
     record: Record,
     reverted: frozenset[str],
     replayer: Replayer,
-    merged: Mapping[str, MergeResult],
+    merged: Mapping[str, Undone],
     expected: Contents,
 ) -> None:
     """Raise ConflictError if an edit of a reverted patch would still be in place in an edited file."""
@@ -441,13 +424,13 @@ def _layer_after(
         kept = _kept(known.patches, reverted)
         if not kept:
             after[file] = rebased[file]
-        elif kept == known.patches and (layer.is_ported or file in ported):
-            try:
-                after[file] = merge_exactly(file, originals[file], applied[file], rebased[file]).text
-            except ConflictError:
-                raise _dependent_error(file, reverted, known.patches) from None
         elif kept == known.patches:
-            after[file] = merge(file, originals[file], applied[file], rebased[file]).text
+            try:
+                after[file] = undo(file, originals[file], applied[file], rebased[file]).text
+            except ConflictError:
+                if not (layer.is_ported or file in ported):
+                    raise
+                raise _dependent_error(file, reverted, known.patches) from None
         else:
             mixed.append(file)
     all_patches = tuple(patch.id for patch in layer.patches)
@@ -492,19 +475,18 @@ def _layer_after(
                 reduced = _subtract(
                     file, with_wording_of(applied[file], with_all[file]), applied[file], worded
                 )
-            after[file] = merge(file, originals[file], reduced, rebased[file]).text
+            after[file] = undo(file, originals[file], reduced, rebased[file]).text
     return after
 
 
 def _dependent_error(file: str, reverted: frozenset[str], patches: tuple[str, ...]) -> RevertBlockedError:
     """Return the error for two changes of the same code, one of which is to be reverted."""
-    names = dict.fromkeys((*sorted(reverted), *patches))
-    remaining = ", ".join(name for name in patches if name not in reverted)
+    remaining = [name for name in patches if name not in reverted]
     return RevertBlockedError(
-        f"{remaining} changed the same code as {', '.join(sorted(reverted))}, or depends on it",
+        f"{', '.join(remaining)} changed the same code as {', '.join(sorted(reverted))}, or depends on it",
         *sorted(reverted),
         where=file,
-        advice=f"revert them together: patchkit revert {' '.join(names)}",
+        together=remaining,
     )
 
 
@@ -517,7 +499,7 @@ def _subtract(
     ConflictError unless the result has the lines that the others make.
     """
     try:
-        text = merge(file, with_all, applied, without_reverted).text
+        text = undo(file, with_all, applied, without_reverted).text
     except ConflictError:
         text = None
     if text is None or _lines(text) != _lines(without_reverted):

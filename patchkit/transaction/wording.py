@@ -42,11 +42,6 @@ def with_wording_of(other: bytes | None, text: bytes | None) -> bytes | None:
     return b"".join(result)
 
 
-def without_patch_comments(text: bytes) -> bytes:
-    """Return ``text`` without the comments of patches."""
-    return b"".join(row.text for row in _rows(text) if not row.is_comment)
-
-
 def patch_comments(text: bytes | None, patch: str) -> list[bytes]:
     """Return a patch's comments in a file, in order."""
     return [

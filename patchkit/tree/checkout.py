@@ -203,6 +203,18 @@ class Checkout:
                 pairs += [(commit, parent) for parent in parents if (commit, parent) not in pairs]
         return found
 
+    def trailers(self, key: str, commits: Iterable[str]) -> dict[str, frozenset[str]]:
+        """Return the values of a trailer of those of the commits that have it."""
+        given = "\n".join(sorted(commits)).encode()
+        if not given:
+            return {}
+        form = f"--format=%H %(trailers:key={key},valueonly,separator=%x20)"
+        answer = git(self._folder, "log", "--no-walk", "--stdin", form, given=given)
+        if answer.returncode:
+            raise self._failed_as(answer)
+        lines = (line.split() for line in answer.stdout.decode(errors="replace").splitlines())
+        return {commit: frozenset(values) for commit, *values in lines if values}
+
     def renamed(self, parent: str, commit: str, name: str) -> str | None:
         """Return the name in ``parent`` of the file that ``commit`` renamed to ``name``, or None.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchkit.tree.nodes import statements
+from patchkit.tree.source import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -107,7 +108,7 @@ def without_bodies(source: bytes, tree: ast.Module, interest: Interest) -> Reduc
     for name, words in interest.seeking:
         seeking.setdefault(name, []).append(words)
     for body in _Search(lines, interest, seeking).unwanted(tree):
-        start = _start(body[0])
+        start = first_line(body[0])
         indent = lines[start][: body[0].col_offset]
         if not indent.strip():  # A body on the line of its header is short enough to stay.
             text = b"".join(lines[start : body[-1].end_lineno])
@@ -117,12 +118,6 @@ def without_bodies(source: bytes, tree: ast.Module, interest: Interest) -> Reduc
             bodies[digest] = text.removesuffix(b"\n")
             after = body[-1].end_lineno or 0
     return ReducedSource(b"".join((*kept, *lines[after:])), bodies)
-
-
-def _start(statement: ast.stmt) -> int:
-    """Return the index of a statement's first line, which is that of its decorators if it has any."""
-    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
-    return min([statement.lineno, *(each.lineno for each in decorators)]) - 1
 
 
 @dataclass(frozen=True)
@@ -157,4 +152,4 @@ class _Search:
         return any(isinstance(each, ast.Global | ast.Nonlocal) for each in statements(function))
 
     def _text(self, function: ast.stmt) -> bytes:
-        return b"".join(self.lines[_start(function) : function.end_lineno])
+        return b"".join(self.lines[first_line(function) : function.end_lineno])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 import weakref
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +17,7 @@ from patchkit.tree import mirror, sglang
 from patchkit.tree.limits import MAX_BYTES, require_manageable
 from patchkit.tree.nesting import MAX_DEPTH
 from patchkit.tree.nodes import statements, walk
+from patchkit.tree.source import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -455,9 +455,7 @@ def index_module(file: str, text: bytes) -> Module:
 
     Raise SyntaxError or ValueError if this interpreter cannot parse it.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Invalid escapes in the tree's strings are not reported here.
-        module = Module(file, text, ast.parse(text))
+    module = Module(file, text, parsed(text))
     for node in _top_level(module.tree.body):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             module.functions[node.name] = Function(module, node, None)

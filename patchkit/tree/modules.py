@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import re
-import warnings
 import weakref
 from contextlib import contextmanager
 from functools import cached_property
@@ -21,6 +19,7 @@ from patchkit.tree.limits import require_manageable, require_short
 from patchkit.tree.parts import parse
 from patchkit.tree.plain import plain
 from patchkit.tree.sglang import SERVING, files_of
+from patchkit.tree.source import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -64,9 +63,7 @@ def _named_in(source: bytes) -> frozenset[bytes]:
 def _invalid_line(source: bytes) -> int | None:
     """Return the line at which Python stops parsing; libcst often names a later one. None if Python names none."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(source)
+        parsed(source)
     except SyntaxError as error:
         return error.lineno
     except (ValueError, RecursionError, MemoryError):

@@ -55,6 +55,16 @@ def unparsed(node: ast.AST) -> str:
     return ast.unparse(node)
 
 
+def assigned_names(*nodes: ast.AST) -> set[str]:
+    """Return the names to which code assigns, also in definitions inside it."""
+    return {
+        each.id
+        for node in nodes
+        for each in walk(node)
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+    }
+
+
 def is_named(node: ast.expr, name: str) -> bool:
     """Return whether an expression is this name."""
     return isinstance(node, ast.Name) and node.id == name

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from patchkit.errors import PatchkitError
 from patchkit.findings.finding import Finding  # noqa: TC001  # read when a schema is made
+from patchkit.findings.plural import counted
 
 if TYPE_CHECKING:
-    from patchkit.plan.status import PatchStatus
+    from patchkit.plan.status import PatchStatus, Plan
     from patchkit.verify.subject import Subject
 
 
@@ -55,3 +57,15 @@ class Verdict:
     def seconds(self) -> float:
         """Wall time of all checks."""
         return sum(result.seconds for result in self.results)
+
+
+class UnverifiedError(PatchkitError):
+    """A check failed on the commits, so nothing was changed; ``verdict`` has its findings, ``plan`` the states."""
+
+    def __init__(self, verdict: Verdict, plan: Plan) -> None:
+        failed = sum(result.outcome is Outcome.FAILED for result in verdict.results)
+        super().__init__(
+            f"{counted(failed, 'check')} failed on the commits, so nothing was changed",
+            advice="fix what the checks name, or apply without --verify and fix it there",
+        )
+        self.verdict, self.plan = verdict, plan

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchkit import collector
 from patchkit.plan.vendor import PACKAGE, VENDORED, is_vendored
 from patchkit.tree.limits import NoFileError, TooLongError, read_whole
 from patchkit.tree.nodes import walk
 from patchkit.tree.sglang import files_of
+from patchkit.tree.source import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ class Runtime:
     def api(self, name: str) -> ast.Module | None:
         """Return the syntax tree of ``api_N``, or None if the runtime has no such API."""
         source = self.read(f"{self.package}.{name}")
-        return None if source is None else _parsed(source)
+        return None if source is None else parsed(source)
 
     @property
     def present(self) -> bool:
@@ -57,15 +57,10 @@ class Runtime:
                     if (alias.asname or alias.name) == name:
                         module = "." * statement.level + statement.module
                         home = self.read(importlib.util.resolve_name(module, self.package))
-                        body = _parsed(home).body if home is not None else []
+                        body = parsed(home).body if home is not None else []
                         functions = (item for item in body if isinstance(item, ast.FunctionDef))
                         return next((item for item in functions if item.name == alias.name), None)
         return None
-
-
-@collector.cached(64)
-def _parsed(source: bytes) -> ast.Module:
-    return ast.parse(source)
 
 
 def is_api(name: str) -> bool:

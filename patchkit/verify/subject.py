@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.audit import engine
 from patchkit.errors import PatchkitError, RefusedRepositoryError, TreeError
+from patchkit.patchset.patch import former_ids
 from patchkit.patchset.select import PatchSet
 from patchkit.plan import vendor
 from patchkit.plan.build import inspect
@@ -138,7 +139,8 @@ class Subject:
     @property
     def unknown(self) -> tuple[str, ...]:
         """The patches that comments in the tree name but that are not loaded."""
-        return tuple(sorted(self.commenting_patches - {patch.id for patch in self.patches}))
+        known = {patch.id for patch in self.patches} | former_ids(self.patches).keys()
+        return tuple(sorted(self.commenting_patches - known))
 
     @cached_property
     def in_place(self) -> tuple[tuple[Patch, EditStatus], ...]:

@@ -1,4 +1,4 @@
-"""Print a verdict: one line per check with its findings below it, and a summary."""
+"""Print a verdict: one line per check with its findings below it, and a summary of all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MARKS = {
 
 
 def show(verdict: Verdict, console: Console, place: str, tail: str) -> None:
-    """Print the verdict; ``place`` names the tree, ``tail`` is appended to the suggested commands."""
+    """Print the verdict; ``place`` names the tree, ``tail`` is appended to the commands that findings name."""
     console.print(escaped(place), highlight=False)
     console.print()
     width = max(len(result.title) for result in verdict.results)
@@ -38,14 +38,15 @@ def show(verdict: Verdict, console: Console, place: str, tail: str) -> None:
         for note in result.notes:
             console.print(f"          [dim]note: {escaped(completed(note, tail))}[/]", highlight=False)
     console.print()
+    console.print(summary(verdict), highlight=False)
+
+
+def summary(verdict: Verdict) -> str:
+    """Return how many checks passed, failed and were left out, as markup."""
     failed = [result for result in verdict.results if result.outcome is Outcome.FAILED]
     left_out = sum(result.outcome is Outcome.SKIPPED for result in verdict.results)
     rest = f"{f'; {left_out} skipped' if left_out else ''} ({verdict.seconds:.1f} s)."
     made = len(verdict.results) - left_out
-    if not failed:
-        console.print(f"[green]All {made} checks passed[/]{rest}", highlight=False)
-        return
-    console.print(f"[bold red]{len(failed)} of {made} checks failed[/]{rest}", highlight=False)
-    console.print(
-        f"\nNext: [bold]patchkit status{escaped(tail)}[/] shows each patch's state", highlight=False
-    )
+    if failed:
+        return f"[bold red]{len(failed)} of {made} checks failed[/]{rest}"
+    return f"[green]All {made} checks passed[/]{rest}"

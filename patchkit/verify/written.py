@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.tree.nodes import statements
+from patchkit.tree.source import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +42,6 @@ def _lines_below_comments(module: Module) -> Iterator[int]:
                 next((n for n in range(at, len(lines)) if not lines[n].lstrip().startswith(b"#")), at) + 1
             )
     for node in statements(module.tree) if below else ():
-        start = min(each.lineno for each in (node, *getattr(node, "decorator_list", ())))
+        start = first_line(node) + 1
         if start in below:
             yield from range(start, (node.end_lineno or start) + 1)

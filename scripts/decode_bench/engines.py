@@ -17,6 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from patchkit.patchset import load
+from patchkit.patchset.patch import parts_by_comment
+
 from .figures import first_error
 
 if TYPE_CHECKING:
@@ -162,8 +165,10 @@ class Engine:
         return self._reply(time.monotonic(), self._run_limit)
 
     def reached(self) -> tuple[str, ...]:
-        """Return the patches of which the engine has run a statement."""
-        return tuple(sorted({*self._reached.read_text().split()})) if self._reached.exists() else ()
+        """Return the patches, and the parts of patches, of which the engine has run a statement."""
+        parts = parts_by_comment(load.patches())
+        lines = self._reached.read_text().splitlines() if self._reached.exists() else []
+        return tuple(sorted({parts.get(line, line.partition(":")[0]) for line in lines}))
 
     def stop(self) -> None:
         """Kill the engine and every process that it started."""

@@ -19,8 +19,11 @@ DIFFERENTIAL: Suite = ("tests/differential",)
 QUICK = ("-m", "not sweep and not release")
 """What the tool does is to be seen without a release, too, which would take minutes for each mutant."""
 
-PORTED: tuple[Suite, ...] = (("tests/porting", *QUICK), ("tests/cli/test_port.py", *QUICK))
-REVERTED: tuple[Suite, ...] = (("tests/transaction", "-m", "not sweep and not release and not long"),)
+PORTED: tuple[Suite, ...] = (("tests/change", "tests/porting", *QUICK), ("tests/cli/test_port.py", *QUICK))
+REVERTED: tuple[Suite, ...] = (
+    ("tests/transaction", "-m", "not sweep and not release and not long"),
+    ("tests/cli/test_conflicts.py", "tests/cli/test_port.py", *QUICK),
+)
 
 
 @dataclass(frozen=True)
@@ -65,18 +68,18 @@ ROOMS = {
         REVERTED,
     ),
     "port": Room(
-        _modules(
-            "porting",
-            *("land", "dependencies", "follow", "imports", "findings", "surroundings", "edits", "comments"),
-            *("effects", "output"),
+        (
+            *_modules("porting", "*"),
+            *_modules("change", "land", "follow", "imports", "surroundings", "edits", "comments", "effects"),
+            *_modules("change", "output", "layout"),
         ),
         PORTED,
     ),
     "merge": Room(
         (
-            *_modules("transaction", "merge", "exact", "outline", "wording"),
-            *_modules("porting", "merge", "row", "statements", "sequence", "pairing", "outline", "regions"),
-            *_modules("porting", "correspondence", "tokens", "lines"),
+            *_modules("transaction", "undo", "wording"),
+            *_modules("change", "merge", "row", "statements", "sequence", "pairing", "outline", "regions"),
+            *_modules("change", "correspondence", "tokens", "lines", "exact", "blocks"),
         ),
         (*PORTED, *REVERTED),
     ),

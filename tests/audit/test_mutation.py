@@ -38,7 +38,7 @@ _HELPER = re.compile(r"\bpatchkit_api\.\w+\(|\b_decode_total_seq_lens\(")
 GUARDING = (Rewrite, NoneGuard, ArgumentValue)
 WORST_KILL_RATE = 0.9
 SHARES = 7
-LISTS = ("26738", "draft-extend-lists")
+LISTS = ("26128", "draft-extend-lists")
 """The edit that fills ``extend_seq_lens_cpu`` of a draft-extend, so that a guard of it is a second line of defence."""
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from patchkit.change.follow import Trees
 from patchkit.change.land import Landing, land
@@ -325,3 +327,91 @@ def test_a_file_is_not_followed_to_one_of_thrice_its_length() -> None:
     assert [file.onto for file in near.files] == ["srt/counter.py"]
     far = landed({DESK: BASE}, {DESK: theirs}, {"srt/counter.py": BASE + own})
     assert [file.onto for file in far.files] == [DESK]
+
+
+LENT = b"    book.out = True\n    return book\n"
+
+
+def test_a_statement_that_comes_into_a_block_is_a_conflict_where_it_is_another_here() -> None:
+    theirs = BASE.replace(LENT, b"    if reader:\n        book.out = True\n    return book\n")
+    ours = BASE.replace(b"book.out = True\n", b"book.out = later(book)\n")
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: ours})
+    assert [outcome for outcome, _ in outcomes(landing)] == ["conflict"]
+    assert landing.contents == {}
+
+
+@pytest.mark.parametrize("gone", [b"        note(book)\n", b"        tell(reader)\n"])
+def test_statements_that_are_replaced_by_others_are_a_conflict_where_one_of_them_is_gone(gone: bytes) -> None:
+    theirs = BASE.replace(
+        b"        note(book)\n        tell(reader)\n", b"        print(book, reader)\n        open(book)\n"
+    )
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: BASE.replace(gone, b"")})
+    assert {outcome for outcome, _ in outcomes(landing)} == {"conflict"}
+    assert landing.contents == {}
+
+
+@pytest.mark.parametrize(
+    ("ours", "made"),
+    [
+        (
+            b"    with shelf:\n        book.out = True\n    return book\n",
+            b"    with shelf:\n        book.out = True\n    print(book)\n    return book\n",
+        ),
+        (
+            b"    book.out = True\n    with shelf:\n        return book\n",
+            b"    book.out = True\n    print(book)\n    with shelf:\n        return book\n",
+        ),
+    ],
+    ids=["what is above", "what is below"],
+)
+def test_what_comes_between_statements_of_which_one_went_into_a_block_stays_beside_the_other(
+    ours: bytes, made: bytes
+) -> None:
+    theirs = BASE.replace(LENT, b"    book.out = True\n    print(book)\n    return book\n")
+    own = b"shelf = open('shelf')\n\n\n" + BASE
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: own.replace(LENT, ours)})
+    assert (landing.contents[DESK] or b"").decode() == own.replace(LENT, made).decode()
+
+
+def test_blank_lines_come_and_go_as_in_a_merge_by_lines() -> None:
+    theirs = BASE.replace(b"    book.out = True\n", b"\n    book.out = True\n\n")
+    ours = BASE.replace(b"reader.told = True", b"reader.told = 1")
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: ours})
+    assert landing.contents[DESK] == theirs.replace(b"reader.told = True", b"reader.told = 1")
+
+
+CHANGES = [
+    (b"        tell(reader)\n", b""),
+    (b"    book.out = True\n", b"    book.out = 1\n    log(book)\n"),
+    (b"    if book.out:\n", b"    if reader is None:\n        return None\n    if book.out:\n"),
+    (b"def lend(book, reader):", b"def lend(book, reader, days=14):"),
+    (b"\n\ndef note(book):\n    book.noted = True\n", b""),
+    (b"    reader.told = True\n", b"    # Once.\n    reader.told = True\n    reader.asked = False\n"),
+    (b"def tell(", b"@once\ndef tell("),
+]
+OWN = [
+    (b"def lend(book, reader):\n", b"def lend(book, reader):\n    own(book)\n"),
+    (b"    return book\n", b"    own(reader)\n    return book\n"),
+    (b"        note(book)\n", b"        if reader:\n            note(book)\n"),
+    (b"book.noted = True", b"book.noted = own"),
+    (b"    book.out = True\n", b"    # Ours.\n    book.out = True\n"),
+    (b"def tell(reader):\n", b"def tell(reader, own=None):\n"),
+]
+KNOWN = b"log = own = once = print\n\n\n"
+
+
+def changed(changes: list[tuple[bytes, bytes]]) -> bytes:
+    text = KNOWN + BASE
+    for old, new in changes:
+        text = text.replace(old, new)
+    return text
+
+
+@given(st.sets(st.sampled_from(CHANGES), min_size=1), st.sets(st.sampled_from(OWN)))
+def test_a_change_that_landed_lands_again_and_changes_nothing(
+    change: set[tuple[bytes, bytes]], own: set[tuple[bytes, bytes]]
+) -> None:
+    base, theirs, ours = KNOWN + BASE, changed(sorted(change)), changed(sorted(own))
+    made = landed({DESK: base}, {DESK: theirs}, {DESK: ours}).contents.get(DESK) or ours
+    again = landed({DESK: base}, {DESK: theirs}, {DESK: made})
+    assert again.contents in ({}, {DESK: made})

@@ -604,3 +604,71 @@ def test_a_statement_that_moves_past_code_that_uses_its_names_is_moved_and_that_
     assert (made, found) == (theirs.replace(*own), [("changed", "f")])
     made, found = ported(base, theirs, base.replace(own[0], own[1].replace("use(x)", "use(b)")))
     assert found == [("landed", "f")]
+
+
+BESIDE = "def lend(book, days):\n    due = today() + days\n    note(book)\n    keep(book)\n    return due\n"
+
+
+@pytest.mark.parametrize(
+    ("own", "outcome"),
+    [
+        ("    if shut:\n        return None\n", "changed"),
+        ("    while shut:\n        raise Shut\n", "changed"),
+        ("    days = 2\n", "changed"),
+        ("    count(1)\n", "landed"),
+    ],
+    ids=["leaves", "raises", "binds what it uses", "has nothing to do with it"],
+)
+def test_where_new_code_stands_beside_code_of_this_tree_that_is_said_if_their_order_counts(
+    own: str, outcome: str
+) -> None:
+    note = "    note(book)\n"
+    made, found = ported(
+        BESIDE, BESIDE.replace(note, f"{note}    tell(days)\n"), BESIDE.replace(note, note + own)
+    )
+    assert made == BESIDE.replace(note, f"{note}    tell(days)\n{own}")
+    assert [each for each, _ in found] == [outcome]
+
+
+TWICE = {
+    "a statement that this tree has twice at such a place": (
+        "def f(b):\n    open(b)\n    first(b)\n    close(b)\n",
+        "def f(b):\n    open(b)\n    close(b)\n",
+        "def f(b):\n    open(b)\n    first(b)\n    own(b)\n    first(b)\n    close(b)\n",
+    ),
+    "a function that this tree defines twice": (
+        "def f(b):\n    return 1\n",
+        "def f(b):\n    return 2\n",
+        "def f(b):\n    return 1\n\n\ndef f(b):\n    return 3\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("base", "theirs", "ours"), TWICE.values(), ids=TWICE)
+def test_of_two_places_that_fit_equally_well_none_is_changed(base: str, theirs: str, ours: str) -> None:
+    made, found = ported(base, theirs, ours)
+    assert (made, [outcome for outcome, _ in found]) == (ours, ["conflict"])
+
+
+def test_of_two_places_the_one_with_the_neighbours_of_the_change_is_changed() -> None:
+    base, theirs = (
+        "def f(b):\n    open(b)\n    first(b)\n    close(b)\n",
+        "def f(b):\n    open(b)\n    close(b)\n",
+    )
+    own = "    own(b)\n    first(b)\n"
+    assert ported(base, theirs, base + own) == (theirs + own, [("landed", "f")])
+
+
+def test_a_removed_import_goes_wherever_a_formatter_put_its_names() -> None:
+    base, theirs = "import a\nfrom b import c, d\nimport e\n\nf = 1\n", "import a\nimport e\n\nf = 1\n"
+    ours = "import a\nimport e\nfrom b import c\nfrom b import d, own\n\nf = 1\n"
+    made, found = ported(base, theirs, ours)
+    assert made == "import a\nimport e\nfrom b import own\n\nf = 1\n"
+    assert {outcome for outcome, _ in found} == {"landed", "changed"}
+
+
+def test_functions_on_one_line_are_told_by_their_names() -> None:
+    base = "class A:\n    def f(self): return 1\n    def g(self): return 2\n"
+    theirs = base.replace("return 2", "return 3")
+    ours = "class A:\n    def g(self): return 2\n    def f(self): return own\n"
+    assert ported(base, theirs, ours)[0] == ours.replace("return 2", "return 3")

@@ -99,9 +99,7 @@ def test_a_file_that_is_merged_by_lines_keeps_its_code_reachable() -> None:
     ours = base.replace("    last()\n", "    last()\n\n    own()\n")
     made, edits = landed(base, theirs, ours)
     assert (made, [edit.outcome for edit in edits]) == (ours, [Outcome.CONFLICT])
-    assert landed(base, theirs, base.replace("first()", "first(1)"))[0] == theirs.replace(
-        "first()", "first(1)"
-    )
+    assert landed(base, theirs, base.replace("pass", "days = 1"))[0] == theirs.replace("pass", "days = 1")
 
 
 def test_new_code_that_this_tree_could_not_reach_is_a_conflict() -> None:
@@ -274,3 +272,31 @@ def test_a_result_that_reverses_own_code_and_code_that_stays_is_told_from_others
     assert [re.sub("`.*?`", "_", each) for each in reasons] == (
         ["in this tree _ would come before _"] if is_reversed else []
     )
+
+
+@pytest.mark.parametrize(
+    ("result", "reasons"),
+    [
+        ("    if a:\n        first()\n    own()\n    last()\n", []),
+        ("    if a:\n        first()\n    last()\n", ["in this tree `own()` would be lost"]),
+        (
+            "    if a:\n        first()\n        own()\n    last()\n",
+            ["in this tree `own()` would be in another block"],
+        ),
+    ],
+)
+def test_a_result_without_own_code_where_it_was_is_told_from_others(result: str, reasons: list[str]) -> None:
+    base = "    if a:\n        first()\n    last()\n"
+    ours = "    if a:\n        first()\n    own()\n    last()\n"
+    before, current = (outline(program(text)).parts[0] for text in (base, ours))
+    found = disturbances((before, before, current), outline(program(result)), Correspondence())
+    assert [each.reason for each in found] == reasons
+
+
+def test_a_guard_at_the_start_of_a_function_comes_before_a_tree_s_own_statements() -> None:
+    base, theirs = "    first(a)\n    last(b)\n", "    if b:\n        return\n    first(a)\n    last(b)\n"
+    for start in ("", '    """Lends."""\n'):
+        ours = f"{start}    own(a)\n{base}"
+        made, edits = landed(program(base), program(theirs), program(ours))
+        assert made == program(f"{start}    if b:\n        return\n    own(a)\n{base}")
+        assert {edit.outcome for edit in edits} <= {Outcome.LANDED, Outcome.CHANGED}

@@ -88,8 +88,43 @@ def test_show_says_what_the_patch_says() -> None:
     patch = answer("show", "t-stop")
     assert patch["requires"] == ["t-flag"]
     assert patch["edits"] == [{"name": "limit", "description": "toy"}]
-    assert {"id", "title", "why", "upstream", "risk", "verify", "hardens"} < set(patch)
+    assert {"id", "title", "why", "upstream", "risk", "verify", "parts"} < set(patch)
     assert "Requires: t-flag" in run("show", "t-stop").stdout
+
+
+def test_show_has_the_parts_of_a_patch_with_their_words_and_edits(patch_folder: Path) -> None:
+    part = '[part.lock]\ntitle = "A lock"\nwhy = "Thieves."\nrisk = "A lost key."\nformerly = "t-lock"'
+    lock = attribute(MIRROR, "Mirror", "locked = 1").replace('why = "toy"', 'why = "locked"\npart = "lock"')
+    add_patch(patch_folder, "t-desk", part, attribute(MIRROR, "Mirror", "wide = 1"), lock)
+    shown = answer("show", "t-desk")
+    assert [(edit["name"], edit.get("part")) for edit in shown["edits"]] == [
+        ("wide", None),
+        ("locked", "lock"),
+    ]
+    assert [(each["name"], each["formerly"], each["risk"]) for each in shown["parts"]] == [
+        ("lock", "t-lock", "A lost key.")
+    ]
+    text = run("show", "t-desk").stdout.partition("\nt-desk/lock  A lock\n\nThieves.\n\n")[2]
+    assert text.startswith("Formerly: t-lock\nRisk: A lost key.\n\nEdits:\n  locked: locked\n")
+
+
+@pytest.mark.parametrize("command", ["apply", "revert", "diff", "status", "export"])
+def test_the_name_of_a_part_and_what_it_was_called_are_refused_with_the_patch(
+    tree: CheckoutTree, patch_folder: Path, tmp_path: Path, command: str
+) -> None:
+    part = '[part.lock]\ntitle = "A lock"\nwhy = "Thieves."\nformerly = "t-lock"'
+    lock = attribute(MIRROR, "Mirror", "locked = 1").replace('why = "toy"', 'why = "locked"\npart = "lock"')
+    add_patch(patch_folder, "t-desk", part, attribute(MIRROR, "Mirror", "wide = 1"), lock)
+    more = ("-o", tmp_path / "series") if command == "export" else ()
+    for named, said in (
+        ((tree.root, "t-lock"), "t-lock is the part t-desk/lock now"),
+        (("t-stop", "t-lock"), "t-lock is the part t-desk/lock now"),
+        ((tree.root, "t-desk/lock"), "t-desk/lock is a part of t-desk"),
+    ):
+        message = refusal(command, *named, *more, code=2)
+        assert (
+            f"{said}\nhelp: name t-desk; `left_out` in a fork's configuration takes t-desk/lock\n" in message
+        )
 
 
 def test_show_of_a_fix_prints_its_symptom_who_is_affected_and_where_upstream_fixed_it(tmp_path: Path) -> None:
@@ -152,7 +187,7 @@ def test_status_names_the_next_command(tree: CheckoutTree, monkeypatch: pytest.M
 
 def test_check_fails_until_everything_is_applied(tree: CheckoutTree) -> None:
     run("status", tree.root, "--check", code=1)
-    run("apply", tree.root, "t-stop", "--only")
+    run("apply", tree.root, "t-stop")
     run("status", tree.root, "--check", code=1)
     run("apply", tree.root)
     run("status", tree.root, "--check")
@@ -229,16 +264,8 @@ def test_revert_gives_the_old_bytes(tree: CheckoutTree) -> None:
     assert "Nothing to revert." in run("revert", tree.root).stdout
 
 
-def test_apply_brings_what_is_required_and_what_hardens(tree: CheckoutTree) -> None:
-    assert states("apply", tree.root, "t-stop") == {
-        "t-flag": "applied",
-        "t-guard": "applied",
-        "t-stop": "applied",
-    }
-
-
-def test_only_leaves_hardening_out(tree: CheckoutTree) -> None:
-    assert states("apply", tree.root, "t-stop", "--only") == {"t-flag": "applied", "t-stop": "applied"}
+def test_apply_brings_what_is_required(tree: CheckoutTree) -> None:
+    assert states("apply", tree.root, "t-stop") == {"t-flag": "applied", "t-stop": "applied"}
     assert states("status", tree.root)["t-guard"] == "pending"
 
 
@@ -250,7 +277,7 @@ def test_revert_of_one_patch_leaves_the_others(tree: CheckoutTree) -> None:
 
 
 def test_one_patch_of_several_in_a_file_is_reverted(tree: CheckoutTree) -> None:
-    run("apply", tree.root, "t-flag", "--only")
+    run("apply", tree.root, "t-flag")
     flagged = (tree.package / MIRROR).read_bytes()
     run("apply", tree.root)
     assert answer("revert", tree.root, "t-guard")["changed_files"] == [MIRROR]
@@ -330,7 +357,7 @@ def test_revert_of_code_without_any_comment_says_which_to_put_back_and_then_take
     tree: CheckoutTree, named: tuple[str, ...], instead: bytes
 ) -> None:
     was = everything(tree.package)
-    run("apply", tree.root, "t-guard", "--only")
+    run("apply", tree.root, "t-guard")
     sign = b"# patchkit t-guard: toy"
     edit(tree, MIRROR, b"    " + sign + b"\n", b"    %s\n" % instead if instead else b"")
     before = everything(tree.root)
@@ -355,7 +382,7 @@ def test_revert_of_code_without_any_comment_says_which_to_put_back_and_then_take
 def test_revert_of_code_whose_comment_lost_its_form_is_refused(
     tree: CheckoutTree, named: tuple[str, ...], instead: bytes
 ) -> None:
-    run("apply", tree.root, "t-guard", "--only")
+    run("apply", tree.root, "t-guard")
     edit(tree, MIRROR, b"# patchkit t-guard: toy", instead)
     before = everything(tree.root)
     assert states("status", tree.root)["t-guard"] == "applied"
@@ -432,7 +459,7 @@ def test_patch_beside_one_from_a_folder_needs_the_folder(tree: CheckoutTree, con
     run("apply", tree.root, "t-stop", "x-other", "--patches", conflicting)
     assert "--patches DIR" in refusal("revert", tree.root, "t-stop", code=2)
     run("revert", tree.root, "t-stop", "--patches", conflicting)
-    assert recorded(tree) == ("t-flag", "t-guard", "x-other")
+    assert recorded(tree) == ("t-flag", "x-other")
 
 
 def test_conflict_names_the_site_and_writes_nothing(tree: CheckoutTree, conflicting: Path) -> None:
@@ -535,7 +562,7 @@ def test_unknown_patch_names_the_nearest(command: str, arguments: tuple[str, ...
 @pytest.mark.parametrize("command", ["apply", "diff", "revert", "export"])
 @pytest.mark.parametrize(
     ("word", "hint"),
-    [("nowhere", ""), ("t-gard", "did you mean t-guard? "), ("hardning", "did you mean @hardening? ")],
+    [("nowhere", ""), ("t-gard", "did you mean t-guard? "), ("t-stp", "did you mean t-stop? ")],
 )
 def test_a_word_that_is_neither_a_folder_nor_a_patch_is_refused_as_both(
     command: str, word: str, hint: str, tmp_path: Path

@@ -69,17 +69,17 @@ def test_patches_of_the_fork_are_loaded_in_every_command(
     assert "acme" in states("apply", fork.root, "acme")
     assert "unknown" not in answer_of("status", fork.root)
     run("verify", fork.root)
-    assert [row["patch"] for row in answer_of("report", "--ledger", fork.root)["rows"]].count("acme") == 1
+    assert [row["patch"] for row in answer_of("status", "--format", "ledger", fork.root)["rows"]].count(
+        "acme"
+    ) == 1
     assert answer_of("revert", fork.root, "acme")["reverted"] == ["acme"]
     run("revert", fork.root)
     assert everything(fork.root) == before
     assert "+    acme = 1" in run("diff", fork.root, "acme").stdout
-    assert len(answer_of("export", fork.root, "acme", "-o", tmp_path / "series")["files"]) == 3
-    assert "acme" in [
-        move["id"] for move in answer_of("rebase-check", fork.root, "--onto", "HEAD")["patches"]
-    ]
+    assert len(answer_of("export", fork.root, "acme", "-o", tmp_path / "series")["files"]) == 2
+    assert "acme" in [move["id"] for move in answer_of("rebase", fork.root, "--onto", "HEAD")["patches"]]
     monkeypatch.chdir(fork.root)
-    assert "acme" in [patch["id"] for patch in answer_of("list")]
+    assert "acme" in [patch["id"] for patch in answer_of("show")]
     assert answer_of("show", "acme")["requires"] == ["t-flag"]
     assert states("apply", "acme", "--dry-run")["acme"] == "applied"
 
@@ -135,7 +135,33 @@ def test_what_is_named_wins_over_what_is_left_out(fork: CheckoutTree) -> None:
     configured = fork.root / "patchkit.toml"
     assert f"t-stop requires t-flag, which {configured} leaves out\nhelp: name t-flag too" in message
     assert message == refusal("diff", fork.root, "t-stop")
-    assert set(states("apply", fork.root, "t-flag", "t-stop")) == {"t-flag", "t-stop", "t-guard"}
+    assert set(states("apply", fork.root, "t-flag", "t-stop")) == {"t-flag", "t-stop"}
+
+
+def test_a_part_that_is_left_out_is_neither_made_nor_missed_in_any_command(
+    fork: CheckoutTree, patch_folder: Path
+) -> None:
+    part = '[part.lock]\ntitle = "A lock"\nwhy = "Thieves."\nformerly = "t-lock"'
+    lock = attribute(MIRROR, "Mirror", "locked = 1").replace('why = "toy"', 'why = "locked"\npart = "lock"')
+    add_patch(patch_folder, "t-desk", part, attribute(MIRROR, "Mirror", "wide = 1"), lock)
+    configure(fork, 'left_out = ["t-desk/lock"]\n')
+    before = everything(fork.root)
+    applied = answer_of("apply", fork.root)
+    assert b"locked = 1" not in (fork.read(MIRROR) or b"")
+    assert b"wide = 1" in (fork.read(MIRROR) or b"")
+    run("status", fork.root, "--check")
+    found = answer_of("status", fork.root)["patches"]
+    assert found == applied["patches"]
+    (desk,) = (each for each in found if each["id"] == "t-desk")
+    (edit,) = (each for each in desk["edits"] if each["state"] != "applied")
+    assert (edit["state"], edit["reason"]) == ("not-applicable", "in `left_out` of patchkit.toml")
+    assert "Nothing changed." in run("apply", fork.root, "t-desk").stdout
+    run("revert", fork.root)
+    assert everything(fork.root) == before
+    configure(fork, 'left_out = ["t-lock"]\n')
+    assert "key `left_out`: t-lock is the part t-desk/lock now" in refusal("status", fork.root)
+    configure(fork, 'chosen = ["t-desk/lock"]\n')
+    assert "key `chosen`: t-desk/lock is a part of t-desk" in refusal("status", fork.root)
 
 
 def test_what_is_chosen_is_on_and_nothing_else(fork: CheckoutTree, patch_folder: Path) -> None:
@@ -144,9 +170,11 @@ def test_what_is_chosen_is_on_and_nothing_else(fork: CheckoutTree, patch_folder:
     )
     add_patch(patch_folder, "t-fast", attribute(CRLF, "Backend", "fast = 1"), group='"speed"')
     configure(fork, 'chosen = ["t-stop", "t-risky"]\n')
-    assert left_out("status", fork.root) == {"t-fast": "not in `chosen` of patchkit.toml"}
+    assert left_out("status", fork.root) == dict.fromkeys(
+        ("t-fast", "t-guard"), "not in `chosen` of patchkit.toml"
+    )
     run("status", fork.root, "--check", code=1)
-    assert set(states("apply", fork.root)) == {"t-flag", "t-stop", "t-guard", "t-risky"}
+    assert set(states("apply", fork.root)) == {"t-flag", "t-stop", "t-risky"}
     run("status", fork.root, "--check")
     assert set(states("apply", fork.root, "@speed")) == {"t-fast", "t-risky"}
     configure(fork, 'chosen = ["@speed"]\nleft_out = ["t-fast"]\n')
@@ -258,7 +286,7 @@ def test_a_clone_answers_the_same(fork: CheckoutTree, tmp_path: Path) -> None:
         ('left_out = ["t-flg"]', "key `left_out`: no patch is called 't-flg': did you mean t-flag?"),
         ('chosen = ["@sped"]', "key `chosen`: no group is called '@sped'"),
         (
-            'chosen = ["t-flag"]\nleft_out = ["@hardening", "t-flag"]',
+            'chosen = ["t-flag"]\nleft_out = ["t-guard", "t-flag"]',
             "key `chosen`: t-flag is in `left_out` too",
         ),
         (

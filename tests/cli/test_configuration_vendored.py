@@ -102,7 +102,7 @@ def test_paths_are_relative_to_the_folder_of_the_configuration(top: Path) -> Non
     configure(top, 'patches = ["ours"]\nbaseline = "known.json"\n')
     assert "+    acme = 1" in run("diff", top / COPY, "acme").stdout
     assert "acme" in answer("matrix", top / COPY, "--refs", "HEAD")["patches"]
-    assert "acme" in [each["id"] for each in answer("rebase-check", top / COPY, "--onto", "HEAD")["patches"]]
+    assert "acme" in [each["id"] for each in answer("rebase", top / COPY, "--onto", "HEAD")["patches"]]
     run("audit", top / COPY)
     configure(top, 'patches = ["ours"]\n', f"{COPY}/patchkit.toml")
     assert "+    acme = 2" in run("diff", top / COPY, "acme").stdout

@@ -20,13 +20,24 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
 
 
+PART = '[part.guards]\ntitle = "Guards"\nwhy = "To be safe."'
+
+
+def in_part(edit: str) -> str:
+    """Return the text of an edit of the part `guards`."""
+    return edit.replace('why = "toy"', 'why = "guarded"\npart = "guards"')
+
+
+LOST = in_part(attribute(MIRROR, "NoSuchClass", "lost = 1"))
+
+
 def states(*arguments: object, code: int = 0) -> dict[str, str]:
     return states_in(answer_of(*arguments, code=code))
 
 
 @pytest.fixture(autouse=True)
 def toys(patch_folder: Path) -> Path:
-    """Besides the toys, where `t-guard` hardens `t-flag` and `t-stop` requires it, two patches for speed."""
+    """Besides the toys, where `t-stop` requires `t-flag`, two patches for speed."""
     add_patch(patch_folder, "t-fast", attribute(ABRUPT, "Worker", "fast = 1"), group='"speed"')
     add_patch(
         patch_folder, "t-risky", attribute(ABRUPT, "Worker", "risky = 1"), group='"speed"', default="false"
@@ -120,25 +131,38 @@ def test_status_of_a_tree_that_only_lacks_a_part_of_an_opt_in_patch_offers_no_ap
     assert output.partition("\nNext: ")[2] not in run("status", tree.root).stdout
 
 
-def test_status_offers_no_apply_of_a_patch_whose_hardening_is_in_conflict(
+def test_status_offers_no_apply_of_a_patch_of_which_a_part_is_in_conflict(
     tree: CheckoutTree, toys: Path
 ) -> None:
     for other in toys.iterdir():
         shutil.rmtree(other)
-    add_patch(toys, "t-lost", attribute(ABRUPT, "Nobody", "lost = 1"), hardens='["t-next"]')
-    add_patch(toys, "t-next", attribute(ABRUPT, "Worker", "after = 1"))
-    assert states("status", tree.root) == {"t-lost": "conflict", "t-next": "pending"}
+    add_patch(toys, "t-next", PART, attribute(ABRUPT, "Worker", "after = 1"), LOST)
+    assert states("status", tree.root) == {"t-next": "conflict"}
     (after,) = re.findall("Next: (.*)", run("status", tree.root).stdout)
-    assert after.startswith(f"patchkit apply {tree.root} t-lost --markers ")
+    assert after.startswith(f"patchkit apply {tree.root} t-next --markers ")
     assert "Nothing changed." in run("apply", tree.root).stdout
 
 
-def test_only_needs_a_patch_whose_hardening_it_leaves_out(tree: CheckoutTree) -> None:
+def test_status_offers_to_apply_the_parts_that_upstreams_form_lacks(tree: CheckoutTree, toys: Path) -> None:
+    for other in toys.iterdir():
+        shutil.rmtree(other)
+    landed = f'[{{ at = "{ABRUPT}::Worker", has = "after = 1" }}]'
+    guard = in_part(attribute(ABRUPT, "Worker", "guard = 1"))
+    add_patch(toys, "t-next", PART, attribute(ABRUPT, "Worker", "after = 1"), guard, upstream_when=landed)
+    path = tree.package / ABRUPT
+    path.write_bytes(path.read_bytes().replace(b"    steps = 3", b"    steps = 3\n    after = 1"))
     before = everything(tree.root)
-    for arguments in ((tree.root,), (tree.root, "--dry-run")):
-        assert "--only needs a PATCH" in run("apply", *arguments, "--only", code=2).stderr
+    (patch,) = answer_of("status", tree.root)["patches"]
+    assert (patch["state"], patch["reason"]) == ("pending", "upstream's without guards")
+    assert (
+        f"\nNext: patchkit apply {tree.root} applies the pending patches" in run("status", tree.root).stdout
+    )
+    assert "upstream's without guards\n" in run("status", "-v", tree.root).stdout
+    (applied,) = answer_of("apply", tree.root)["patches"]
+    assert [edit["state"] for edit in applied["edits"]] == ["upstream", "applied"]
+    assert answer_of("status", tree.root)["patches"] == [applied]
+    assert answer_of("revert", tree.root, "t-next")["reverted"] == ["t-next"]
     assert everything(tree.root) == before
-    assert states("apply", tree.root, "@speed", "--only") == {"t-fast": "applied"}
 
 
 def test_a_named_patch_that_is_not_applicable_is_given_its_reason(tree: CheckoutTree, toys: Path) -> None:
@@ -148,8 +172,8 @@ def test_a_named_patch_that_is_not_applicable_is_given_its_reason(tree: Checkout
 
 
 def test_a_dry_run_names_the_command_that_does_the_same(tree: CheckoutTree) -> None:
-    output = run("apply", tree.root, "t-flag", "--only", "--runtime", "vendored", "--dry-run").stdout
-    assert f"Next: patchkit apply {tree.root} t-flag --only --runtime vendored applies" in output
+    output = run("apply", tree.root, "t-flag", "--runtime", "vendored", "--dry-run").stdout
+    assert f"Next: patchkit apply {tree.root} t-flag --runtime vendored applies" in output
 
 
 def test_a_group_is_taken_back_beside_upstreams_own(tree: CheckoutTree, toys: Path) -> None:
@@ -163,7 +187,7 @@ def test_a_group_is_taken_back_beside_upstreams_own(tree: CheckoutTree, toys: Pa
 
 def test_a_group_brings_what_it_requires(tree: CheckoutTree, toys: Path) -> None:
     add_patch(toys, "t-fast", attribute(ABRUPT, "Worker", "fast = 1"), group='"speed"', requires='["t-flag"]')
-    assert set(states("apply", tree.root, "@speed")) == {"t-flag", "t-fast", "t-guard"}
+    assert set(states("apply", tree.root, "@speed")) == {"t-flag", "t-fast"}
 
 
 def test_an_unknown_group_is_refused_as_such(tree: CheckoutTree) -> None:
@@ -190,15 +214,13 @@ def conflicting(toys: Path) -> None:
 
 
 @pytest.fixture
-def unhardened(toys: Path) -> None:
-    """The hardening of `t-flag` conflicts, one of whose edits fits."""
-    add_patch(
-        toys,
-        "t-guard",
-        attribute(MIRROR, "Mirror", "guard = 1"),
-        attribute(MIRROR, "NoSuchClass", "lost = 1"),
-        hardens='["t-flag"]',
+def unguarded(toys: Path) -> None:
+    """A part of `t-flag` conflicts, one of whose edits fits."""
+    flags = (
+        attribute(MIRROR, "Mirror", "needs_host = False"),
+        attribute(CRLF, "Backend", "needs_device = True"),
     )
+    add_patch(toys, "t-flag", PART, *flags, in_part(attribute(MIRROR, "Mirror", "more = 1")), LOST)
 
 
 @pytest.mark.usefixtures("conflicting")
@@ -241,22 +263,21 @@ def test_a_named_group_counts_as_requested(tree: CheckoutTree, toys: Path) -> No
     before = everything(tree.root)
     assert "t-lost conflicts with this tree" in run("apply", tree.root, "@speed", code=3).stderr
     assert everything(tree.root) == before
-    run("apply", tree.root, "@hardening")
 
 
-@pytest.mark.usefixtures("unhardened")
-def test_without_its_hardening_a_patch_stays_out_with_what_requires_it(tree: CheckoutTree) -> None:
+@pytest.mark.usefixtures("unguarded")
+def test_without_a_part_of_it_a_patch_stays_out_with_what_requires_it(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     applied = answer_of("apply", tree.root)
     reasons = {each["patch"]: each["reason"] for each in applied["left"]}
-    assert set(reasons) == {"t-flag", "t-guard", "t-stop"}
-    only = "(patchkit apply t-flag --only leaves the hardening out)"
-    assert reasons["t-flag"] == f"t-guard, which hardens it, does not fit {only}"
-    assert reasons["t-stop"] == "it requires t-flag, which does not fit"
+    assert set(reasons) == {"t-flag", "t-stop"}
+    assert reasons["t-flag"].startswith(f"guards: {MIRROR}: NoSuchClass: lost: ")
+    assert reasons["t-stop"] == "requires t-flag, which is in conflict"
     states_and_reasons = {patch["id"]: (patch["state"], patch["reason"]) for patch in applied["patches"]}
-    assert states_and_reasons["t-flag"] == ("pending", f"left out: {reasons['t-flag']}")
+    assert states_and_reasons["t-flag"] == ("conflict", reasons["t-flag"])
     assert states_and_reasons["t-fast"] == ("applied", "")
-    assert applied["changed_files"] == [ABRUPT]
+    assert sorted(applied["changed_files"]) == sorted([ABRUPT, MIRROR])
+    assert b"needs_host = False" not in (tree.read(MIRROR) or b"")
     assert answer_of("apply", tree.root) == applied | {"changed_files": []}
     patches = {patch["id"]: patch for patch in answer_of("status", tree.root)["patches"]}
     assert [patches[patch["id"]] for patch in applied["patches"]] == applied["patches"]
@@ -264,20 +285,7 @@ def test_without_its_hardening_a_patch_stays_out_with_what_requires_it(tree: Che
     assert everything(tree.root) == before
 
 
-@pytest.mark.usefixtures("unhardened")
-def test_a_patch_whose_hardening_conflicts_is_refused_and_only_applies_it(tree: CheckoutTree) -> None:
-    output = run("apply", tree.root, "t-stop", code=3).stderr
-    assert (
-        "t-guard conflicts with this tree, so nothing was written\nhelp: --only leaves the hardening out"
-        in output
-    )
-    assert states("apply", tree.root, "t-stop", "--only") == {"t-flag": "applied", "t-stop": "applied"}
-    applied = answer_of("apply", tree.root)
-    assert [each["patch"] for each in applied["left"]] == ["t-guard"], "what is there stays, and goes on"
-    assert applied["changed_files"] == [ABRUPT]
-
-
-@pytest.mark.usefixtures("unhardened")
+@pytest.mark.usefixtures("unguarded")
 def test_what_one_would_have_had_from_a_patch_that_is_left_out_is_a_conflict_too(
     tree: CheckoutTree, toys: Path
 ) -> None:
@@ -291,10 +299,10 @@ code = "top = 1"
     add_patch(toys, "t-top", on_top)
     applied = answer_of("apply", tree.root)
     assert "t-top" in [each["patch"] for each in applied["left"]]
-    assert applied["changed_files"] == [ABRUPT]
+    assert sorted(applied["changed_files"]) == sorted([ABRUPT, MIRROR])
 
 
-@pytest.mark.usefixtures("unhardened", "conflicting")
+@pytest.mark.usefixtures("unguarded", "conflicting")
 def test_diff_and_dry_run_are_what_apply_does(checkout: CheckoutTree) -> None:
     would = answer_of("apply", checkout.root, "--dry-run")
     difference = answer_of("diff", checkout.root)
@@ -308,14 +316,14 @@ def test_diff_and_dry_run_are_what_apply_does(checkout: CheckoutTree) -> None:
     run("diff", checkout.root, "t-stop", code=3)
 
 
-@pytest.mark.usefixtures("unhardened", "conflicting")
+@pytest.mark.usefixtures("unguarded", "conflicting")
 def test_commits_are_made_of_what_fits(checkout: CheckoutTree) -> None:
     git(checkout.root, "config", "user.name", "A Maintainer")
     git(checkout.root, "config", "user.email", "maintainer@example.com")
     run("apply", checkout.root, "t-stop", "--commit", code=3)
     made = answer_of("apply", checkout.root, "--commit")
-    assert [commit["patch"] for commit in made["commits"]] == ["t-fast"]
-    assert {each["patch"] for each in made["left"]} == {"t-flag", "t-guard", "t-stop", "x-none", "x-after"}
+    assert [commit["patch"] for commit in made["commits"]] == ["t-fast", "t-guard"]
+    assert {each["patch"] for each in made["left"]} == {"t-flag", "t-stop", "x-none", "x-after"}
     assert answer_of("apply", checkout.root, "--commit")["changed_files"] == []
     run("verify", checkout.root)
 
@@ -334,7 +342,7 @@ def test_a_series_is_of_what_fits(checkout: CheckoutTree, tmp_path: Path) -> Non
 def test_what_fits_with_what_is_there_is_made_as_if_all_had_come_at_once(
     tree: CheckoutTree, tmp_path: Path
 ) -> None:
-    run("apply", tree.root, "t-stop", "--only")
+    run("apply", tree.root, "t-stop")
     run("apply", tree.root)
     late = {file: tree.read(file) for file in (MIRROR, CRLF, ABRUPT)}
     run("revert", tree.root)
@@ -348,9 +356,8 @@ def test_keep_going_exits_with_1_if_something_was_left_out(tree: CheckoutTree) -
     assert states("status", tree.root)["t-stop"] == "applied"
 
 
-@pytest.mark.usefixtures("unhardened")
 def test_markers_leave_nothing_out(tree: CheckoutTree, toys: Path) -> None:
-    add_patch(toys, "t-flag", attribute(MIRROR, "Mirror", "needs_host = False"))
+    add_patch(toys, "t-lost", attribute(MIRROR, "NoSuchClass", "lost = 1"))
     answer = answer_of("apply", tree.root, "--markers", code=1)
     assert "left" not in answer
     assert {patch["id"]: patch["state"] for patch in answer["patches"]}["t-stop"] == "applied"

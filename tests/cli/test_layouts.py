@@ -153,11 +153,11 @@ def test_a_move_to_another_commit_is_foreseen_and_made(fork: CheckoutTree) -> No
     git(top(fork), "commit", "-qam", "Newer")
     git(top(fork), "switch", "-q", "base")
     run("apply", fork.package, "--commit")
-    moves = answer("rebase-check", fork.package, "--onto", "newer")["patches"]
+    moves = answer("rebase", fork.package, "--onto", "newer")["patches"]
     assert {move["id"]: (move["now"], move["then"]) for move in moves} == {
         name: (APPLIED[name], state) for name, state in STATES.items()
     }
-    run("rebase-check", fork.package, "--onto", "newer", "--merge")
+    run("rebase", fork.package, "--onto", "newer", "--merge")
     assert states_in(answer("status", fork.package)) == APPLIED
     assert b"pages = 1" in (fork.read(MIRROR) or b"")
 
@@ -240,7 +240,7 @@ def test_two_packages_in_one_folder_are_distinguished_or_refused(tmp_path: Path)
     (row,) = answer("matrix", tmp_path, "--refs", "HEAD", code=1)["rows"]
     assert "name one of them" in row["error"]
     assert states_in(answer("status", tree.package)) == STATES
-    moves = answer("rebase-check", tree.package, "--onto", "HEAD")["patches"]
+    moves = answer("rebase", tree.package, "--onto", "HEAD")["patches"]
     assert {move["then"] for move in moves} == {"pending", "conflict"}
 
 
@@ -250,7 +250,7 @@ def test_a_ref_from_before_the_package_got_its_name_is_known_by_upstream_s(tmp_p
     renamed = open_tree(tmp_path / "python" / "acme_sglang")
     (renamed.package / USER).write_text(USES.format(name="acme_sglang"))
     git(tmp_path, "commit", "-qam", "Under a name of its own")
-    moves = answer("rebase-check", renamed.package, "--onto", "HEAD~1")["patches"]
+    moves = answer("rebase", renamed.package, "--onto", "HEAD~1")["patches"]
     assert {move["id"]: move["then"] for move in moves} == STATES
 
 
@@ -291,7 +291,7 @@ def test_a_package_may_be_a_repository_of_its_own(tmp_path: Path) -> None:
     assert f"+++ b/{MIRROR}" in first.read_text()
     run("apply", package, "--commit")
     assert states_in(answer("status", package)) == APPLIED
-    moves = answer("rebase-check", package, "--onto", "HEAD~4")["patches"]
+    moves = answer("rebase", package, "--onto", "HEAD~4")["patches"]
     assert {move["id"]: move["then"] for move in moves} == STATES
     run("revert", package)
     assert tree.read(MIRROR) == SOURCES[MIRROR]

@@ -39,7 +39,7 @@ def malformed(patch_folder: Path) -> Path:
         ["status", "TREE"],
         ["status", "TREE", "--check", "--json"],
         ["diff", "TREE", "t-flag"],
-        ["apply", "TREE", "t-flag", "--only"],
+        ["apply", "TREE", "t-flag"],
         ["apply", "TREE", "--dry-run"],
         ["verify", "TREE"],
         ["resolve", "TREE", "t-flag", "needs_host"],
@@ -54,7 +54,7 @@ def test_edit_of_a_patch_that_was_not_requested_is_refused_and_nothing_is_writte
     assert result.exit_code == 2, result.output
     assert result.stderr == (
         f"error: edit.odd: unknown key `find`\n  --> {malformed}\nhelp: did you mean `kind`? the keys are `at`, "
-        "`before`, `behind`, `beyond_upstream`, `code`, `imports`, `kind`, `optional`, `shape`, "
+        "`before`, `behind`, `beyond_upstream`, `code`, `imports`, `kind`, `optional`, `part`, `shape`, "
         "`sites`, `why`\n"
     )
     assert everything(tree.root) == before
@@ -100,3 +100,22 @@ def test_folder_of_ones_own_is_refused_by_every_command(
         assert result.exit_code == 2
         assert result.stderr.startswith("error: edit.odd: key `code`: not")
         assert result.stderr.endswith(f"\n  --> {path}\nhelp: fix it and try again\n")
+
+
+@pytest.mark.parametrize(
+    "code", ["$size = 3", "def $size(): ...", "import $size", "f($size=3)", "[1 for $size in y]"]
+)
+def test_code_that_binds_what_is_no_name_is_an_error_of_the_patch(
+    tree: CheckoutTree, patch_folder: Path, code: str
+) -> None:
+    (tree.package / "srt" / "sizes.py").write_text("pages = size or 1\n", encoding="utf-8")
+    edit = f'[edit.odd]\nkind = "rewrite"\nwhy = "toy"\nat = "srt/sizes.py"\nfind = "pages = $size"\ncode = "{code}"\n'
+    add_patch(patch_folder, "t-odd", edit, default="false")
+    before = everything(tree.root)
+    result = run("apply", tree.root, "t-odd")
+    assert result.exit_code == 2, result.output
+    assert result.stderr == (
+        f"error: patch t-odd: edit.odd.code: `{code}` is not Python where $size is `size or 1`\n"
+        "help: write a name of its own there, or a `find` that matches less\n"
+    )
+    assert everything(tree.root) == before

@@ -191,7 +191,7 @@ def test_extension_is_tried_as_the_patch_that_it_adds_to(
 @pytest.fixture
 def fork(checkout: CheckoutTree, patch_folder: Path, tmp_path: Path) -> Path:
     """A worktree of a fork in which built-in patches are committed, as a person has it to try a patch of their own."""
-    api.commit(committing(checkout), load.patches(), ("t-flag", "t-stop"), only=True)
+    api.commit(committing(checkout), load.patches(), ("t-flag", "t-stop"))
     git(checkout.root, "worktree", "add", "-q", "--detach", str(tmp_path / "before"))
     return tmp_path / "before"
 

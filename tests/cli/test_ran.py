@@ -87,7 +87,7 @@ def test_status_does_not_name_a_patch_that_apply_would_not_apply(
 
 @pytest.mark.usefixtures("ran")
 def test_apply_says_the_same_of_what_it_wrote(tree: CheckoutTree) -> None:
-    assert NEVER not in output_of("apply", tree.root, "t-flag", "--only")
+    assert NEVER not in output_of("apply", tree.root, "t-flag")
     assert f"{NEVER}t-guard, t-stop{HINT}\n" in output_of("apply", tree.root)
     assert f"{NEVER}t-guard, t-stop{HINT}\n" in output_of("status", tree.root)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
 
 Case = dict[str, Any]
-CHAIN = ("26397", "26424", "30947")
+CHAIN = ("26397", "26424")
 SELECTING = {"softmax", "_softmax", "sort", "topk", "gather", "index_select", "repeat_interleave"}
 
 

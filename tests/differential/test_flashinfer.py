@@ -41,7 +41,7 @@ def capturing_by_replay(releases: Releases, tmp_path_factory: pytest.TempPathFac
 
     def make() -> Path:
         root = lay_out(backdate(releases.tree(REFERENCE), ("replayed-capture",)), releases, folder).root
-        run("apply", root, "28854")
+        run("apply", root, "28782")
         return root
 
     tree = DrivenTree("capturing by replay", make)
@@ -126,7 +126,7 @@ def test_a_flashinfer_that_plans_otherwise_from_the_host_plans_as_ever(
 @EXAMPLES
 @given(drawn=SESSIONS)
 def test_the_switch_has_every_replay_planned_from_the_device(patched: DrivenTree, drawn: Sessions) -> None:
-    results, waits = driven(patched, drawn, off="28854")
+    results, waits = driven(patched, drawn, off="28782/host-plan")
     assert results == driven(patched, drawn)[0]
     assert {wait for session in waits for wait in session} == {COPIES}
 
@@ -153,7 +153,7 @@ def test_the_v2_draft_extend_has_a_graph_on_cuda(unpatched: DrivenTree, patched:
         ({"SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH": "1"}, {}, False),
         ({"SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH": "false"}, {}, True),
         ({"PATCHKIT_DISABLE": "28782"}, {}, False),
-        ({"PATCHKIT_DISABLE": "pk-fa3-draft-extend-graph,28854"}, {}, True),
+        ({"PATCHKIT_DISABLE": "pk-fa3-draft-extend-graph,28782/host-plan"}, {}, True),
         ({}, {"token_map": "tokens.pt"}, False),
     ],
 )

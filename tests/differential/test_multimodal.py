@@ -10,7 +10,7 @@ RELEASES = ("0.5.11", "0.5.13", "0.5.18")
 TOKENS = 4
 
 
-before_and_after = without_and_with_each("pk-mirror-guards", RELEASES)
+before_and_after = without_and_with_each("26128", RELEASES)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_draft_and_verify_write_where_they_wrote(
 def test_a_verify_that_the_plan_stream_prepares_does_not_need_what_the_drafts_stream_computes(
     before_and_after: tuple[DrivenTree, DrivenTree],
 ) -> None:
-    # In 0.5.13 and later the plan stream waits for the draft's only with pk-overlap-hook.
+    # In 0.5.13 and later the plan stream waits for the draft's only with 25925/plan-stream.
     case = {"rows": [3, 1], "lens": [4, 9], "steps": 3, "topk": 1, "seed": 1}
     before, after = (tree.ask("step_inputs.prepared", case, plan_stream=True) for tree in before_and_after)
     assert after == before

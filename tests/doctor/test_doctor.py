@@ -1344,7 +1344,7 @@ def test_models_are_named_by_what_they_have_and_by_their_architecture(
 def test_what_keeps_the_mirror_beside_the_backends_is_named_with_its_reason_and_its_models(
     releases: Releases, version: str, draft_reads: bool
 ) -> None:
-    root = releases.applied(version, "pk-mirror-guards").root
+    root = releases.applied(version, "26128").root
     words = f"--attention-backend triton {' '.join(EAGLE)} --disable-piecewise-cuda-graph"
     words = words.replace("--disable-piecewise-cuda-graph", "") if version == "0.5.14" else words
     free: Any = json.loads(run(root, words, "--json").stdout)

@@ -293,7 +293,7 @@ def test_a_method_with_a_long_docstring(tree: CheckoutTree, tmp_path: Path) -> N
     assert made(tree, draft) == after
 
 
-def test_what_comes_above_a_docstring_lands_where_the_docstring_has_other_words(
+def test_what_comes_above_a_docstring_comes_below_one_with_other_words(
     tree: CheckoutTree, tmp_path: Path
 ) -> None:
     after = BEFORE.replace('    """A', '    kept = True\n    """A')
@@ -302,7 +302,7 @@ def test_what_comes_above_a_docstring_lands_where_the_docstring_has_other_words(
     other = BEFORE.replace("A backend.", "Plans a batch.")
     api.revert(tree, load.patches((draft.file.parent,)))
     (tree.package / "srt" / "backend.py").write_text(other)
-    assert made(tree, draft) == other.replace('    """Plans', '    kept = True\n    """Plans')
+    assert made(tree, draft) == other.replace('batch."""\n', 'batch."""\n    kept = True\n')
 
 
 def test_a_definition_in_a_block_of_the_module_is_drafted(tree: CheckoutTree, tmp_path: Path) -> None:

@@ -16,10 +16,9 @@ EDIT = attribute("srt/shelf.py", "Shelf", "wide = 1")
 
 @pytest.fixture
 def built_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A seed that `lock` hardens, two patches for speed of which one is off, and one in no group."""
+    """A seed, two patches for speed of which one is off, and one in no group."""
     folder = tmp_path / "built-in"
     add_patch(folder, "seed", EDIT, group='"seeds"')
-    add_patch(folder, "lock", EDIT, hardens='["seed"]')
     add_patch(folder, "fast", EDIT, group='"speed"', requires='["seed"]')
     add_patch(folder, "risky", EDIT, group='"speed"', default="false")
     add_patch(folder, "other", EDIT)
@@ -27,20 +26,15 @@ def built_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_groups_are_those_of_headers_and_hardening_patches_are_one(built_in: Path) -> None:
+def test_groups_are_those_of_headers(built_in: Path) -> None:
     groups = {name: [patch.id for patch in group] for name, group in load.patches().groups.items()}
-    assert groups == {"@seeds": ["seed"], "@hardening": ["lock"], "@speed": ["fast", "risky"]}
+    assert groups == {"@seeds": ["seed"], "@speed": ["fast", "risky"]}
 
 
-def test_a_patch_that_hardens_can_be_of_another_group(built_in: Path) -> None:
-    add_patch(built_in, "lock", EDIT, hardens='["seed"]', group='"fixes"')
-    assert [patch.id for patch in load.patches().groups["@fixes"]] == ["lock"]
-
-
-def test_a_group_means_those_that_are_on_with_what_they_require_and_what_hardens_that(built_in: Path) -> None:
+def test_a_group_means_those_that_are_on_with_what_they_require(built_in: Path) -> None:
     patches = load.patches()
-    assert [patch.id for patch in patches.select(["@speed"])] == ["seed", "fast", "lock"]
-    assert [patch.id for patch in patches.select(["@speed", "risky"], only=True)] == ["seed", "fast", "risky"]
+    assert [patch.id for patch in patches.select(["@speed"])] == ["seed", "fast"]
+    assert [patch.id for patch in patches.select(["@speed", "risky"])] == ["seed", "fast", "risky"]
 
 
 def test_a_group_of_which_every_patch_is_off_means_none(built_in: Path) -> None:
@@ -78,8 +72,8 @@ def test_a_group_is_a_name(built_in: Path) -> None:
         load.patches()
 
 
-def test_every_built_in_patch_is_in_one_of_four_groups() -> None:
+def test_every_built_in_patch_is_in_one_of_three_groups() -> None:
     patches = load.patches()
-    assert set(patches.groups) == {"@seeds", "@hardening", "@speed", "@fixes"}
+    assert set(patches.groups) == {"@seeds", "@speed", "@fixes"}
     assert {patch.id for group in patches.groups.values() for patch in group} == set(patches.ids)
     assert {patch.id for patch in patches.groups["@seeds"]} == {"25002", "25925", "26128", "26241", "26824"}

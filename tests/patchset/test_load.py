@@ -37,18 +37,18 @@ code = "wide = 1"
 
 @pytest.fixture
 def built_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Toy patches in place of the built-in ones: `b-desk`, which `a-lamp` requires and `c-lock` hardens."""
+    """Toy patches in place of the built-in ones: `b-desk`, which `a-lamp` and `c-lock` require, and one that is off."""
     folder = tmp_path / "built-in"
     add_patch(folder, "a-lamp", SHELF, requires='["b-desk"]')
     add_patch(folder, "b-desk", SHELF)
-    add_patch(folder, "c-lock", SHELF, hardens='["b-desk"]', requires='["b-desk"]')
+    add_patch(folder, "c-lock", SHELF, requires='["b-desk"]')
     add_patch(folder, "d-rug", SHELF, default="false")
     monkeypatch.setattr(load, "BUILT_IN", folder)
     return folder
 
 
-def ids(*identifiers: str, only: bool = False) -> list[str]:
-    return [patch.id for patch in load.patches().select(identifiers, only=only)]
+def ids(*identifiers: str) -> list[str]:
+    return [patch.id for patch in load.patches().select(identifiers)]
 
 
 def refusal(*folders: Path) -> str:
@@ -84,7 +84,7 @@ def test_every_built_in_patch_is_well_formed() -> None:
     patches = load.patches()
     for patch in patches:
         convert.check(patch, load.BUILT_IN / patch.id / "patch.toml")
-    assert {"25925", "26241", "26128", "26738", "26824", "25002"} <= set(patches.ids)
+    assert {"25925", "26241", "26128", "26824", "25002"} <= set(patches.ids)
 
 
 def test_patch_comes_after_those_that_it_requires(built_in: Path) -> None:
@@ -95,17 +95,9 @@ def test_all_are_the_ones_on_by_default(built_in: Path) -> None:
     assert ids() == ["b-desk", "a-lamp", "c-lock"]
 
 
-def test_patch_brings_what_it_requires_and_what_hardens_that(built_in: Path) -> None:
-    assert ids("a-lamp") == ["b-desk", "a-lamp", "c-lock"]
-
-
-def test_only_leaves_hardening_out_but_not_what_is_required(built_in: Path) -> None:
-    assert ids("a-lamp", only=True) == ["b-desk", "a-lamp"]
-    assert ids("b-desk", only=True) == ["b-desk"]
-
-
-def test_a_hardening_patch_can_be_requested_alone(built_in: Path) -> None:
-    assert ids("c-lock", only=True) == ["b-desk", "c-lock"]
+def test_patch_brings_what_it_requires(built_in: Path) -> None:
+    assert ids("a-lamp") == ["b-desk", "a-lamp"]
+    assert ids("b-desk") == ["b-desk"]
 
 
 def test_an_opt_in_patch_can_be_requested(built_in: Path) -> None:
@@ -114,11 +106,6 @@ def test_an_opt_in_patch_can_be_requested(built_in: Path) -> None:
 
 def test_a_patch_requested_twice_is_selected_once(built_in: Path) -> None:
     assert ids("d-rug", "d-rug") == ["d-rug"]
-
-
-def test_hardening_that_is_off_by_default_does_not_come_along(built_in: Path) -> None:
-    add_patch(built_in, "e-bolt", SHELF, hardens='["d-rug"]', default="false")
-    assert ids("d-rug") == ["d-rug"]
 
 
 def test_unknown_patch_is_refused_with_the_nearest_name(built_in: Path) -> None:
@@ -164,12 +151,6 @@ def test_order_of_folders_does_not_count(built_in: Path, tmp_path: Path) -> None
     assert load.patches(folders).ids == load.patches(folders[::-1]).ids
 
 
-def test_own_patch_may_harden_a_built_in_one(built_in: Path, tmp_path: Path) -> None:
-    add_patch(tmp_path / "own", "x-one", SHELF, hardens='["d-rug"]')
-    selected = load.patches([tmp_path / "own"]).select(["d-rug"])
-    assert [patch.id for patch in selected] == ["d-rug", "x-one"]
-
-
 @pytest.mark.parametrize("name", ["missing", "empty"])
 def test_folder_without_a_patch_is_refused(built_in: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
@@ -191,10 +172,9 @@ def test_id_that_two_built_in_patches_have_is_refused(built_in: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("key", ["requires", "hardens"])
-def test_patch_that_does_not_exist_is_refused(built_in: Path, tmp_path: Path, key: str) -> None:
-    path = add_patch(tmp_path / "own", "x-one", SHELF, **{key: '["b-dsk"]'})
-    assert refusal(tmp_path / "own").startswith(f"{path}: key `{key}`: no patch is called 'b-dsk'")
+def test_patch_that_does_not_exist_is_refused(built_in: Path, tmp_path: Path) -> None:
+    path = add_patch(tmp_path / "own", "x-one", SHELF, requires='["b-dsk"]')
+    assert refusal(tmp_path / "own").startswith(f"{path}: key `requires`: no patch is called 'b-dsk'")
 
 
 def test_patches_that_require_each_other_are_refused(built_in: Path, tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ pytestmark = pytest.mark.usefixtures("patch_folder")
 def test_files_with_other_contents_are_planned_as_those_have_them(tree: CheckoutTree) -> None:
     planner = Planner(tree, load.patches())
     other = {MIRROR: SOURCES[MIRROR].replace(b"class Mirror", b"class Renamed")}
-    assert planner.plan(("t-guard",), only=True).patches[-1].state is State.PENDING
-    assert planner.plan(("t-guard",), only=True, contents=other).patches[-1].state is State.CONFLICT
+    assert planner.plan(("t-guard",)).patches[-1].state is State.PENDING
+    assert planner.plan(("t-guard",), contents=other).patches[-1].state is State.CONFLICT
 
 
 @pytest.mark.parametrize(("first", "then"), [("t-guard", "t-flag"), ("t-flag", "t-guard")])
@@ -32,9 +32,9 @@ def test_a_later_patch_makes_of_the_files_what_both_make_of_the_origin(
     tree: CheckoutTree, first: str, then: str
 ) -> None:
     planner = Planner(tree, load.patches())
-    both = {change.file: change.after for change in planner.plan((first, then), only=True).changes}
-    api.apply(tree, load.patches(), (first,), only=True)
-    planned = planner.combined_plan(planner.plan((then,), only=True), origin(tree, planner))
+    both = {change.file: change.after for change in planner.plan((first, then)).changes}
+    api.apply(tree, load.patches(), (first,))
+    planned = planner.combined_plan(planner.plan((then,)), origin(tree, planner))
     stands = {file: tree.read(file) for file in both}
     assert stands | {change.file: change.after for change in planned.changes} == both
 
@@ -42,7 +42,7 @@ def test_a_later_patch_makes_of_the_files_what_both_make_of_the_origin(
 def test_files_that_a_person_edited_since_have_no_origin(tree: CheckoutTree) -> None:
     planner = Planner(tree, load.patches())
     assert origin(tree, planner) is None
-    api.apply(tree, load.patches(), ("t-guard",), only=True)
+    api.apply(tree, load.patches(), ("t-guard",))
     known = origin(tree, planner)
     assert known is not None
     assert (known.patches, dict(known.contents)) == (("t-guard",), {MIRROR: SOURCES[MIRROR]})

@@ -61,7 +61,7 @@ def _patches(patch_folder: Path) -> None:
 
 
 def vendor(tree: CheckoutTree, *ids: str) -> tuple[str, ...]:
-    return api.apply(tree, load.patches(), ids, runtime="vendored", only=True).files
+    return api.apply(tree, load.patches(), ids, runtime="vendored").files
 
 
 def states(tree: CheckoutTree) -> dict[str, str]:

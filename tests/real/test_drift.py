@@ -417,7 +417,7 @@ def functions_with_sites(fork: Fork, name: str) -> list[tuple[str, str]]:
 def concerning(file: str) -> tuple[Patch, ...]:
     """Return the patches that change a file, with what they require: the others leave it and them alone."""
     changing = [patch.id for patch in PATCHES if any(file in edit.files for edit in patch.edits)]
-    return load.patches().select(changing, only=True)
+    return load.patches().select(changing)
 
 
 def method(module: ast.Module, dotted: str) -> ast.FunctionDef:

@@ -38,18 +38,15 @@ FORKS = {
         f"{SPECULATIVE}/eagle_worker_v2.py",
         "select_top_k_tokens(",
         "our_own_choice(",
-        frozenset({"30947"}),
+        frozenset({"26424"}),
     ),
-    "what hardens a seed": Fork(
+    "a part of a seed": Fork(
         REFERENCE,
         "srt/layers/attention/triton_backend.py",
         "max(forward_batch.extend_seq_lens_cpu)",
         "longest_of(forward_batch.extend_seq_lens_cpu)",
-        frozenset({"26738"}),
-        frozenset(
-            {"26128", "26824", "28579", "28633", "31364", "32886"}
-            | {"pk-dead-work", "pk-hybrid-opt-out", "pk-mirror-guards"}
-        ),
+        frozenset({"26128"}),
+        frozenset({"26824", "28579", "28633", "31364", "32886", "pk-dead-work", "pk-hybrid-opt-out"}),
     ),
 }
 
@@ -57,7 +54,7 @@ FORKS = {
 @pytest.mark.parametrize(
     "fork",
     [
-        pytest.param(fork, id=name, marks=() if name == "what hardens a seed" else pytest.mark.sweep)
+        pytest.param(fork, id=name, marks=() if name == "a part of a seed" else pytest.mark.sweep)
         for name, fork in FORKS.items()
     ],
 )

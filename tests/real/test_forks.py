@@ -321,7 +321,7 @@ OLD, NEW = (
     "srt/managers/scheduler_components/metrics_reporter.py",
 )
 SHIM = b"from sglang.srt.managers.scheduler_components.metrics_reporter import *  # noqa: F403\n"
-METRICS = tuple(patch for patch in PATCHES if patch.id in {"26128", "pk-metrics"})
+METRICS = tuple(patch for patch in PATCHES if patch.id == "26128")
 MOVES: dict[str, tuple[dict[str, bytes | None], set[str]]] = {
     "both-have-it": ({NEW: None}, {OLD, NEW}),
     "the-new-one-is-empty-yet": ({NEW: b"import logging\n"}, {OLD}),
@@ -507,7 +507,7 @@ def test_a_start_that_makes_backends_and_graphs_in_one_call_checks_the_overlap_h
     source = releases.tree("0.5.15").read(file) or b""
     assert source.count(call) == 1
     fork = OverlayTree(releases.tree("0.5.15"), {file: source.replace(call, b"self.init_all_backends()\n")})
-    hook = tuple(patch for patch in PATCHES if patch.id == "pk-overlap-hook")
+    hook = tuple(patch for patch in PATCHES if patch.id == "25925")
     plan = make_plan(fork, hook)
     assert [status.state for status in plan.patches] == [State.PENDING], reasons(plan)
     changed = (after(plan).read(file) or b"").decode()
@@ -563,7 +563,7 @@ def test_prefill_graphs_whose_runner_has_its_next_name_no_longer_count_in_the_de
             "if config is not None and config.prefill.backend == Backend.TC_PIECEWISE:\n    return True",
         ),
     )
-    freed = tuple(patch for patch in PATCHES if patch.id in {"26128", "26738", "pk-mirror-guards", "28633"})
+    freed = tuple(patch for patch in PATCHES if patch.id in {"25925", "26128", "28633"})
     plan = make_plan(fork, freed)
     assert status_of(plan, "28633").state is State.PENDING, reasons(plan)
     file, _, name = DECISION.partition("::")
@@ -644,7 +644,7 @@ def test_a_fork_that_fills_a_mask_only_where_it_is_read_gets_the_small_one(
     version, at = ENDS[end]
     own = f"{BUILT[:-1]}, fill_prefix_mask=self.reads_mask)"
     fork = rewritten(releases.tree(version), Edit(at=at, find=BUILT, code=own))
-    names = {"26128", "26738", "pk-mirror-guards", "26824", "32886"}
+    names = {"26128", "26824", "32886"}
     masks = tuple(patch for patch in PATCHES if patch.id in names)
     plan = make_plan(fork, masks)
     assert status_of(plan, "32886").state is State.PENDING, reasons(plan)

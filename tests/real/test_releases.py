@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from support.releases import (
     HAVING,
+    IN_PART,
     LACKING,
     LATEST,
     OF_LATER_RELEASES,
@@ -163,22 +164,27 @@ def test_revert_gives_the_old_bytes_and_modes_of_the_whole_tree(lacking: tuple[s
 
 
 def own_states(journey: Journey, state: str) -> dict[str, str]:
-    """Return what the later patches are in: upstream has two of them, and since 0.5.14 fifteen more."""
-    later: tuple[str, ...] = ("26397", "26424")
+    """Return what the later patches are in: upstream has one of them, and since 0.5.14 thirteen more."""
+    later: tuple[str, ...] = ("26397",)
     if journey.tree.version == "0.5.14":
-        later += ("25980", "27846", "28039", "28397", "28464", "28465", "28496", "28500", "28559")
-        later += ("28579", "28633", "28782", "28854", "28856", "pk-trtllm-mha-opt-out")
+        later += ("25980", "27846", "28039", "28397", "28464", "28465", "28496", "28559")
+        later += ("28579", "28633", "28782", "28856", "pk-trtllm-mha-opt-out")
     return dict.fromkeys(OWN, state) | dict.fromkeys(later, "upstream")
+
+
+def upstreams(state: str) -> dict[str, str]:
+    """Return the states of the patches that a release has in upstream's form: this one if it lacks parts of it."""
+    return dict.fromkeys(UPSTREAM, "upstream") | dict.fromkeys(IN_PART, state)
 
 
 def test_a_release_that_has_upstreams_patches_is_recognised(having: Journey) -> None:
     before = states_in(having.before)
-    assert {name: before[name] for name in UPSTREAM} == dict.fromkeys(UPSTREAM, "upstream")
+    assert {name: before[name] for name in UPSTREAM} == upstreams("pending")
     assert {name: before[name] for name in OWN} == own_states(having, "pending")
 
 
 def test_our_own_patches_apply_beside_upstreams(having: Journey) -> None:
-    expected = dict.fromkeys(UPSTREAM, "upstream") | own_states(having, "applied")
+    expected = upstreams("applied") | own_states(having, "applied")
     assert states_in(having.applying) == states_in(having.after) == expected
     for file, code in having.code.items():
         compile(code, file, "exec", dont_inherit=True)
@@ -339,19 +345,23 @@ def test_what_upstream_has_stays_upstreams_when_other_patches_are_applied(
     assert {name: now[name] for name in had} == dict.fromkeys(had, State.UPSTREAM)
 
 
-def test_the_metrics_patch_applies_to_a_release_that_still_has_the_crash(
+def test_a_release_with_upstreams_form_takes_the_parts_that_it_lacks(
     releases: Releases, tmp_path: Path
 ) -> None:
     tree = releases.copy(LATEST, tmp_path)
     pristine = fingerprints(tree.root)
-    assert states_in(answer("status", tree.root))["pk-metrics"] == "pending"
-    applied = answer("apply", tree.root, "pk-metrics")
-    assert states_in(applied) == {"pk-metrics": "applied"}
-    (file,) = applied["changed_files"]
-    code = (tree.package / file).read_text()
-    compile(code, file, "exec", dont_inherit=True)
-    assert "in patchkit_api.decode_seq_lens(" in code
-    run("revert", tree.root, "pk-metrics")
+    (found,) = (each for each in answer("status", tree.root)["patches"] if each["id"] == "26128")
+    assert (found["state"], found["reason"]) == ("pending", "upstream's without guards, metrics")
+    applied = answer("apply", tree.root, "26128")
+    assert states_in(applied) == {"26128": "applied"}
+    for file in applied["changed_files"]:
+        compile((tree.package / file).read_bytes(), file, "exec", dont_inherit=True)
+    (file,) = (each for each in applied["changed_files"] if each.endswith("metrics_reporter.py"))
+    assert "in patchkit_api.decode_seq_lens(" in (tree.package / file).read_text()
+    (found,) = (each for each in answer("status", tree.root)["patches"] if each["id"] == "26128")
+    assert found == applied["patches"][0]
+    assert "upstream" in {edit["state"] for edit in found["edits"]}
+    run("revert", tree.root, "26128")
     assert without_ledger(fingerprints(tree.root)) == pristine
 
 
@@ -500,28 +510,16 @@ def reference(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> C
     return releases.copy(REFERENCE, tmp_path_factory.mktemp("reference"))
 
 
-BUILT_IN = load.patches()
 REPRESENTATIVES = representatives(PATCHES)
-# Where nothing hardens a patch nor what it requires, it alone is all that applying it brings.
-ALONE = [
-    pytest.param(
-        name,
-        only,
-        id=f"{name}-{'only' if only else 'hardened'}",
-        marks=() if name in REPRESENTATIVES else pytest.mark.sweep,
-    )
-    for name in IDS
-    for only in (False, True)
-    if only or BUILT_IN.select([name]) != BUILT_IN.select([name], only=True)
-]
+ALONE = [pytest.param(name, marks=() if name in REPRESENTATIVES else pytest.mark.sweep) for name in IDS]
 
 
-@pytest.mark.parametrize(("name", "only"), ALONE)
+@pytest.mark.parametrize("name", ALONE)
 def test_a_patch_alone_applies_with_what_it_requires(
-    reference: CheckoutTree, pristine: Mapping[str, tuple[int, str]], name: str, only: bool
+    reference: CheckoutTree, pristine: Mapping[str, tuple[int, str]], name: str
 ) -> None:
-    chosen = load.patches().select([name], only=only)
-    applied = answer("apply", reference.root, name, *["--only"] * only)
+    chosen = load.patches().select([name])
+    applied = answer("apply", reference.root, name)
     assert states_in(applied) == {patch.id: "applied" for patch in chosen}
     assert {name, *named(name).requires} <= {patch.id for patch in chosen}
     for file in applied["changed_files"]:
@@ -546,11 +544,10 @@ def patched_copy(
 
 
 def leaving_with(name: str) -> set[str]:
-    """The patches that cannot stay, or have nothing to harden any more, once a patch goes."""
+    """The patches that cannot stay once a patch goes."""
     gone = {name}
     while True:
         more = {patch.id for patch in PATCHES if gone & set(patch.requires)}
-        more |= {patch.id for patch in PATCHES if patch.hardens and set(patch.hardens) <= gone}
         if more <= gone:
             return gone
         gone |= more
@@ -599,7 +596,7 @@ def test_apply_in_two_steps_equals_apply_in_one(releases: Releases, count: int) 
 
 @pytest.mark.parametrize("name", ONE_BY_ONE)
 def test_apply_of_one_patch_and_then_of_all_comes_to_the_same_code(releases: Releases, name: str) -> None:
-    first = after(make_plan(releases.tree(REFERENCE), load.patches().select([name], only=True)))
+    first = after(make_plan(releases.tree(REFERENCE), load.patches().select([name])))
     rest = make_plan(first, PATCHES)
     assert {status.patch.id: status.state for status in rest.patches}[name] is State.APPLIED
     both = after(rest)
@@ -654,7 +651,7 @@ def lacking_one_edit(
 
 @pytest.mark.parametrize("name", ONE_BY_ONE)
 def test_a_tree_without_one_edit_is_partial_and_apply_completes_it(releases: Releases, name: str) -> None:
-    chosen = load.patches().select([name], only=True)
+    chosen = load.patches().select([name])
     whole = make_plan(releases.tree(REFERENCE), chosen)
     full = after(whole)
     made = {edit.name: edit.file for edit in whole.patches[-1].edits if edit.state is State.PENDING}

@@ -59,7 +59,7 @@ def test_a_conflict_is_finished_on_one_branch_and_taken_on_the_next(
     one, other = (releases.copy(REFERENCE, tmp_path / name).root for name in ("one", "other"))
     path = branch(one)
     before = fingerprints(one)
-    done = answer("apply", one, "26128", "--only", "--markers", code=1)
+    done = answer("apply", one, "26128", "--markers", code=1)
     assert [(left["edit"], left["file"]) for left in done["markers"]] == [("decode-copy", FILE)]
     assert len(done["changed_files"]) > 1, "what is certain is made"
     assert states_in(answer("status", one))["26128"] == "conflict"
@@ -75,10 +75,8 @@ def test_a_conflict_is_finished_on_one_branch_and_taken_on_the_next(
     assert states_in(answer("status", one))["26128"] == "applied"
 
     branch(other)
-    assert (
-        "--resolved uses your earlier resolution\n" in run("apply", other, "26128", "--only", code=3).stderr
-    )
-    answer("apply", other, "26128", "--only", "--resolved")
+    assert "--resolved uses your earlier resolution\n" in run("apply", other, "26128", code=3).stderr
+    answer("apply", other, "26128", "--resolved")
     assert states_in(answer("status", other))["26128"] == "applied"
     for root in (one, other):
         run("revert", root)
@@ -97,8 +95,8 @@ def test_a_conflict_at_the_site_that_decides_the_shape_is_resolved_by_hand(
     own = f"{lines[0].removesuffix(lines[0].lstrip())}self.take_lengths(batch)\n"
     path.write_text(text.replace("".join(lines), own))
     before = fingerprints(root)
-    run("apply", root, "26128", "--only", code=3)
-    left = answer("apply", root, "26128", "--only", "--markers", code=1)["markers"]
+    run("apply", root, "26128", code=3)
+    left = answer("apply", root, "26128", "--markers", code=1)["markers"]
     assert {each["file"] for each in left} == {FILE}
     while "<<<<<<<" in (marked := path.read_text()):
         head, _, rest = marked.partition("<<<<<<<")
@@ -109,7 +107,7 @@ def test_a_conflict_at_the_site_that_decides_the_shape_is_resolved_by_hand(
     for each in left:
         answer("resolve", root, "26128", each["edit"], "--accept")
     assert states_in(answer("status", root))["26128"] == "applied"
-    assert answer("apply", root, "26128", "--only")["changed_files"] == []
+    assert answer("apply", root, "26128")["changed_files"] == []
     run("revert", root)
     assert without_ledger(fingerprints(root)) == without_ledger(before)
 

@@ -8,6 +8,9 @@ import pytest
 from support.constructed import CASES, CONSTRUCTED, PATCHES, RELEASES, on
 from support.driven.trees import DrivenTree, ProbeError
 
+from patchkit.patchset import load
+from patchkit.patchset.patch import parts_by_comment
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -42,16 +45,17 @@ def test_a_patched_release_makes_its_workers_backends_and_graph_runners(
 ) -> None:
     version, tree = started
     made: set[str] = set()
-    patches: set[str] = set()
+    comments: set[str] = set()
     for case in CASES:
         if version not in case.lacking:
             kinds, wrote = tree.ask(
                 "start_up.start", case.worker, case.backends, case.family, plan_stream=case.plan_stream
             )
             made.update(kinds)
-            patches.update(wrote)
+            comments.update(wrote)
     assert made == on(version, CONSTRUCTED)
-    assert patches == on(version, PATCHES)
+    parts = parts_by_comment(load.patches())
+    assert {parts[comment] for comment in comments} == on(version, PATCHES)
     # FlashInfer's MLA backend has no hook: the server says so before it captures its own graphs.
     with pytest.raises(ProbeError, match="cannot verify with the overlap plan stream"):
         tree.ask("start_up.start", "eagle", "flashinfer", "mla", plan_stream=True)

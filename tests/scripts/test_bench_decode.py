@@ -884,7 +884,11 @@ def test_the_lines_of_a_marked_statement_are_its_patchs() -> None:
         """)
     found = bench_reach.marked_lines(source)
     lines = source.splitlines()
-    by_line = {lines[number - 1].strip(): ids for number, ids in found.items()}
+    by_line = {
+        lines[number - 1].strip(): {mark.partition(":")[0] for mark in marks}
+        for number, marks in found.items()
+    }
+    assert {mark for marks in found.values() for mark in marks} > {"c: a method", "d: two patches"}
     assert by_line["x = 1"] == {"a"}
     assert by_line["one = 1"] == by_line["return one"] == {"c", "d"}
     assert by_line['"""Nothing."""'] == {"e"}

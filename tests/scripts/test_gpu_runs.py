@@ -12,6 +12,7 @@ import pytest
 from patchkit.errors import UsageError
 from patchkit.patchset import load, runs
 from patchkit.patchset.runs import is_default
+from patchkit.plan.status import name_of
 
 REPOSITORY = Path(__file__).parents[2]
 sys.path.append(str(REPOSITORY / "scripts"))
@@ -27,7 +28,8 @@ OLDER: tuple[dict[str, Any], ...] = (
     {"name": "unpatched", "version": "0.5.13", "control": False},
     {"name": "patched", "version": "0.5.13", "control": False},
 )
-IDS = load.patches().ids
+PARTS = {name_of(patch, part): patch for patch in load.patches() for part in patch.all_parts}
+IDS = tuple(PARTS)
 NEW_STYLE = {"family": "DeepSeek MLA", "backend": "triton", "algorithm": "EAGLE", "reached": ["26128"]}
 
 
@@ -342,7 +344,7 @@ def test_patches_that_no_run_executed_are_listed_by_whether_they_are_on_by_defau
     benchmarks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     default, opted, *_ = (
-        next(patch.id for patch in load.patches() if patch.default is wanted) for wanted in (True, False)
+        next(name for name, patch in PARTS.items() if patch.default is wanted) for wanted in (True, False)
     )
     others = [patch for patch in IDS if patch not in (default, opted)]
     save(benchmarks, plain(), ours(reached=others))
@@ -398,9 +400,9 @@ def test_what_a_start_on_a_cpu_makes_of_every_release_is_on_the_page(benchmarks:
     page = generate_docs.ran_by_release()
     assert page == f"Constructed on a CPU and never run: {', '.join(gpu_runs.RELEASES)}."
     (row,) = (
-        row for row in generate_docs.ran_by_patch().splitlines() if row.startswith("| pk-overlap-hook ")
+        row for row in generate_docs.ran_by_patch().splitlines() if row.startswith("| 25925/plan-stream ")
     )
-    assert row == f"| pk-overlap-hook | - | - | {gpu_runs.RELEASES[0]} to {gpu_runs.RELEASES[-1]} |"
+    assert row == f"| 25925/plan-stream | - | - | {gpu_runs.RELEASES[0]} to {gpu_runs.RELEASES[-1]} |"
 
 
 def test_a_patch_that_ran_is_not_merely_constructed(

@@ -54,7 +54,7 @@ def test_a_hook_gets_a_persons_environment(
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
     monkeypatch.setenv("GIT_DIR", "elsewhere")
     hook(fork, "pre-commit", f"env > {tmp_path}/told")
-    api.commit(fork, load.patches(), ("t-flag",), only=True)
+    api.commit(fork, load.patches(), ("t-flag",))
     monkeypatch.delenv("GIT_DIR")
     environment = dict(line.partition("=")[::2] for line in (tmp_path / "told").read_text().splitlines())
     assert environment["LC_ALL"] == "C.UTF-8"
@@ -171,7 +171,7 @@ def test_another_file_that_a_hook_writes_is_committed_with_it(fork: CheckoutTree
     (fork.root / "list.txt").write_text("nothing\n")
     git(fork.root, "add", "list.txt")
     git(fork.root, "commit", "-qnm", "A list")
-    api.commit(fork, load.patches(), ("t-stop",), only=True)
+    api.commit(fork, load.patches(), ("t-stop",))
     assert "abrupt.py" in (fork.root / "list.txt").read_text()
     assert git(fork.root, "status", "--porcelain") == ""
 
@@ -186,23 +186,6 @@ def test_another_file_that_a_hook_writes_is_not_taken_from_who_edits_it(fork: Ch
     with pytest.raises(TreeError, match=r"list\.txt.*nothing was changed"):
         api.commit(fork, load.patches())
     assert whole(fork) == before
-
-
-def test_a_patch_that_is_refused_without_its_hardening_shares_its_commit(fork: CheckoutTree) -> None:
-    hook(
-        fork,
-        "pre-commit",
-        f"file=python/sglang/{MIRROR}; ! grep -q needs_host $file || grep -q guard $file || exit 1",
-    )
-    made = api.commit(fork, load.patches()).commits
-    assert [one.patch for one in made] == ["t-flag", "t-guard", "t-stop"]
-    assert made[0].commit == made[1].commit
-    assert subjects(fork) == ["Toy t-flag (and 1 more)", "Toy t-stop"]
-    trailers = git(
-        fork.root, "log", "--format=%(trailers:key=Patchkit-Patch,valueonly,separator=%x2C)"
-    ).split()
-    assert trailers == ["t-stop", "t-flag,t-guard"]
-    assert set(patched_states(fork).values()) == {"applied"}
 
 
 def test_a_hook_that_takes_the_set_alone_gets_one_commit(fork: CheckoutTree) -> None:
@@ -259,7 +242,7 @@ def test_hooks_of_a_checkout_or_a_merge_are_not_run(fork: CheckoutTree, tmp_path
 
 def test_a_later_patch_and_a_revert_follow_a_formatter(fork: CheckoutTree) -> None:
     hook(fork, "pre-commit", FORMAT + "exit 1")
-    api.commit(fork, load.patches(), ("t-flag",), only=True)
+    api.commit(fork, load.patches(), ("t-flag",))
     api.commit(fork, load.patches())
     assert set(patched_states(fork).values()) == {"applied"}
     api.revert(fork, load.patches(), ("t-stop",))

@@ -124,6 +124,30 @@ def test_a_clone_reverts_a_port_by_its_name(theirs: CheckoutTree, fork: Checkout
     assert everything(clone.root) == before
 
 
+def test_a_port_is_reverted_in_a_commit_and_comes_back_with_git(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
+) -> None:
+    (theirs.package / FRESH).write_bytes(b"fresh = 1\n")
+
+    def committed(tree: CheckoutTree) -> str:
+        assert git(tree.root, "status", "--porcelain") == ""
+        return git(tree.root, "rev-parse", "HEAD^{tree}")
+
+    before = committed(fork)
+    port(theirs, fork, 77, LATER)
+    ported = committed(fork)
+    for tree in (clone_of(fork, tmp_path), fork):
+        assert "77 was ported and committed, and stays." in run("revert", tree.root, "--commit").output
+        assert "in 1 commit." in run("revert", tree.root, "77", "--commit").output
+        assert committed(tree) == before
+        subject = git(tree.root, "log", "-1", "--format=%s %(trailers:key=Patchkit-Revert,valueonly)")
+        assert subject.strip() == "Revert 77 77"
+        git(tree.root, "revert", "--no-edit", "HEAD")
+        assert committed(tree) == ported
+        assert "in 1 commit." in run("revert", tree.root, "77", "--commit").output
+        assert committed(tree) == before
+
+
 def test_edits_and_ports_of_later_commits_stay(
     theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
 ) -> None:
@@ -232,6 +256,22 @@ def test_a_clone_reverts_a_port_that_a_formatter_rewrote(
     assert author.startswith(git(theirs.root, "log", "-1", "--format=%an %ad %B").rstrip())
     run("revert", clone.root, "77")
     assert clone.read(MIRROR) == SOURCES[MIRROR]
+
+
+@pytest.mark.parametrize("where", ["own", "clone"])
+def test_a_file_that_a_hook_adds_to_the_package_goes_with_the_port(
+    theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path, where: str
+) -> None:
+    before = git(fork.root, "rev-parse", "HEAD^{tree}")
+    added = "python/sglang/srt/listed.py"
+    hook(fork, "pre-commit", f"grep -c asked python/sglang/{MIRROR} > {added}; git add {added}")
+    port(theirs, fork, 77, LATER)
+    assert git(fork.root, "show", "--name-only", "--format=").split() == [added, f"python/sglang/{MIRROR}"]
+    (fork.root / ".git" / "hooks" / "pre-commit").unlink()
+    tree = fork if where == "own" else clone_of(fork, tmp_path)
+    run("revert", tree.root, "77", "--commit")
+    assert git(tree.root, "rev-parse", "HEAD^{tree}") == before
+    assert git(tree.root, "status", "--porcelain") == ""
 
 
 def test_a_message_longer_than_linux_allows_an_argument_to_be_is_kept(
@@ -398,7 +438,7 @@ def test_with_keep_going_and_without_a_name_a_committed_port_stays(
     edit(tree, CRLF, b"limit = 8", b"limit = 9")
     words = ("revert", tree.root, "--keep-going", "--patches", toys)
     output = run(*words, code=1).output
-    assert output.startswith(f"! t-limit: {CRLF}:3: code that patchkit wrote was edited after apply")
+    assert output.startswith(f"! t-limit: {CRLF}:4: code that patchkit wrote was edited after apply")
     assert "77 was ported and committed, and stays." in output
     answer = json.loads(run(*words, "--json", code=1).stdout)
     assert (answer["reverted"], answer["ports"]) == ([], ["77"])

@@ -250,16 +250,16 @@ def test_a_branch_without_patches_gets_those_of_what_it_merges_alone(fork: Check
     git(fork.root, "commit", "-qm", "Own")
     assert merged(fork, "plain") == set()
     git(fork.root, "checkout", "-q", "release")
-    api.commit(fork, load.patches(), ("t-flag",), only=True)
+    api.commit(fork, load.patches(), ("t-flag",))
     git(fork.root, "checkout", "-q", "vendor")
     assert merged(fork) == {"t-flag"}
 
 
 def test_patches_of_both_sides_are_there_afterwards_and_no_other(fork: CheckoutTree) -> None:
     git(fork.root, "checkout", "-q", "release")
-    api.commit(fork, load.patches(), ("t-flag",), only=True)
+    api.commit(fork, load.patches(), ("t-flag",))
     git(fork.root, "checkout", "-q", "vendor")
-    api.commit(fork, load.patches(), ("t-stop",), only=True)
+    api.commit(fork, load.patches(), ("t-stop",))
     assert merged(fork) == {"t-flag", "t-stop"}
 
 

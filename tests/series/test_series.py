@@ -53,7 +53,7 @@ def test_the_upstream_commit_is_a_trailer(fork: CheckoutTree, patch_folder: Path
     path = patch_folder / "t-flag" / "patch.toml"
     path.write_text(path.read_text().replace("risk =", f'upstream_commit = "{"ab" * 20}"\nrisk =', 1))
     committed(fork, "t-flag")
-    assert log(fork, "%(trailers:key=Upstream-Commit,valueonly,separator=)")[0] == "ab" * 20
+    assert log(fork, "%(trailers:key=Upstream-Commit,valueonly,separator=)") == ["ab" * 20]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_what_a_draft_leaves_to_be_written_is_not_in_the_message(
         text = re.sub(rf'^{key} = ".*"$', f'{key} = "todo: what it is"', text, count=1, flags=re.MULTILINE)
     path.write_text(text)
     committed(fork, "t-flag")
-    assert git(fork.root, "log", "-1", "--format=%B", "HEAD~1").strip() == message
+    assert git(fork.root, "log", "-1", "--format=%B").strip() == message
 
 
 def test_a_message_longer_than_linux_allows_an_argument_to_be_is_committed_and_exported(
@@ -82,10 +82,10 @@ def test_a_message_longer_than_linux_allows_an_argument_to_be_is_committed_and_e
     path = patch_folder / "t-flag" / "patch.toml"
     why = "word " * 60_000
     path.write_text(re.sub(r'^why = ".*"$', f'why = "{why}"', path.read_text(), count=1, flags=re.MULTILINE))
-    run("export", fork.root, "t-flag", "-o", tmp_path / "series", "--only")
+    run("export", fork.root, "t-flag", "-o", tmp_path / "series")
     assert next((tmp_path / "series").glob("*.patch")).read_text().split().count("word") == 60_000
     committed(fork, "t-flag")
-    assert git(fork.root, "log", "-1", "--format=%B", "HEAD~1").split().count("word") == 60_000
+    assert git(fork.root, "log", "-1", "--format=%B").split().count("word") == 60_000
 
 
 def test_an_executable_file_stays_executable_and_a_new_one_is_not(
@@ -168,7 +168,7 @@ def test_a_hook_sees_the_files_that_its_own_pattern_names(fork: CheckoutTree) ->
 def test_a_commit_message_hook_may_add_to_the_message(fork: CheckoutTree) -> None:
     hook(fork, "commit-msg", 'echo "Change-Id: I1" >> "$1"')
     committed(fork, "t-flag")
-    assert log(fork, "%(trailers:key=Change-Id,valueonly,separator=)") == ["I1", "I1"]
+    assert log(fork, "%(trailers:key=Change-Id,valueonly,separator=)") == ["I1"]
 
 
 def refused(tree: CheckoutTree, match: str, kind: type[PatchkitError] = TreeError) -> None:
@@ -196,7 +196,7 @@ def test_patches_that_are_applied_but_not_committed_are_reverted_and_committed_a
 ) -> None:
     add_patch(patch_folder, "t-first", attribute(MIRROR, "Mirror", "first = 1"))
     committed(fork, "t-first")
-    api.apply(fork, load.patches(), ("t-flag",), only=True)
+    api.apply(fork, load.patches(), ("t-flag",))
     message = refusal_of(fork, *ids)
     assert message.startswith(
         f"{CRLF}, {MIRROR}: applied patches are not committed: commit them with git, or "
@@ -206,23 +206,23 @@ def test_patches_that_are_applied_but_not_committed_are_reverted_and_committed_a
         name, *words = command.split()
         done = CliRunner().invoke(main, [name, str(fork.root), *words])
         assert done.exit_code == 0, done.output
-    assert log(fork) == ["Toy t-flag", "Toy t-guard"]
+    assert log(fork) == ["Toy t-first", "Toy t-flag"]
     assert git(fork.root, "status", "--porcelain") == ""
-    assert committed(fork) == ["t-stop"]
+    assert committed(fork) == ["t-guard", "t-stop"]
     assert set(states(fork).values()) == {"applied"}
 
 
 def test_patches_that_are_applied_but_not_committed_can_be_committed_with_git(fork: CheckoutTree) -> None:
     api.apply(fork, load.patches(), ("t-flag",))
-    assert "patchkit revert t-flag t-guard, then" in refusal_of(fork)
+    assert "patchkit revert t-flag, then" in refusal_of(fork)
     git(fork.root, "commit", "-qam", "Patches")
-    assert committed(fork) == ["t-stop"]
+    assert committed(fork) == ["t-guard", "t-stop"]
 
 
 def test_a_refusal_to_commit_does_not_name_patches_where_a_file_has_other_changes(
     fork: CheckoutTree,
 ) -> None:
-    api.apply(fork, load.patches(), ("t-flag",), only=True)
+    api.apply(fork, load.patches(), ("t-flag",))
     (fork.package / MIRROR).write_bytes((fork.read(MIRROR) or b"") + b"\n# mine\n")
     assert refusal_of(fork) == f"{MIRROR}: uncommitted changes: commit or stash them."
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.releases import run
-from support.repositories import committing, copied, patched_states
+from support.repositories import committing, copied, patched_states, whole
 from support.toys import ABRUPT, MIRROR, SOURCES, add_patch, attribute, checked_in, edit, everything, git
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def theirs(tmp_path: Path) -> CheckoutTree:
 def stashed(theirs: CheckoutTree, fork: CheckoutTree, request: pytest.FixtureRequest) -> CheckoutTree:
     """A fork, with or without a committed patch, in which the port was stashed."""
     if request.param:
-        run("apply", fork.root, "t-flag", "--only", "--commit")
+        run("apply", fork.root, "t-flag", "--commit")
     return port_and_stash(theirs, fork)
 
 
@@ -95,7 +95,7 @@ def test_a_stashed_port_after_a_patch_of_another_file_was_applied_and_reverted(s
 
 
 def test_a_stashed_port_after_a_revert_that_found_nothing(theirs: CheckoutTree, fork: CheckoutTree) -> None:
-    run("apply", fork.root, "t-flag", "--only", "--commit")
+    run("apply", fork.root, "t-flag", "--commit")
     port_and_stash(theirs, fork)
     assert run("revert", fork.root, "77").output == "Nothing to revert.\n"
     pop_and_revert(fork)
@@ -105,14 +105,14 @@ def test_a_stashed_port_after_a_revert_that_found_nothing(theirs: CheckoutTree, 
 def beside(theirs: CheckoutTree, fork: CheckoutTree, request: pytest.FixtureRequest) -> CheckoutTree:
     """A fork with a committed patch and an uncommitted port."""
     name = "t-flag" if request.param == "the same file" else "t-far"
-    run("apply", fork.root, name, "--only", "--commit")
+    run("apply", fork.root, name, "--commit")
     run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root)
     return fork
 
 
 def test_beside_a_committed_patch_that_is_reverted(theirs: CheckoutTree, fork: CheckoutTree) -> None:
     before = everything(fork.package / "srt")
-    run("apply", fork.root, "t-flag", "--only", "--commit")
+    run("apply", fork.root, "t-flag", "--commit")
     run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root)
     assert run("revert", fork.root, "t-flag").output.startswith("Reverted: t-flag.\n")
     assert fork.read(MIRROR) == SOURCES[MIRROR].replace(*LATER)
@@ -143,7 +143,7 @@ def test_without_a_name_it_is_reverted_with_a_patch_that_was_committed_after_it(
 ) -> None:
     before = everything(fork.package / "srt")
     run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root)
-    run("apply", fork.root, "t-far", "--only", "--commit")
+    run("apply", fork.root, "t-far", "--commit")
     assert run("revert", fork.root).output.startswith("Reverted: t-far, 77.\n\nChanged 3 files.")
     assert everything(fork.package / "srt") == before
 
@@ -152,7 +152,7 @@ def test_without_a_name_the_reason_is_that_of_the_committed_patch_that_was_edite
     theirs: CheckoutTree, fork: CheckoutTree
 ) -> None:
     run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root)
-    run("apply", fork.root, "t-far", "--only", "--commit")
+    run("apply", fork.root, "t-far", "--commit")
     edit(fork, ABRUPT, b"far = 1", b"far = 2")
     before = everything(fork.root)
     assert "edited after" in run("revert", fork.root, code=3).output
@@ -167,7 +167,7 @@ def test_without_a_name_a_port_that_was_edited_stays_and_the_output_shows_how_to
     theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path, order: str
 ) -> None:
     steps = [
-        ("apply", fork.root, "t-far", "--only", "--commit"),
+        ("apply", fork.root, "t-far", "--commit"),
         ("port", "HEAD", "--repo", theirs.root, "--onto", fork.root),
     ]
     for step in steps if order == "patch first" else reversed(steps):
@@ -227,7 +227,7 @@ def test_beside_a_committed_patch_and_one_that_is_reverted(
     theirs: CheckoutTree, fork: CheckoutTree, patch_folder: Path, place: tuple[str, str]
 ) -> None:
     add_patch(patch_folder, "t-far", attribute(*place, "far = 1"))
-    run("apply", fork.root, "t-flag", "--only", "--commit")
+    run("apply", fork.root, "t-flag", "--commit")
     before = everything(fork.package / "srt")
     run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root)
     run("apply", fork.root, "t-far")
@@ -251,8 +251,22 @@ def test_without_a_name_an_uncommitted_one_is_not_taken_for_a_committed_one(
     theirs = committing(checked_in(tmp_path / "theirs"))
     edit(theirs, MIRROR, old, new)
     git(theirs.root, "commit", "-qam", "Something of theirs (#77)")
-    run("apply", fork.root, "t-far", "--only", "--commit")
+    run("apply", fork.root, "t-far", "--commit")
     run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root)
     assert fork.read(MIRROR) != SOURCES[MIRROR]
     assert run("revert", fork.root).output.startswith("Reverted: t-far, 77.\n")
     assert fork.read(MIRROR) == SOURCES[MIRROR]
+
+
+@pytest.mark.parametrize("words", [("77",), ()], ids=["named", "all"])
+def test_a_revert_with_a_commit_needs_a_port_that_is_committed(
+    theirs: CheckoutTree, fork: CheckoutTree, words: tuple[str, ...]
+) -> None:
+    run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root)
+    before = whole(fork)
+    output = run("revert", fork.root, *words, "--commit", code=4).output
+    assert output == (
+        "error: applied patches are not committed\n  --> 77\n"
+        "help: leave out --commit, or commit them with git first\n"
+    )
+    assert whole(fork) == before

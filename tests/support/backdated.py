@@ -33,8 +33,8 @@ FOLDER = Path(__file__).parent / "backdate"
 RELEASE = "0.5.13"
 LAST_FIRST = ("25002", "26824", "26738", "26128", "26241", "25925")
 """Upstream's patches in the order of removal: each one before those that it builds on."""
-KEPT = ("24954", "26313", "26397", "26424", "26800", "26941", "27338", "27360", "27372")
-"""Patches whose upstream form the backdated release keeps."""
+KEPT = ("24954", "26313", "26397", "26800", "26941", "27338", "27360", "27372")
+"""Patches whose upstream form the backdated release keeps, in all parts."""
 
 Node = TypeVar("Node", bound=cst.CSTNode)
 

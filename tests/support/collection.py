@@ -61,7 +61,7 @@ _LONG = (
     ),
     *(f"tests/transaction/test_{name}.py" for name in ("everywhere", "resolving", "story", "wording")),
     # Random programs and trees, a checkout for each setting of git.
-    *("tests/porting/test_sequence.py", "tests/transaction/test_exact.py::test_of_two_random_changes"),
+    *("tests/change/test_sequence.py", "tests/change/test_exact.py::test_of_two_random_changes"),
     "tests/transaction/test_line_ends.py::test_committed_patch",
     "tests/transaction/test_new_files.py::test_making_and_taking_killed",
     *("tests/matrix/test_examinations.py", "tests/doctor/test_doctor.py"),

@@ -89,13 +89,16 @@ CONSTRUCTED = {
 PATCHES = {
     "25002": ("0.5.11", "0.5.12.post1"),
     "25925": ("0.5.11", "0.5.12.post1"),
+    "25925/plan-stream": ("0.5.11", "0.5.23"),
     "26128": ("0.5.11", "0.5.12.post1"),
+    "26128/eager": ("0.5.11", "0.5.12.post1"),
+    "26128/guards": ("0.5.11", "0.5.23"),
     "26241": ("0.5.11", "0.5.12.post1"),
     "26313": ("0.5.11", "0.5.12.post1"),
     "26380": ("0.5.11", "0.5.13.post1"),
     "26397": ("0.5.11", "0.5.12.post1"),
     "26424": ("0.5.11", "0.5.12.post1"),
-    "26738": ("0.5.11", "0.5.12.post1"),
+    "26424/steps": ("0.5.11", "0.5.15.post1"),
     "26800": ("0.5.11", "0.5.12.post1"),
     "26824": ("0.5.11", "0.5.12.post1"),
     "27338": ("0.5.11", "0.5.12.post1"),
@@ -105,10 +108,9 @@ PATCHES = {
     "28559": ("0.5.11", "0.5.13.post1"),
     "28579": ("0.5.11", "0.5.13.post1"),
     "28782": ("0.5.11", "0.5.13.post1"),
-    "28854": ("0.5.11", "0.5.13.post1"),
+    "28782/host-plan": ("0.5.11", "0.5.13.post1"),
     "28856": ("0.5.11", "0.5.13.post1"),
     "29343": ("0.5.11", "0.5.14"),
-    "30947": ("0.5.11", "0.5.15.post1"),
     "31364": ("0.5.11", "0.5.14"),
     "32886": ("0.5.11", "0.5.16"),
     "35546": ("0.5.11", "0.5.19"),
@@ -119,15 +121,13 @@ PATCHES = {
     "pk-fa3-verify-schedule": ("0.5.11", "0.5.23"),
     "pk-hybrid-opt-out": ("0.5.11", "0.5.15.post1"),
     "pk-linear-launches": ("0.5.11", "0.5.14"),
-    "pk-mirror-guards": ("0.5.11", "0.5.23"),
-    "pk-overlap-hook": ("0.5.11", "0.5.23"),
     "pk-small-launches": ("0.5.11", "0.5.14"),
     "pk-step-inputs": ("0.5.11", "0.5.15.post1"),
     "pk-triton-replay": ("0.5.11", "0.5.16"),
     "pk-trtllm-mha-opt-out": ("0.5.11", "0.5.13.post1"),
     "pk-verify-outputs": ("0.5.11", "0.5.14"),
 }
-"""Patches that changed such a class, its bases, or a function that a start calls, where they apply."""
+"""Patches and parts that changed such a class, its bases, or a function that a start calls, where they apply."""
 
 
 def on(release: str, spans: Mapping[str, tuple[str, str]]) -> frozenset[str]:

@@ -47,9 +47,12 @@ TOO_OLD = ("0.5.4", "0.5.10")
 LATEST = "0.5.23"
 REFERENCE = "0.5.12.post1"
 UPSTREAM = (
-    *("24954", "25002", "25925", "26128", "26241", "26313", "26738", "26800", "26824", "26941", "27338"),
-    *("27360", "27372"),
+    *("24954", "25002", "25925", "26128", "26241", "26313", "26800", "26824", "26941", "27338", "27360"),
+    "27372",
 )
+"""Patches of which the second of those releases have upstream's form."""
+IN_PART = ("25925", "26128")
+"""Those of them with parts that upstream's form lacks."""
 OWN = (
     "24413",
     "25980",
@@ -64,16 +67,13 @@ OWN = (
     "28464",
     "28465",
     "28496",
-    "28500",
     "28559",
     "28579",
     "28633",
     "28782",
-    "28854",
     "28856",
     "29343",
     "29413",
-    "30947",
     "31090",
     "31364",
     "31738",
@@ -88,9 +88,6 @@ OWN = (
     "pk-fa3-verify-schedule",
     "pk-hybrid-opt-out",
     "pk-linear-launches",
-    "pk-metrics",
-    "pk-mirror-guards",
-    "pk-overlap-hook",
     "pk-small-launches",
     "pk-step-inputs",
     "pk-step-relay",

@@ -106,8 +106,7 @@ def _traits(patch: Patch, patches: Collection[Patch]) -> Iterator[str]:
     relations = {
         "requires a patch": bool(patch.requires),
         "is required": any(patch.id in other.requires for other in patches),
-        "hardens a patch": bool(patch.hardens),
-        "is hardened": any(patch.id in other.hardens for other in patches),
+        "has parts": bool(patch.parts),
         "has shapes": bool(patch.shapes),
         "has an optional edit": any(edit.optional for edit in patch.edits),
         "imports": any(edit.imports for edit in patch.edits),

@@ -96,7 +96,6 @@ DEPTH = toy(
 GUARD = toy(
     "guard",
     statement("insert-before", "guard", f"{MIRROR}::Mirror.host", "return $value", "guard()"),
-    hardens='["copies"]',
 )
 STRIDE = toy(
     "stride",
@@ -323,7 +322,7 @@ def add_toys(folder: Path) -> None:
     )
     add_patch(folder, "t-flag", *flags)
     add_patch(folder, "t-stop", attribute(ABRUPT, "Worker", "limit = 8"), requires='["t-flag"]')
-    add_patch(folder, "t-guard", attribute(MIRROR, "Mirror", "guard = 1"), hardens='["t-flag"]')
+    add_patch(folder, "t-guard", attribute(MIRROR, "Mirror", "guard = 1"))
 
 
 def add_patch(folder: Path, name: str, *edits: str, **keys: str) -> Path:

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError
-from patchkit.transaction.merge import merge
+from patchkit.transaction.undo import undo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,7 +46,7 @@ def blank_lines(changes: Sequence[FileChange]) -> Tally:
             if tag == "equal":
                 continue
             mine = b"".join([*new[:start], b"\n", *new[start:end], b"\n", *new[end:]])
-            left = merge(change.file, change.after, mine, change.before).text or b""
+            left = undo(change.file, change.after, mine, change.before).text or b""
             if code(left) == code(change.before):
                 tally.exact += 1
             else:
@@ -112,7 +112,7 @@ def copied_functions(changes: Sequence[FileChange]) -> Tally:
                 continue
             for copy, mine in copies(new, name[-1], known):
                 try:
-                    merged = merge(change.file, change.after, b"".join(mine), change.before)
+                    merged = undo(change.file, change.after, b"".join(mine), change.before)
                 except ConflictError:
                     tally.refused += 1
                     continue

@@ -120,6 +120,27 @@ def test_verify_reports_byte_code_of_the_old_content(tree: CheckoutTree) -> None
 
 
 @pytest.mark.usefixtures("patch_folder")
+@pytest.mark.parametrize("where", ["behind a link", "below another folder"])
+def test_verify_reports_byte_code_that_a_write_does_not_reach(
+    tree: CheckoutTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    if where == "behind a link":
+        compiled(tree)
+        cache = (tree.package / MIRROR).parent / "__pycache__"
+        cache.rename(elsewhere)
+        cache.symlink_to(elsewhere)
+    else:
+        monkeypatch.setattr(sys, "pycache_prefix", str(elsewhere))
+        compiled(tree)
+    run("apply", tree.package)
+    checks = {each["check"]: each for each in answer("verify", tree.package, code=1)["checks"]}
+    found = [each for each in checks["byte-code"]["findings"] if each["file"] == MIRROR]
+    assert len(found) == 3, "one for each level of optimisation"
+    assert all(f"Python 3.{sys.version_info.minor} does not compare" in each["message"] for each in found)
+
+
+@pytest.mark.usefixtures("patch_folder")
 def test_a_commit_leaves_none_in_the_checkout(checkout: CheckoutTree) -> None:
     (checkout.root / ".git/info/exclude").write_text("__pycache__/\n")
     git(checkout.root, "config", "user.name", "A Person")

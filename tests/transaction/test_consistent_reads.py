@@ -198,7 +198,7 @@ def test_a_commit_beside_a_commit_is_made_after_it_or_refused(tmp_path: Path) ->
 def test_a_patch_that_is_required_and_reverted_between_the_plan_and_the_lock_is_noticed(
     tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api.apply(tree, load(), ("t-flag",), only=True)
+    api.apply(tree, load(), ("t-flag",))
     remaining = [revert]
 
     def reverting(tree: CheckoutTree) -> object:

@@ -83,7 +83,7 @@ def failed(tree: CheckoutTree, patches: PatchSet) -> list[str]:
 
 def patched_on(tree: CheckoutTree, branch: str, patches: PatchSet, *ids: str) -> dict[str, bytes | None]:
     git(tree.root, "switch", "-qc", branch, "base")
-    api.commit(tree, patches, ids, only=True)
+    api.commit(tree, patches, ids)
     return contents(tree)
 
 
@@ -166,7 +166,7 @@ def test_patched_file_that_git_moved_is_reverted_in_its_new_place(
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path
 ) -> None:
     before = fork.read(MIRROR)
-    api.commit(fork, patches, ("t-guard",), only=True)
+    api.commit(fork, patches, ("t-guard",))
     moved = "srt/managers/moved.py"
     git(fork.package, "mv", MIRROR, moved)
     commit(fork, "Move it")
@@ -181,7 +181,7 @@ def test_file_that_was_moved_and_patched_in_one_commit_is_reverted(
     before = fork.read(MIRROR)
     moved = "srt/managers/moved.py"
     git(fork.package, "mv", MIRROR, moved)
-    api.apply(fork, patches, ("t-guard", "t-none"), only=True, allow_dirty=True)
+    api.apply(fork, patches, ("t-guard", "t-none"), allow_dirty=True)
     commit(fork, "Move and patch it")
     for tree in (clone(fork, tmp_path), fork):
         api.revert(tree, patches)
@@ -196,7 +196,7 @@ def test_small_file_that_was_moved_and_grew_and_was_patched_in_one_commit_is_rev
     (fork.package / MIRROR).rename(moved)
     moved.write_bytes(moved.read_bytes() + own)
     before = moved.read_bytes()
-    api.apply(fork, patches, ("t-flag",), only=True, allow_dirty=True)
+    api.apply(fork, patches, ("t-flag",), allow_dirty=True)
     moved.write_bytes(moved.read_bytes() + b"\n\nclass Last:\n    mine = 1\n")
     commit(fork, "Move, extend and patch")
     for tree in (clone(fork, tmp_path), fork):
@@ -215,7 +215,7 @@ def test_patch_of_which_the_base_has_a_half_in_another_file_verifies_and_reverts
     edit(fork, CRLF, b"    flag = False\r\n", UPSTREAMS)
     commit(fork, "As upstream has it")
     before = contents(fork)
-    api.commit(fork, patches, ("t-flag",), only=True)
+    api.commit(fork, patches, ("t-flag",))
     there = clone(fork, tmp_path)
     for tree in (there, fork):
         if edited:
@@ -228,7 +228,7 @@ def test_patch_of_which_the_base_has_a_half_in_another_file_verifies_and_reverts
 
 def test_revert_without_an_object_of_git_says_what_helps(fork: CheckoutTree, patches: PatchSet) -> None:
     blob = git(fork.package, "rev-parse", f"HEAD:./{MIRROR}").strip()
-    api.commit(fork, patches, ("t-flag",), only=True)
+    api.commit(fork, patches, ("t-flag",))
     shutil.rmtree(fork.package / ".patchkit")
     (fork.root / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
     with pytest.raises(ConflictError, match="git fsck") as caught:
@@ -240,7 +240,7 @@ def test_patch_whose_comments_went_with_a_move_of_the_file_is_not_its_original(
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path
 ) -> None:
     before = contents(fork)
-    api.commit(fork, patches, ("t-flag",), only=True)
+    api.commit(fork, patches, ("t-flag",))
     text = b"".join(
         line for line in (fork.read(CRLF) or b"").splitlines(keepends=True) if b"patchkit" not in line
     )
@@ -259,9 +259,9 @@ def test_patches_of_one_place_that_came_one_by_one_around_an_edit_are_reverted_i
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path, ids: tuple[str, str]
 ) -> None:
     edited = contents(fork) | {MIRROR: (fork.read(MIRROR) or b"") + b"mine = 1\n"}
-    api.apply(fork, patches, ids[:1], only=True)
+    api.apply(fork, patches, ids[:1])
     edit(fork, MIRROR, b"depth = 1\n", b"depth = 1\nmine = 1\n")
-    api.apply(fork, patches, ids[1:], only=True, allow_dirty=True)
+    api.apply(fork, patches, ids[1:], allow_dirty=True)
     commit(fork)
     there = clone(fork, tmp_path)
     for tree in (fork, there):
@@ -290,7 +290,7 @@ def test_patches_of_one_place_with_a_line_of_a_person_between_them_are_reverted_
         add_patch(tmp_path / "own", name, made)
     patches = load([tmp_path / "own"])
     for name in ids:
-        api.apply(fork, patches, (name,), only=True, allow_dirty=True)
+        api.apply(fork, patches, (name,), allow_dirty=True)
         text = fork.read(MIRROR) or b""
         if b"mine" not in text and line in text:
             edit(fork, MIRROR, line, line + (b"        mine = 1\n" if b"def" in line else b"    mine = 1\n"))
@@ -324,7 +324,7 @@ def test_patches_that_stand_within_each_others_code_are_reverted_alike_in_whatev
         add_patch(tmp_path / "own", name, text)
     patches = load([tmp_path / "own"])
     for name in ids:
-        api.apply(fork, patches, (name,), only=True)
+        api.apply(fork, patches, (name,))
         commit(fork)
     edit(fork, MIRROR, b"depth = low\n", b"depth = low\n# mine\nmine = 1\n")
     commit(fork)
@@ -357,7 +357,7 @@ def test_patch_that_is_not_at_hand_beside_others_is_named_and_nothing_is_half_re
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path
 ) -> None:
     add_patch(tmp_path / "own", "x-own", attribute(MIRROR, "Mirror", "own = 1"))
-    api.commit(fork, load([tmp_path / "own"]), ("t-flag", "x-own"), only=True)
+    api.commit(fork, load([tmp_path / "own"]), ("t-flag", "x-own"))
     edit(fork, MIRROR, b"depth = 1", b"depth = 1\nmine = 1")
     commit(fork)
     fresh = clone(fork, tmp_path)

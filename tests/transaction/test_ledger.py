@@ -33,9 +33,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def patch(name: str, *files: str) -> AppliedPatch:
-    return AppliedPatch(
-        name, f"Toy {name}", (), (), tuple(AppliedEdit(f"edit {f}", f, "module") for f in files)
-    )
+    return AppliedPatch(name, f"Toy {name}", (), tuple(AppliedEdit(f"edit {f}", f, "module") for f in files))
 
 
 def applied(record: Record, name: str, **files: tuple[str | None, str | None]) -> Record:
@@ -132,7 +130,7 @@ def test_ledger_is_read_as_it_was_written(store: Store) -> None:
 
 def test_ledger_of_version_0_1_is_read(store: Store) -> None:
     (store.path / "ledger.json").write_text(
-        '{"layers": [{"patches": [{"id": "one", "title": "One", "requires": [], "hardens": [], "edits": []}],'
+        '{"layers": [{"patches": [{"id": "one", "title": "One", "requires": [], "edits": []}],'
         f' "files": {{"x": {{"original": "{A}", "applied": "{B}", "patches": ["one"]}}}},'
         ' "digest": "set", "patchkit": "0.1.0", "time": ""}], "format": 1}'
     )

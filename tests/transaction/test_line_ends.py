@@ -11,7 +11,7 @@ from support.toys import ABRUPT, CRLF, MIRROR, add_patch, git, rewriting
 
 from patchkit import api
 from patchkit.patchset.load import patches as load
-from patchkit.transaction.merge import merge
+from patchkit.transaction.undo import undo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,9 +94,9 @@ def test_the_last_line_has_an_end_if_it_had_one_or_a_person_gave_it_one(end: byt
     written = original.replace(b"two = 2", b"# patchkit toy: why\ntwo = 3")
     start = mine + newline if mine else b""
     ours = start + written.replace(b"\n", newline)
-    assert merge("a.py", written, ours, original).text == start + original.replace(b"\n", newline)
+    assert undo("a.py", written, ours, original).text == start + original.replace(b"\n", newline)
     given = ours + newline
     if not end:
         assert (
-            merge("a.py", written, given, original).text == start + original.replace(b"\n", newline) + newline
+            undo("a.py", written, given, original).text == start + original.replace(b"\n", newline) + newline
         )

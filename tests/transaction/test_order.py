@@ -68,7 +68,7 @@ PATCHES = PatchSet(
         ),
         toy("b-file", new_file_edit("srt/fresh/new.py", "made = 1"), attribute(CRLF, "Backend", "made = 1")),
         toy("g-method", method("given"), statement("insert-before", "up", MIRROR, "depth = 1", "given()")),
-        toy("c-method", method("called", "from toolbox import called_of"), hardens='["q-none"]'),
+        toy("c-method", method("called", "from toolbox import called_of")),
         toy(
             "e-import",
             method("even", "from toolbox import even_of"),
@@ -86,7 +86,7 @@ def made_at_once(ids: frozenset[str]) -> dict[str, tuple[int, bytes]]:
     with tempfile.TemporaryDirectory() as folder:
         tree = open_tree(write_package(Path(folder) / "sglang"))
         if ids:
-            api.apply(tree, PATCHES, tuple(ids), only=True)
+            api.apply(tree, PATCHES, tuple(ids))
             assert set(recorded(tree)) == ids
         return code(tree.package)
 
@@ -121,10 +121,8 @@ def test_tree_is_what_its_patches_make_at_once_however_they_came_and_went(
         for act, ids in steps:
             before = frozenset(recorded(tree))
             if act == "apply":
-                api.apply(tree, PATCHES, tuple(ids), only=True)
-                assert frozenset(recorded(tree)) == before | {
-                    p.id for p in PATCHES.select(tuple(ids), only=True)
-                }
+                api.apply(tree, PATCHES, tuple(ids))
+                assert frozenset(recorded(tree)) == before | {p.id for p in PATCHES.select(tuple(ids))}
             else:
                 reverted = dependents(ids & before)
                 if reverted:
@@ -162,10 +160,8 @@ def test_commits_are_what_their_patches_make_at_once_however_they_came_and_went(
         for act, ids in steps:
             before = frozenset(recorded(tree))
             if act == "commit":
-                api.commit(tree, PATCHES, tuple(ids), only=True)
-                assert frozenset(recorded(tree)) == before | {
-                    p.id for p in PATCHES.select(tuple(ids), only=True)
-                }
+                api.commit(tree, PATCHES, tuple(ids))
+                assert frozenset(recorded(tree)) == before | {p.id for p in PATCHES.select(tuple(ids))}
             elif reverted := dependents(ids & before) & before:
                 api.revert(tree, PATCHES, tuple(reverted))
                 git(tree.root, "add", "--all", ".")
@@ -189,7 +185,7 @@ def committed(tmp_path_factory: pytest.TempPathFactory) -> Committed:
         if not ids:
             return fork_in(folder)
         tree = copied(made(*ids[:-1]), folder)
-        api.commit(tree, TWINS, ids[-1:], only=True)
+        api.commit(tree, TWINS, ids[-1:])
         return tree
 
     return lambda folder, *ids: copied(made(*ids), folder)
@@ -229,7 +225,7 @@ def test_commit_that_git_reverted_comes_again_and_goes_with_the_rest(
     git(tree.root, "revert", "--no-edit", "HEAD")
     assert code(tree.package) == code(alone.package)
     assert in_place(tree) == in_place(alone)
-    api.commit(tree, TWINS, (pair[1],), only=True)
+    api.commit(tree, TWINS, (pair[1],))
     assert code(tree.package) == both
     git(tree.root, "revert", "--no-edit", "HEAD")
     assert in_place(tree) == in_place(alone)
@@ -272,7 +268,7 @@ def test_hook_that_refuses_a_commit_leaves_what_was_committed_before(
     hook.write_text("#!/bin/sh\nexit 1\n")
     hook.chmod(0o755)
     with pytest.raises(RefusedCommitError, match="z-last"):
-        api.commit(tree, TWINS, ("z-last",), only=True)
+        api.commit(tree, TWINS, ("z-last",))
     assert (code(tree.package), recorded(tree)) == (before, ("g-method",))
     assert git(tree.root, "status", "--porcelain") == ""
 
@@ -327,7 +323,7 @@ def test_patches_gone_one_by_one_leave_a_person_s_edit_and_not_a_byte_more(
         for at, name in enumerate(applied):
             if at == edited:
                 mirror.write_bytes(edit_it(mirror.read_bytes()))
-            api.apply(tree, PATCHES, (name,), only=True)
+            api.apply(tree, PATCHES, (name,))
         if edited >= len(applied):
             mirror.write_bytes(edit_it(mirror.read_bytes()))
         for name in goes:
@@ -339,9 +335,9 @@ def test_patches_gone_one_by_one_leave_a_person_s_edit_and_not_a_byte_more(
 
 
 def test_patch_that_comes_after_a_person_s_edit_leaves_that_edit(tree: CheckoutTree) -> None:
-    api.apply(tree, PATCHES, ("g-method",), only=True)
+    api.apply(tree, PATCHES, ("g-method",))
     edit(tree, MIRROR, b"class Mirror:", b"class Mirror(object):")
-    api.apply(tree, PATCHES, ("z-last",), only=True)
+    api.apply(tree, PATCHES, ("z-last",))
     assert b"class Mirror(object):" in (tree.read(MIRROR) or b"")
     api.revert(tree, PATCHES)
     left, wanted = tree.read(MIRROR) or b"", SOURCES[MIRROR].replace(b"Mirror:", b"Mirror(object):")
@@ -349,29 +345,29 @@ def test_patch_that_comes_after_a_person_s_edit_leaves_that_edit(tree: CheckoutT
 
 
 def test_patch_comes_later_where_contents_of_the_first_were_lost(tree: CheckoutTree) -> None:
-    api.apply(tree, PATCHES, ("g-method",), only=True)
+    api.apply(tree, PATCHES, ("g-method",))
     for path in (tree.package / ".patchkit" / "objects").iterdir():
         path.unlink()
-    api.apply(tree, PATCHES, ("z-last",), only=True)
+    api.apply(tree, PATCHES, ("z-last",))
     assert recorded(tree) == ("g-method", "z-last")
 
 
 def test_patch_comes_later_where_the_first_is_not_at_hand(tree: CheckoutTree) -> None:
-    api.apply(tree, PATCHES, ("g-method",), only=True)
-    api.apply(tree, PatchSet((PATCHES.get("z-last"),), "toys"), ("z-last",), only=True)
+    api.apply(tree, PATCHES, ("g-method",))
+    api.apply(tree, PatchSet((PATCHES.get("z-last"),), "toys"), ("z-last",))
     assert recorded(tree) == ("g-method", "z-last")
 
 
 def test_diff_shows_what_apply_then_writes(tree: CheckoutTree) -> None:
-    api.apply(tree, PATCHES, ("g-method",), only=True)
+    api.apply(tree, PATCHES, ("g-method",))
     planned = {change.file: change.after for change in api.diff(tree, PATCHES, ("z-last",)).changes}
     api.apply(tree, PATCHES, ("z-last",))
     assert {file: tree.read(file) for file in planned} == planned
 
 
 def test_a_patch_that_another_had_made_whole_is_recorded_and_changes_no_file(tree: CheckoutTree) -> None:
-    api.apply(tree, TWINS, ("m-twin",), only=True)
-    assert api.apply(tree, TWINS, ("own-twin",), only=True).files == ()
+    api.apply(tree, TWINS, ("m-twin",))
+    assert api.apply(tree, TWINS, ("own-twin",)).files == ()
     assert recorded(tree) == ("m-twin", "own-twin")
     api.revert(tree, TWINS, ("m-twin",))
     assert b"own-twin: toy\r\n    needs_host = False" in (tree.read(CRLF) or b"")
@@ -395,9 +391,9 @@ def rewritten(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Check
     def made(kept: str) -> CheckoutTree:
         tree = fork_in(place / kept)
         if kept == "committed":
-            api.commit(tree, PATCHES, IDS, only=True)
+            api.commit(tree, PATCHES, IDS)
         else:
-            api.apply(tree, PATCHES, IDS, only=True)
+            api.apply(tree, PATCHES, IDS)
         formatted(tree)
         if kept == "committed":
             git(tree.root, "commit", "-qam", "Formatted")
@@ -413,6 +409,6 @@ def test_one_patch_is_reverted_in_files_that_a_formatter_rewrote(
 ) -> None:
     tree, alone = copied(rewritten(kept), tmp_path / "fork"), fork_in(tmp_path / "alone")
     reverted = api.revert(tree, PATCHES, tuple(dependents({name}))).patches
-    api.apply(alone, PATCHES, tuple(set(IDS).difference(reverted)), only=True)
+    api.apply(alone, PATCHES, tuple(set(IDS).difference(reverted)))
     assert formatted(tree) == formatted(alone)
     assert in_place(tree) == in_place(alone)

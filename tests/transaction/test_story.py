@@ -28,12 +28,13 @@ from support.cached_git import head
 from support.toys import CRLF, MIRROR, add_patch, attribute, edit, git, write_package
 
 from patchkit import api
+from patchkit.change.outline import outline
 from patchkit.errors import ConflictError, PatchkitError, TreeError
 from patchkit.findings.finding import Confidence
 from patchkit.patchset.load import patches as load
 from patchkit.plan.status import State
-from patchkit.transaction.outline import Outline
 from patchkit.tree.checkout import Checkout
+from patchkit.tree.text import decoded
 from patchkit.tree.tree import open_tree
 from patchkit.verify.subject import Criteria
 
@@ -220,10 +221,26 @@ class Story(RuleBasedStateMachine):
             assert not any(f"patchkit {name}:".encode() in text for text in left)
         assert ids or not any(b"patchkit" in text for text in left)
 
+    @rule(ids=ids)
+    def commit_a_revert(self, ids: set[str]) -> None:
+        before, texts = self._kept(), self._texts()
+        try:
+            reverted = api.commit_revert(self.tree, self.patches, tuple(sorted(ids))).reverted
+        except PatchkitError:
+            assert self._texts() == texts
+            return
+        assert self._kept() == before
+        left = self._texts().values()
+        for name in ids or reverted.patches:
+            assert not any(f"patchkit {name}:".encode() in text for text in left)
+        assert ids or not any(b"patchkit" in text for text in left)
+
     def _starts(self, file: str) -> list[tuple[int, bytes]]:
         """Return where a statement may be put: lines and the indents that go there."""
-        outline = Outline(self._text(file))
-        return sorted({(u.start, outline.indent(u)) for units in outline.scopes.values() for u in units[1:]})
+        root = outline(decoded(self._text(file)))
+        return sorted(
+            {(each.line - 1, each.indent.encode()) for each in root.walk() if each.above is not None}
+        )
 
     def _insert(self, file: str, at: int, lines: list[bytes]) -> None:
         text = self._text(file).splitlines(keepends=True)

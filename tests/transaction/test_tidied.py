@@ -61,7 +61,7 @@ def tidy(tree: CheckoutTree, *files: str) -> None:
 def test_code_that_calls_the_runtime_is_applied_without_its_comment_and_upstreams_form_is_not(
     fork: CheckoutTree, patches: PatchSet
 ) -> None:
-    api.apply(fork, patches, ("7",), only=True)
+    api.apply(fork, patches, ("7",))
     tidy(fork, MIRROR)
     assert states(fork, patches, "7") == ["applied"]
     git(fork.root, "checkout", "-q", ".")
@@ -78,7 +78,7 @@ def test_upstreams_form_beside_another_patchs_call_of_the_runtime_stays_upstream
     add_patch(patch_folder, "t-other", before, imports=RUNTIME)
     patches = load()
     edit(fork, MIRROR, b"    def host(self):\n        return self.copies\n", UPSTREAMS.encode())
-    api.apply(fork, patches, ("t-other",), only=True, allow_dirty=True)
+    api.apply(fork, patches, ("t-other",), allow_dirty=True)
     assert states(fork, patches, "7", "t-other") == ["upstream", "applied"]
     tidy(fork, MIRROR)
     assert states(fork, patches, "7", "t-other") == ["upstream", "applied"]
@@ -97,10 +97,10 @@ def test_function_of_upstreams_in_which_another_patch_calls_the_runtime_stays_up
     add_patch(patch_folder, "t-other", other, imports=RUNTIME)
     patches = load()
     edit(fork, MIRROR, b"\n\ndepth", b"\n\ndef total(copies):\n    return copies\n\n\ndepth")
-    api.apply(fork, patches, ("t-other",), only=True, allow_dirty=True)
+    api.apply(fork, patches, ("t-other",), allow_dirty=True)
     assert states(fork, patches, "7", "t-other") == ["upstream", "applied"]
     git(fork.root, "checkout", "-q", ".")
-    api.apply(fork, patches, ("7",), only=True)
+    api.apply(fork, patches, ("7",))
     tidy(fork, MIRROR)
     assert states(fork, patches, "7") == ["applied"]
 
@@ -108,7 +108,7 @@ def test_function_of_upstreams_in_which_another_patch_calls_the_runtime_stays_up
 def test_patch_of_our_own_without_its_comment_is_never_upstreams(
     fork: CheckoutTree, patches: PatchSet
 ) -> None:
-    api.apply(fork, patches, ("pk-own", "9"), only=True)
+    api.apply(fork, patches, ("pk-own", "9"))
     tidy(fork, MIRROR, CRLF)
     assert states(fork, patches, "pk-own", "9") == ["unknown", "upstream"]
     for name, reason in (("pk-own", "may be upstream's own"), ("9", "may be upstream's own")):
@@ -121,7 +121,7 @@ def test_clone_reverts_a_patch_whose_comments_are_gone(
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path, committed: bool
 ) -> None:
     before = contents(fork)
-    api.commit(fork, patches, ("7", "t-flag"), only=True)
+    api.commit(fork, patches, ("7", "t-flag"))
     if committed:
         tidy(fork, MIRROR)
         git(fork.root, "commit", "-qam", "Tidy")
@@ -137,7 +137,7 @@ def test_clone_reverts_patches_whose_comments_git_still_has_whatever_their_state
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path, committed: bool
 ) -> None:
     before = contents(fork)
-    api.commit(fork, patches, ("7", "9", "pk-own", "t-flag"), only=True)
+    api.commit(fork, patches, ("7", "9", "pk-own", "t-flag"))
     there = clone(fork, tmp_path)
     # Of a file that calls no runtime, only HEAD's own comments are looked for.
     tidy(committing(there), MIRROR, *(() if committed else (CRLF,)))
@@ -153,7 +153,7 @@ def test_clone_reverts_patches_whose_comments_git_still_has_whatever_their_state
 def test_what_a_person_picked_from_upstream_after_apply_stays(
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path
 ) -> None:
-    api.commit(fork, patches, ("7", "t-flag"), only=True)
+    api.commit(fork, patches, ("7", "t-flag"))
     edit(fork, MIRROR, b"depth = 1", b"depth = 2")
     git(fork.root, "commit", "-qam", "Upstream's 9")
     there = clone(fork, tmp_path)
@@ -167,7 +167,7 @@ def test_clone_in_which_one_comment_was_removed_reverts_that_patch_too(
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path, ids: tuple[str, ...]
 ) -> None:
     before = contents(fork)
-    api.commit(fork, patches, ("7", "t-flag", "9"), only=True)
+    api.commit(fork, patches, ("7", "t-flag", "9"))
     there = clone(fork, tmp_path)
     edit(there, MIRROR, b"        # patchkit 7: toy\n", b"")
     edit(there, MIRROR, b"depth = 2\n", b"depth = 2\nmine = 1\n")
@@ -183,7 +183,7 @@ def test_commit_whose_hook_removes_every_comment_is_reverted_in_a_clone(
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path
 ) -> None:
     before = contents(fork)
-    api.apply(fork, patches, ("7",), only=True)
+    api.apply(fork, patches, ("7",))
     tidy(fork, MIRROR)
     git(fork.root, "commit", "-qam", "Patch, without a word")
     for tree in (clone(fork, tmp_path), fork):
@@ -195,7 +195,7 @@ def test_commit_whose_hook_removes_every_comment_is_reverted_in_a_clone(
 def test_revert_does_not_pass_over_code_that_calls_the_runtime(
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path
 ) -> None:
-    api.commit(fork, patches, ("7",), only=True)
+    api.commit(fork, patches, ("7",))
     there = clone(fork, tmp_path)
     tidy(there, MIRROR)
     edit(
@@ -211,7 +211,7 @@ def test_runtime_in_the_tree_is_the_runtime(
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path, few_files: None
 ) -> None:
     before = contents(fork)
-    api.apply(fork, patches, ("7",), only=True, runtime="vendored")
+    api.apply(fork, patches, ("7",), runtime="vendored")
     tidy(fork, MIRROR)
     git(fork.root, "add", "-A", "-f", "python/sglang/_patchkit", "python/sglang/srt")
     git(fork.root, "commit", "-qm", "Patch, without a word")
@@ -223,7 +223,7 @@ def test_runtime_in_the_tree_is_the_runtime(
 
 
 def test_matrix_and_rebase_say_what_status_says(fork: CheckoutTree, patches: PatchSet) -> None:
-    api.apply(fork, patches, ("7", "pk-own"), only=True)
+    api.apply(fork, patches, ("7", "pk-own"))
     tidy(fork, MIRROR, CRLF)
     git(fork.root, "commit", "-qam", "Patch, without a word")
     (row,) = api.matrix(fork.root, ("HEAD",), patches, jobs=1).matrix.rows

@@ -53,7 +53,7 @@ COMMANDS = {
         ),
         *(
             ("test", "t-flag", "--on", "TREE"),
-            ("check-patch", "PATCH", "--on", "TREE"),
+            ("test", "PATCH"),
             ("test", "PATCH", "--on", "TREE"),
         ),
         *(("new", "one", "--from-diff", "DIFF", "-o", "OUT/one", "--on", "TREE"),),

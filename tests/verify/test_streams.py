@@ -125,7 +125,7 @@ def test_every_block_of_a_release_waits_once_it_is_patched(
 ) -> None:
     tree = releases.tree(version)
     assert len(named(speculative(tree))) == unordered
-    plan = make_plan(tree, (load.patches().get("pk-overlap-hook"),))
+    plan = make_plan(tree, (load.patches().get("25925"),))
     assert named(speculative(after(plan))) == []
 
 
@@ -141,4 +141,4 @@ def freeing() -> list[str]:
 
 @pytest.mark.parametrize("name", freeing())
 def test_a_patch_that_frees_a_backend_brings_the_order_that_the_mirror_gave(name: str) -> None:
-    assert "pk-overlap-hook" in [patch.id for patch in load.patches().select([name])]
+    assert "25925" in [patch.id for patch in load.patches().select([name])]

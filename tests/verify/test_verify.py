@@ -506,7 +506,7 @@ def test_a_call_of_the_trees_own_below_an_edit_is_a_note(releases: Releases, tmp
     path = tree.package / MHA
     own = "class Own:\n    def plan(self):\n        self.fill(1)\n\n    def fill(self):\n        pass\n"
     path.write_text(f"{path.read_text()}\n\n{own}")
-    run("apply", tree.root, "25925", "--only")
+    run("apply", tree.root, "25925")
     found = {check["check"]: check for check in answer("verify", tree.root)["checks"]}
     assert found["signatures"]["findings"] == []
     assert any("predates the patches" in note and "Own.fill" in note for note in found["signatures"]["notes"])
@@ -534,7 +534,7 @@ def test_upstreams_own_patches_pass_what_applies_to_them(releases: Releases) -> 
 
 def test_a_tree_with_one_patch_passes_and_names_the_others(releases: Releases, tmp_path: Path) -> None:
     tree = releases.copy(REFERENCE, tmp_path)
-    run("apply", tree.root, "26241", "--only")
+    run("apply", tree.root, "26241")
     reply = answer("verify", tree.root)
     found = {check["check"]: check for check in reply["checks"]}
     assert any("predates the patches" in note for note in found["hooks"]["notes"])

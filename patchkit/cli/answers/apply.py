@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.cli.answers.base import Answer, CommitAnswer, LeftOutAnswer, States, TreeAnswer, states
+from patchkit.cli.answers.verify import checks_of
+from patchkit.verify.result import Result  # noqa: TC001  # schemas are made of it
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from patchkit.transaction.apply import ApplyResult
     from patchkit.tree.backends import InheritingBackend
     from patchkit.tree.tree import CheckoutTree
+    from patchkit.verify.result import Verdict
 
 
 class Marked(Answer, frozen=True, kw_only=True):
@@ -58,7 +61,7 @@ class Apply(States, frozen=True, kw_only=True):
 
     ``left`` are the patches that were left out because they do not fit, ``markers`` the conflicts left by
     ``--markers``, ``inherited_opt_outs`` the tree's backends that inherit an opt-out and read the mirror, and
-    ``commits`` the commits made by ``--commit``.
+    ``commits`` the commits made by ``--commit``, and ``checks`` the checks of ``--verify``.
     """
 
     changed_files: tuple[str, ...]
@@ -66,10 +69,13 @@ class Apply(States, frozen=True, kw_only=True):
     markers: tuple[Marked, ...] = ()
     inherited_opt_outs: tuple[InheritedOptOut, ...] = ()
     commits: tuple[CommitAnswer, ...] = ()
+    checks: tuple[Result, ...] = ()
 
     @classmethod
-    def of(cls, tree: CheckoutTree, applied: ApplyResult, commits: Iterable[Commit]) -> Apply:
-        """Return the answer for applied patches and their commits."""
+    def of(
+        cls, tree: CheckoutTree, applied: ApplyResult, commits: Iterable[Commit], verdict: Verdict | None
+    ) -> Apply:
+        """Return the answer for applied patches, their commits, and the verdict on them if they were verified."""
         return cls(
             tree=TreeAnswer.of(tree),
             patches=states(tree, applied.patches),
@@ -78,4 +84,5 @@ class Apply(States, frozen=True, kw_only=True):
             markers=tuple(Marked.of(file, block) for file, block in applied.marked),
             inherited_opt_outs=tuple(map(InheritedOptOut.of, applied.inheriting)),
             commits=tuple(map(CommitAnswer.of, commits)),
+            checks=checks_of(verdict) if verdict is not None else (),
         )

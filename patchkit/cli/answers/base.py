@@ -117,7 +117,7 @@ def states(tree: CheckoutTree, statuses: Iterable[PatchStatus]) -> tuple[PatchSt
             title=status.patch.title,
             state=status.state.value,
             reason=status.reason,
-            ran=known.ran(status.patch.id, version),
+            ran=known.all_ran(status.names, version),
             edits=tuple(map(EditState.of, status.edits)),
             left_out=status.patch.left_out,
             opt_in=status.patch.opt_in,

@@ -9,9 +9,29 @@ from msgspec.structs import asdict
 from patchkit.cli.answers.base import Answer
 from patchkit.patchset.patch import Affects  # noqa: TC001  # schemas are made of it
 from patchkit.patchset.runs import Run  # noqa: TC001  # schemas are made of it
+from patchkit.plan.status import name_of
 
 if TYPE_CHECKING:
-    from patchkit.patchset.patch import Patch
+    from patchkit.patchset.patch import Part, Patch
+    from patchkit.patchset.runs import KnownRuns
+
+
+class ShownPart(Answer, frozen=True, kw_only=True):
+    """A part of a patch; ``left_out`` is the reason why the fork's configuration leaves it out."""
+
+    name: str
+    title: str
+    why: str
+    upstream: str
+    risk: str
+    no_switch: str
+    formerly: str = ""
+    left_out: str = ""
+
+    @classmethod
+    def of(cls, part: Part) -> ShownPart:
+        """Return the answer for a part."""
+        return cls(**{key: getattr(part, key) for key in cls.__struct_fields__})
 
 
 class Listed(Answer, frozen=True, kw_only=True):
@@ -23,7 +43,7 @@ class Listed(Answer, frozen=True, kw_only=True):
     risk: str
     no_switch: str
     requires: tuple[str, ...]
-    hardens: tuple[str, ...]
+    parts: tuple[ShownPart, ...]
     default: bool
     group: str = ""
     left_out: str = ""
@@ -38,7 +58,7 @@ class Listed(Answer, frozen=True, kw_only=True):
             risk=patch.risk,
             no_switch=patch.no_switch,
             requires=patch.requires,
-            hardens=patch.hardens,
+            parts=tuple(map(ShownPart.of, patch.parts)),
             default=patch.default,
             group=patch.group,
             left_out=patch.left_out,
@@ -50,12 +70,13 @@ class ShownEdit(Answer, frozen=True, kw_only=True):
 
     name: str
     description: str
+    part: str = ""
 
 
 class Show(Listed, frozen=True, kw_only=True):
     """The answer of ``show PATCH``; ``runs`` is null if it is unknown where the patch ran.
 
-    ``affects`` is null for a patch that fixes nothing.
+    ``runs`` are those of the edits that are of no part. ``affects`` is null for a patch that fixes nothing.
     """
 
     why: str
@@ -63,15 +84,19 @@ class Show(Listed, frozen=True, kw_only=True):
     verify: str
     edits: tuple[ShownEdit, ...]
     runs: tuple[Run, ...] | None
+    runs_of_parts: dict[str, tuple[Run, ...] | None]
 
     @classmethod
-    def of_patch(cls, patch: Patch, runs: tuple[Run, ...] | None) -> Show:
+    def of_patch(cls, patch: Patch, known: KnownRuns) -> Show:
         """Return the answer for a patch and its runs."""
         return cls(
             **asdict(Listed.of(patch)),
             why=patch.why,
             affects=patch.affects,
             verify=patch.verify,
-            edits=tuple(ShownEdit(name=edit.name, description=edit.why) for edit in patch.edits),
-            runs=runs,
+            edits=tuple(
+                ShownEdit(name=edit.name, description=edit.why, part=edit.part) for edit in patch.edits
+            ),
+            runs=known.where(patch.id),
+            runs_of_parts={part.name: known.where(name_of(patch, part)) for part in patch.parts},
         )

@@ -17,6 +17,7 @@ class Revert(Answer, frozen=True, kw_only=True):
     """The answer of ``revert``; ``left`` are the patches that ``--keep-going`` left in place.
 
     ``ports`` are the ports that stay without being named: committed ones, and others that conflict with other changes.
+    ``commit`` is the commit of ``--commit``.
     """
 
     tree: TreeAnswer
@@ -24,16 +25,23 @@ class Revert(Answer, frozen=True, kw_only=True):
     changed_files: tuple[str, ...]
     left: tuple[LeftOutAnswer, ...] = ()
     ports: tuple[str, ...] = ()
+    commit: str = ""
 
     @classmethod
     def of(
-        cls, tree: CheckoutTree, reverted: RevertResult, left: Mapping[str, str], ports: tuple[str, ...]
+        cls,
+        tree: CheckoutTree,
+        reverted: RevertResult,
+        left: Mapping[str, str],
+        ports: tuple[str, ...],
+        commit: str,
     ) -> Revert:
-        """Return the answer for reverted patches, for those that were left, with the reasons, and for ports."""
+        """Return the answer for reverted patches, those that were left, with the reasons, ports and the commit."""
         return cls(
             tree=TreeAnswer.of(tree),
             reverted=reverted.patches,
             changed_files=reverted.files,
             left=LeftOutAnswer.each(left),
             ports=ports,
+            commit=commit,
         )

@@ -31,5 +31,10 @@ class Verify(States, frozen=True, kw_only=True):
             unknown=verdict.subject.unknown,
             passed=verdict.passed,
             seconds=round(verdict.seconds, 3),
-            checks=tuple(replace(result, seconds=round(result.seconds, 3)) for result in verdict.results),
+            checks=checks_of(verdict),
         )
+
+
+def checks_of(verdict: Verdict) -> tuple[Result, ...]:
+    """Return the answer for the checks of a verdict."""
+    return tuple(replace(result, seconds=round(result.seconds, 3)) for result in verdict.results)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 import libcst as cst
 
@@ -71,10 +72,25 @@ class _Fill(cst.CSTTransformer):
 
 
 def render(template: str, bindings: Bindings) -> tuple[cst.BaseStatement, ...]:
-    """Return the statements of ``template`` with its placeholders filled in. Raise PatternError for a missing one."""
+    """Return the statements of ``template`` with its placeholders filled in.
+
+    Raise PatternError for one that is missing, and for an expression where Python takes only a name.
+    """
     module = parse(template)
     header = module.header
-    filled = module.with_changes(header=()).visit(_Fill(bindings))
+    try:
+        filled = module.with_changes(header=()).visit(_Fill(bindings))
+        if bindings:
+            cst.parse_module(filled.code)
+    except (cst.CSTValidationError, cst.ParserSyntaxError):
+        names = sorted(each.lstrip("$") for each in placeholders(template))
+        known = (
+            f"${name} is `{textwrap.shorten(syntax.code_of(_expression(name, bindings)), 60)}`"
+            for name in names
+            if isinstance(bindings.get(name), cst.BaseExpression)
+        )
+        what = textwrap.shorten(template, 60)
+        raise PatternError(f"`{what}` is not Python where {' and '.join(known)}") from None
     body = [syntax.as_statement(statement) for statement in filled.body]
     if header and body:
         first = body[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from typing import TYPE_CHECKING
 
 from patchkit.findings.plural import counted
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 STALE = Rule(
     "PV102", "byte-code-stale", "Python runs byte code of a file's old content, which it does not compare"
 )
+# Another version of Python runs byte code of its own.
+_PYTHON = "Python {}.{}".format(*sys.version_info)
 
 
 @register("byte-code", "Python runs the changed files", STALE, order=12, of_patches=True)
@@ -27,6 +30,7 @@ def check(subject: Subject) -> CheckOutcome:
     for file in files:
         path = subject.tree.package / file
         for name in byte_code.stale(path, subject.sources[file]) if path.is_file() else ():
-            message = f"{name} was compiled from other content, and Python does not compare them"
-            findings.append(violation(STALE, file, 1, message, f"rm {shlex.quote(str(path.parent / name))}"))
-    return CheckOutcome(counted(len(files), "file"), tuple(findings))
+            where = name.relative_to(path.parent) if name.is_relative_to(path.parent) else name
+            message = f"{where} was compiled from other content, and {_PYTHON} does not compare them"
+            findings.append(violation(STALE, file, 1, message, f"rm {shlex.quote(str(name))}"))
+    return CheckOutcome(f"{counted(len(files), 'file')}, by byte code of {_PYTHON}", tuple(findings))

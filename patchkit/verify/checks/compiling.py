@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
-from patchkit import collector
 from patchkit.findings.plural import counted
 from patchkit.findings.rule import Rule
 from patchkit.plan.vendor import FOLDER
+from patchkit.tree.source import fault_of
 from patchkit.verify.check import CheckOutcome, register, violation
 
 if TYPE_CHECKING:
@@ -34,19 +33,11 @@ def changed_files(subject: Subject) -> list[str]:
     return sorted(file for file in named.union(inside, subject.commented_files) if file in subject.sources)
 
 
-@collector.cached(512)
 def finding_of(file: str, source: bytes) -> Finding | None:
     """Return the finding that a file does not compile, None if it does."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(source, file, "exec", dont_inherit=True)
-    except (RecursionError, MemoryError):
-        deep = "nested deeper than this interpreter can compile"
-        return violation(COMPILE, file, 1, deep, "split its longest expression")
-    except SyntaxError as error:
-        line = error.lineno or 1
-        return violation(COMPILE, file, line, f"not valid Python: {error.msg}", "fix the syntax error")
-    except ValueError as error:
-        return violation(COMPILE, file, 1, f"not valid Python: {error}", "remove the null bytes")
-    return None
+    fault = fault_of(source)
+    return (
+        None
+        if fault is None
+        else violation(COMPILE, file, fault.line, f"not valid Python: {fault.reason}", fault.advice)
+    )

@@ -122,6 +122,6 @@ def _unchecked(worker: Function, without: list[Class]) -> Iterator[Finding]:
             worker.module.file,
             worker.node.lineno,
             f"some backends define no {HOOK}: this call raises during a verify",
-            f"patchkit apply pk-overlap-hook, which makes the server reject them at startup ({names})",
+            f"patchkit apply 25925, which makes the server reject them at startup ({names})",
             function=worker.qualname,
         )

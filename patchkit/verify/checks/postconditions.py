@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 PENDING = Rule("PV201", "patch-pending", "no patch is applied")
 EDIT = Rule("PV202", "edit-missing", "an edit of an applied patch is missing")
 CONFLICT = Rule("PV203", "edit-conflict", "the code around an edit differs from what the patch describes")
+_LOST = frozenset({State.PENDING, State.CONFLICT})
 
 
 @register("postconditions", "Every edit is in place", PENDING, EDIT, CONFLICT, order=30, of_patches=True)
@@ -32,7 +33,6 @@ def check(subject: Subject) -> CheckOutcome:
     except TreeError as error:
         return CheckOutcome(str(error), (_unreadable(error),), obstacle=OBSTACLE)
     conflicting = {status.patch.id for status in statuses if status.state is State.CONFLICT}
-    had = {status.patch.id for status in statuses if status.state in IN_PLACE}
     findings: list[Finding] = []
     notes = []
     waiting: list[str] = []
@@ -48,12 +48,12 @@ def check(subject: Subject) -> CheckOutcome:
         elif _expected(subject, status):
             findings += _missing(subject, status)
         elif status.patch.default:
-            hardens = [name for name in status.patch.hardens if name in had]
-            without = f"; without it {', '.join(hardens)} can fail" if hardens else ""
             name = status.patch.id
-            if status.state is State.PENDING and not hardens:
+            is_there = any(edit.state in IN_PLACE for edit in status.edits)
+            if status.state is State.PENDING and not is_there:
                 waiting.append(name)
                 continue
+            without = f"; it is {status.reason}, and can fail" if status.state is State.PENDING else ""
             condition, command = (
                 ("conflicts with this tree", "diff")
                 if status.state is State.CONFLICT
@@ -90,18 +90,20 @@ def check(subject: Subject) -> CheckOutcome:
 
 
 def _expected(subject: Subject, status: PatchStatus) -> bool:
-    """Return whether the tree has at least a part of the patch itself, not only of a similar patch."""
+    """Return whether the tree has at least some of a part of the patch, not only of a similar patch."""
     if status.state is State.CONFLICT and any(patch == status.patch.id for patch, _, _ in subject.unrecorded):
         return True
     # A fork that leaves a patch out may have made some of its changes itself, and so may one that did not choose it.
     if status.patch.upstream_when and status.patch.default and not status.patch.left_out:
-        return any(edit.state in IN_PLACE for edit in status.edits)
+        there = {status.patch.part_of(edit.name).name for edit in status.edits if edit.state in IN_PLACE}
+        lost = {status.patch.part_of(edit.name).name for edit in status.edits if edit.state in _LOST}
+        return not there.isdisjoint(lost) or status.state is State.PARTIAL
     is_commented = status.patch.id in subject.commenting_patches
     return any(edit.state is State.APPLIED and (is_commented or edit.calls_runtime) for edit in status.edits)
 
 
 def _missing(subject: Subject, status: PatchStatus) -> Iterator[Finding]:
-    lost = [edit for edit in status.edits if edit.state in {State.PENDING, State.CONFLICT}]
+    lost = [edit for edit in status.edits if edit.state in _LOST]
     for edit in lost:
         yield _lost(subject, status, edit)
     if not lost:

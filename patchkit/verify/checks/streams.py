@@ -45,7 +45,7 @@ def check(subject: Subject) -> CheckOutcome:
             function.module.file,
             block.lineno,
             f"{function.qualname} runs on the plan stream without a wait, so it can read unwritten data",
-            "patchkit apply pk-overlap-hook, or make the plan stream wait for the current stream before the block",
+            "patchkit apply 25925, or make the plan stream wait for the current stream before the block",
             function=function.qualname,
         )
         for function, block in blocks

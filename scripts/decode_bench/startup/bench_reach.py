@@ -1,4 +1,4 @@
-"""Record which patches an engine runs: a patch counts once a statement marked by its comment was executed.
+"""Record which patches an engine runs: an edit counts once a statement marked by its comment was executed.
 
 Each statement is recorded once per process; after that it runs without overhead.
 """
@@ -17,21 +17,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from types import CodeType
 
-# Environment variable: the file to which the ids of patches are appended, one per line.
+# Environment variable: the file to which the comments of patches are appended, one per line.
 REACHED = "PATCHKIT_BENCH_REACHED"
 # Environment variable: the tree's package.
 PACKAGE = "PATCHKIT_BENCH_PACKAGE"
-_MARK = re.compile(r"\s*# patchkit ([\w-]+):")
+_MARK = re.compile(r"\s*# patchkit ([\w-]+:.*)")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def marked_lines(source: str) -> Mapping[int, frozenset[str]]:
-    """Return the patches of each line: the lines of a marked statement or, for a function, of its body.
+    """Return the comments of patches for each line: the lines of a marked statement or, for a function, of its body.
 
     The body of a class, except for its functions, runs at import and does not count.
     """
     marks = {
-        number: found[1] for number, line in enumerate(source.splitlines(), 1) if (found := _MARK.match(line))
+        number: found[1].strip()
+        for number, line in enumerate(source.splitlines(), 1)
+        if (found := _MARK.match(line))
     }
     claimed: dict[int, set[str]] = {}
     for above, statement in _statements(ast.parse(source)) if marks else ():
@@ -69,7 +71,7 @@ def _lines(statement: ast.stmt) -> Iterable[int]:
 
 
 def install(package: Path, record: str) -> None:
-    """Append the id of each patch that code below ``package`` executes to the file ``record``, once per process.
+    """Append each comment of a patch whose code below ``package`` is executed to ``record``, once per process.
 
     Does nothing before Python 3.12, which cannot monitor lines at no cost.
     """

@@ -42,7 +42,7 @@ WORKERS: dict[str, dict[str, Any]] = {
     "dflash": {"speculative_algorithm": "DFLASH"},
 }
 _TREE = str(Path(sglang.__file__).parent)
-_MARK = re.compile(r"\s*# patchkit ([\w-]+):")
+_MARK = re.compile(r"\s*# patchkit ([\w-]+:.*)")
 
 
 class _StartedError(Exception):
@@ -534,7 +534,7 @@ def _arguments(kind: str, prefill: str, decode: str) -> Any:
 def start(
     kind: str, backends: str, family: str, *, plan_stream: bool, resolved: dict[str, Any] | None = None
 ) -> tuple[list[str], list[str]]:
-    """Start a server; return the kinds of what was made, and the patches that wrote in them or in what ran.
+    """Start a server; return the kinds of what was made, and the comments of patches in them or in what ran.
 
     ``resolved``: what the tree makes of arguments that were not typed, where it keeps that apart from them.
     """

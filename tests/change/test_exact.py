@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchkit.errors import ConflictError
-from patchkit.transaction.exact import merge_exactly
+from patchkit.change.exact import NotPythonError, RefusedError, merged
 
 FILE = "srt/desk.py"
 BASE = """\
@@ -37,11 +36,10 @@ def changed(text: str, *changes: tuple[str, str]) -> str:
     return text
 
 
-def undone(first: tuple[str, str], second: tuple[str, str], file: str = FILE) -> str:
+def undone(first: tuple[str, str], second: tuple[str, str]) -> str:
     """Return the base with the second of two changes, from which the first is taken back."""
     one = changed(BASE, first)
-    made = merge_exactly(file, one.encode(), changed(one, second).encode(), BASE.encode()).text
-    return (made or b"").decode()
+    return merged(FILE, one.encode(), BASE.encode(), changed(one, second).encode()).text.decode()
 
 
 DUE = ("    due = today()\n", "    due = later()\n")
@@ -70,7 +68,7 @@ def test_the_result_is_the_other_change_alone_or_it_is_refused(
         return
     try:
         made = undone(first, second)
-    except ConflictError:
+    except RefusedError:
         at = [BASE[: BASE.index(each[0])].count("\n") for each in (first, second)]
         assert abs(at[0] - at[1]) < 2
     else:
@@ -102,7 +100,7 @@ LATER = {
 def test_what_depends_on_it_keeps_a_change_from_being_undone(
     first: tuple[str, str], second: tuple[str, str]
 ) -> None:
-    with pytest.raises(ConflictError):
+    with pytest.raises(RefusedError):
         undone(first, second)
 
 
@@ -113,29 +111,26 @@ def test_code_that_moved_is_undone_nowhere_in_silence() -> None:
         ("    reader.told = True\n", ""),
         ("    due = today()\n", "    reader.told = True\n    due = today()\n"),
     )
-    with pytest.raises(ConflictError, match="edited after"):
-        merge_exactly(FILE, one.encode(), moved.encode(), BASE.encode())
+    with pytest.raises(RefusedError):
+        merged(FILE, one.encode(), BASE.encode(), moved.encode())
 
 
 def test_code_that_a_person_took_out_is_undone_already() -> None:
     one = changed(BASE, TOLD)
     own = changed(BASE, TAKEN)
-    assert merge_exactly(FILE, one.encode(), own.encode(), BASE.encode()).text == own.encode()
+    assert merged(FILE, one.encode(), BASE.encode(), own.encode()).text == own.encode()
 
 
 def test_lines_of_another_language_are_undone_where_nothing_touches_them() -> None:
     base = "".join(f"int v{n};\n" for n in range(9))
     one = base.replace("v2;\n", "v2;\nint w;\n")
     far, near = one.replace("int v7", "long v7"), one.replace("int w", "long w")
-    assert (
-        merge_exactly("a.cuh", one.encode(), far.encode(), base.encode()).text
-        == base.replace("int v7", "long v7").encode()
-    )
-    with pytest.raises(ConflictError, match=r"a\.cuh"):
-        merge_exactly("a.cuh", one.encode(), near.encode(), base.encode())
+    made = merged("a.cuh", one.encode(), base.encode(), far.encode()).text
+    assert made == base.replace("int v7", "long v7").encode()
     moved = base.replace("v7;\n", "v7;\nint w;\n")
-    with pytest.raises(ConflictError):
-        merge_exactly("a.cuh", one.encode(), moved.encode(), base.encode())
+    for ours in (near, moved):
+        with pytest.raises(RefusedError):
+            merged("a.cuh", one.encode(), base.encode(), ours.encode())
 
 
 NAMES = [f"s{number}" for number in range(8)]
@@ -167,9 +162,106 @@ def program(*made: Change) -> bytes:
 def test_of_two_random_changes_the_first_is_undone_exactly_or_not_at_all(one: Change, other: Change) -> None:
     base, first, both, alone = program(), program(one), program(one, other), program(other)
     try:
-        made = merge_exactly(FILE, first, both, base).text
-    except ConflictError:
+        made = merged(FILE, first, base, both).text
+    except RefusedError:
         return
-    assert not {name for name in one if f"{name}_a".encode() in (made or b"")}
+    assert not {name for name in one if f"{name}_a".encode() in made}
     if not one.keys() & other.keys():
         assert made == alone
+    assert merged(FILE, first, base, made).text == made
+
+
+HOOK = """\
+class Desk:
+    days = 14
+
+    def hook(self):
+        first(self)
+        second(self)
+        return self
+"""
+NO_HOOK = "class Desk:\n    days = 14\n"
+GUARD = "def lend(b):\n    n = b.total\n    if b.out:\n        n = bound(b)\n        log(n)\n    return n\n"
+NO_GUARD = "def lend(b):\n    n = b.total\n    return n\n"
+OBSTACLES = {
+    "a statement inside a method of the change": (
+        HOOK,
+        NO_HOOK,
+        ("second(self)\n", "second(self)\n        own()\n"),
+        4,
+    ),
+    "an edited line of a method of the change": (HOOK, NO_HOOK, ("first(self)", "first(self, own=True)"), 4),
+    "a comment inside a method of the change": (HOOK, NO_HOOK, ("second(self)", "second(self)  # ours"), 4),
+    "a line that was taken out of a block of the change": (GUARD, NO_GUARD, ("        log(n)\n", ""), 3),
+    "a statement between two that the change made": (
+        "def lend(b):\n    x = h(b)\n    return x\n",
+        "def lend(b):\n    y = g(b)\n    return y\n",
+        ("    return x", "    use(b)\n    return x"),
+        2,
+    ),
+    "one of two statements of the change is gone": (
+        "def lend(b):\n    open(b)\n    first(b)\n    second(b)\n    return b\n",
+        "def lend(b):\n    open(b)\n    return b\n",
+        ("    first(b)\n", ""),
+        3,
+    ),
+    "a statement of the change is there twice": (
+        "def lend(b):\n    open(b)\n    first(b)\n    return b\n",
+        "def lend(b):\n    open(b)\n    return b\n",
+        ("    first(b)\n", "    first(b)\n    own(b)\n    first(b)\n"),
+        3,
+    ),
+    "a second definition of what the change edits": (
+        GUARD,
+        NO_GUARD,
+        ("    return n\n", "    return n\n\n\ndef lend(b):\n    return b\n"),
+        1,
+    ),
+    "a statement moved into another block": (
+        "def lend(b):\n    first(b)\n    if b:\n        own(b)\n    return b\n",
+        "def lend(b):\n    if b:\n        own(b)\n    return b\n",
+        ("    first(b)\n    if b:\n        own(b)\n", "    if b:\n        own(b)\n        first(b)\n"),
+        4,
+    ),
+}
+
+
+@pytest.mark.parametrize(("base", "theirs", "own", "line"), OBSTACLES.values(), ids=OBSTACLES)
+def test_what_the_change_does_not_find_as_it_left_it_is_refused_with_its_line(
+    base: str, theirs: str, own: tuple[str, str], line: int
+) -> None:
+    with pytest.raises(RefusedError) as refusal:
+        merged(FILE, base.encode(), theirs.encode(), changed(base, own).encode())
+    assert refusal.value.line == line
+
+
+def test_a_comment_and_blank_lines_above_what_goes_stay() -> None:
+    for own in ("    # ours\n", "\n\n", "\n    # ours\n"):
+        ours = GUARD.replace("    if", f"{own}    if")
+        made = merged(FILE, GUARD.encode(), NO_GUARD.encode(), ours.encode()).text
+        assert made.decode() == NO_GUARD.replace("    return", f"{own}    return")
+
+
+def test_a_change_of_the_last_line_leaves_a_line_that_came_behind_it() -> None:
+    base, theirs = b"class Desk:\n    days = 1\n    open = 2", b"class Desk:\n    days = 1\n    open = 3"
+    made = merged(FILE, base, theirs, base + b"\n    own = 4\n").text
+    assert made == theirs + b"\n    own = 4\n"
+
+
+@pytest.mark.parametrize("ours", [b"class (", b"\x00", b"# coding: nonsense\n", b"\xff\xfe", b"return 1\n"])
+def test_a_file_that_is_not_python_is_named_so(ours: bytes) -> None:
+    with pytest.raises(NotPythonError):
+        merged(FILE, GUARD.encode(), NO_GUARD.encode(), ours + GUARD.encode())
+
+
+def test_a_file_in_another_encoding_keeps_every_byte() -> None:
+    start = b"# coding: latin-1\nname = 'caf\xe9'\n\n\n"
+    base, theirs = start + GUARD.encode(), start + NO_GUARD.encode()
+    ours = base.replace(b"name =", b"own = 1\nname =")
+    assert merged(FILE, base, theirs, ours).text == theirs.replace(b"name =", b"own = 1\nname =")
+
+
+def test_each_line_keeps_its_end() -> None:
+    base, theirs = GUARD.replace("\n", "\r\n").encode(), NO_GUARD.replace("\n", "\r\n").encode()
+    mine = b"own = 1\n"
+    assert merged(FILE, base, theirs, base + mine).text == theirs + mine

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from patchkit.transaction.outline import Outline
+from patchkit.change.comments import comments
+from patchkit.change.outline import outline
 
 SOURCE = b'''\
 """Doc."""
@@ -75,20 +76,24 @@ class K(Base):
 '''
 
 
-def meanings(source: bytes) -> dict[object, list[object]]:
-    return {name: [unit.key for unit in units] for name, units in Outline(source).scopes.items()}
+def meaning(source: bytes) -> tuple[str, object]:
+    text = source.decode()
+    return outline(text).code, comments(text)
 
 
 def test_layout_means_nothing() -> None:
-    assert meanings(SOURCE) == meanings(FORMATTED)
+    assert meaning(SOURCE) == meaning(FORMATTED.replace(b"#  above", b"# above"))
 
 
-def test_every_line_that_is_not_blank_is_in_a_unit() -> None:
-    outline = Outline(FORMATTED)
-    covered = {
-        line for units in outline.scopes.values() for unit in units for line in range(unit.start, unit.end)
-    }
-    assert {n for n, line in enumerate(outline.lines) if line.strip()} <= covered
+def test_the_texts_of_items_are_the_file() -> None:
+    for source in (SOURCE, FORMATTED):
+        assert outline(source.decode()).text == source.decode()
+
+
+def test_each_item_knows_its_first_line() -> None:
+    lines = FORMATTED.decode().splitlines()
+    items = [each for each in outline(FORMATTED.decode()).walk() if each.above is not None]
+    assert all(lines[each.line - 1] == each.own.splitlines()[0] for each in items)
 
 
 @pytest.mark.parametrize(
@@ -106,23 +111,11 @@ def test_every_line_that_is_not_blank_is_in_a_unit() -> None:
     ],
 )
 def test_what_means_something_else_is_something_else(old: bytes, new: bytes) -> None:
-    assert meanings(SOURCE.replace(old, new, 1)) != meanings(SOURCE)
+    assert meaning(SOURCE.replace(old, new, 1)) != meaning(SOURCE)
 
 
-def test_scopes_of_one_name_are_told_apart() -> None:
-    source = b"class A:\n    @property\n    def x(self): ...\n    @x.setter\n    def x(self, v): ...\n"
-    outline = Outline(source)
-    assert len(outline.scopes) == 4
-    assert {outline.count(name) for name in outline.scopes if len(name) == 2} == {2}
-
-
-def test_a_comment_that_code_was_wrapped_with_means_something_else() -> None:
-    plain = b"def f(a):\n    # say why\n    use(a)\n"
-    wrapped = b"def f(a):\n    if a:\n        # say why\n        use(a)\n"
-    comments = [
-        unit.key
-        for source in (plain, wrapped)
-        for unit in Outline(source).scopes[("f", ""),]
-        if unit.is_comment
-    ]
-    assert comments == [("#", "say why", 0), ("#", "say why", 1)]
+def test_a_docstring_means_the_same_in_any_indentation_and_a_string_does_not() -> None:
+    text, deeper = '"""One.\n\n    Two."""', '"""One.\n\n        Two."""'
+    documented, returned = "def f():\n    {0}\n    return 1\n", "def f():\n    return {0}\n"
+    assert outline(documented.format(text)).code == outline(documented.format(deeper)).code
+    assert outline(returned.format(text)).code != outline(returned.format(deeper)).code

@@ -1,0 +1,142 @@
+"""Check that a merge made its change, and that each other statement is in the same blocks as before."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from patchkit.change.outline import dumped
+from patchkit.tree.source import first_line, parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+
+_Header = tuple[str, str, str]
+"""A statement's kind, its name, and its code without its blocks."""
+_Path = tuple[_Header, ...]
+_Place = tuple[_Path, int]
+"""A statement, and its line."""
+_BLOCKS = (ast.stmt, ast.ExceptHandler, ast.match_case)
+
+
+def misplacements(base: str, theirs: str, ours: str, result: str) -> Iterator[int]:
+    """Yield the lines of statements that a merge loses, moves or adds, or leaves although the change removes them."""
+    # Equal code in two versions is not compared: it would take seconds for a long file.
+    b, t = _different(base, theirs)
+    o, m = _different(ours, result)
+    at = dict((*m, *o))
+    versions = [[path for path, _ in found] for found in (b, t, o, m)]
+    renamed = _renamed_headers(versions[0], versions[2]) | _renamed_headers(versions[0], versions[1])
+    original: dict[_Path, _Path] = {}
+    paths: list[Counter[_Path]] = []
+    for found in versions:
+        named = [tuple(renamed.get(part, part) for part in path) for path in found]
+        original |= zip(named, found, strict=True)
+        paths.append(Counter(named))
+    removed, added, lost, new = (
+        paths[0] - paths[1],
+        paths[1] - paths[0],
+        paths[2] - paths[3],
+        paths[3] - paths[2],
+    )
+    for path in (*(lost - removed), *(new - added)):
+        yield at.get(original[path], 1)
+    yield from _left(theirs, result, [[path[-1] for path in found] for found in versions])
+
+
+def _left(theirs: str, result: str, headers: Sequence[Sequence[_Header]]) -> Iterator[int]:
+    """Yield the lines of statements that the change removes and that are still there, in whatever block."""
+    b, t, o, m = (Counter(found) for found in headers)
+    for header, number in (b - t).items():
+        if o[header] - m[header] < number:
+            wanted, found = (
+                [
+                    line
+                    for path, line in _statements([(each, ()) for each in parsed(source).body])
+                    if path[-1] == header
+                ]
+                for source in (theirs, result)
+            )
+            if len(found) > len(wanted):
+                yield min(found)
+
+
+def _different(one: str, other: str) -> tuple[list[_Place], list[_Place]]:
+    """Return the statements, with their lines, of the definitions whose text two versions do not share."""
+    chunks = [list(_chunks(source.split("\n"), parsed(source).body, ())) for source in (one, other)]
+    texts = [Counter((enclosing, text) for enclosing, text, _, _ in found) for found in chunks]
+    result: list[list[_Place]] = []
+    for found in chunks:
+        common = texts[0] & texts[1]
+        rest: list[_Place] = []
+        for enclosing, text, header, node in found:
+            if common[enclosing, text] > 0:
+                common[enclosing, text] -= 1
+            elif header is not None:
+                rest.append(((*enclosing, header), node.lineno))
+            else:
+                rest += _statements([(node, enclosing)])
+        result.append(rest)
+    return result[0], result[1]
+
+
+def _chunks(
+    lines: Sequence[str], body: Iterable[ast.stmt], enclosing: _Path
+) -> Iterator[tuple[_Path, str, _Header | None, ast.stmt]]:
+    """Yield the statements of a file and of its classes with the path of their block; of a class only its header."""
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            header, _ = _split(node)
+            yield enclosing, repr(header), header, node
+            yield from _chunks(lines, node.body, (*enclosing, header, ("in", "body", "")))
+        else:
+            yield enclosing, "\n".join(lines[first_line(node) : node.end_lineno]), None, node
+
+
+def _statements(remaining: list[tuple[ast.AST, _Path]]) -> Iterator[_Place]:
+    """Yield each statement in some nodes with the headers of the blocks that contain it, and its line."""
+    while remaining:
+        node, enclosing = remaining.pop()
+        line = getattr(node, "lineno", 1)
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            source = f"{node.level} {node.module}" if isinstance(node, ast.ImportFrom) else ""
+            yield from (((*enclosing, ("import", source, ast.dump(name))), line) for name in node.names)
+            continue
+        header, blocks = _split(node)
+        yield (*enclosing, header), line
+        for name, rows in blocks:
+            remaining += [(each, (*enclosing, header, ("in", name, ""))) for each in rows]
+
+
+def _split(node: ast.AST) -> tuple[_Header, list[tuple[str, list[ast.AST]]]]:
+    """Return the header of a statement, and its blocks."""
+    code: list[str] = []
+    blocks: list[tuple[str, list[ast.AST]]] = []
+    for name, part in ast.iter_fields(node):
+        rows = part if isinstance(part, list) else [part]
+        if any(isinstance(each, _BLOCKS) for each in rows):
+            blocks.append((name, rows))
+        else:
+            code += [dumped(each) if isinstance(each, ast.AST) else repr(each) for each in rows]
+    return (type(node).__name__, str(getattr(node, "name", "")), " ".join(code)), blocks
+
+
+def _renamed_headers(one: Sequence[_Path], other: Sequence[_Path]) -> dict[_Header, _Header]:
+    """Return the changed headers of another version by the original ones, matched by kind and name, or by kind."""
+    old_headers, new_headers = ({header for path in paths for header in path[:-1]} for paths in (one, other))
+    found: dict[_Header, _Header] = {}
+    for length in (2, 1):
+        removed, added = (
+            old_headers - new_headers - {*found.values()},
+            new_headers - old_headers - found.keys(),
+        )
+        removed_by_key = {header[:length]: header for header in removed}
+        counts = Counter(header[:length] for header in removed), Counter(header[:length] for header in added)
+        found |= {
+            header: removed_by_key[header[:length]]
+            for header in added
+            if counts[0][header[:length]] == counts[1][header[:length]] == 1
+        }
+    return found

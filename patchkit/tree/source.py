@@ -1,0 +1,47 @@
+"""Python source: parsed once by its content, why Python does not compile it, and where its statements begin."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from typing import NamedTuple
+
+from patchkit import collector
+
+
+class Fault(NamedTuple):
+    """Why Python does not compile a source: the line, the reason, and what helps."""
+
+    line: int
+    reason: str
+    advice: str
+
+
+@collector.cached(512)
+def parsed(source: bytes | str) -> ast.Module:
+    """Return the syntax tree of a source, which nobody may change. Raise what ``ast.parse`` raises."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Invalid escapes in the tree's strings are not reported.
+        return ast.parse(source)
+
+
+@collector.cached(512)
+def fault_of(source: bytes | str) -> Fault | None:
+    """Return why Python does not compile a source, also if it is parsed, as a `return` outside of functions."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(source, "", "exec", dont_inherit=True)
+    except (RecursionError, MemoryError):
+        return Fault(1, "nested deeper than this interpreter can compile", "split its longest expression")
+    except SyntaxError as error:
+        return Fault(error.lineno or 1, error.msg, "fix the syntax error")
+    except ValueError as error:
+        return Fault(1, str(error), "remove the null bytes")
+    return None
+
+
+def first_line(node: ast.stmt) -> int:
+    """Return the line, from 0, on which a statement begins, which is that of its decorators if it has any."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(each.lineno for each in decorators)]) - 1
