@@ -25,7 +25,6 @@ from patchkit.porting.findings import findings_of
 from patchkit.series.port import commit_ports
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.conflicts import read_without_conflicts
-from patchkit.transaction.ledger import PORTED
 from patchkit.tree.git import commit_of, commit_or_none, git, require_repository
 from patchkit.tree.limits import read_named
 from patchkit.tree.objects import GitRepository, GitTree
@@ -254,7 +253,7 @@ def port(
             )
         plan = tree.plan(steps)
         if dry_run and not committing:
-            Transaction(read, PORTED, allow_dirty=allow_dirty).check(plan)
+            Transaction(read, ported=True, allow_dirty=allow_dirty).check(plan)
         return _PreparedPort(read, steps, plan, ported)
 
     read, steps, plan, ported = read_without_conflicts(onto, prepare)
@@ -271,7 +270,7 @@ def port(
             ported = replace(ported, changes=done)
         elif not dry_run:
             separate = [step.plan for step in steps if step.plan.changes]
-            Transaction(onto, PORTED, allow_dirty=allow_dirty).commit(plan, separate, read)
+            Transaction(onto, ported=True, allow_dirty=allow_dirty).commit(plan, separate, read)
     return replace(ported, folders=tuple(drafts))
 
 

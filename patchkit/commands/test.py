@@ -89,7 +89,7 @@ def test(path: Path, patches: PatchSet, name: str) -> Trial:
 
 
 def _copied(tree: CheckoutTree, folder: Path) -> CheckoutTree:
-    """Copy the package folder without ledger, caches and ``.git``. Raise TreeError if it cannot be read."""
+    """Copy the package folder without patchkit's own, caches and ``.git``. Raise TreeError if it cannot be read."""
 
     def copy(source: str, target: str) -> None:
         Path(target).write_bytes(tree.read(Path(source).relative_to(tree.package).as_posix()) or b"")

@@ -172,12 +172,14 @@ def patches(folders: Sequence[Path] = (), fork: Fork | None = None, *, cached: b
     built_in: dict[str, tuple[Raw, Path]] = {}
     loaded: dict[str, Patch] = {}
     paths: dict[str, Path] = {}
+    texts: dict[str, list[bytes]] = {}
     late = _Late(built_in)
     files = [(path, read_named(path)) for path in files_in(BUILT_IN)]
     for (path, data), raw in zip(files, _tables(files, cached=cached), strict=True):
         digest.update(data)
         patch = _built_in(raw, path, late)
         require_free(patch.id, path, paths)
+        texts[patch.id] = [data]
         built_in[patch.id], loaded[patch.id], paths[patch.id] = (raw, path), patch, path
     own: list[OwnFile] = []
     for path in (path for folder in folders for path in files_in(folder)):
@@ -194,6 +196,12 @@ def patches(folders: Sequence[Path] = (), fork: Fork | None = None, *, cached: b
         for name, (patch, path) in convert.own(own, built_in).items():
             built_in.pop(name, None)
             loaded[name], paths[name] = patch, path
+        for each in own:
+            name = str(each.raw.get("id", each.raw.get("extends")))
+            texts.setdefault(name, []).append(repr((each.raw, sorted(each.beside.items()))).encode())
+    for name, parts in texts.items():
+        form = hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+        loaded[name] = msgspec.structs.replace(loaded[name], form=form)
     found = PatchSet(_ordered(loaded, paths), digest.hexdigest())
     return found if known is None else configuration.configured(found, known)
 

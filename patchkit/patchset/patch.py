@@ -155,6 +155,7 @@ class Patch(Part, frozen=True, kw_only=True):
     ``diffs`` make the patch in place of edits that find their sites: one, or one for each of several trees; its edits
     then only name what they change. ``group`` names a group of patches. ``affects`` is None for a patch that fixes
     nothing. ``built_in`` patches are neither defined nor extended by another folder, and fit supported releases only.
+    ``form`` is a digest of its text.
     """
 
     id: str
@@ -167,6 +168,7 @@ class Patch(Part, frozen=True, kw_only=True):
     default: bool = True
     requires: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
+    form: str = ""
 
     @property
     def has_pull_request(self) -> bool:

@@ -87,6 +87,9 @@ class _Snapshot:
     def unread(self, folder: str) -> list[str]:
         return self.below.unread(folder)
 
+    def record(self) -> bytes | None:
+        return self.below.record()
+
 
 def statuses(tree: Tree, patches: PatchSet) -> tuple[PatchStatus, ...]:
     """Return the result of ``plan.inspect`` for all patches; errors are not cached."""

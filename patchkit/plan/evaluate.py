@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
 from functools import cache, lru_cache
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,6 +18,7 @@ from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.language.imports import Import
 from patchkit.codemods.language.placeholders import PatternError
 from patchkit.codemods.language.scope import Scope
+from patchkit.codemods.language.syntax import source_of
 from patchkit.errors import UsageError
 from patchkit.patchset.patch import Address, ConvertedChange
 from patchkit.plan import landing, vendor
@@ -31,6 +34,7 @@ from patchkit.plan.status import (
     State,
     comment_start,
     is_noted,
+    missing_reason,
     name_of,
 )
 from patchkit.tree.history import has_commit
@@ -38,14 +42,14 @@ from patchkit.tree.limits import recursing
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import libcst as cst
 
     from patchkit.codemods.kind import Kind
     from patchkit.patchset.patch import Edit, Fact, Part, Patch
     from patchkit.plan.examinations import Examinations
-    from patchkit.plan.locate import Workspace
+    from patchkit.plan.locate import EditedFile, Workspace
 
 
 @lru_cache(maxsize=2048)
@@ -639,11 +643,48 @@ class _Evaluation:
         what = (key, status.site, *examined.added_imports)
         self.space.make(status.file, examined.rewrite, *what)
         _, again = _examine(self.space, self.patch, spec)
-        if again.state is SiteState.PRESENT:
+        is_found = again.state is SiteState.PRESENT
+        meets_own = is_found and self._meets_own_code(spec, status.file, undone)
+        if is_found and not meets_own:
             return replace(status, state=State.PENDING)
         self.space.edited = undone
         reason = f"the edit was made but is not found again ({again.reason or 'it matches once more'})"
-        return replace(status, state=State.CONFLICT, reason=reason)
+        return replace(status, state=State.CONFLICT, reason=_OLDER_FORM if meets_own else reason)
+
+    def _meets_own_code(self, spec: Edit, file: str, undone: Mapping[str, EditedFile]) -> bool:
+        """Return whether an edit nested its code in code of its patch, or put it beside the same one, edited since."""
+        start = comment_start(self.patch)
+        before = undone[file].module if file in undone else self.space.modules.get(file)
+        after = self.space.get(file)
+        if start.encode() not in (self.space.modules.source(file) or b"") or before is None or after is None:
+            return False
+        old, new = (source_of(each).decode(errors="replace").splitlines() for each in (before, after))
+        codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+        return any(
+            _stands_at(f"{COMMENT_PREFIX[:2]}{start} {spec.why}", old, begin)
+            if tag == "insert"
+            else any(_is_below(start, old, at) for at in range(begin, end))
+            for tag, begin, end, _, _ in codes
+            if tag != "equal"
+        )
+
+
+_OLDER_FORM = (
+    "an older form of the patch, or one that a person edited, stands there: revert it with the version of patchkit "
+    "that applied it, then apply again"
+)
+
+
+def _is_below(start: str, lines: Sequence[str], at: int) -> bool:
+    """Return whether the comments directly above a line of code have one that begins like this."""
+    above = takewhile(lambda line: line.lstrip().startswith("#"), reversed(lines[:at]))
+    return not lines[at].lstrip().startswith("#") and any(start in line for line in above)
+
+
+def _stands_at(note: str, lines: Sequence[str], at: int) -> bool:
+    """Return whether the code directly above or below a place begins with a comment."""
+    above = takewhile(str.strip, reversed(lines[:at]))
+    return any(line.strip() == note for line in (*above, *lines[at : at + 1]))
 
 
 def _summarise(evaluation: _Evaluation, statuses: list[EditStatus]) -> PatchStatus:
@@ -669,9 +710,6 @@ def _summarise(evaluation: _Evaluation, statuses: list[EditStatus]) -> PatchStat
     if states == {State.PENDING}:
         return PatchStatus(patch, State.PENDING, settled, own)
     if State.PENDING in states:
-        count = sum(status.state is State.PENDING for status in settled)
-        others = "; the others are upstream's" if provenance is State.UPSTREAM else ""
-        missing = f"{count} of {len(settled)} edits are missing{others}"
-        return PatchStatus(patch, State.PARTIAL, settled, missing)
+        return PatchStatus(patch, State.PARTIAL, settled, missing_reason(settled))
     whose = provenance if provenance in states else State.UPSTREAM
     return PatchStatus(patch, whose, settled, own)

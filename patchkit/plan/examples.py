@@ -44,6 +44,10 @@ class MemoryTree:
         del folder
         return []
 
+    def record(self) -> bytes | None:
+        """Return None: nothing was applied."""
+        return None
+
 
 def faults_of(patch: Patch, example: PatchExample) -> Iterator[str]:
     """Yield the differences between an example and what the patch does, none if the example passes."""

@@ -309,6 +309,9 @@ class _Seen:
     def unread(self, folder: str) -> list[str]:
         return self._below.unread(folder)
 
+    def record(self) -> bytes | None:
+        return self._below.record()
+
 
 class _Base:
     """The files that a diff was made on, and of the code besides them that it names the headers."""
@@ -340,6 +343,9 @@ class _Base:
     def unread(self, folder: str) -> list[str]:
         del folder
         return []
+
+    def record(self) -> bytes | None:
+        return None
 
 
 def _headers(sites: Sequence[Sequence[str]], depth: int = 0) -> Iterator[str]:

@@ -423,3 +423,7 @@ class WorkspaceTree:
     def unread(self, folder: str) -> list[str]:
         """Return what cannot be listed."""
         return self.space.modules.tree.unread(folder)
+
+    def record(self) -> bytes | None:
+        """Return the record of the tree."""
+        return self.space.modules.tree.record()

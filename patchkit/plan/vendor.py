@@ -17,9 +17,10 @@ import msgspec
 from patchkit import __version__
 from patchkit.errors import ConflictError
 from patchkit.patchset.patch import ConvertedChange
+from patchkit.plan.comments import SIGNS
 from patchkit.plan.status import FileChange, Plan
 from patchkit.tree.sglang import NAME
-from patchkit.tree.tree import OverlayTree
+from patchkit.tree.tree import OverlayTree, files_containing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -118,7 +119,7 @@ def require_one_runtime(tree: Tree, files: Sequence[str], *, vendored: bool) -> 
 
 def _importing(tree: Tree, files: Sequence[str], runtime: re.Pattern[str]) -> tuple[str, str] | None:
     """Return the first file that imports such a runtime, and the runtime's name."""
-    for file in files:
+    for file in files_containing(tree, *SIGNS, among=files):
         if found := runtime.search((tree.read(file) or b"").decode("latin-1")):
             return file, found[1]
     return None

@@ -71,7 +71,9 @@ def findings_of(tree: Tree, contents: Mapping[str, bytes | None], in_place: InPl
         else:
             found.append(each)
     invalid = (compiling.finding_of(file, contents[file] or b"") for file in files)
-    return (*filter(None, invalid), *_undefined(tree, contents, files), *found)
+    said = {(each.file, each.line) for each in found if each.rule == reads.NAME.id}
+    undefined = [each for each in _undefined(tree, contents, files) if (each.file, each.line) not in said]
+    return (*filter(None, invalid), *undefined, *found)
 
 
 def _undefined(tree: Tree, contents: Mapping[str, bytes | None], files: Sequence[str]) -> list[Finding]:

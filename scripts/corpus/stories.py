@@ -6,6 +6,7 @@ the tests have other steps to choose from. At its end a story is committed and a
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import random
@@ -40,6 +41,18 @@ OTHERS = (
 )
 """The steps, each with its arguments."""
 CLONE = "clone"
+
+
+class _Story(_tests.Story):  # type: ignore[misc]
+    """A story whose person writes at the same places whatever patchkit makes of a file."""
+
+    def _starts(self, file: str) -> list[tuple[int, bytes]]:
+        """Return where a statement may be put: above each but the first of a block, with its indent."""
+        text: bytes = self._text(file)
+        lines = text.splitlines()
+        blocks = [getattr(node, "body", None) for node in ast.walk(ast.parse(text))]
+        later = [each for block in blocks if isinstance(block, list) for each in block[1:]]
+        return sorted((each.lineno - 1, lines[each.lineno - 1][: each.col_offset]) for each in later)
 
 
 def drawn() -> list[str]:
@@ -79,7 +92,7 @@ def told(folder: Path, steps: Iterable[str]) -> dict[str, str]:
     load.BUILT_IN = folder / "toys"
     found: dict[str, str] = {}
     with caching_git(folder):
-        story = _tests.Story()
+        story = _Story()
         try:
             story.start()
             for step in steps:

@@ -81,7 +81,10 @@ ROOMS = {
             *_modules("change", "merge", "row", "statements", "sequence", "pairing", "outline", "regions"),
             *_modules("change", "correspondence", "tokens", "lines", "exact", "blocks"),
         ),
-        (*PORTED, *REVERTED),
+        (
+            ("tests/change", "tests/transaction/test_merge.py", "tests/transaction/test_tidied.py", *QUICK),
+            PORTED[1],
+        ),
     ),
 }
 """``patches`` and ``served`` are what a server runs; the others are rooms of the tool."""

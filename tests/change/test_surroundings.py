@@ -78,3 +78,10 @@ def test_a_base_class_that_the_change_itself_declares_differently_is_not_said() 
     base, whole, merge = outline(FORMS), outline(f"import os\n\n\n{FORMS}"), Merge(lambda _: None)
     merge.make(base, outline(NEW_FORM.replace("Form(Sheet)", "Form(Page)")), whole)
     assert [reported(edit, base).outcome for edit in merge.log.edits] == [Outcome.LANDED] * 2
+
+
+def test_an_exit_before_the_edit_that_the_change_has_too_is_not_said() -> None:
+    leaves = ("    note(book)\n", "    if book.lost:\n        return None\n    note(book)\n")
+    base, whole, merge = outline(BASE), outline(BASE.replace(*leaves)), Merge(lambda _: None)
+    merge.make(base, outline(THEIRS.replace(*leaves)), whole)
+    assert {reported(edit, base).outcome for edit in merge.log.edits} == {Outcome.LANDED, Outcome.ALREADY}

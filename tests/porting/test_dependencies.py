@@ -214,3 +214,43 @@ def test_what_the_port_removes_may_still_come_from_elsewhere(all_else: bytes, is
     used = b"        return stamp(book)\n", b"        return book\n"
     uses = found(used, gone, {SHELF: base, FORK: OWN}, base=base)
     assert [file for file, _ in uses if file == FORK] == [FORK] * is_one
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_one"),
+    [
+        (b"ImportError", False),
+        (b"(KeyError, ImportError)", False),
+        (b"KeyError", True),
+        (b"(KeyError, ValueError)", True),
+    ],
+)
+def test_an_import_whose_failure_the_code_handles_is_no_finding(kind: bytes, is_one: bool) -> None:
+    lines = b"try:\n    from sglang.srt.shelf import seal\nexcept %s:\n    pass\n" % kind
+    code = b"".join(b"        " + line for line in lines.splitlines(keepends=True))
+    uses = found((LEND, code + LEND), WAX + SEALED, base=WAX + HELPERS)
+    assert [file for file, _ in uses] == [DESK] * is_one
+
+
+@pytest.mark.parametrize(
+    ("receiver", "others", "is_one"),
+    [(b"shelf", b"", True), (b"box", b"", False), (b"shelf", OTHERS, False)],
+    ids=["named-like-it", "named-otherwise", "another-class-has-one"],
+)
+def test_a_call_of_a_method_that_the_port_removes_is_told_by_the_name_of_its_object(
+    receiver: bytes, others: bytes, is_one: bool
+) -> None:
+    helpers = HELPERS.replace(b"def place(self, book)", b"def put(self, book)")
+    own = b"def keep(%s, book):\n    return %s.place(book)\n" % (receiver, receiver)
+    uses = found((b"book.out = False", b"book.out = None"), helpers, {FORK: others + b"\n\n" + own})
+    assert [file for file, _ in uses] == [FORK] * is_one
+
+
+def test_a_field_of_a_class_is_a_parameter_of_it() -> None:
+    card = b"\n\n@dataclass\nclass Card:\n    name: str\n"
+    base = HELPERS + card
+    helpers = HELPERS.replace(b"self.books = []", b"self.books = ()") + card + b"    row: int = melt()\n"
+    code = b"        shelf.Card('a', row=1)\n"
+    ours = {SHELF: base.replace(b"self.books = []", b"self.books = {}")}
+    uses = found((LEND, code + LEND), helpers, ours, base)
+    assert any(file == DESK and "`row` of Card" in message for file, message in uses)

@@ -36,9 +36,7 @@ def test_what_was_wrong_before_is_no_finding() -> None:
 def test_what_is_wrong_once_more_is_one_finding_each() -> None:
     findings = found(WRONG, WRONG + MORE)
     assert len(findings) == 2
-    assert all(
-        any(word in message for _, message in findings) for word in ("`nowhere` is not defined", "put")
-    )
+    assert all(any(word in message for _, message in findings) for word in ("`nowhere`", "put ("))
 
 
 def test_all_that_is_wrong_in_a_new_file_is_a_finding() -> None:
