@@ -18,6 +18,7 @@ from patchkit.drafting.change import FileDiff
 from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.findings.plural import counted
 from patchkit.patchset.patch import Patch
+from patchkit.patchset.unified import DiffOptions
 from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
 from patchkit.porting.dependencies import dependencies_of
 from patchkit.porting.findings import findings_of
@@ -175,7 +176,7 @@ class Source:
         except UnicodeDecodeError:
             raise UsageError("not UTF-8", where=path, advice="convert it and try again") from None
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "ported"
-        options = difference.DiffOptions(str(path), "--from", "--from TREE, or with --from HEAD^ --repo REPO")
+        options = DiffOptions(str(path), "--from", "--from TREE, or with --from HEAD^ --repo REPO")
         mails = difference.mails(text)
         found: list[Change] = []
         for number, mail in enumerate(mails, 1):

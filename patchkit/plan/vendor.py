@@ -140,9 +140,19 @@ def with_vendored_imports(patches: Sequence[Patch]) -> tuple[Patch, ...]:
                 )
                 for edit in patch.edits
             ),
+            diffs=tuple(
+                msgspec.structs.replace(
+                    diff, files={file: tuple(map(_vendored, texts)) for file, texts in diff.files.items()}
+                )
+                for diff in patch.diffs
+            ),
         )
         for patch in patches
     )
+
+
+def _vendored(text: bytes | None) -> bytes | None:
+    return text and text.replace(f"from {PACKAGE} ".encode(), f"from {VENDORED} ".encode())
 
 
 def with_runtime_files(tree: Tree) -> OverlayTree:
@@ -157,7 +167,10 @@ def with_runtime(tree: Tree, plan: Plan) -> Plan:
 
 
 def _imports_runtime(patch: Patch) -> bool:
-    return any(_INSIDE.match(code) for edit in patch.edits for code in edit.imports)
+    texts = (after or b"" for diff in patch.diffs for _, after in diff.files.values())
+    return any(_INSIDE.match(code) for edit in patch.edits for code in edit.imports) or any(
+        _INSIDE.search(text.decode(errors="replace")) for text in texts
+    )
 
 
 def _copies(tree: Tree, users: Sequence[str]) -> list[FileChange]:

@@ -22,6 +22,7 @@ from patchkit.transaction.write import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from patchkit.patchset.patch import Patch
     from patchkit.plan.markers import Block
     from patchkit.plan.record import Record
     from patchkit.plan.status import EditStatus, PatchStatus, Plan
@@ -186,7 +187,7 @@ def _as_applied(status: PatchStatus) -> PatchStatus:
     """Return a patch's status after its edits are made; a conflict remains a conflict."""
     made = {part.name for part in status.made}
     edits = tuple(
-        _edit_as_applied(edit) if status.patch.part_of(edit.name).name in made else edit
+        _edit_as_applied(edit, status.patch) if status.patch.part_of(edit.name).name in made else edit
         for edit in status.edits
     )
     if status.state is State.CONFLICT:
@@ -194,8 +195,12 @@ def _as_applied(status: PatchStatus) -> PatchStatus:
     return replace(status, state=State.APPLIED, reason="", edits=edits)
 
 
-def _edit_as_applied(edit: EditStatus) -> EditStatus:
-    """Return an edit of an applied patch as applied, also if it was in the tree before."""
+def _edit_as_applied(edit: EditStatus, patch: Patch) -> EditStatus:
+    """Return an edit of an applied patch as applied, also if it was in the tree before.
+
+    That of a diff, if it was made, keeps what was said about it.
+    """
     if edit.state in {State.NOT_APPLICABLE, State.CONFLICT}:
         return edit
-    return replace(edit, state=State.APPLIED, reason="")
+    is_said = bool(patch.diffs) and edit.state is State.PENDING
+    return replace(edit, state=State.APPLIED, reason=edit.reason if is_said else "")

@@ -119,6 +119,10 @@ class Modules:
             self._parsed[file] = None if source is None else shaped(file, source)
         return self._parsed[file]
 
+    def parsed(self, file: str, source: bytes) -> cst.Module:
+        """Return the whole syntax tree of other content for a file. Raise TreeError if it does not parse."""
+        return self._parse(file, source) if file.endswith(".py") else self._plain(file, source)
+
     def _plain(self, file: str, source: bytes) -> cst.Module:
         require_short(file, source)
         try:
