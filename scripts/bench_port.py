@@ -6,15 +6,15 @@ usage: python scripts/bench_port.py drafts --repo CLONE [--commits N] [--seed N]
        python scripts/bench_port.py picks --repo CLONE [-o FILE]
        python scripts/bench_port.py humans --repo CLONE_OF_THE_PROJECT_WITH_PATCHES [-o FILE]
 
-drafts: commits of sglang's main of May to July 2026 that change one to six files of the server, each drafted as a patch
-on its parent, with the number of edits of each kind. backwards: the same commits, each ported to main as it was a
-number of commits earlier. picks: commits that name the commit that they were picked from; that commit is ported to the
-parent of the pick. humans: a project that keeps a patch for each release; each patch is drafted on its release, and
-ported to the next release that has one. Files are counted individually. A file is clean if the tool reports no
-conflict in it. A clean file is wrong if it does not compile, has an undefined name, or differs from the result of `git
-apply` where that applies completely. Files in which nothing can be applied are counted apart, by what the tree lacks:
-the file, a class or function that changes, or a statement that changes (all lines of a hunk, and any like them). Adds
-the figures to FILE as JSON, and prints them; requires what the tests require.
+drafts: commits of sglang's main of March to June 2026 that change one to six files of the server, each as a patch of
+its own on main a month before and a month later, as it is and without the commit. backwards: the same commits, each
+ported to main as it was a number of commits earlier. picks: commits that name the commit that they were picked from;
+that commit is ported to the parent of the pick. humans: a project that keeps a patch for each release; each patch is
+ported to the next release that has one. Files are counted individually. A file is clean if the tool reports no conflict
+in it. A clean file is wrong if it does not compile, has an undefined name, or differs from the result of `git apply`
+where that applies completely. Files in which nothing can be applied are counted apart, by what the tree lacks: the
+file, a class or function that changes, or a statement that changes (all lines of a hunk, and any like them). Adds the
+figures to FILE as JSON, and prints them; requires what the tests require.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 for place in (REPOSITORY / "scripts", REPOSITORY / "tests", REPOSITORY):
     sys.path.insert(0, str(place))
 
 import compare_text_tools as compare  # noqa: E402
+import msgspec  # noqa: E402
 from support.releases import unpack  # noqa: E402
 
 from patchkit import collector  # noqa: E402
@@ -55,6 +56,11 @@ from patchkit.drafting import difference  # noqa: E402
 from patchkit.drafting.change import Facts, FileDiff  # noqa: E402
 from patchkit.drafting.patch import draft_patch  # noqa: E402
 from patchkit.errors import PatchkitError  # noqa: E402
+from patchkit.patchset import convert  # noqa: E402
+from patchkit.patchset.header import OwnFile  # noqa: E402
+from patchkit.plan.build import make_plan  # noqa: E402
+from patchkit.plan.status import State  # noqa: E402
+from patchkit.tree import toml  # noqa: E402
 from patchkit.tree.objects import GitRepository, GitTree  # noqa: E402
 from patchkit.tree.text import decoded  # noqa: E402
 from patchkit.tree.tree import OverlayTree, open_tree  # noqa: E402
@@ -63,6 +69,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from patchkit.change.land import Landing
+    from patchkit.patchset.patch import Patch
     from patchkit.tree.tree import Tree
 
 OURS = "patchkit port"
@@ -70,6 +77,8 @@ FORM = 0.8
 """The share of equal words from which two lines are versions of one line."""
 SERVER = "python/sglang/srt"
 FILES = range(1, 7)
+DRAFTED = "2026-03-01T00:00:00Z", "2026-06-10T00:00:00Z"
+MONTH = 30 * 24 * 60 * 60
 SINCE, UNTIL = "2026-05-01T00:00:00Z", "2026-08-01T00:00:00Z"  # Without a time git takes that of today.
 PICKED = re.compile(r"\(cherry picked from commit ([0-9a-f]{40})\)")
 
@@ -308,10 +317,12 @@ def listed(clone: Path, *arguments: str) -> list[str]:
     return subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
 
 
-def of_main(clone: Path, seed: int) -> Iterator[tuple[str, list[FileDiff]]]:
+def of_main(
+    clone: Path, seed: int, since: str = SINCE, until: str = UNTIL
+) -> Iterator[tuple[str, list[FileDiff]]]:
     """Yield the commits of main to count, in random order, each with the files of the server that it changes."""
     found = listed(
-        clone, "log", "--first-parent", f"--since={SINCE}", f"--until={UNTIL}", "--format=%H", "HEAD"
+        clone, "log", "--first-parent", f"--since={since}", f"--until={until}", "--format=%H", "HEAD"
     )
     random.Random(seed).shuffle(found)
     for commit in found:
@@ -325,32 +336,106 @@ def of_main(clone: Path, seed: int) -> Iterator[tuple[str, list[FileDiff]]]:
 
 
 def drafts(clone: Path, number: int, seed: int) -> dict[str, object]:
-    """Draft commits of main on the trees that they were made on."""
-    kinds = Counter[str]()
+    """Make commits of main patches of their own, and evaluate each on main a month before and a month later."""
+    times = listed(clone, "log", "--first-parent", "--format=%H %ct", "HEAD")
+    line = list(zip(times[::2], map(int, times[1::2]), strict=True))
+    at = {commit: place for place, (commit, _) in enumerate(line)}
+    outcomes: dict[str, Counter[str]] = {name: Counter() for name in ("before", "later", "without")}
+    differing, taken, seconds = [], 0, 0.0
     with GitRepository(clone) as repository:
-        found = [
-            drafting(GitTree(repository, f"{commit}^"), inside, commit[:12])
-            for commit, inside in itertools.islice(of_main(clone, seed), number)
-        ]
-    for each in found:
-        kinds.update(each["kinds"])
-    sums = {key: sum(each[key] for each in found) for key in ("files", "whole", "edits", "seconds")}
-    left_out = [one for each in found for one in each["left"]]
-    return {"commits": len(found), "seed": seed, **sums, "kinds": dict(kinds.most_common()), "left": left_out}
+        for commit, inside in of_main(clone, seed, *DRAFTED):
+            when = line[at[commit]][1]
+            later = next((each for each, time in reversed(line[: at[commit]]) if time >= when + MONTH), None)
+            before = next((each for each, time in line[at[commit] :] if time <= when - MONTH), None)
+            if later is None or before is None:
+                continue
+            started = time.process_time()
+            patch = drafted(GitTree(repository, f"{commit}^"), inside, commit)
+            if patch is None:
+                continue
+            month = GitTree(repository, later)
+            trees: dict[str, tuple[Tree, Tree | None]] = {
+                "before": (GitTree(repository, before), None),
+                "later": (month, month),
+            }
+            removed = without(month, inside)
+            trees |= {"without": (OverlayTree(month, removed), month)} if removed else {}
+            for name, (tree, wanted) in trees.items():
+                known = "" if name == "without" else commit  # Its history has the commit.
+                own = msgspec.structs.replace(patch, upstream_commit=known)
+                outcome = evaluated(own, inside, tree, wanted)
+                outcomes[name][outcome] += 1
+                differing += [f"{commit[:12]} {name}"] if outcome == "different" else []
+            seconds += time.process_time() - started
+            collector.forget_if_large()
+            taken += 1
+            print(f"{taken} of {number} commits", file=sys.stderr)
+            if taken == number:
+                break
+    counts = {name: dict(each) for name, each in outcomes.items()}
+    return {"commits": taken, "seed": seed, **counts, "differing": differing, "seconds": seconds}
 
 
-def drafting(tree: Tree, changes: Sequence[FileDiff], name: str) -> dict[str, Any]:
-    """Draft a change on its own tree; return the numbers of edits by kind, what is left out, and CPU seconds."""
-    started = time.process_time()
-    draft = draft_patch(tree, changes, Facts("a-draft", name))
-    seconds = time.process_time() - started
-    kinds = Counter(edit.kind for edit in draft.edits.values())
-    for edit in draft.edits.values():
-        if edit.kind == "hunk":
-            print(f"{name}: {edit.at}", edit.keys["diff"], sep="\n", file=sys.stderr)
-    collector.forget_if_large()
-    counted = {"files": len(changes), "whole": int(draft.is_whole), "edits": kinds.total()}
-    return {**counted, "kinds": dict(kinds.most_common()), "left": list(draft.left_out), "seconds": seconds}
+def drafted(tree: Tree, changes: Sequence[FileDiff], commit: str) -> Patch | None:
+    """Return the patch that ``patchkit new --from-commit`` makes of a commit; None if it changes no text."""
+    draft = draft_patch(tree, changes, Facts("a-draft", commit, upstream_commit=commit))
+    if not draft.files:
+        return None
+    file = OwnFile(toml.read(draft.files["patch.toml"]), Path("patch.toml"), draft.files)
+    return convert.own([file], {})["a-draft"].patch
+
+
+def without(tree: Tree, changes: Sequence[FileDiff]) -> dict[str, bytes | None]:
+    """Return the files of a tree without a change, as git's merge takes it out; none if that conflicts."""
+    found: dict[str, bytes | None] = {}
+    for change in changes:
+        ours = tree.read(change.file)
+        if change.before is None or change.after is None or ours is None:
+            if ours != change.after:
+                return {}
+            found[change.file] = change.before
+            continue
+        with tempfile.TemporaryDirectory() as scratch:
+            names = [Path(scratch, name) for name in ("ours", "after", "before")]
+            for name, text in zip(names, (ours, change.after, change.before), strict=True):
+                name.write_bytes(text)
+            merged = subprocess.run(("git", "merge-file", "-p", *names), capture_output=True, check=False)
+        if merged.returncode or merged.stdout == ours:
+            return {}
+        found[change.file] = merged.stdout
+    return found
+
+
+def evaluated(patch: Patch, changes: Sequence[FileDiff], tree: Tree, wanted: Tree | None) -> str:
+    """Return whether a patch is right on a tree: it gives the ``wanted`` one, or else changes the lines of its diff."""
+    plan = make_plan(tree, (patch,))
+    if plan.patches[0].state in {State.CONFLICT, State.NOT_APPLICABLE}:
+        return "conflict"
+    comment = re.compile(rb"^[ \t]*# patchkit a-draft: .*(?:\n|\Z)", re.MULTILINE)
+    made = {each.file: each.after and comment.sub(b"", each.after) for each in plan.changes}
+    if wanted is not None:
+        files = {*made, *(change.file for change in changes)}
+        pairs = {file: (made[file] if file in made else tree.read(file), wanted.read(file)) for file in files}
+        same = all(
+            one == other or (file.endswith(".py") and one and other and meaning(one) == meaning(other))
+            for file, (one, other) in pairs.items()
+        )
+        return "right" if same else "different"
+    mine = [changed_lines(tree.read(file), text) for file, text in made.items()]
+    theirs = [changed_lines(each.before, each.after) for each in changes]
+    same = all(
+        sum((each[side] for each in mine), Counter()) == sum((each[side] for each in theirs), Counter())
+        for side in (0, 1)
+    )
+    return "right" if same else "different"
+
+
+def changed_lines(before: bytes | None, after: bytes | None) -> tuple[Counter[bytes], Counter[bytes]]:
+    """Return the lines that a change removes, and those that it adds, without indentation."""
+    old, new = (
+        Counter(filter(None, map(bytes.strip, (text or b"").splitlines()))) for text in (before, after)
+    )
+    return old - new, new - old
 
 
 def backwards(clone: Path, number: int, distances: Sequence[int], seed: int) -> dict[str, object]:
@@ -438,7 +523,7 @@ def humans(clone: Path) -> dict[str, object]:
                             differing.append(f"{tool}: {each.onto}: {site}")
             edits = {tool: dict(outcomes) for tool, outcomes in kept.items()}
             step = {"from": old, "to": new, "unfit": unfit, "edits": edits, "differing": differing}
-            steps.append({**step, "draft": drafting(base, changes, old), **figures.as_json()})
+            steps.append({**step, **figures.as_json()})
             print(f"{old} to {new}", file=sys.stderr)
     return {"steps": steps}
 

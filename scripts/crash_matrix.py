@@ -3,7 +3,7 @@
 
 A call fails (EIO, ENOSPC, EROFS), raises KeyboardInterrupt, or the process is killed before it or, for a write,
 half way through. ``recover`` follows if a write is pending, and is interrupted in the same ways. Then bytes, modes
-and times of the whole tree must be the old ones or the new ones, the ledger must agree, and ``revert`` must restore
+and times of the whole tree must be the old ones or the new ones, the record must agree, and ``revert`` must restore
 the original. Prints the counts of docs/reliability.md.
 """
 
@@ -102,7 +102,7 @@ MODES = ("kill", "torn", *ERRORS, "interrupt")
 
 def apply_second(tree: CheckoutTree) -> None:
     """Apply the later patch, which also deletes a file."""
-    Transaction(tree, "toys").commit(with_deletion(make_plan(tree, (SECOND,)), ABRUPT))
+    Transaction(tree).commit(with_deletion(make_plan(tree, (SECOND,)), ABRUPT))
 
 
 def revert_patches(tree: CheckoutTree, *patches: Patch) -> None:
@@ -116,7 +116,7 @@ def untouched(tree: CheckoutTree) -> None:
 
 def patched(tree: CheckoutTree) -> None:
     """Apply the first patches."""
-    Transaction(tree, "toys").commit(make_plan(tree, FIRST))
+    Transaction(tree).commit(make_plan(tree, FIRST))
 
 
 def edited(tree: CheckoutTree) -> None:
@@ -244,7 +244,7 @@ State = dict[str, tuple[int, int, bytes]]
 
 
 def state(tree: CheckoutTree, *, times: bool) -> State:
-    """Return mode, time and bytes of everything in the package except the ledger's folder; for folders without time."""
+    """Return mode, time and bytes of everything in the package but patchkit's own folder; for folders without time."""
     found = {}
     for path in sorted(tree.package.rglob("*")):
         name = path.relative_to(tree.package)
@@ -265,7 +265,7 @@ def known(tree: CheckoutTree) -> Known:
 
 @dataclass(frozen=True)
 class Expected:
-    """A tree before and after an operation, and its ledger's records then."""
+    """A tree before and after an operation, and its record then."""
 
     old: tuple[State, Known]
     new: tuple[State, Known]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run patchkit on altered patch files, sources, ledgers and journals, and check that it handles or rejects them.
+"""Run patchkit on altered patch files, sources, records and journals, and check that it handles or rejects them.
 
 Every operation must end with PatchkitError, and every byte unchanged, or with a correct result: a patched tree is
 patched completely, and revert restores it. Nothing outside the tree may change, and nothing may take longer than a
@@ -46,8 +46,11 @@ from patchkit.cli import main as main_command  # noqa: E402
 from patchkit.codemods.kinds import KINDS  # noqa: E402
 from patchkit.errors import PatchkitError  # noqa: E402
 from patchkit.patchset import load  # noqa: E402
+from patchkit.plan import record  # noqa: E402
 from patchkit.plan.comments import COMMENT_PREFIX  # noqa: E402
+from patchkit.transaction.journal import Journal, encoded  # noqa: E402
 from patchkit.transaction.recover import recover  # noqa: E402
+from patchkit.tree.fork import RECORD  # noqa: E402
 from patchkit.tree.tree import open_tree  # noqa: E402
 
 if TYPE_CHECKING:
@@ -214,15 +217,19 @@ def _with_altered(rng: random.Random, folder: Path, name: str) -> bool:
     tree = open_tree(write_package(folder / "sglang"))
     patches = load.patches()
     api.apply(tree, patches)
-    ledger = tree.package / ".patchkit" / "ledger.json"
-    text = ledger.read_bytes()
-    if name == "journal.json":
-        text = (REPOSITORY / "tests/transaction/data/journal-0.1.json").read_bytes()
+    path = tree.package / ".patchkit" / name
+    seed = rng.randrange(2**32)
+    if name == RECORD:
+        text = altered_text(path.read_bytes(), seed, msgspec.toml.decode)
+    else:
+        known = record.read(tree).files.items()
+        files = {file: (each.original, each.applied) for file, each in known}
+        text = altered_json(encoded(Journal(files)), seed)
     if rng.random() < 0.3:
-        path = tree.package / MIRROR
-        path.write_bytes(b"# mine\n" + path.read_bytes())
-    (tree.package / ".patchkit" / name).write_bytes(altered_json(text, rng.randrange(2**32)))
-    known = {path for path in tree.package.rglob("*.py") if path.exists()}
+        mine = tree.package / MIRROR
+        mine.write_bytes(b"# mine\n" + mine.read_bytes())
+    path.write_bytes(text)
+    there = {path for path in tree.package.rglob("*.py") if path.exists()}
     acts: list[Callable[[], object]] = [
         lambda: recover(tree),
         lambda: api.status(tree, patches),
@@ -231,14 +238,14 @@ def _with_altered(rng: random.Random, folder: Path, name: str) -> bool:
     ]
     rng.shuffle(acts)
     refused = [act for act in acts if not succeeds(act)]
-    if not known <= set(tree.package.rglob("*.py")):
+    if not there <= set(tree.package.rglob("*.py")):
         raise WrongError("a file is missing")
     return not refused
 
 
-def ledgers(rng: random.Random, folder: Path) -> bool:
-    """Alter a ledger."""
-    return _with_altered(rng, folder, "ledger.json")
+def records(rng: random.Random, folder: Path) -> bool:
+    """Alter a record."""
+    return _with_altered(rng, folder, RECORD)
 
 
 def journals(rng: random.Random, folder: Path) -> bool:
@@ -250,7 +257,7 @@ CASES: dict[str, Callable[[random.Random, Path], bool]] = {
     "patch files": patch_files,
     "sources": sources,
     "patched sources": patched_sources,
-    "ledgers": ledgers,
+    "records": records,
     "journals": journals,
 }
 

@@ -364,30 +364,18 @@ def _ported_picks(picks: dict[str, Any]) -> str:
 
 
 def ported_drafts() -> str:
-    """Return the results of drafts of changes on their own trees, and the kinds of their edits."""
-    ported = _ported()
-    sample = ported["drafts"]
-    rows = [[f"{sample['commits']} commits, seed {sample['seed']}", *_drafting(sample, sample["commits"])]]
-    rows += [
-        [f"the patch for {step['from']}", *_drafting(step["draft"], 1)] for step in ported["humans"]["steps"]
+    """Return the outcomes of commits as patches of their own on trees of another month."""
+    sample = _ported()["drafts"]
+    names = {
+        "before": "a month before the commit",
+        "later": "a month later",
+        "without": "a month later, without the commit, as far as git's merge can take it out",
+    }
+    rows = [
+        [name, *(str(sample[key].get(outcome, 0)) for outcome in ("right", "conflict", "different"))]
+        for key, name in names.items()
     ]
-    kinds = [f"{count} {kind}" for kind, count in sample["kinds"].items()]
-    return (
-        _table(["drafted", "files", "drafts that make their diff", "edits", "hunks", "CPU seconds"], rows)
-        + f"\n\nThe edits of the {sample['commits']} commits by kind: {', '.join(kinds)}."
-    )
-
-
-def _drafting(found: dict[str, Any], count: int) -> list[str]:
-    hunks = found["kinds"].get("hunk", 0)
-    share = f"{hunks} ({hunks / max(1, found['edits']):.0%})".replace("%", " %")
-    return [
-        str(found["files"]),
-        f"{found['whole']} of {count}",
-        str(found["edits"]),
-        share,
-        f"{found['seconds']:.0f}",
-    ]
+    return _table(["the tree", "right", "conflict", "different"], rows)
 
 
 def measured() -> str:

@@ -23,6 +23,10 @@ LIKE = 0.5
 """The least likeness, up to 1, of a file or definition that may have been renamed."""
 _MAX_DEFINING_FILES = 20
 """A name that more files define does not show where a definition has moved."""
+_REMOTELY = 0.3
+"""The least likeness of what may be like it in a tree that has drifted."""
+_MIN_BYTES = 200
+"""The least size of a file that is looked for by its lines."""
 _CLOSE = 0.1
 """The least difference in likeness between the best match and the next; closer ones are ambiguous."""
 
@@ -68,7 +72,7 @@ class Trees:
     def _alike(self, name: str) -> str | None:
         """Return the only file new in the second tree that has nearly the same lines."""
         text = self.base.read(name)
-        if text is None or len(text) < 200:
+        if text is None or len(text) < _MIN_BYTES:
             return None
         suffix = posixpath.splitext(name)[1]
         stem = posixpath.basename(name)
@@ -96,7 +100,7 @@ class Trees:
     def definition(self, file: str, base: Item) -> tuple[str, Item] | None:
         """Return the one file and item to which a class or function of ``file`` has moved; None if unclear."""
         scores: list[tuple[float, str, Item]] = []
-        for home, each in self._named(base.name):
+        for home, each in self.named(base.name):
             if each.kind == "ClassDef" and base.kind != "ClassDef":
                 continue
             before = self.outline(home, onto=False)
@@ -126,7 +130,7 @@ class Trees:
         if self.onto.read(f"{folder}{taken}.py") is not None:
             return line
         homes = {
-            file for file, each in self._named(taken) if each.above is not None and each.above.kind == MODULE
+            file for file, each in self.named(taken) if each.above is not None and each.above.kind == MODULE
         }
         return (
             line.replace(source, module_of(next(iter(homes)), source.partition(".")[0]), 1)
@@ -134,7 +138,8 @@ class Trees:
             else ""
         )
 
-    def _named(self, name: str) -> list[tuple[str, Item]]:
+    def named(self, name: str) -> list[tuple[str, Item]]:
+        """Return the classes and functions of the second tree with a name, with their files; none if it is common."""
         sign = re.compile(
             rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+" + re.escape(name.encode()) + rb"\b", re.M
         )
@@ -155,6 +160,33 @@ class Trees:
     def _sources(self) -> dict[str, bytes]:
         read = ((file, self.onto.read(file)) for file in self.onto.files(SERVING))
         return {file: content for file, content in read if content is not None}
+
+
+def lookalikes(tree: Tree, name: str, before: bytes | None, after: bytes | None) -> list[str]:
+    """Return the other files of a tree, and the other definitions, that may look like a changed one that has moved.
+
+    A change that is to be made without its tree needs them: they are not where its code has moved.
+    """
+    if before is None:
+        return []
+    suffix = posixpath.splitext(name)[1]
+    files = (
+        [file for file in tree.files(SERVING, suffix) if file != name] if len(before) >= _MIN_BYTES else []
+    )
+    found = [file for file in files if alike(before, tree.read(file) or b"") >= _REMOTELY]
+    try:
+        base = outlined(before)
+        theirs = outlined(after or b"")
+    except (NoOutlineError, UnicodeDecodeError):
+        return found
+    trees = Trees(tree, tree)
+    for item in base.definitions():
+        other = theirs.find(item.site)
+        for home, each in () if other is not None and other.code == item.code else trees.named(item.name):
+            is_other = (home, each.site) != (name, item.site) and home.isprintable()
+            if is_other and _likeness(item, each) >= _REMOTELY:
+                found.append(f"{home}::{each.site}")
+    return found
 
 
 def alike(one: bytes, other: bytes) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from patchkit.change.outline import Item, NoOutlineError, outline
 from patchkit.change.sequence import unreachable
 from patchkit.change.surroundings import reported
 from patchkit.change.tokens import shifted, words
+from patchkit.change.variants import new_names, variant_of
 from patchkit.tree.source import fault_of, parsed
 from patchkit.tree.text import decoded, encoded
 
@@ -64,20 +66,24 @@ class Landing:
     """A change in another tree: its files, and the new contents; None for a file that is removed.
 
     ``marked`` are the contents with conflict markers at edits that were not made, ``concerned`` the files of the tree
-    in which edits were made, or found to be made.
+    in which edits were made, or found to be made, and ``roots`` the items of those that were merged.
     """
 
     files: list[LandedFile]
     contents: dict[str, bytes | None]
     marked: dict[str, bytes | None] = field(default_factory=dict)
     concerned: frozenset[str] = frozenset()
+    roots: Mapping[str, Item] = field(default_factory=dict)
 
 
 @collector.paused()
-def land(sources: Sources, trees: Trees, name: str = "", *, watch: Watch | None = None) -> Landing:
+def land(
+    sources: Sources, trees: Trees, name: str = "", *, adapting: bool = True, watch: Watch | None = None
+) -> Landing:
     """Make a change on the second of two trees; ``name`` is for its markers, and ``watch`` is called with each file.
 
-    An edit whose code has a name that nothing there defines is not made, nor one that leaves no valid Python.
+    An edit whose code has a name that nothing there defines is not made, nor one that leaves no valid Python. Unless
+    ``adapting``, nor is one that would change or remove a statement that this tree has in a form of its own.
     """
     known = Outlines()
     refused: dict[Key, Refusal] = {}
@@ -85,7 +91,13 @@ def land(sources: Sources, trees: Trees, name: str = "", *, watch: Watch | None 
     while True:
         made = _Landing(trees, moves, refused, known, name)
         landing = made.land(sources, watch)
-        found = made.invalid(landing.files) or made.disturbing() or made.unmet(landing.files)
+        found = (
+            made.invalid(landing.files)
+            or made.disturbing()
+            or made.unmet(landing.files)
+            or made.repeating(landing.files, sources)
+            or ({} if adapting else made.adapted(sources))
+        )
         more = {key: why for key, why in found.items() if key not in refused}
         if not more:
             made.lay_out(sources, landing)
@@ -170,7 +182,9 @@ class _Landing:
             self._mark(files)
         named = {name for file in files for name in (file.file, file.onto, self._target(file.file))}
         concerned = named.union(self._roots, self._contents, self._marked)
-        return Landing(files, self._contents, self._contents | self._marked, frozenset(concerned))
+        return Landing(
+            files, self._contents, self._contents | self._marked, frozenset(concerned), self._roots
+        )
 
     def invalid(self, files: Sequence[LandedFile]) -> dict[Key, Refusal]:
         """Return the edits that leave a function, or otherwise the file, invalid Python."""
@@ -200,6 +214,35 @@ class _Landing:
                     if missing in words(edit.wanted or text) or missing in _defined(item):
                         found[edit.key] = Outcome.UNMET, f"{missing} is not defined in this tree"
         return found
+
+    def repeating(self, files: Sequence[LandedFile], sources: Sources) -> dict[Key, Refusal]:
+        """Return the edits of which this tree has a variant of its own."""
+        outlines: dict[str, tuple[Item, Item]] = {}
+        for name, (before, after) in sources.items():
+            with suppress(NoOutlineError, UnicodeDecodeError):
+                if name.endswith(".py"):
+                    outlines[name] = self._known.of(before or b""), self._known.of(after or b"")
+        names = new_names(*([pair[side] for pair in outlines.values()] for side in (0, 1)))
+        found: dict[Key, Refusal] = {}
+        for file in files:
+            if file.file in outlines:
+                base, theirs = outlines[file.file]
+                for edit in file.edits:
+                    if edit.key is not None and edit.key[0].root is theirs:
+                        variant = variant_of(edit, base, names)
+                        why = Outcome.CONFLICT, f"this tree has a variant of it: `{variant}`"
+                        found |= {edit.key: why} if variant else {}
+        return found
+
+    def adapted(self, sources: Sources) -> dict[Key, Refusal]:
+        """Return the edits of statements that this tree has in a form of its own."""
+        roots = {self._known.of(sources[name][0] or b"") for names in self._from.values() for name in names}
+        return {
+            edit.key: (Outcome.CONFLICT, edit.reason)
+            for edit in self._merging.log.edits
+            if edit.outcome is Outcome.CHANGED and edit.key is not None and edit.base_text
+            if (edit.wanted or edit.key[0].root in roots) and not edit.key[0].is_import
+        }
 
     def lay_out(self, sources: Sources, landing: Landing) -> None:
         """Give each file the layout that a merge by lines gives it, where that has the same code."""

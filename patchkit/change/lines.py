@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import io
 from collections import Counter
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.change.edits import Edit, Outcome
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 _CONTEXT = 3
 """The number of lines around a block that must be the same to replace it."""
+_RUN = 50
+"""The most equal lines in a row that are compared one by one."""
 
 
 class _Hunk(NamedTuple):
@@ -62,13 +65,20 @@ def _hunks(one: Sequence[str], other: Sequence[str]) -> list[_Hunk]:
     least = min(len(one), len(other))
     start = next((at for at in range(least) if one[at] != other[at]), least)
     end = next((at for at in range(least - start) if one[-1 - at] != other[-1 - at]), least - start)
-    inner, beside = one[start : len(one) - end], other[start : len(other) - end]
+    inner, beside = _units(one[start : len(one) - end]), _units(other[start : len(other) - end])
+    at = list(accumulate(map(len, inner), initial=start))
     codes = difflib.SequenceMatcher(None, inner, beside, autojunk=False).get_opcodes()
     return [
-        _Hunk(start + first, start + last, list(beside[low:high]))
+        _Hunk(at[first], at[last], [line for unit in beside[low:high] for line in unit])
         for tag, first, last, low, high in codes
         if tag != "equal"
     ]
+
+
+def _units(lines: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the lines one by one, and a long run of equal ones at once: comparing each with each takes long."""
+    runs = (tuple(run) for _, run in groupby(lines))
+    return [unit for run in runs for unit in ([run] if len(run) > _RUN else [(line,) for line in run])]
 
 
 def _made(base: Sequence[str], hunks: Sequence[_Hunk]) -> str:

@@ -167,6 +167,11 @@ class Item:
         return [] if self.above is None else [*self.above.around, self.above]
 
     @property
+    def root(self) -> Item:
+        """The file."""
+        return self if self.above is None else self.above.root
+
+    @property
     def function(self) -> Item | None:
         """The outermost function that it is or that contains it."""
         return next((each for each in (*self.around, self) if each.is_function), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from patchkit.change import tokens
@@ -45,6 +46,25 @@ class Region:
         if self.end is None:
             return self.inside.bare_head
         return "".join(each.plain for each in self.inside.parts[self.start : self.end])
+
+    def lines(self) -> tuple[int, int]:
+        """Return the first line of the region in the text of a file's items, and the line after it."""
+        before = ""
+        for outer, inner in pairwise((*self.inside.around, self.inside)):
+            before += (
+                outer.lead
+                + outer.head
+                + "".join(part.text for part in outer.parts[: outer.parts.index(inner)])
+            )
+        before += self.inside.lead
+        text = self.inside.head
+        if self.end is not None:
+            before += self.inside.head + "".join(part.text for part in self.inside.parts[: self.start])
+            parts = self.inside.parts[self.start : self.end]
+            before += parts[0].lead if parts else ""
+            text = "".join(part.text for part in parts).removeprefix(parts[0].lead if parts else "")
+        first = before.count("\n") + 1
+        return first, first + text.count("\n")
 
 
 @dataclass(frozen=True)

@@ -260,7 +260,7 @@ def _print(
     from patchkit.findings.plural import counted
     from patchkit.findings.printable import escaped
     from patchkit.plan.refusal import describe_left_out
-    from patchkit.plan.status import State
+    from patchkit.plan.status import ACCEPTED, BY_HAND, State
     from patchkit.transaction.conflicts import UNRECORDED
     from patchkit.verify import text
 
@@ -274,6 +274,12 @@ def _print(
     for status in applied.patches:
         if status.patch.id in target.ids and status.state is State.NOT_APPLICABLE:
             console.say(f"\n{escaped(status.patch.id)}: {escaped(options.runnable(status.reason))}")
+    for status in applied.patches:
+        for each in status.edits if status.patch.diffs and status.state is not State.CONFLICT else ():
+            is_made = each.state in {State.APPLIED, State.PENDING}
+            if is_made and each.reason not in {"", ACCEPTED, BY_HAND}:
+                place = ": ".join(filter(None, (each.file, each.site)))
+                console.say(f"\nNote: {escaped(status.patch.id)}: {escaped(place)}: {escaped(each.reason)}.")
     for backend in applied.inheriting:
         console.say(
             f"\nNote: {escaped(backend.description)}. patchkit verify{target.tail} checks whether that fails; "

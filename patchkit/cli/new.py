@@ -57,8 +57,8 @@ def command(
 ) -> None:
     """Draft a patch from a diff or a commit.
 
-    Edits find their sites by names and structure; changes that no kind of edit describes are drafted as hunks.
-    What you have to complete is marked `todo` in the draft.
+    DIR gets the change as a diff, with the files that it was made on, so that it can be made in trees that have
+    drifted. What you have to complete is marked `todo` in its patch.toml.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.new import New
@@ -80,16 +80,13 @@ def command(
     if as_json:
         console.emit(New.of(drafted))
         return
-    hunks = (
-        f", {drafted.hunks} of them {'a hunk' if drafted.hunks == 1 else 'hunks'}" if drafted.hunks else ""
-    )
-    console.say(f"{escaped(str(drafted.file))}: {counted(drafted.edits, 'edit')} drafted{hunks}.")
+    console.say(f"{escaped(str(drafted.file))}: {counted(drafted.edits, 'edit')} drafted.")
     if drafted.todo:
         console.say("To finish by hand:")
     for item in drafted.todo:
         console.say(f"  [yellow]![/] {escaped(item)}")
     rest = "" if drafted.exact else ", except for what is left out"
-    console.say(f"On the tree of the diff, the edits reproduce it{rest}.")
+    console.say(f"On the tree of the diff, the patch makes the same change{rest}.")
     made = shlex.quote(str(drafted.file.parent))
     added, other = _tree_before(commit, opened) if commit else ("", tree or ".")
     which = f"the tree that [bold]{escaped(added)}[/] checks out" if added else "the tree"

@@ -198,7 +198,7 @@ def loaded_patches(
 
 
 def with_recorded(patches: PatchSet, words: Sequence[str], *, installed: bool = False) -> PatchSet:
-    """Return the patches of a command with those that only its tree's ledger or git's history names, as of a port."""
+    """Return the patches of a command with those that only its tree's record or git's history names, as of a port."""
     from patchkit.patchset.select import PatchSet
     from patchkit.transaction.conflicts import placeholder
     from patchkit.transaction.revert import ported, recorded, recorded_ports

@@ -154,12 +154,12 @@ def _say(
 
 
 def _unreadable(tree: CheckoutTree) -> str:
-    """Return why apply and revert cannot read the ledger, empty if they can."""
+    """Return why apply and revert cannot read the record, empty if they can."""
     from patchkit.errors import TreeError
-    from patchkit.transaction.store import Store
+    from patchkit.plan import record
 
     try:
-        Store(tree.package).read()
+        record.read(tree)
     except TreeError as error:
         return str(error)
     return ""

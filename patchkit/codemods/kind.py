@@ -100,11 +100,6 @@ class Kind(Keys, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fie
         return False
 
     @property
-    def verbatim(self) -> frozenset[str]:
-        """Lines, without indentation, that the formatter must not change."""
-        return frozenset()
-
-    @property
     def written(self) -> tuple[str, ...]:
         """All pieces of code that the edit may write."""
         return tuple(getattr(self, key) for key in self.writes)

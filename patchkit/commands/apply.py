@@ -6,16 +6,20 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from patchkit.plan import vendor
 from patchkit.plan.conflict import conflicts
 from patchkit.plan.fitting import fitting_plan
 from patchkit.plan.markers import with_markers
 from patchkit.plan.planner import Planner
+from patchkit.plan.record import settled
 from patchkit.plan.refusal import require_fitting
 from patchkit.plan.resolutions import recall_resolutions, with_recalled
 from patchkit.plan.status import State
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.conflicts import read_without_conflicts, with_unrecorded
+from patchkit.transaction.current import current_or_none
 from patchkit.transaction.origins import origin
+from patchkit.transaction.renewal import renewal
 from patchkit.transaction.resolution_store import ResolutionStore
 from patchkit.transaction.resolve import unrecorded_edits
 from patchkit.tree.backends import inheriting_backends
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus, Plan
     from patchkit.transaction.apply import ApplyResult
+    from patchkit.transaction.renewal import Renewal
     from patchkit.tree.backends import InheritingBackend
     from patchkit.tree.tree import CheckoutTree, ReadTree
 
@@ -57,11 +62,11 @@ def apply(
     Raise TreeError if the tree cannot be written.
     """
     requested = patches.requested(ids)
-    transaction = Transaction(tree, patches.digest, allow_dirty=allow_dirty)
+    transaction = Transaction(tree, allow_dirty=allow_dirty)
 
     def prepare(read: ReadTree) -> _Prepared:
-        planner = Planner(read, patches, runtime or patches.settings.runtime)
-        make_plan = partial(planner.plan, ids, try_closest_shape=resolved or markers, allow_partial=markers)
+        planner, names, older = renewing(read, patches, ids, runtime=runtime)
+        make_plan = partial(planner.plan, names, try_closest_shape=resolved or markers, allow_partial=markers)
 
         def plan_without(left_out: frozenset[str] = frozenset()) -> Plan:
             planning = partial(make_plan, without=left_out)
@@ -69,19 +74,25 @@ def apply(
 
         plan = with_markers(plan_without()) if markers else fitting_plan(plan_without)
         unrecorded = unrecorded_edits(read)
-        plan = replace(plan, patches=with_unrecorded(plan.patches, unrecorded))
-        known = (
+        known = settled(plan.patches, current_or_none(read))
+        plan = replace(plan, patches=with_unrecorded(known, unrecorded))
+        resolutions = (
             recorded_resolutions(read, partial(make_plan, try_closest_shape=True)) if plan.left_out else ()
         )
         if not keep_going:
             option = "--markers with --resolved" if resolved else "--resolved"
-            offer = f"; {describe_resolutions(known, plan.patches, option)}" if known else ""
+            offer = f"; {describe_resolutions(resolutions, plan.patches, option)}" if resolutions else ""
             remedy = f"--markers writes conflict markers to finish by hand{offer}"
             require_fitting(plan, requested, describe_recording(plan.patches, unrecorded) or remedy)
-        if not markers:
-            plan = planner.combined_plan(plan, origin(read, planner))
+        step = plan
+        if older is not None:
+            plan = older.changing(plan)
+        elif not markers:
+            step = plan = planner.combined_plan(plan, origin(read, planner))
         edits = tuple((patch, edit) for patch, edit, _ in unrecorded)
-        return _Prepared(read, plan, _newly_inheriting(plan), () if resolved else known, edits)
+        return _Prepared(
+            read, plan, step, older, _newly_inheriting(plan), () if resolved else resolutions, edits
+        )
 
     def check(read: ReadTree) -> ApplyResult:
         prepared = prepare(read)
@@ -90,14 +101,45 @@ def apply(
     if dry_run:
         return read_without_conflicts(tree, check)
     prepared = read_without_conflicts(tree, prepare)
-    return prepared.completed(transaction.commit(prepared.plan, read=prepared.read))
+    older = prepared.older
+    written = transaction.commit(
+        prepared.plan,
+        (prepared.step,),
+        prepared.read,
+        None if older is None else older.record,
+        () if older is None else older.kept,
+    )
+    return prepared.completed(written)
+
+
+def renewing(
+    read: ReadTree, patches: PatchSet, ids: Sequence[str], runtime: str = ""
+) -> tuple[Planner, Sequence[str], Renewal | None]:
+    """Return the planner of an apply, the names to plan, and the older forms to take back.
+
+    A patch of which the tree has an older form is made anew on the code from before it.
+    """
+    runtime = runtime or patches.settings.runtime
+    planner = Planner(read, patches, runtime)
+    older = renewal(read, patches, planner)
+    if older is None:
+        return planner, ids, None
+    runtime = runtime or ("vendored" if vendor.is_vendored(read) else "")
+    wanted = {*(patch.id for patch in patches.select(ids)), *older.patches}
+    names = tuple(name for name in patches.ids if name in wanted)
+    return Planner(OverlayTree(read, older.contents), patches, runtime), names, older
 
 
 class _Prepared(NamedTuple):
-    """A plan, the tree that it was computed from, and what the result of applying it has besides."""
+    """A plan, the tree that it was computed from, and what the result of applying it has besides.
+
+    ``step`` is the plan as it is recorded, after the ``older`` forms of patches are taken back.
+    """
 
     read: ReadTree
     plan: Plan
+    step: Plan
+    older: Renewal | None
     inheriting: tuple[InheritingBackend, ...]
     resolutions: tuple[tuple[str, str], ...]
     unrecorded: tuple[tuple[str, str], ...]

@@ -45,7 +45,7 @@ def unrecognised(patch: Patch) -> Iterator[str]:
 
     A link to another pull request, without its commit, is only for further reading.
     """
-    for part in patch.all_parts:
+    for part in () if patch.diffs else patch.all_parts:
         number = _PULL.search(part.upstream)
         is_its_own = number is not None and (bool(part.upstream_commit) or number[1] == patch.id)
         if is_its_own and not part.upstream_when:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.commands.apply import describe_committing, describe_recording, recorded_resolutions
 from patchkit.commands.verify import criteria_of, verify
+from patchkit.errors import ConflictError
 from patchkit.plan.fitting import fitting_plan
 from patchkit.plan.planner import Planner
 from patchkit.plan.refusal import require_fitting
@@ -15,6 +16,7 @@ from patchkit.series.commit import commit as committing
 from patchkit.series.commit import prepare
 from patchkit.transaction.conflicts import read_without_conflicts, with_unrecorded
 from patchkit.transaction.origins import origin
+from patchkit.transaction.renewal import older_forms
 from patchkit.transaction.resolve import unrecorded_edits
 from patchkit.verify.result import UnverifiedError
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.select import PatchSet
     from patchkit.series.commit import CommitResult, PreparedCommit
-    from patchkit.tree.tree import CheckoutTree
+    from patchkit.tree.tree import CheckoutTree, ReadTree
     from patchkit.verify.result import Verdict
 
 
@@ -38,13 +40,19 @@ def commit(
 ) -> CommitResult:
     """Apply patches as ``apply`` does, with one commit for each patch on the current branch.
 
-    Branch, index, files and ledger are changed only after all commits have been made and, with ``verifying``, after
+    Branch, index, files and record are changed only after all commits have been made and, with ``verifying``, after
     every check passed on them. Raise TreeError if the files have uncommitted changes or git cannot commit now,
     RefusedCommitError if a hook rejects a commit, and UnverifiedError if a check failed.
     """
     requested, runtime = patches.requested(ids), runtime or patches.settings.runtime
 
-    def prepared(read: CheckoutTree) -> PreparedCommit:
+    def prepared(read: ReadTree) -> PreparedCommit:
+        older = sorted(older_forms(read, patches))
+        if older:
+            raise ConflictError(
+                f"{', '.join(older)}: the tree has an older form",
+                advice="run patchkit apply, which replaces it, and commit that first",
+            )
         planner = Planner(read, patches, runtime)
         planning = partial(planner.plan, ids)
         planned, unrecorded = fitting_plan(lambda without: planning(without=without)), unrecorded_edits(read)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from patchkit.plan import record
 from patchkit.plan.build import make_series
 from patchkit.plan.fitting import fitting_plan
 from patchkit.plan.refusal import require_fitting
+from patchkit.plan.status import Plan
 from patchkit.series.export import export as exporting
+from patchkit.transaction.apply import with_plan
 from patchkit.tree.git import place_of
 from patchkit.tree.objects import GitRepository, GitTree
 
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from patchkit.patchset.select import PatchSet
-    from patchkit.plan.status import PatchStatus, Plan, Stage
+    from patchkit.plan.status import PatchStatus, Stage
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -53,7 +56,19 @@ def export(tree: CheckoutTree, patches: PatchSet, folder: Path, ids: Sequence[st
 
         planned = fitting_plan(made)
         require_fitting(planned, requested, "name the other patches only")
-        files = exporting(head, stages, folder, patches.settings.subject_prefix)
+        files = exporting(head, stages, _records(head, stages), folder, patches.settings.subject_prefix)
         texts = (text for stage in stages for each in stage.changes for text in (each.before, each.after))
         has_crlf = any(b"\r\n" in text for text in texts if text is not None)
         return ExportResult(planned.patches, files, planned.left_out, has_crlf)
+
+
+def _records(head: GitTree, stages: Sequence[Stage]) -> tuple[bytes, ...]:
+    """Return the text of the record after each stage."""
+    known = record.read(head)
+    texts: list[bytes] = []
+    for stage in stages:
+        after = with_plan(known, Plan(head, (stage.status,), stage.changes))
+        texts.append(record.text_of(after) or b"")
+        # As each commit leaves it.
+        known = record.parsed(texts[-1])
+    return tuple(texts)

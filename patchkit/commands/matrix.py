@@ -12,8 +12,8 @@ from patchkit.matrix.answer import Matrix, Row
 from patchkit.matrix.refs import left_out, refs
 from patchkit.matrix.survey import SurveyResult, survey
 from patchkit.patchset import configuration
-from patchkit.tree.fork import GitFork, places
-from patchkit.tree.objects import GitRepository, GitTree
+from patchkit.tree.fork import places
+from patchkit.tree.objects import GitFork, GitRepository, GitTree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -18,7 +18,6 @@ from patchkit.plan.refusal import PlanConflictError, describe_conflicts
 from patchkit.series.commit import Commit, commits, require_committable
 from patchkit.series.plumbing import error_line, git_output, run_git
 from patchkit.series.worktree import linked_worktree
-from patchkit.transaction import adopt
 from patchkit.transaction.origins import origin
 from patchkit.transaction.revert import in_code
 from patchkit.transaction.write import read_consistently
@@ -60,7 +59,7 @@ class BranchMerge:
 def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> BranchMerge:
     """Merge ``ref`` into the branch of ``tree`` without patches, then apply the patches that either side had.
 
-    Branch, index, files and ledger are changed only after everything is committed. Raise TreeError if the tree has
+    Branch, index, files and record are changed only after everything is committed. Raise TreeError if the tree has
     uncommitted changes, UsageError if there is no such ref, ConflictError if the merge or a patch after it conflicts,
     and RefusedCommitError if a hook rejects a commit.
     """
@@ -74,10 +73,10 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> BranchMerge:
         if _is_ancestor(tree, "HEAD", other):
             worktree.switch(other)
             return BranchMerge(other, (), ())
-        ours = _unpatched(tree, worktree, worktree.base, patches)
+        ours = _unpatched(worktree, worktree.base, patches)
         try:
-            theirs = _unpatched(tree, worktree, other, patches)
-            bases = [_unpatched(tree, worktree, base, patches) for base in _bases(tree, other)]
+            theirs = _unpatched(worktree, other, patches)
+            bases = [_unpatched(worktree, base, patches) for base in _bases(tree, other)]
             result = _result(worktree, ours, theirs, bases)
         except UnmergedError as error:
             raise ConflictError(
@@ -93,7 +92,6 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> BranchMerge:
         if ours.tree != git_output(worktree.top, "rev-parse", "HEAD^{tree}"):
             worktree.run_commit(_REVERT_MESSAGE)
         _commit_merge(worktree, ref, other, result)
-        adopt.copy(tree, worktree.tree)
         reverted = tuple(dict.fromkeys((*ours.patches, *theirs.patches)))
         if not reverted:
             return BranchMerge(other, (), ())
@@ -136,12 +134,9 @@ class _UnpatchedCommit:
     runtime: str
 
 
-def _unpatched(
-    tree: CheckoutTree, worktree: LinkedWorktree, commit: str, patches: PatchSet
-) -> _UnpatchedCommit:
+def _unpatched(worktree: LinkedWorktree, commit: str, patches: PatchSet) -> _UnpatchedCommit:
     """Revert the patches of a commit. Raise ConflictError if that is not possible."""
     worktree.switch(commit)
-    adopt.copy(tree, worktree.tree)
     runtime = "vendored" if vendor.is_vendored(worktree.tree) else "import"
     if not in_code(worktree.tree, Planner(worktree.tree, patches)):
         return _UnpatchedCommit(git_output(worktree.top, "rev-parse", "HEAD^{tree}"), (), runtime)

@@ -1,4 +1,4 @@
-"""Draft a patch folder from diffs or commits, whose edits make exactly the same change on the same tree."""
+"""Write a patch folder from diffs or commits, which makes exactly the same change on the same tree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from patchkit.drafting import difference
 from patchkit.drafting.patch import draft_patch
 from patchkit.errors import UsageError
 from patchkit.patchset.header import require_name
-from patchkit.plan.examples import MemoryTree
 from patchkit.plan.package_name import as_upstream
 from patchkit.series.message import TRAILER
 from patchkit.tree.git import git, place_of, require_repository
@@ -28,14 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DraftedPatch:
-    """A drafted patch's file, and the numbers of its edits and of its hunks.
+    """A drafted patch's file, and the number of its edits.
 
-    ``todo`` lists what a person has to complete. ``exact`` is whether the edits make the whole change.
+    ``todo`` lists what a person has to complete. ``exact`` is whether the patch makes the whole change.
     """
 
     file: Path
     edits: int
-    hunks: int
     todo: tuple[str, ...]
     exact: bool
 
@@ -66,14 +64,13 @@ def new(
             _require_own(tree, commit)
         option = "--from-commit" if commit else "--from-diff"
         raise UsageError(
-            f"{option}: no edit can be drafted",
+            f"{option}: no patch can be made of it",
             reasons=draft.left_out or ("it changes no file of the package",),
             advice="name a diff or a commit that changes files of sglang's package",
         )
     with staged({folder: draft}):
         pass
-    todo = [f"{edit.at}: {edit.kind}: {item}" for edit in draft.edits.values() for item in edit.todo]
-    return DraftedPatch(file, len(draft.edits), draft.hunks, (*todo, *draft.left_out), draft.is_whole)
+    return DraftedPatch(file, len(draft.edits), draft.left_out, not draft.left_out)
 
 
 def _require_own(tree: CheckoutTree, commit: str) -> None:
@@ -115,9 +112,7 @@ def draft_of(
         parent = difference.parent_of(commit)
         below = tree if repository is None else GitTree(repository, parent, place_of(tree.package))
         files = [_as_upstream(change, below.name) for change in changes.files]
-        return draft_patch(
-            MemoryTree({}, line_length=below.line_length), files, facts, changes.left_out, watch=watch
-        )
+        return draft_patch(below, files, facts, changes.left_out, watch=watch)
 
 
 def _as_upstream(change: FileDiff, name: str) -> FileDiff:

@@ -47,13 +47,15 @@ def staged(drafts: Mapping[Path, Draft]) -> Iterator[None]:
                 # The file system may have no locks; then what a killed process leaves stays for an hour.
                 with suppress(OSError, TreeError):
                     locks.enter_context(held(waiting[folder]))
-                for name, text in draft.files.items():
-                    (waiting[folder] / name).write_text(text, encoding="utf-8")
+                for name, content in draft.files.items():
+                    (waiting[folder] / name).parent.mkdir(exist_ok=True)
+                    (waiting[folder] / name).write_bytes(content)
         yield
         with _wrapped_os_errors("not every patch was written"):
             for folder, place in waiting.items():
                 # Written last, since a folder without it is no patch.
                 for name in sorted(drafts[folder].files, key=lambda name: name == "patch.toml"):
+                    (folder / name).parent.mkdir(exist_ok=True)
                     (place / name).replace(folder / name)
     finally:
         for place in waiting.values():

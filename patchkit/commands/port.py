@@ -18,13 +18,13 @@ from patchkit.drafting.change import FileDiff
 from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.findings.plural import counted
 from patchkit.patchset.patch import Patch
+from patchkit.patchset.unified import DiffOptions
 from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
 from patchkit.porting.dependencies import dependencies_of
 from patchkit.porting.findings import findings_of
 from patchkit.series.port import commit_ports
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.conflicts import read_without_conflicts
-from patchkit.transaction.ledger import PORTED
 from patchkit.tree.git import commit_of, commit_or_none, git, require_repository
 from patchkit.tree.limits import read_named
 from patchkit.tree.objects import GitRepository, GitTree
@@ -176,7 +176,7 @@ class Source:
         except UnicodeDecodeError:
             raise UsageError("not UTF-8", where=path, advice="convert it and try again") from None
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "ported"
-        options = difference.DiffOptions(str(path), "--from", "--from TREE, or with --from HEAD^ --repo REPO")
+        options = DiffOptions(str(path), "--from", "--from TREE, or with --from HEAD^ --repo REPO")
         mails = difference.mails(text)
         found: list[Change] = []
         for number, mail in enumerate(mails, 1):
@@ -253,7 +253,7 @@ def port(
             )
         plan = tree.plan(steps)
         if dry_run and not committing:
-            Transaction(read, PORTED, allow_dirty=allow_dirty).check(plan)
+            Transaction(read, ported=True, allow_dirty=allow_dirty).check(plan)
         return _PreparedPort(read, steps, plan, ported)
 
     read, steps, plan, ported = read_without_conflicts(onto, prepare)
@@ -270,7 +270,7 @@ def port(
             ported = replace(ported, changes=done)
         elif not dry_run:
             separate = [step.plan for step in steps if step.plan.changes]
-            Transaction(onto, PORTED, allow_dirty=allow_dirty).commit(plan, separate, read)
+            Transaction(onto, ported=True, allow_dirty=allow_dirty).commit(plan, separate, read)
     return replace(ported, folders=tuple(drafts))
 
 

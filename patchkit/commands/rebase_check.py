@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from patchkit.commands.status import status
 from patchkit.plan.cache import statuses
+from patchkit.plan.record import settled
 from patchkit.plan.status import LEFT_OUT, OPT_IN, State
 from patchkit.series.backports import IN_TREE
+from patchkit.transaction.current import committed_record
 from patchkit.tree.git import commit_of, place_of
 from patchkit.tree.objects import GitRepository, GitTree
 
@@ -70,5 +72,6 @@ def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move,
     with GitRepository(tree.root, "name a TREE in a git repository") as repository:
         commit_of(tree.root, ref)
         before = {each.patch.id: each for each in status(tree, patches)}
-        after = statuses(GitTree(repository, ref, place_of(tree.package)), patches)
+        there = GitTree(repository, ref, place_of(tree.package))
+        after = settled(statuses(there, patches), committed_record(there))
     return tuple(Move(before[each.patch.id], each) for each in after)

@@ -1,4 +1,4 @@
-"""Revert patches, restoring the code before them from git or the ledger, and commit that."""
+"""Revert patches, restoring the code before them by the record or from git, and commit that."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def commit_revert(
 ) -> PartialRevert:
     """Revert patches as ``revert`` does, or with ``keep_going`` those that can be, in one commit.
 
-    Branch, index, files and ledger are changed only after the commit has been made. Raise TreeError if the files have
+    Branch, index, files and record are changed only after the commit has been made. Raise TreeError if the files have
     uncommitted changes or git cannot commit now, and RefusedCommitError if a hook rejects the commit.
     """
     require_committable(tree)

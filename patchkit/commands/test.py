@@ -16,6 +16,7 @@ from patchkit.errors import PatchkitError, TreeError
 from patchkit.findings.finding import Confidence
 from patchkit.plan.examples import undefined_in
 from patchkit.plan.planner import Planner
+from patchkit.plan.status import State
 from patchkit.transaction.revert import in_code, recorded
 from patchkit.tree.scratch import scratch
 from patchkit.tree.tree import open_tree
@@ -43,8 +44,12 @@ def test(path: Path, patches: PatchSet, name: str) -> Trial:
     Only what the trial applied is reverted, and nothing if the tree had some of its code. Names that the patch leaves
     undefined are problems too. Raise TreeError if there is no tree at ``path``.
     """
-    patches.get(name)
+    patch = patches.get(name)
     tree = open_tree(path)
+    # A copy has no history, which tells that a tree comes after upstream's commit.
+    known = Planner(tree, patches).statuses((patch,)) if patch.diffs else ()
+    if any(each.state is State.UPSTREAM for each in known):
+        return Trial(str(path), tree.version, State.UPSTREAM.value, (), ())
     problems: list[str] = []
     files: tuple[str, ...] = ()
     state = ""
@@ -84,7 +89,7 @@ def test(path: Path, patches: PatchSet, name: str) -> Trial:
 
 
 def _copied(tree: CheckoutTree, folder: Path) -> CheckoutTree:
-    """Copy the package folder without ledger, caches and ``.git``. Raise TreeError if it cannot be read."""
+    """Copy the package folder without patchkit's own, caches and ``.git``. Raise TreeError if it cannot be read."""
 
     def copy(source: str, target: str) -> None:
         Path(target).write_bytes(tree.read(Path(source).relative_to(tree.package).as_posix()) or b"")

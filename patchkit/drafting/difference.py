@@ -5,29 +5,29 @@ from __future__ import annotations
 import email
 import posixpath
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from email.utils import parseaddr, parsedate_to_datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from patchkit.drafting.change import Facts, FileDiff
 from patchkit.errors import TreeError, UsageError
 from patchkit.lines import split_lines
+from patchkit.patchset.unified import DiffOptions, path_in_package, printed, sections, text_after
 from patchkit.transaction.ports import TRAILER
+from patchkit.tree.fork import RECORD
 from patchkit.tree.git import git, place_of
-from patchkit.tree.names import is_unsafe
 from patchkit.tree.sglang import NAME, PARENTS, PLACES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
+    from patchkit.patchset.unified import Section
     from patchkit.tree.tree import Tree
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-_GIT = re.compile(r'diff --git (?:"?a/(?P<old>.+?)"? "?b/(?P<new>.+?)"?)$')
 _NUMBER = re.compile(r"\s*\(#([0-9]+)\)\s*$")
 _MAIL = re.compile(r"^From ([0-9a-f]{40}) ", re.MULTILINE)
 _MAIL_START = re.compile(r"^From \S+ .*\d{4}\r?\n(?=[A-Za-z-]+: )", re.MULTILINE)
@@ -36,8 +36,6 @@ _PREFIX = re.compile(r"^\[[^\]]*\] *")
 _HEADER_INSIDE = re.compile(r"(From|Date): (.+)\n?")
 _HAS_DIFF = re.compile(r"^(?:diff --git |--- .*\n\+\+\+ )", re.MULTILINE)
 _PULLS = f"https://github.com/sgl-project/{NAME}/pull/"
-_DEV_NULL = "/dev/null"
-_NO_NEWLINE = "\\"
 _OUTSIDE = "it is outside the package folder; left out."
 _NOT_A_FILE = "it is a link or a submodule, which no edit can change; left out."
 _NO_MODE = "000000"
@@ -56,35 +54,7 @@ class Difference:
     left_out: tuple[str, ...] = ()
 
 
-class DiffOptions(NamedTuple):
-    """The options that name the diff and the tree that it was made on, for messages."""
-
-    diff: str = "--from-diff"
-    tree: str = "--on"
-    earlier: str = "--on TREE"
-    """How to name the tree from before the change, if the named one already has it."""
-
-
 _OPTIONS_OF_NEW = DiffOptions()
-
-
-class _Hunk(NamedTuple):
-    header: str
-    first: int
-    old: list[str]
-    new: list[str]
-
-
-@dataclass
-class _Section:
-    """A diff's section for one file."""
-
-    old: str | None = None
-    new: str | None = None
-    is_binary: bool = False
-    is_renamed: bool = False
-    modes: list[str] = field(default_factory=list)
-    hunks: list[_Hunk] = field(default_factory=list)
 
 
 def places_of(package: Path) -> tuple[str, ...]:
@@ -112,12 +82,14 @@ def of_commit(
     left_out: list[str] = []
     for entry, name in zip(fields[::2], fields[1::2], strict=False):
         modes, blobs = entry.lstrip(":").split()[:2], entry.split()[2:4]
-        file = _path_in_package(name, places)
+        file = path_in_package(name, places)
+        if posixpath.basename(name) == RECORD:
+            continue  # It describes the tree of the commit.
         if file is None:
-            left_out.append(f"{_shown(name)}: {_OUTSIDE}")
+            left_out.append(f"{printed(name)}: {_OUTSIDE}")
             continue
         if any(mode not in {*_PLAIN_MODES, _NO_MODE} for mode in modes):
-            left_out.append(f"{_shown(name)}: {_NOT_A_FILE}")
+            left_out.append(f"{printed(name)}: {_NOT_A_FILE}")
             continue
         left_out += _notes_of(name, modes[0], modes[1])
         if blobs[0] != blobs[1]:
@@ -160,7 +132,7 @@ def _ends(commit: str) -> tuple[str, str]:
 def _blob(root: Path, name: str, option: str) -> bytes:
     shown = git(root, "cat-file", "blob", name)
     if shown.returncode != 0:  # Such as an entry of a damaged tree with a slash in its name.
-        raise UsageError(f"{option}{_shown(name)}: git cannot read this file", advice="run git fsck there")
+        raise UsageError(f"{option}{printed(name)}: git cannot read this file", advice="run git fsck there")
     return shown.stdout
 
 
@@ -275,19 +247,21 @@ def _apply(
     def read(file: str) -> bytes | None:
         return contents[file] if file in contents else tree.read(file)
 
-    for section in _sections(text, options):
+    for section in sections(text, options):
         name = section.new or section.old or ""
         files = [
-            None if each is None else _path_in_package(each, places) for each in (section.old, section.new)
+            None if each is None else path_in_package(each, places) for each in (section.old, section.new)
         ]
+        if posixpath.basename(name) == RECORD:
+            continue
         if all(file is None for file in files):
-            left_out.append(f"{_shown(name)}: {_OUTSIDE}")
+            left_out.append(f"{printed(name)}: {_OUTSIDE}")
             continue
         if section.is_binary:
-            left_out.append(f"{_shown(name)}: it is binary, which no edit can change; left out.")
+            left_out.append(f"{printed(name)}: it is binary, which no edit can change; left out.")
             continue
         if any(mode.startswith("12") or mode.startswith("16") for mode in section.modes):
-            left_out.append(f"{_shown(name)}: {_NOT_A_FILE}")
+            left_out.append(f"{printed(name)}: {_NOT_A_FILE}")
             continue
         if section.modes:
             before = _NO_MODE if section.old is None else section.modes[0]
@@ -300,11 +274,11 @@ def _notes_of(name: str, before: str, after: str) -> list[str]:
     """Return a note on a file's modes before and after a change, which no edit sets."""
     notes = {(_NO_MODE, _EXECUTABLE): _NEW_MODE, (_EXECUTABLE, _NO_MODE): _OLD_MODE}
     note = _MODE if {before, after} == _PLAIN_MODES else notes.get((before, after))
-    return [f"{_shown(name)}: {note}"] if note is not None else []
+    return [f"{printed(name)}: {note}"] if note is not None else []
 
 
 def _apply_section(
-    section: _Section,
+    section: Section,
     files: Sequence[str | None],
     read: Callable[[str], bytes | None],
     contents: dict[str, bytes | None],
@@ -326,171 +300,8 @@ def _apply_section(
         source = (before or b"").decode()
     except UnicodeDecodeError:
         raise UsageError(f"{old} is not UTF-8", advice="save it as UTF-8 and try again") from None
-    after = _text_after(old or new or "", source, section.hunks, options).encode()
+    after = text_after(old or new or "", source, section.hunks, options).encode()
     if old is not None and (new is None or section.is_renamed) and old != new:
         contents[old] = None
     if new is not None:
         contents[new] = after
-
-
-def _sections(text: str, options: DiffOptions) -> Iterator[_Section]:
-    """Yield a diff's section for each file. Raise UsageError if a hunk is incomplete."""
-    lines = text.split("\n")
-    section: _Section | None = None
-    at = 0
-    while at < len(lines):
-        line = lines[at].removesuffix("\r")
-        header = _GIT.match(line)
-        if header:
-            if section is not None:
-                yield section
-            section = _Section(_unquoted(header["old"]), _unquoted(header["new"]))
-        elif line.startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ "):
-            old, new = (_name(each.removesuffix("\r")) for each in lines[at : at + 2])
-            if section is None or section.hunks:
-                if section is not None:
-                    yield section
-                section = _Section()
-            section.old, section.new = old, new
-            at += 1
-        elif section is not None and line.startswith("@@ "):
-            hunk, at = _hunk(lines, at, options)
-            section.hunks.append(hunk)
-            continue
-        elif section is not None and not section.hunks:
-            _read_header_line(section, line)
-        at += 1
-    if section is not None:
-        yield section
-
-
-def _read_header_line(section: _Section, line: str) -> None:
-    """Read a line between a file's name and its first hunk."""
-    if line.startswith("new file mode "):
-        section.old = None
-        section.modes.append(line.rpartition(" ")[2])
-    elif line.startswith("deleted file mode "):
-        section.new = None
-        section.modes.append(line.rpartition(" ")[2])
-    elif line.startswith(("old mode ", "new mode ")):
-        section.modes.append(line.rpartition(" ")[2])
-    elif line.startswith("rename from "):
-        section.is_renamed = True
-    elif line.startswith("Binary files ") or line == "GIT binary patch":
-        section.is_binary = True
-
-
-def _name(line: str) -> str | None:
-    name = _unquoted(line[4:].partition("\t")[0].strip())
-    if name == _DEV_NULL:
-        return None
-    return name[2:] if name.startswith(("a/", "b/")) else name
-
-
-def _unquoted(name: str) -> str:
-    if "\\" not in name:
-        return name.strip('"')
-    return (
-        name.strip('"')
-        .encode("latin-1", "ignore")
-        .decode("unicode_escape")
-        .encode("latin-1", "ignore")
-        .decode(errors="replace")
-    )
-
-
-def _hunk(lines: Sequence[str], at: int, options: DiffOptions) -> tuple[_Hunk, int]:
-    header = lines[at].removesuffix("\r")
-    ranges = _HUNK.match(header)
-    if ranges is None:
-        raise UsageError(
-            f"{options.diff}: {header!r} is not the header of a hunk", advice="pass a unified diff"
-        )
-    expected = [1 if ranges[group] is None else int(ranges[group]) for group in (2, 4)]
-    old: list[str] = []
-    new: list[str] = []
-    at += 1
-    while at < len(lines) and (len(old) < expected[0] or len(new) < expected[1]):
-        line = lines[at]
-        sign = line[:1] or " "
-        if sign == _NO_NEWLINE:
-            _without_newline(old, new, lines[at - 1][:1])
-        elif sign in " +-":
-            old += [f"{line[1:]}\n"] if sign != "+" else []
-            new += [f"{line[1:]}\n"] if sign != "-" else []
-        else:
-            break
-        at += 1
-    if [len(old), len(new)] != expected:
-        raise UsageError(
-            f"{options.diff}: the hunk {header} has fewer lines than its header specifies",
-            advice="pass the complete diff",
-        )
-    if at < len(lines) and lines[at].startswith(_NO_NEWLINE):
-        _without_newline(old, new, lines[at - 1][:1])
-        at += 1
-    return _Hunk(header, int(ranges[1]), old, new), at
-
-
-def _without_newline(old: list[str], new: list[str], sign: str) -> None:
-    for side in ([old] if sign != "+" else []) + ([new] if sign != "-" else []):
-        if side:
-            side[-1] = side[-1].removesuffix("\n").removesuffix("\r")
-
-
-def _text_after(file: str, source: str, hunks: Sequence[_Hunk], options: DiffOptions) -> str:
-    lines = re.findall(r"[^\n]*\n|[^\n]+", source)
-    line_ends = {line.endswith("\r\n") for line in lines if line.endswith("\n")}
-    shift = 0
-    for hunk in hunks:
-        old, new = ([_with_line_end(line, line_ends) for line in side] for side in (hunk.old, hunk.new))
-        expected = hunk.first - (1 if old else 0) + shift
-        at = (
-            min(_matches(lines, old), key=lambda place: abs(place - expected), default=None)
-            if old
-            else expected
-        )
-        if at is None and new and any(_matches(lines, new)):
-            raise UsageError(
-                f"{options.diff}: {file}: the tree already has the change of {hunk.header.strip()}",
-                advice=f"pass the tree from before the change with {options.earlier}",
-            )
-        if at is None or not 0 <= at <= len(lines):
-            raise UsageError(
-                f"{options.diff}: {file}: the lines of {hunk.header.strip()} are not in the tree",
-                advice=f"pass the tree that the diff was made on with {options.tree}",
-            )
-        lines[at : at + len(old)] = new
-        shift += len(new) - len(old)
-    return "".join(lines)
-
-
-def _with_line_end(line: str, line_ends: set[bool]) -> str:
-    """Return a line with the line end of its file, if that is uniform; mail programs and editors change line ends."""
-    if len(line_ends) != 1 or not line.endswith("\n"):
-        return line
-    return f"{line.removesuffix(chr(10)).removesuffix(chr(13))}{chr(13) + chr(10) if True in line_ends else chr(10)}"
-
-
-def _matches(lines: Sequence[str], run: Sequence[str]) -> Iterator[int]:
-    first = run[0]
-    return (
-        at
-        for at in range(len(lines) - len(run) + 1)
-        if lines[at] == first and list(lines[at : at + len(run)]) == list(run)
-    )
-
-
-def _path_in_package(name: str, places: Sequence[str]) -> str | None:
-    for place in places:
-        if name.startswith(f"{place}/"):
-            if any(map(is_unsafe, name.split("/"))):
-                raise UsageError(
-                    f"{name!r} leads out of the package", advice="remove this file from the change"
-                )
-            return name.removeprefix(f"{place}/")
-    return None
-
-
-def _shown(name: str) -> str:
-    return "".join(character if character.isprintable() else "?" for character in name)

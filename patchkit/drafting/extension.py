@@ -50,6 +50,8 @@ def _variant(patch: Patch | None, resolution: Resolution) -> TargetVariant:
     kind = next((edit.kind for edit in patch.edits if edit.name == resolution.edit), None) if patch else None
     if patch is None or kind is None:
         raise ValueError("no loaded patch has that edit")
+    if patch.diffs:
+        raise ValueError("the patch is a diff: add one for this tree, which patchkit new writes")
     found = textwrap.dedent(resolution.found).strip("\n")
     if not found:
         raise ValueError("the code that was found is not known")

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING
 
 from patchkit.patchset.patch import TODO
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from patchkit.drafting.change import EditDraft, Facts
+    from patchkit.drafting.change import Facts
 
 
 FILE = "patch.toml"
 
 
-def text(facts: Facts, edits: Mapping[str, EditDraft], left_out: Sequence[str]) -> str:
+def text(facts: Facts, left_out: Sequence[str]) -> str:
     """Return the ``patch.toml`` of a draft."""
     title = " ".join(facts.title.split())
     lines = [
@@ -31,34 +30,7 @@ def text(facts: Facts, edits: Mapping[str, EditDraft], left_out: Sequence[str]) 
         f'verify = "{TODO}how to check that it works"',
     ]
     lines += [f"# {TODO}{' '.join(item.split())}" for item in left_out]
-    for name, edit in edits.items():
-        lines += ["", f"[edit.{name}]"]
-        lines += [f"# {TODO}{' '.join(item.split())}" for item in edit.todo]
-        lines += [
-            f'kind = "{edit.kind}"',
-            f"why = {toml_value(_printable(title) or f'{TODO}why this edit is needed')}",
-            f"at = {toml_value(edit.at)}",
-        ]
-        lines += [f"{key} = {toml_value(value)}" for key, value in edit.keys.items()]
     return "\n".join(lines).encode(errors="replace").decode() + "\n"
-
-
-def _printable(title: str) -> str:
-    return "".join(character for character in title if character.isprintable())
-
-
-def named_edits(edits: Sequence[EditDraft]) -> dict[str, EditDraft]:
-    """Return the edits by unique names."""
-    found: dict[str, EditDraft] = {}
-    for edit in edits:
-        place = edit.at.rpartition("/")[2].replace(".py", "", 1).lower()
-        base = f"{re.sub(r'[^a-z0-9]+', '-', place).strip('-')}-{edit.kind}".lstrip("-")
-        name, number = base, 1
-        while name in found:
-            number += 1
-            name = f"{base}-{number}"
-        found[name] = edit
-    return found
 
 
 def toml_value(value: str | Sequence[str] | int) -> str:

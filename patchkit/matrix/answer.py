@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from patchkit.plan.status import LEFT_OUT, OPT_IN, State, label_of
+from patchkit.plan.status import IN_PLACE, LEFT_OUT, OPT_IN, State, label_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from patchkit.plan.record import Record
     from patchkit.plan.status import PatchStatus
 
 
@@ -62,6 +63,17 @@ class Cell(msgspec.Struct, frozen=True):
     def label(self) -> str:
         """What the state is called in every command."""
         return label_of(self.state, opt_in=self.opt_in, left_out=self.left_out)
+
+
+def settled_cells(cells: tuple[Cell, ...], record: Record) -> tuple[Cell, ...]:
+    """Return the cells with the patches in place that a ref's record has as patchkit's."""
+    recorded = {name for name, _ in record.edits}
+    return tuple(
+        msgspec.structs.replace(cell, state=State.APPLIED.value)
+        if cell.patch in recorded and cell.state in IN_PLACE
+        else cell
+        for cell in cells
+    )
 
 
 class Verified(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _Kind = TypeVar("_Kind")
 _AREA = "matrix"
-_PACKAGES = ("audit", "codemods", "findings", "matrix", "patchset", "plan", "tree", "verify")
+_PACKAGES = ("audit", "change", "codemods", "findings", "matrix", "patchset", "plan", "tree", "verify")
 _KEPT = 3
 _TABLE = """
 create table if not exists answers

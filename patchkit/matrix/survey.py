@@ -16,7 +16,7 @@ import msgspec
 
 from patchkit import collector
 from patchkit.errors import PatchkitError, UsageError
-from patchkit.matrix.answer import Answer, Matrix, Row, Verified, cell_of
+from patchkit.matrix.answer import Answer, Matrix, Row, Verified, cell_of, settled_cells
 from patchkit.matrix.definitions import Definitions
 from patchkit.matrix.extent import Extents
 from patchkit.matrix.failure import Failure, attempted
@@ -26,6 +26,7 @@ from patchkit.matrix.tasks import VERIFY
 from patchkit.matrix.workers import spread
 from patchkit.plan.examinations import AnsweredQuestion, Decisions, Examinations, RememberedResult
 from patchkit.plan.interest import interest_of
+from patchkit.transaction.current import committed_record
 from patchkit.tree.objects import GitRepository, GitTree, MissingObjectError
 from patchkit.tree.sglang import SERVING
 
@@ -168,7 +169,8 @@ class _Survey:
         answer, verdict = self._answers[home], verified.get(home)
         if isinstance(verdict, Failure):
             verdict = Verified(False, (verdict.reason,))
-        return Row(ref.name, ref.commit, answer.state, answer.cells, answer.error, verdict)
+        cells = settled_cells(answer.cells, committed_record(GitTree(self._git, ref.commit)))
+        return Row(ref.name, ref.commit, answer.state, cells, answer.error, verdict)
 
     def _examine(self) -> int:
         """Set the answer of each package, and return how many were examined."""

@@ -85,7 +85,7 @@ def _verify(tree: GitTree, patches: Sequence[Patch]) -> Verified:
         planned = fitting_plan(
             lambda without: make_plan(copy, [each for each in chosen if each.id not in without])
         )
-        Transaction(copy, "", allow_dirty=True).commit(planned)
+        Transaction(copy, allow_dirty=True).commit(planned)
         verdict = verify(Subject(copy, tuple(patches), Criteria(Confidence.LIKELY)))
     failed = [result for result in verdict.results if result.outcome is Outcome.FAILED]
     return Verified(verdict.passed, tuple(f"{result.title}: {result.summary}" for result in failed))

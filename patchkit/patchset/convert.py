@@ -13,7 +13,7 @@ from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.language import texts
 from patchkit.codemods.language.imports import Import
 from patchkit.errors import UsageError
-from patchkit.patchset import condition
+from patchkit.patchset import condition, diffs
 from patchkit.patchset.extend import Addition, ExtensionFile, extended
 from patchkit.patchset.header import patch_of, require_free, unknown_patch
 from patchkit.patchset.malformed import Fault, fault_of
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from patchkit.patchset.patch import Patch
+    from patchkit.patchset.header import OwnFile
+    from patchkit.patchset.patch import Diff, Patch
 
     Raw = dict[str, Any]
 
@@ -43,20 +44,22 @@ def read(raw: Raw, path: Path) -> Patch:
     return patch_of(_file(raw, path), path)
 
 
-def own(tables: Iterable[tuple[Raw, Path]], built_in: Mapping[str, tuple[Raw, Path]]) -> dict[str, OwnPatch]:
+def own(tables: Iterable[OwnFile], built_in: Mapping[str, tuple[Raw, Path]]) -> dict[str, OwnPatch]:
     """Return the patches that files define or extend, by id. Raise UsageError for a malformed one."""
     files: dict[str, PatchFile] = {}
     paths = {name: path for name, (_, path) in built_in.items()}
     extensions = []
     # An error in a patch is reported for the last file that contributes to it.
     last: dict[str, Path] = {}
-    for raw, path in tables:
+    found_diffs: dict[str, tuple[Diff, ...]] = {}
+    for raw, path, beside in tables:
         if "extends" in raw:
             extensions.append((_converted(raw, path, ExtensionFile, Addition), path))
             continue
         file = _file(raw, path)
         require_free(file.id, path, paths)
         files[file.id], paths[file.id], last[file.id] = file, path, path
+        found_diffs[file.id] = diffs.read(beside, path)
     for extension, path in extensions:
         name = extension.extends
         if name not in paths:
@@ -69,7 +72,10 @@ def own(tables: Iterable[tuple[Raw, Path]], built_in: Mapping[str, tuple[Raw, Pa
         except ValueError as error:
             raise UsageError(str(error), where=path, advice="fix it and try again") from None
         last[name] = path
-    found = {name: OwnPatch(patch_of(file, last[name]), paths[name]) for name, file in files.items()}
+    found = {
+        name: OwnPatch(patch_of(file, last[name], diffs=found_diffs.get(name, ())), paths[name])
+        for name, file in files.items()
+    }
     for name, (patch, _) in found.items():
         check(patch, last[name])
     return found
@@ -127,7 +133,8 @@ def check(patch: Patch, path: Path) -> None:
                 raise ValueError(
                     "key `why`: contains a line break or a control character, which a comment cannot contain"
                 )
-            codemod_of(edit.kind)
+            if not patch.diffs:
+                codemod_of(edit.kind)
             with texts.naming("imports"):
                 for code in edit.imports:
                     Import(code)

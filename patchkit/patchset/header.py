@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping  # noqa: TC003  # read when a file is decoded
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
 from patchkit.codemods.kind import Keys, Kind, Places, Site, several
 from patchkit.errors import UsageError
+from patchkit.patchset.diffs import edits_of
 from patchkit.patchset.patch import Affects, ConvertedChange, Edit, Fact, Part, Patch, addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from patchkit.patchset.patch import Change
+    from patchkit.patchset.patch import Change, Diff
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 Name = Annotated[str, msgspec.Meta(pattern=_NAME)]
@@ -75,7 +76,15 @@ class PatchHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     any_shape_of: tuple[str, ...] = ()
     applies_when: Facts = ()
     upstream_when: Facts = ()
-    edit: Annotated[Mapping[Name, Keys], msgspec.Meta(min_length=1)]
+    edit: Mapping[Name, Keys] = {}
+
+
+class OwnFile(NamedTuple):
+    """A patch file of a folder other than the built-in one, and the files of its diffs by their names beside it."""
+
+    raw: dict[str, Any]
+    path: Path
+    beside: Mapping[str, bytes]
 
 
 def require_name(identifier: str) -> None:
@@ -111,13 +120,16 @@ def unknown_patch(key: str, name: str, former: Mapping[str, str], path: Path) ->
     )
 
 
-def patch_of(file: PatchHeader, path: Path, late: Iterable[Change] = ()) -> Patch:
+def patch_of(
+    file: PatchHeader, path: Path, late: Iterable[Change] = (), diffs: tuple[Diff, ...] = ()
+) -> Patch:
     """Return the patch that the file at ``path`` defines. Raise UsageError, with file, key and reason, if malformed.
 
-    If the edits of ``file`` are not converted yet, their changes are taken from ``late``, in order.
+    If the edits of ``file`` are not converted yet, their changes are taken from ``late``, in order. ``diffs`` are those
+    of its folder, which a patch has in place of edits.
     """
     try:
-        patch = _patch(file, iter(late))
+        patch = _patch(file, iter(late), diffs)
         # `$` in the schema's patterns also matches before a final line feed.
         parts = [part.name for part in patch.parts]
         for name in (patch.id, patch.group, *parts, *(edit.name for edit in patch.edits)):
@@ -137,7 +149,17 @@ def patch_of(file: PatchHeader, path: Path, late: Iterable[Change] = ()) -> Patc
         raise UsageError(str(error), where=path, advice="fix it and try again") from None
 
 
-def _patch(file: PatchHeader, late: Iterator[Change]) -> Patch:
+def _patch(file: PatchHeader, late: Iterator[Change], diffs: tuple[Diff, ...]) -> Patch:
+    if bool(file.edit) is bool(diffs):
+        raise ValueError(
+            "key `edit`: a patch has either edits or, beside its patch.toml, a change.diff"
+            if diffs
+            else "key `edit`: missing, and no change.diff is beside the file"
+        )
+    if diffs and (file.shapes or file.imports or file.any_shape_of or file.part):
+        raise ValueError(
+            "keys `shapes`, `any_shape_of`, `imports` and `part`: only for edits, and this patch is a diff"
+        )
     edits = tuple(edit for name, keys in file.edit.items() for edit in _edits(name, keys, file.imports, late))
     _require_parts(file, edits)
     return Patch(
@@ -167,7 +189,8 @@ def _patch(file: PatchHeader, late: Iterator[Change]) -> Patch:
             )
             for name, part in file.part.items()
         ),
-        edits=edits,
+        edits=edits or edits_of(diffs),
+        diffs=diffs,
         **_conditions(file),
     )
 

@@ -15,10 +15,12 @@ import msgspec
 from patchkit import cache
 from patchkit.errors import UsageError
 from patchkit.patchset import configuration
-from patchkit.patchset.header import PatchHeader, patch_of, require_free, unknown_patch
+from patchkit.patchset.diffs import BASE, is_of_diffs
+from patchkit.patchset.header import OwnFile, PatchHeader, patch_of, require_free, unknown_patch
 from patchkit.patchset.patch import former_ids
 from patchkit.patchset.select import PatchSet
 from patchkit.tree import toml
+from patchkit.tree.fork import FILE, FOLDER
 from patchkit.tree.limits import read_named
 
 if TYPE_CHECKING:
@@ -170,42 +172,69 @@ def patches(folders: Sequence[Path] = (), fork: Fork | None = None, *, cached: b
     built_in: dict[str, tuple[Raw, Path]] = {}
     loaded: dict[str, Patch] = {}
     paths: dict[str, Path] = {}
+    texts: dict[str, list[bytes]] = {}
     late = _Late(built_in)
     files = [(path, read_named(path)) for path in files_in(BUILT_IN)]
     for (path, data), raw in zip(files, _tables(files, cached=cached), strict=True):
         digest.update(data)
         patch = _built_in(raw, path, late)
         require_free(patch.id, path, paths)
+        texts[patch.id] = [data]
         built_in[patch.id], loaded[patch.id], paths[patch.id] = (raw, path), patch, path
-    own = []
+    own: list[OwnFile] = []
     for path in (path for folder in folders for path in files_in(folder)):
-        raw, data = parsed(path)
-        digest.update(data)
-        own.append((raw, path))
+        own.append(OwnFile(parsed(path)[0], path, _beside(path)))
     known = configuration.read(fork) if fork is not None else None
     if known is not None:
         own += _configured(known, own)
-        digest.update(
-            b"\0".join([msgspec.json.encode(known.content), *(repr(raw).encode() for raw, _ in own)])
-        )
+        digest.update(msgspec.json.encode(known.content))
+    for each in own:
+        digest.update(repr((each.raw, sorted(each.beside.items()))).encode())
     if own:
         from patchkit.patchset import convert
 
         for name, (patch, path) in convert.own(own, built_in).items():
             built_in.pop(name, None)
             loaded[name], paths[name] = patch, path
+        for each in own:
+            name = str(each.raw.get("id", each.raw.get("extends")))
+            texts.setdefault(name, []).append(repr((each.raw, sorted(each.beside.items()))).encode())
+    for name, parts in texts.items():
+        form = hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+        loaded[name] = msgspec.structs.replace(loaded[name], form=form)
     found = PatchSet(_ordered(loaded, paths), digest.hexdigest())
     return found if known is None else configuration.configured(found, known)
 
 
-def _configured(known: ConfigurationFile, own: Sequence[tuple[Raw, Path]]) -> Iterator[tuple[Raw, Path]]:
+def _beside(path: Path) -> dict[str, bytes]:
+    """Return the files of the diffs beside a patch file, by their names from its folder."""
+    names = (
+        each.relative_to(path.parent).as_posix()
+        for folder in ("", BASE)
+        for each in (path.parent / folder).glob("*")
+    )
+    return {name: read_named(path.parent / name) for name in names if is_of_diffs(name)}
+
+
+def _configured_beside(known: ConfigurationFile, name: str) -> dict[str, bytes]:
+    """Return the same of a patch file of a fork's repository."""
+    folder = name.rpartition("/")[0]
+    below = f"{folder}/{BASE}".removeprefix("/")
+    inside = [*known.fork.inside(folder)]
+    if known.fork.kind(below) == FOLDER:
+        inside += (f"{BASE}/{each}" for each in known.fork.inside(below))
+    places = {each: f"{folder}/{each}".removeprefix("/") for each in inside if is_of_diffs(each)}
+    return {each: known.fork.read(place) for each, place in places.items() if known.fork.kind(place) == FILE}
+
+
+def _configured(known: ConfigurationFile, own: Sequence[OwnFile]) -> Iterator[OwnFile]:
     """Yield the patches in a fork's configured folders that are not in ``own``."""
-    taken = {raw.get("id") for raw, _ in own} - {None}
+    taken = {each.raw.get("id") for each in own} - {None}
     for name in dict.fromkeys(file for folder in known.content.patches for file in known.folder(folder)):
         path = Path(known.fork.label(name))
         raw, _ = parsed(path, partial(known.fork.read, name))
-        if raw.get("id") not in taken and all(raw != other for other, _ in own):
-            yield raw, path
+        if raw.get("id") not in taken and all(raw != each.raw for each in own):
+            yield OwnFile(raw, path, _configured_beside(known, name))
 
 
 def is_built_in(name: str) -> bool:

@@ -101,6 +101,28 @@ class Affects(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     fixed_in: Annotated[str, msgspec.Meta(pattern=r"^([0-9]+([.][0-9]+)+([.]post[0-9]+)?)?$")] = ""
 
 
+class DiffEdit(msgspec.Struct, frozen=True):
+    """What a diff changes in one class or function of a file (empty for the rest of the file), as lines."""
+
+    file: str
+    site: str
+    removed: str
+    added: str
+
+
+class Diff(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of whole files, by their paths in the package; None for a file that does not exist.
+
+    ``edits`` are its edits by name. ``others`` is code, as ``file`` or ``file::Class.method``, that the diff's tree has
+    as well, and which is therefore not code that moved.
+    """
+
+    name: str
+    files: dict[str, tuple[bytes | None, bytes | None]]
+    edits: dict[str, DiffEdit] = {}
+    others: tuple[str, ...] = ()
+
+
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """Edits with conditions and words of their own: what a patch stands for, what makes it safe, or what completes it.
 
@@ -130,24 +152,34 @@ class Patch(Part, frozen=True, kw_only=True):
     """One upgrade: what it changes and why, its risk, requirements, edits, upstream link, and how to verify it.
 
     It is its own first part; ``parts`` are the others. Its ``applies_when`` and ``left_out`` are for all of them.
-    ``group`` names a group of patches. ``affects`` is None for a patch that fixes nothing. ``built_in`` patches are
-    neither defined nor extended by another folder, and fit supported releases only.
+    ``diffs`` make the patch in place of edits that find their sites: one, or one for each of several trees; its edits
+    then only name what they change. ``group`` names a group of patches. ``affects`` is None for a patch that fixes
+    nothing. ``built_in`` patches are neither defined nor extended by another folder, and fit supported releases only.
+    ``form`` is a digest of its text.
     """
 
     id: str
     verify: str
     edits: tuple[Edit, ...]
+    diffs: tuple[Diff, ...] = ()
     group: str = ""
     affects: Affects | None = None
     built_in: bool = False
     default: bool = True
     requires: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
+    form: str = ""
 
     @property
     def has_pull_request(self) -> bool:
         """Whether the change is an upstream pull request's, which the patch is named after, and not only related."""
         return self.upstream.endswith(f"/pull/{self.id}")
+
+    @property
+    def upstream_subject(self) -> str:
+        """The subject of upstream's commit: the title with the number of the pull request; empty without one."""
+        _, is_pull, number = self.upstream.partition("/pull/")
+        return f"{self.title} (#{number.rstrip('/')})" if is_pull else ""
 
     @property
     def opt_in(self) -> bool:

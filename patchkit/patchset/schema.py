@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -25,7 +25,7 @@ class PatchFile(PatchHeader, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ``upstream`` is a link, and ``upstream_commit`` the commit that made the change upstream.
     """
 
-    edit: Annotated[dict[Name, AnyKind], msgspec.Meta(min_length=1)]
+    edit: dict[Name, AnyKind] = msgspec.field(default_factory=dict)
 
 
 def json_schema() -> dict[str, Any]:

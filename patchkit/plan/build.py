@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchkit import collector
-from patchkit.codemods.language.layout import Style, lay_out
-from patchkit.codemods.language.syntax import source_of
 from patchkit.errors import ConflictError
 from patchkit.plan.evaluate import evaluate
 from patchkit.plan.interest import interest_of
@@ -15,15 +13,11 @@ from patchkit.plan.locate import Workspace
 from patchkit.plan.package_name import with_package_name
 from patchkit.plan.status import IN_PLACE, FileChange, PatchStatus, Plan, Stage, State
 from patchkit.tree import sglang
-from patchkit.tree.limits import recursing
 from patchkit.tree.modules import Modules
-from patchkit.tree.plain import PlainText, is_no_file
 from patchkit.tree.source import fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    import libcst as cst
 
     from patchkit.patchset.patch import Patch
     from patchkit.plan.examinations import Examinations
@@ -141,7 +135,7 @@ def make_series(tree: Tree, patches: Sequence[Patch]) -> tuple[Plan, tuple[Stage
 
     def watch(status: PatchStatus, space: Workspace) -> None:
         name = status.patch.id
-        after = {file: _bytes_of(tree, space, file, [name]) for file in space.edited}
+        after = {file: space.written(file, [name]) for file in space.edited}
         changes = []
         # A patch that conflicts drops its own edits only, so an unchanged text is no change of this patch.
         for file, text in after.items():
@@ -161,37 +155,11 @@ def _plan_of(
 ) -> Plan:
     changes = []
     for file in space.edited:
-        before, after = space.modules.source(file), _bytes_of(tree, space, file, touched[file])
+        before, after = space.modules.source(file), space.written(file, touched[file])
         if before != after:
             changes.append(FileChange(file, before, after, tuple(touched[file])))
             _require_valid(changes[-1])
     return Plan(tree, statuses, tuple(changes))
-
-
-def _bytes_of(tree: Tree, space: Workspace, file: str, patches: Sequence[str]) -> bytes | None:
-    """Return the bytes of an edited file, with new code formatted in the tree's style, or None if it is removed."""
-    edited = space.edited[file]
-    style, module = Style(tree.line_length, tree.name), edited.module
-    if isinstance(module, PlainText):
-        return None if is_no_file(module) else module.bytes
-    try:
-        with recursing(file):
-            return space.modules.restored(
-                file, _formatted_source(space.modules.get(file), module, style, edited.verbatim)
-            )
-    except UnicodeEncodeError as error:
-        raise ConflictError(
-            f"{', '.join(patches)} would write {error.object[error.start]!r}, which is not in {module.encoding}",
-            where=file,
-            advice="save the file as UTF-8, without a coding line, and try again",
-        ) from None
-
-
-@collector.cached(256)
-def _formatted_source(
-    read: cst.Module | None, module: cst.Module, style: Style, verbatim: frozenset[str]
-) -> bytes:
-    return source_of(module if read is None else lay_out(read, module, style, verbatim))
 
 
 def _require_valid(change: FileChange) -> None:

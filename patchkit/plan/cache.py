@@ -14,6 +14,7 @@ import msgspec
 from patchkit import cache
 from patchkit.plan.comments import commenting_patches
 from patchkit.plan.status import EditStatus, PatchStatus, State, TreeStatus
+from patchkit.tree.history import has_commit
 from patchkit.tree.sglang import SERVING, serves
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import Tree
 
 _AREA = "status"
-_PACKAGES = ("codemods", "patchset", "plan", "tree")
+_PACKAGES = ("change", "codemods", "patchset", "plan", "tree")
 
 
 class _CachedStatus(msgspec.Struct, frozen=True):
@@ -51,40 +52,43 @@ class _Entry(msgspec.Struct, frozen=True):
 class _Snapshot:
     """A tree as it was when ``sources`` were read from it; every other file is read once, on first use."""
 
-    tree: Tree
+    below: Tree
     sources: Mapping[str, bytes]
     beside: dict[str, bytes | None] = field(default_factory=dict)
 
     @property
     def package_label(self) -> str:
-        return self.tree.package_label
+        return self.below.package_label
 
     @property
     def version(self) -> str | None:
-        return self.tree.version
+        return self.below.version
 
     @property
     def name(self) -> str:
-        return self.tree.name
+        return self.below.name
 
     @property
     def line_length(self) -> int:
-        return self.tree.line_length
+        return self.below.line_length
 
     def read(self, file: str) -> bytes | None:
         if file in self.sources:
             return self.sources[file]
         if file not in self.beside:
-            self.beside[file] = self.tree.read(file)
+            self.beside[file] = self.below.read(file)
         return self.beside[file]
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         if (folder, suffix) != (SERVING, ".py"):
-            return self.tree.files(folder, suffix)
+            return self.below.files(folder, suffix)
         return sorted(file for file in self.sources if serves(file) and file.endswith(suffix))
 
     def unread(self, folder: str) -> list[str]:
-        return self.tree.unread(folder)
+        return self.below.unread(folder)
+
+    def record(self) -> bytes | None:
+        return self.below.record()
 
 
 def statuses(tree: Tree, patches: PatchSet) -> tuple[PatchStatus, ...]:
@@ -137,5 +141,7 @@ def _sources(tree: Tree, patches: PatchSet) -> dict[str, bytes]:
     facts = {file for patch in patches for fact in patch.facts for file in fact.files}
     files = {*tree.files(SERVING), *named, *facts}
     read = {file: content for file in files if (content := tree.read(file)) is not None}
-    # Statuses depend on the version, and on the package's name, which may come from the folder's.
-    return read | {"": f"{tree.version or ''} {tree.name}".encode()}
+    diffs = (patch for patch in patches if patch.diffs)
+    had = sorted(each.id for each in diffs if has_commit(tree, each.upstream_commit, each.upstream_subject))
+    # Statuses depend on the version, on the package's name, which may come from the folder's, and on the history.
+    return read | {"": " ".join((tree.version or "", tree.name, *had)).encode()}

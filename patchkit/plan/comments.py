@@ -14,6 +14,9 @@ _IMPORT = r"^from ([A-Za-z0-9_]+\._)?patchkit\.runtime[. ]"
 TRACE = f"{COMMENT_PREFIX}[A-Za-z0-9_.-]+: |{_IMPORT}"
 """What shows that a file was patched, also without its comments: a regular expression for Python and for git."""
 
+SIGNS = ("patchkit", "||||||| expected")
+"""One of these texts is in each file with a comment of a patch, an import of the runtime, or a conflict marker."""
+
 _COMMENT = re.compile(COMMENT_PREFIX.encode() + rb"([\w.-]+): ")
 
 

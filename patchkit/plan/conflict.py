@@ -16,6 +16,7 @@ from patchkit.codemods.language.scope import resolve
 from patchkit.codemods.language.sites import bindings_given, closest, nearest_of, statement_at, unmatched
 from patchkit.codemods.language.statements import statement_path
 from patchkit.codemods.language.template import readable
+from patchkit.plan import landing
 from patchkit.plan.status import State
 from patchkit.tree.modules import Modules
 
@@ -79,6 +80,8 @@ def at_site(tree: Tree, patch: Patch, edit: EditStatus) -> Conflict:
 
 def missing_line(tree: Tree, patch: Patch, status: EditStatus) -> str:
     """Return the line of an edit's new code that is missing at its site, and the closest line; empty without one."""
+    if patch.diffs:
+        return ""
     spec = next(edit for edit in patch.edits if edit.name == status.name)
     module = Modules(tree).get(status.file)
     scopes = resolve(module, status.site) if module is not None else []
@@ -90,6 +93,15 @@ def _conflict(modules: Modules, patch: Patch, status: EditStatus) -> Conflict:
     spec = next(edit for edit in patch.edits if edit.name == status.name)
     kind = str(type(spec.kind).__struct_config__.tag)
     fields = (patch.id, spec.name, kind, spec.why, status.file, status.site, status.reason)
+    if patch.diffs:
+        clash = landing.clash(patch, modules.tree, status.name)
+        return Conflict(
+            *fields,
+            clash.line,
+            clash.end,
+            clash.found,
+            *(text.rstrip("\n") for text in (clash.expected, clash.wanted)),
+        )
     forms = spec.kind.forms or (("", "\n".join(spec.kind.written)),)
     source, module = modules.source(status.file), modules.get(status.file)
     if source is None or module is None:

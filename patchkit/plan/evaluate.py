@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
 from functools import cache, lru_cache
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,12 +18,13 @@ from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.language.imports import Import
 from patchkit.codemods.language.placeholders import PatternError
 from patchkit.codemods.language.scope import Scope
+from patchkit.codemods.language.syntax import source_of
 from patchkit.errors import UsageError
 from patchkit.patchset.patch import Address, ConvertedChange
-from patchkit.plan import vendor
+from patchkit.plan import landing, vendor
 from patchkit.plan.comments import COMMENT_PREFIX, PREFIX, comments_of
 from patchkit.plan.examinations import ExaminationResult
-from patchkit.plan.locate import key_of
+from patchkit.plan.locate import WorkspaceTree, key_of
 from patchkit.plan.status import (
     ACCEPTED,
     BY_HAND,
@@ -31,19 +34,22 @@ from patchkit.plan.status import (
     State,
     comment_start,
     is_noted,
+    missing_reason,
     name_of,
 )
+from patchkit.tree.history import has_commit
 from patchkit.tree.limits import recursing
+from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import libcst as cst
 
     from patchkit.codemods.kind import Kind
     from patchkit.patchset.patch import Edit, Fact, Part, Patch
     from patchkit.plan.examinations import Examinations
-    from patchkit.plan.locate import Workspace
+    from patchkit.plan.locate import EditedFile, Workspace
 
 
 @lru_cache(maxsize=2048)
@@ -224,6 +230,13 @@ def _in_each_file(space: Workspace, patch: Patch, edits: Sequence[Edit]) -> list
     return placed
 
 
+_CHANGED = "the tree has upstream's change, and changed this site since"
+_EDITED = (
+    "the patch was made in this file, and this part of it was edited since; revert it, and apply it again"
+)
+_NOT_FOUND = "the change was made but is not found again"
+
+
 _NEAREST = re.compile(r"the nearest line is `(.+)`$")
 
 
@@ -375,6 +388,8 @@ def _evaluate_part(
     pristine = space.pristine()
     has_landed = bool(part.upstream_when) and all(map(pristine.holds, part.upstream_when))
     evaluation = _Evaluation(space, patch, part, pristine, has_landed)
+    if patch.diffs:
+        return _summarise(evaluation, evaluation.landed(allow_partial=allow_partial))
     shapes = _shapes(space, part)
     is_shapeless = bool(part.any_shape_of) and not shapes & set(part.any_shape_of)
     is_there = is_shapeless and evaluation.has_comment
@@ -545,11 +560,67 @@ class _Evaluation:
         if examined.state is SiteState.READY and examined.rewrite is not None:
             return self._made(spec, status, examined)
         if examined.state is SiteState.ABSENT and self.has_landed:
-            reason = "the tree has upstream's change, and changed this site since"
-            return replace(status, state=State.UPSTREAM, reason=reason)
+            return replace(status, state=State.UPSTREAM, reason=_CHANGED)
         if examined.state is SiteState.ABSENT and spec.optional:
             return replace(status, state=State.NOT_APPLICABLE, reason=spec.optional)
         return replace(status, reason=_with_line(self.space, status.file, status.site, examined.reason))
+
+    def landed(self, *, allow_partial: bool) -> list[EditStatus]:
+        """Return the statuses of a diff's edits, and make those that are pending, unless one conflicts."""
+        tree = WorkspaceTree(self.space)
+        source = landing.landed(self.patch, tree)
+        known = landing.statuses(source)
+        is_upstreams = not self.has_comment and (self.has_landed or self._is_in_history(known))
+        if is_upstreams and not source.is_in_place:
+            return [
+                each if each.state is State.APPLIED else replace(each, state=State.UPSTREAM, reason=_CHANGED)
+                for each in known
+            ]
+        settled = [
+            replace(each, state=State.CONFLICT, reason=_EDITED)
+            if each.state is State.PENDING and landing.is_edited(self.patch, tree, source, each)
+            else each
+            for each in map(self._settled, known)
+        ]
+        is_stuck = any(each.state is State.CONFLICT for each in settled)
+        if any(each.state is State.PENDING for each in settled) and (allow_partial or not is_stuck):
+            made = landing.contents(self.patch, tree, source)
+            again = landing.statuses(landing.landed(self.patch, OverlayTree(tree, made)))
+            lost = {each.name for each in again if each.state is not State.APPLIED}
+            lost -= {each.name for each in known if each.state is State.CONFLICT}
+            if lost:
+                return [
+                    replace(each, state=State.CONFLICT, reason=_NOT_FOUND) if each.name in lost else each
+                    for each in settled
+                ]
+            for file, content in made.items():
+                self.space.land(file, content)
+        return settled
+
+    def _is_in_history(self, known: Sequence[EditStatus]) -> bool:
+        """Return whether the tree comes after upstream's commit; not if it has nothing of it, as after a revert.
+
+        Nobody has to ask if it has all of it.
+        """
+        commit, subject = self.patch.upstream_commit, self.patch.upstream_subject
+        states = {each.state for each in known}
+        return states not in ({State.PENDING}, {State.APPLIED}) and has_commit(
+            self.space.modules.tree, commit, subject
+        )
+
+    def _settled(self, status: EditStatus) -> EditStatus:
+        """Return a diff's edit as a person or an earlier patch made it, if one of them did."""
+        is_there = status.state is State.APPLIED
+        how = BY_HAND if is_there else ACCEPTED
+        if is_noted(self.space.modules.source(status.file) or b"", self.patch.id, status.name, how):
+            self.noted.setdefault(how, []).append(status.name)
+            return replace(status, state=State.APPLIED, reason=how)
+        if is_there and status.file in self.space.edited:
+            source = landing.landed(self.patch, WorkspaceTree(self.pristine))
+            before = next((each for each in landing.statuses(source) if each.name == status.name), status)
+            if before.state is not State.APPLIED:
+                return replace(status, state=State.PENDING)
+        return status
 
     def _in_place(self, spec: Edit, status: EditStatus, own: str) -> EditStatus:
         if own:
@@ -570,13 +641,50 @@ class _Evaluation:
         undone = dict(self.space.edited)
         key = _key_of(self.patch.id, spec)
         what = (key, status.site, *examined.added_imports)
-        self.space.make(status.file, examined.rewrite, *what, verbatim=spec.kind.verbatim)
+        self.space.make(status.file, examined.rewrite, *what)
         _, again = _examine(self.space, self.patch, spec)
-        if again.state is SiteState.PRESENT:
+        is_found = again.state is SiteState.PRESENT
+        meets_own = is_found and self._meets_own_code(spec, status.file, undone)
+        if is_found and not meets_own:
             return replace(status, state=State.PENDING)
         self.space.edited = undone
         reason = f"the edit was made but is not found again ({again.reason or 'it matches once more'})"
-        return replace(status, state=State.CONFLICT, reason=reason)
+        return replace(status, state=State.CONFLICT, reason=_OLDER_FORM if meets_own else reason)
+
+    def _meets_own_code(self, spec: Edit, file: str, undone: Mapping[str, EditedFile]) -> bool:
+        """Return whether an edit nested its code in code of its patch, or put it beside the same one, edited since."""
+        start = comment_start(self.patch)
+        before = undone[file].module if file in undone else self.space.modules.get(file)
+        after = self.space.get(file)
+        if start.encode() not in (self.space.modules.source(file) or b"") or before is None or after is None:
+            return False
+        old, new = (source_of(each).decode(errors="replace").splitlines() for each in (before, after))
+        codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+        return any(
+            _stands_at(f"{COMMENT_PREFIX[:2]}{start} {spec.why}", old, begin)
+            if tag == "insert"
+            else any(_is_below(start, old, at) for at in range(begin, end))
+            for tag, begin, end, _, _ in codes
+            if tag != "equal"
+        )
+
+
+_OLDER_FORM = (
+    "an older form of the patch, or one that a person edited, stands there: revert it with the version of patchkit "
+    "that applied it, then apply again"
+)
+
+
+def _is_below(start: str, lines: Sequence[str], at: int) -> bool:
+    """Return whether the comments directly above a line of code have one that begins like this."""
+    above = takewhile(lambda line: line.lstrip().startswith("#"), reversed(lines[:at]))
+    return not lines[at].lstrip().startswith("#") and any(start in line for line in above)
+
+
+def _stands_at(note: str, lines: Sequence[str], at: int) -> bool:
+    """Return whether the code directly above or below a place begins with a comment."""
+    above = takewhile(str.strip, reversed(lines[:at]))
+    return any(line.strip() == note for line in (*above, *lines[at : at + 1]))
 
 
 def _summarise(evaluation: _Evaluation, statuses: list[EditStatus]) -> PatchStatus:
@@ -587,6 +695,8 @@ def _summarise(evaluation: _Evaluation, statuses: list[EditStatus]) -> PatchStat
         replace(status, state=provenance) if status.state is State.APPLIED else status for status in statuses
     )
     parts = [f"{how}: {', '.join(names)}" for how, names in sorted(evaluation.noted.items())]
+    adapted = [each for each in settled if patch.diffs and each.state is State.PENDING and each.reason]
+    parts += [f"{each.name}: {each.reason}" for each in adapted]
     own = "; ".join([*(status.reason for status in customised), *parts])
     states = {status.state for status in settled if status not in customised} - {State.NOT_APPLICABLE}
     if not states and customised:
@@ -600,9 +710,6 @@ def _summarise(evaluation: _Evaluation, statuses: list[EditStatus]) -> PatchStat
     if states == {State.PENDING}:
         return PatchStatus(patch, State.PENDING, settled, own)
     if State.PENDING in states:
-        count = sum(status.state is State.PENDING for status in settled)
-        others = "; the others are upstream's" if provenance is State.UPSTREAM else ""
-        missing = f"{count} of {len(settled)} edits are missing{others}"
-        return PatchStatus(patch, State.PARTIAL, settled, missing)
+        return PatchStatus(patch, State.PARTIAL, settled, missing_reason(settled))
     whose = provenance if provenance in states else State.UPSTREAM
     return PatchStatus(patch, whose, settled, own)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from patchkit.patchset.examples import PatchExample
-    from patchkit.patchset.patch import Patch
+    from patchkit.patchset.patch import Diff, Patch
     from patchkit.tree.tree import Tree
 
 
@@ -44,6 +44,10 @@ class MemoryTree:
         del folder
         return []
 
+    def record(self) -> bytes | None:
+        """Return None: nothing was applied."""
+        return None
+
 
 def faults_of(patch: Patch, example: PatchExample) -> Iterator[str]:
     """Yield the differences between an example and what the patch does, none if the example passes."""
@@ -59,6 +63,7 @@ def faults_of(patch: Patch, example: PatchExample) -> Iterator[str]:
         patch,
         edits=tuple(msgspec.structs.replace(edit, part="", shapes=()) for edit in edits),
         parts=(),
+        diffs=tuple(_within(diff, example.file) for diff in patch.diffs),
         requires=(),
         any_shape_of=(),
         applies_when=(),
@@ -82,6 +87,15 @@ def faults_of(patch: Patch, example: PatchExample) -> Iterator[str]:
     if (after or b"").decode().strip() != wanted.strip():
         yield f"the result differs:\n{(after or b'').decode().strip()}"
     yield from undefined(example.before.encode(), after or b"", example.file)
+
+
+def _within(diff: Diff, file: str) -> Diff:
+    """Return what a diff changes in one file."""
+    return msgspec.structs.replace(
+        diff,
+        files={name: texts for name, texts in diff.files.items() if name == file},
+        edits={name: edit for name, edit in diff.edits.items() if edit.file == file},
+    )
 
 
 def undefined_in(tree: Tree, patches: tuple[Patch, ...]) -> Iterator[str]:

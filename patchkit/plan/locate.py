@@ -13,11 +13,15 @@ import libcst as cst
 
 from patchkit import collector
 from patchkit.codemods.examination import Examination, SiteState, absent, ambiguous
+from patchkit.codemods.language.layout import Style, lay_out
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import Scope, base_names, resolve
+from patchkit.codemods.language.syntax import source_of
+from patchkit.errors import ConflictError
 from patchkit.plan.examinations import ExaminationResult
 from patchkit.tree.index import linearised
-from patchkit.tree.plain import is_no_file, plain
+from patchkit.tree.limits import recursing
+from patchkit.tree.plain import PlainText, is_no_file, plain
 from patchkit.tree.sglang import files_of, module_of, serves
 
 if TYPE_CHECKING:
@@ -51,6 +55,11 @@ def _has(scope: Scope, code: str) -> bool:
     return bool(Pattern.compile(code).find(scope.node, scope.path))
 
 
+@collector.cached(256)
+def _formatted_source(read: cst.Module | None, module: cst.Module, style: Style) -> bytes:
+    return source_of(module if read is None else lay_out(read, module, style))
+
+
 @dataclass(frozen=True)
 class ScopeInFile:
     """A scope in one of the tree's files."""
@@ -62,7 +71,8 @@ class ScopeInFile:
 class EditedFile:
     """A file with an edit on top of the edits ``before`` it, made on first use.
 
-    ``label`` identifies the edits. ``verbatim`` are lines of new code that keep their layout.
+    ``label`` identifies the edits. ``content`` are the bytes of a file in which a diff was the last edit, ``landed`` is
+    the file after the last diff.
     """
 
     def __init__(
@@ -70,13 +80,14 @@ class EditedFile:
         make: Callable[[], cst.Module],
         label: str = "",
         before: EditedFile | None = None,
-        verbatim: frozenset[str] = frozenset(),
+        content: bytes | None = None,
     ) -> None:
         self._make = make
         self._before = before
         self._module: cst.Module | None = None
         self.label = label
-        self.verbatim: frozenset[str] = verbatim if before is None else verbatim | before.verbatim
+        self.content = content
+        self.landed: EditedFile | None = self if content is not None else before and before.landed
 
     @property
     def module(self) -> cst.Module:
@@ -131,18 +142,51 @@ class Workspace:
         file: str,
         rewrite: Callable[[], cst.Module],
         *what: str,
-        verbatim: frozenset[str] = frozenset(),
     ) -> None:
         """Add an edit to a file; ``what`` identifies the edit for the file's label."""
         label = ""
         if self.examinations is not None:
             parts = repr((self._label(file), *what)).encode()
             label = f"+{hashlib.blake2b(parts, digest_size=16).hexdigest()}"
-        self.edited[file] = EditedFile(rewrite, label, self.edited.get(file), verbatim)
+        self.edited[file] = EditedFile(rewrite, label, self.edited.get(file))
 
     def put(self, file: str, module: cst.Module) -> None:
         """Replace a file by a module."""
         self.make(file, lambda: module)
+
+    def land(self, file: str, content: bytes | None) -> None:
+        """Replace a file by the content that a diff gives it, None to remove it."""
+        label = f"+{key_of(content)}" if self.examinations is not None else ""
+        parsed = self.modules.parsed
+        make = (lambda: parsed(file, content)) if content is not None else (lambda: plain(None))
+        self.edited[file] = EditedFile(make, label, content=content)
+
+    def content(self, file: str) -> bytes | None:
+        """Return a file's bytes with the edits so far, or None if there is no such file."""
+        return self.written(file, ()) if self._is_edited(file) else self._source(file)
+
+    def written(self, file: str, patches: Sequence[str]) -> bytes | None:
+        """Return an edited file's bytes, with new code formatted in the tree's style; None if it is removed.
+
+        ``patches`` changed it, for an error message.
+        """
+        edited = self.edited[file]
+        if edited.content is not None:
+            return edited.content
+        module, tree = edited.module, self.modules.tree
+        if isinstance(module, PlainText):
+            return None if is_no_file(module) else module.bytes
+        read = self.modules.get(file) if edited.landed is None else edited.landed.module
+        try:
+            with recursing(file):
+                source = _formatted_source(read, module, Style(tree.line_length, tree.name))
+                return self.modules.restored(file, source)
+        except UnicodeEncodeError as error:
+            raise ConflictError(
+                f"{', '.join(patches)} would write {error.object[error.start]!r}, which is not in {module.encoding}",
+                where=file,
+                advice="save the file as UTF-8, without a coding line, and try again",
+            ) from None
 
     def _label(self, file: str) -> str:
         return self.edited[file].label if file in self.edited else self.modules.label(file)
@@ -337,3 +381,49 @@ class Workspace:
             return any(_has(scope, code) for scope in scopes)
 
         return bool(scopes) and (not fact.has or has(fact.has)) and not (fact.lacks and has(fact.lacks))
+
+
+@dataclass(frozen=True)
+class WorkspaceTree:
+    """A tree with the edits made so far, as a tree."""
+
+    space: Workspace
+
+    @property
+    def package_label(self) -> str:
+        """The location of the tree."""
+        return self.space.modules.tree.package_label
+
+    @property
+    def version(self) -> str | None:
+        """The version of the tree."""
+        return self.space.modules.version()
+
+    @property
+    def name(self) -> str:
+        """The package's name."""
+        return self.space.modules.tree.name
+
+    @property
+    def line_length(self) -> int:
+        """The line length of the tree."""
+        return self.space.modules.tree.line_length
+
+    def read(self, file: str) -> bytes | None:
+        """Return the bytes of a file with the edits so far, None if there is no such file."""
+        return self.space.content(file)
+
+    def files(self, folder: str, suffix: str = ".py") -> list[str]:
+        """Return the files below a folder, with those that edits made and without those that they removed."""
+        start = f"{folder}/" if folder else ""
+        edited = {file for file in self.space.edited if file.startswith(start) and file.endswith(suffix)}
+        present = {file for file in edited if self.space.content(file) is not None}
+        return sorted((set(self.space.modules.tree.files(folder, suffix)) - edited) | present)
+
+    def unread(self, folder: str) -> list[str]:
+        """Return what cannot be listed."""
+        return self.space.modules.tree.unread(folder)
+
+    def record(self) -> bytes | None:
+        """Return the record of the tree."""
+        return self.space.modules.tree.record()

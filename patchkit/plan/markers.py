@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from patchkit.lines import encoding_of, split_lines
@@ -53,22 +54,60 @@ def with_markers(plan: Plan) -> Plan:
     A patch that requires a conflicting one gets no markers, since its sites may match once that one is resolved.
     """
     from patchkit.plan.conflict import conflicts
+    from patchkit.plan.landing import marked
     from patchkit.tree.tree import OverlayTree
 
     conflicting = {status.patch.id for status in plan.patches if status.state is State.CONFLICT}
     first = [status for status in plan.patches if not conflicting & set(status.patch.requires)]
     changes = {change.file: change for change in plan.changes}
     planned = OverlayTree(plan.tree, {file: change.after for file, change in changes.items()})
-    marked: dict[str, list[Conflict]] = {}
-    for conflict in conflicts(planned, first):
+    diffs = [status for status in first if status.patch.diffs]
+    for status in diffs if conflicting else ():
+        texts = marked(status.patch, planned) if status.state is State.CONFLICT else {}
+        for file, content in texts.items():
+            known = changes.get(file, FileChange(file, plan.tree.read(file), content, ()))
+            patches = tuple(dict.fromkeys((*known.patches, status.patch.id)))
+            changes[file] = replace(known, after=content and _united(content), patches=patches)
+        planned = OverlayTree(plan.tree, {file: change.after for file, change in changes.items()})
+    sites: dict[str, list[Conflict]] = {}
+    for conflict in conflicts(planned, [status for status in first if not status.patch.diffs]):
         if conflict.line:
-            marked.setdefault(conflict.file, []).append(conflict)
-    for file, inside in marked.items():
+            sites.setdefault(conflict.file, []).append(conflict)
+    for file, inside in sites.items():
         text = planned.read(file) or b""
         known = changes.get(file, FileChange(file, text, text, ()))
         patches = tuple(dict.fromkeys((*known.patches, *(conflict.patch for conflict in inside))))
         changes[file] = replace(known, after=_text_with_markers(text, inside), patches=patches)
     return replace(plan, changes=tuple(changes.values()))
+
+
+def _united(text: bytes) -> bytes:
+    """Return a text in which the conflicts of one edit, and what is between them, are one conflict."""
+    for one, other in reversed([*pairwise(blocks_in(text))]):
+        if (one.patch, one.edit) == (other.patch, other.edit):
+            lines = text.splitlines(keepends=True)
+            (first, *sides), (*others, last) = (_parts(lines, block) for block in (one, other))
+            between = lines[one.end : other.start]
+            found, base, expected, middle, wanted = sides[:5]
+            united = (
+                *first,
+                *(*found, *between, *others[1]),
+                *base,
+                *(*expected, *between, *others[3]),
+                *middle,
+                *(*wanted, *between, *others[5]),
+                *last,
+            )
+            return _united(b"".join((*lines[: one.start], *united, *lines[other.end :])))
+    return text
+
+
+def _parts(lines: Sequence[bytes], block: Block) -> list[Sequence[bytes]]:
+    """Return a conflict as its markers and, between them, the found, the expected and the wanted code."""
+    base = block.start + 1 + block.found
+    middle = next(at for at in range(base, block.end) if lines[at].rstrip() == b"=======")
+    places = (block.start, block.start + 1, base, base + 1, middle, middle + 1, block.end - 1, block.end)
+    return [lines[start:end] for start, end in pairwise(places)]
 
 
 def _text_with_markers(text: bytes, conflicts: Sequence[Conflict]) -> bytes:

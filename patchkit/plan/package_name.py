@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.patch import Patch
 
-_CODE = ("edits", "parts", "shapes", "applies_when", "upstream_when")
+_CODE = ("edits", "parts", "diffs", "shapes", "applies_when", "upstream_when")
 
 
 def with_package_name(patches: Sequence[Patch], name: str) -> Sequence[Patch]:
@@ -45,6 +45,9 @@ def _patch(patch: Patch, name: str) -> Patch:
 def _translated(value: Any, name: str) -> Any:
     if isinstance(value, str):
         return _renamed(value, NAME, name)
+    if isinstance(value, bytes):
+        text = _renamed(value.decode(errors="surrogateescape"), NAME, name)
+        return text.encode(errors="surrogateescape")
     if isinstance(value, ConvertedChange):
         return ConvertedChange(*(_translated(each, name) for each in value))
     if isinstance(value, tuple):

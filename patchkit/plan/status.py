@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from patchkit.plan.comments import COMMENT_PREFIX, PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from patchkit.patchset.patch import Part, Patch
     from patchkit.tree.tree import Tree
@@ -108,6 +108,14 @@ class PatchStatus:
     def label(self) -> str:
         """What the state is called in every command."""
         return label_of(self.state, opt_in=self.patch.opt_in, left_out=self.patch.left_out)
+
+
+def missing_reason(edits: Sequence[EditStatus]) -> str:
+    """Return how many of a patch's edits are missing, and whether the others are upstream's."""
+    count = sum(edit.state is State.PENDING for edit in edits)
+    present = {edit.state for edit in edits} & IN_PLACE
+    others = "; the others are upstream's" if present == {State.UPSTREAM} else ""
+    return f"{count} of {len(edits)} edits are missing{others}"
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,10 @@ import msgspec
 from patchkit import __version__
 from patchkit.errors import ConflictError
 from patchkit.patchset.patch import ConvertedChange
+from patchkit.plan.comments import SIGNS
 from patchkit.plan.status import FileChange, Plan
 from patchkit.tree.sglang import NAME
-from patchkit.tree.tree import OverlayTree
+from patchkit.tree.tree import OverlayTree, files_containing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -118,7 +119,7 @@ def require_one_runtime(tree: Tree, files: Sequence[str], *, vendored: bool) -> 
 
 def _importing(tree: Tree, files: Sequence[str], runtime: re.Pattern[str]) -> tuple[str, str] | None:
     """Return the first file that imports such a runtime, and the runtime's name."""
-    for file in files:
+    for file in files_containing(tree, *SIGNS, among=files):
         if found := runtime.search((tree.read(file) or b"").decode("latin-1")):
             return file, found[1]
     return None
@@ -139,9 +140,19 @@ def with_vendored_imports(patches: Sequence[Patch]) -> tuple[Patch, ...]:
                 )
                 for edit in patch.edits
             ),
+            diffs=tuple(
+                msgspec.structs.replace(
+                    diff, files={file: tuple(map(_vendored, texts)) for file, texts in diff.files.items()}
+                )
+                for diff in patch.diffs
+            ),
         )
         for patch in patches
     )
+
+
+def _vendored(text: bytes | None) -> bytes | None:
+    return text and text.replace(f"from {PACKAGE} ".encode(), f"from {VENDORED} ".encode())
 
 
 def with_runtime_files(tree: Tree) -> OverlayTree:
@@ -156,7 +167,10 @@ def with_runtime(tree: Tree, plan: Plan) -> Plan:
 
 
 def _imports_runtime(patch: Patch) -> bool:
-    return any(_INSIDE.match(code) for edit in patch.edits for code in edit.imports)
+    texts = (after or b"" for diff in patch.diffs for _, after in diff.files.values())
+    return any(_INSIDE.match(code) for edit in patch.edits for code in edit.imports) or any(
+        _INSIDE.search(text.decode(errors="replace")) for text in texts
+    )
 
 
 def _copies(tree: Tree, users: Sequence[str]) -> list[FileChange]:

@@ -12,8 +12,8 @@ from patchkit.plan.status import State
 from patchkit.series.message import message
 from patchkit.series.plumbing import git_output
 from patchkit.series.worktree import RefusedCommitError, linked_worktree
-from patchkit.transaction import adopt
 from patchkit.transaction.apply import ApplyResult, Transaction
+from patchkit.transaction.current import unedited
 from patchkit.transaction.origins import origin
 from patchkit.transaction.uncommitted import uncommitted, uncommitted_error, uncommitted_patches
 from patchkit.transaction.write import check_targets
@@ -72,7 +72,7 @@ def prepare(tree: CheckoutTree, plan: Plan, patches: PatchSet) -> PreparedCommit
     Raise TreeError if git does not track the package, a file that the plan changes has uncommitted changes, a patch
     that the plan's patches require is not committed, or another git operation is in progress.
     """
-    applied = Transaction(tree, patches.digest, committed=True).check(plan)
+    applied = Transaction(tree, committed=True).check(plan)
     require_committable(tree)
     head = git_output(tree.root, "rev-parse", "HEAD")
     require_committed(tree, {change.file: (change.before, change.after) for change in plan.changes})
@@ -113,13 +113,7 @@ def commits(worktree: LinkedWorktree, plan: Plan, patches: PatchSet, runtime: st
         refusals: list[RefusedCommitError] = []
         for wider in _groups(remaining):
             for status in wider[len(group) :]:
-                files |= _write(
-                    worktree,
-                    Planner(worktree.tree, patches, runtime),
-                    status.patch.id,
-                    patches.digest,
-                    again=bool(group),
-                )
+                files |= _write(worktree, Planner(worktree.tree, patches, runtime), status.patch.id)
             group = wider
             if not files:
                 break
@@ -144,7 +138,7 @@ def _groups(remaining: Sequence[PatchStatus]) -> Iterator[list[PatchStatus]]:
         yield list(remaining)
 
 
-def _write(worktree: LinkedWorktree, planner: Planner, name: str, digest: str, *, again: bool) -> set[str]:
+def _write(worktree: LinkedWorktree, planner: Planner, name: str) -> set[str]:
     """Write one patch to the linked worktree and return the changed files. Raise ConflictError if it conflicts."""
     # The plan depends on the patches committed before.
     planned = planner.combined_plan(planner.plan((name,)), origin(worktree.tree, planner))
@@ -154,7 +148,7 @@ def _write(worktree: LinkedWorktree, planner: Planner, name: str, digest: str, *
             f"{name} conflicts with the committed code ({status.reason}), so nothing was changed",
             advice="patchkit diff shows where",
         )
-    Transaction(worktree.tree, digest, allow_dirty=True, committed=not again).commit(planned)
+    Transaction(worktree.tree, allow_dirty=True).commit(planned)
     return {change.file for change in planned.changes if change.before != change.after}
 
 
@@ -201,7 +195,7 @@ def require_committed(tree: CheckoutTree, changes: Mapping[str, Contents]) -> No
     if not dirty:
         return
     patches = uncommitted_patches(tree)
-    if patches and adopt.unedited(tree).keys() >= set(dirty):
+    if patches and unedited(tree).keys() >= set(dirty):
         raise _uncommitted_error(patches)
     raise uncommitted_error(tree.package, dirty, "commit or stash them")
 

@@ -28,11 +28,14 @@ _BREAK = re.compile(
 )
 
 
-def export(tree: GitTree, stages: Sequence[Stage], folder: Path, prefix: str = "") -> tuple[Path, ...]:
+def export(
+    tree: GitTree, stages: Sequence[Stage], records: Sequence[bytes], folder: Path, prefix: str = ""
+) -> tuple[Path, ...]:
     """Write one file per stage to ``folder``, or none, and return them; each subject starts with ``prefix``.
 
-    The commits are made in a temporary repository, where git's format does not depend on a user's settings. Raise
-    UsageError if ``folder`` already contains a series, TreeError if it cannot be written or git has no author.
+    ``records`` are the texts of the tree's record after each stage. The commits are made in a temporary repository,
+    where git's format does not depend on a user's settings. Raise UsageError if ``folder`` already contains a series,
+    TreeError if it cannot be written or git has no author.
     """
     if folder.is_dir() and any(folder.glob("*.patch")):
         raise UsageError(
@@ -42,7 +45,7 @@ def export(tree: GitTree, stages: Sequence[Stage], folder: Path, prefix: str = "
         return ()
     try:
         with scratch() as place:
-            return _copied(_written(tree, stages, place, prefix), folder)
+            return _copied(_written(tree, stages, records, place, prefix), folder)
     except OSError as error:
         raise TreeError(
             str(error.strerror),
@@ -51,18 +54,20 @@ def export(tree: GitTree, stages: Sequence[Stage], folder: Path, prefix: str = "
         ) from error
 
 
-def _written(tree: GitTree, stages: Sequence[Stage], place: Path, prefix: str) -> list[Path]:
+def _written(
+    tree: GitTree, stages: Sequence[Stage], records: Sequence[bytes], place: Path, prefix: str
+) -> list[Path]:
     repository = _Scratch(tree, place)
     repository.run("read-tree", _git_output(tree.repository.path, "rev-parse", f"{tree.ref}^{{tree}}"))
     base = parent = repository.run("commit-tree", repository.run("write-tree"), "-m", "The tree")
-    for stage in stages:
-        for change in stage.changes:
-            name = posixpath.join(tree.place, change.file)
-            if change.after is None:
+    for stage, record in zip(stages, records, strict=True):
+        changes = {posixpath.join(tree.place, change.file): change.after for change in stage.changes}
+        for name, after in {**changes, tree.record_place: record}.items():
+            if after is None:
                 repository.run("update-index", "--force-remove", "--", name)
                 continue
             content = place / "content"
-            content.write_bytes(change.after)
+            content.write_bytes(after)
             blob = repository.run("hash-object", "-w", "--no-filters", "--", str(content))
             mode = repository.run("ls-files", "--stage", "--", name)[:6] or "100644"
             repository.run("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")

@@ -23,7 +23,6 @@ import msgspec
 from patchkit.errors import TreeError, UnfinishedError
 from patchkit.series.obstacles import is_folder, is_obstructed
 from patchkit.series.plumbing import FLUSHED, OWN_FILES, error_line, git_output, run_git
-from patchkit.transaction.ledger import FOLDER
 from patchkit.transaction.recover import Recovery, require_undoable
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import Kind, digest_of
@@ -33,19 +32,20 @@ from patchkit.transaction.write import (
     Write,
     clean_up,
     locked,
+    record_path,
     wrapped_os_errors,
-    write_all,
+    write_targets,
 )
 from patchkit.tree.checkout import is_object
+from patchkit.tree.fork import OWN_FOLDER
 from patchkit.tree.git import git, top_around
 from patchkit.tree.limits import MAX_READ_BYTES, NoFileError, TooLongError, read_whole
+from patchkit.tree.tree import CheckoutTree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from patchkit.transaction.ledger import Ledger
     from patchkit.transaction.swap import Swap
-    from patchkit.tree.tree import CheckoutTree
 
 _SUBMODULE, _LINK, _PROGRAM = "160000", "120000", "100755"
 _ATTRIBUTES = ".gitattributes"
@@ -323,10 +323,10 @@ class Move:
 
     # ---- the files -------------------------------------------------------------------------------------------------
 
-    def targets(self, attributes: Path) -> Targets:
+    def targets(self, attributes: Path, record: bytes | None) -> Targets:
         """Return the targets of the move. Raise TreeError if one was changed, or something is in the way.
 
-        ``attributes`` is a checkout of the new commit.
+        ``attributes`` is a checkout of the new commit. The tree's ``record`` after it can have what is not committed.
         """
         left_out = self._left_out()
         self._require_apart()
@@ -343,33 +343,28 @@ class Move:
         }
         is_other = any(PurePosixPath(file.name).name == _ATTRIBUTES for file in written.values())
         contents: dict[str, tuple[bytes | None, bytes | None]] = {}
-        self._require_free(written.values())
+        named = record_path(self.tree)
+        self._require_free([file for file in written.values() if self.top / file.name != named])
         for number, file in written.items():
+            if self.top / file.name == named:
+                contents[number] = (CheckoutTree(self.tree.root, self.tree.package).record(), record)
+                continue
             before = self._unedited(number) if file.exists(0) else None
             after = self.content(number, 1, attributes if is_other else None) if file.exists(1) else None
             contents[number] = (before, after)
         missing = [folder for folder in self.made(contents) if not is_folder(self.top / folder)]
         return Targets(contents, self.places, tuple(missing))
 
-    def write(self, store: Store, attributes: Path, after: Ledger, kept: Sequence[bytes]) -> None:
-        """Move the checkout and write its ledger, whose lock the caller holds, or raise TreeError with nothing changed.
+    def write(self, store: Store, attributes: Path, record: bytes | None) -> None:
+        """Move the checkout with its ``record``, with the lock held, or raise TreeError with nothing changed.
 
-        ``attributes`` is a checkout of the new commit, ``kept`` are contents that the ledger refers to. Raise
-        UnfinishedError if the system refuses when the branch has moved, or before what was written is restored.
+        ``attributes`` is a checkout of the new commit. Raise UnfinishedError if the system refuses when the branch has
+        moved, or before what was written is restored.
         """
         with wrapped_os_errors(self.tree, "nothing was changed; fix the cause and try again"), self._stack:
-            targets = self.targets(attributes)
-        before = store.read()
-        write_all(
-            self.tree,
-            store,
-            targets,
-            before=before,
-            after=after,
-            kept=kept,
-            emptied=self.emptied(targets.contents),
-            move=self,
-        )
+            targets = self.targets(attributes, record)
+        emptied = self.emptied(targets.contents)
+        write_targets(self.tree, store, targets, emptied=emptied, move=self)
 
     def _require_apart(self) -> None:
         """Raise TreeError if two names of files are one to the file system."""
@@ -389,7 +384,7 @@ class Move:
         deleted = frozenset(file.name for file in files if not file.exists(1))
         for file in files:
             path = self.top / file.name
-            if path.is_relative_to(self.tree.package / FOLDER):
+            if path.is_relative_to(self.tree.package / OWN_FOLDER):
                 raise TreeError(
                     f"{path} is in the new commits", advice="remove patchkit's own folder from them"
                 )
@@ -501,12 +496,8 @@ def restore(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery | None:
                     require_undoable(write.reachable, partial(_changed_error, interrupted))
             with wrapped_os_errors(tree, f"fix the cause, {_retry(tree)}", UnfinishedError):
                 was_locked = interrupted.is_index_locked
-                if is_moved:
-                    store.stage(journal.ledger)
-                    store.publish()
-                else:
+                if not is_moved:
                     write.undo()
-                    store.unstage()
                 interrupted.end()
                 if not was_locked or is_moved:
                     interrupted.follow(head)

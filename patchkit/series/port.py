@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from patchkit.errors import TreeError
+from patchkit.plan import record
+from patchkit.plan.record import AppliedFile, Record
 from patchkit.series.commit import require_committable, require_committed
 from patchkit.series.plumbing import git_output
 from patchkit.series.worktree import linked_worktree
-from patchkit.transaction import adopt
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.current import current_record
-from patchkit.transaction.ledger import PORTED, Record
 from patchkit.transaction.ports import trailer, trailer_of, without_trailers
-from patchkit.transaction.store import Store
+from patchkit.transaction.swap import digest_or_none
 from patchkit.transaction.uncommitted import PACKAGE_FILE, uncommitted
-from patchkit.transaction.write import place_of
+from patchkit.transaction.write import locked, place_of, write_all
 from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def commit_ports(
             if not plan.changes:
                 commits.append("")
                 continue
-            Transaction(worktree.tree, PORTED, allow_dirty=True, committed=True).commit(plan)
+            Transaction(worktree.tree, ported=True, allow_dirty=True).commit(plan)
             files = sorted({change.file for change in plan.changes})
             worktree.add(files)
             changed = {change.file: (change.before, change.after) for change in plan.changes}
@@ -55,11 +57,12 @@ def commit_ports(
             authorship += [f"--date={facts.date}"] if facts.date else []
             parent = worktree.head
             commit = worktree.run_commit(_message(facts, line), "--cleanup=whitespace", *authorship)
+            added = _files_of(worktree, commit) - changed.keys()
+            if added:
+                _record_added(worktree, facts.id, parent, added)
             made = trailer_of(worktree.tree.package, facts.id, parent, commit)
-            commits.append(commit if made == line else _with_trailer(worktree, line, made))
-            if not _files_of(worktree, commit) <= changed.keys():
-                # A hook added files, which the trailer covers and no record.
-                adopt.copy(tree, worktree.tree)
+            is_whole = made == line and not added
+            commits.append(commit if is_whole else _with_trailer(worktree, line, made))
     return tuple(commits)
 
 
@@ -78,10 +81,9 @@ def _require_found_committed(tree: CheckoutTree, files: Iterable[str]) -> None:
         dirty += sorted({*checkout.committed(missing), *checkout.staged(missing)})
     if not dirty:
         return
-    store = Store(tree.package)
-    record = current_record(store.read(), tree.read, store.get) or Record()
-    known = [record.files[file] for file in dirty if file in record.files]
-    names = sorted(record.ported.intersection(name for each in known for name in each.patches))
+    current = current_record(tree)
+    known = [current.files[file] for file in dirty if file in current.files]
+    names = sorted(current.ported.intersection(name for each in known for name in each.patches))
     raise TreeError(
         "uncommitted, and part of the change, so that its commit would lack them",
         where=", ".join(dirty),
@@ -97,6 +99,22 @@ def _files_of(worktree: LinkedWorktree, commit: str) -> frozenset[str]:
     """Return the files of the package that a commit changes."""
     words = ("diff-tree", "-r", "-z", "--no-commit-id", "--no-renames", "--name-only", "--relative", commit)
     return frozenset(filter(None, git_output(worktree.tree.package, *words).split("\0")))
+
+
+def _record_added(worktree: LinkedWorktree, name: str, parent: str, files: Iterable[str]) -> None:
+    """Record the files that a hook added to the commit of a port with those of the port."""
+    at = Checkout(worktree.tree.package).at
+    added = {
+        file: AppliedFile(digest_or_none(at(parent, file)), digest_or_none(worktree.tree.read(file)), (name,))
+        for file in files
+    }
+    with locked(worktree.tree) as store:
+        known = record.read(worktree.tree)
+        last = max(level for level, layer in enumerate(known.layers) if name in {p.id for p in layer.patches})
+        layers = list(known.layers)
+        layers[last] = replace(layers[last], files=layers[last].files | added)
+        write_all(worktree.tree, store, {}, known.replaced(Record(tuple(layers))))
+    worktree.add(())
 
 
 def _with_trailer(worktree: LinkedWorktree, line: str, made: str) -> str:

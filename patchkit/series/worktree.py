@@ -1,6 +1,6 @@
 """Make commits in a temporary linked worktree, and move the checkout to the last one in one step.
 
-Until then the checkout's branch, index, files and ledger do not change; afterwards the worktree is removed.
+Until then the checkout's branch, index, files and record do not change; afterwards the worktree is removed.
 """
 
 from __future__ import annotations
@@ -17,17 +17,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchkit.errors import PatchkitError, TreeError
+from patchkit.plan import record
+from patchkit.plan.record import AppliedFile, Record, text_of
 from patchkit.series.move import Move, branch_of, moved_error
 from patchkit.series.plumbing import FLUSHED, OWN_FILES, error_line, git_output, last_lines, run_git
-from patchkit.transaction import adopt
+from patchkit.transaction.current import current_record, unedited
+from patchkit.transaction.swap import digest_or_none
 from patchkit.transaction.temporary import held, is_own, remove_abandoned
-from patchkit.transaction.write import check_targets, locked, write_all
+from patchkit.transaction.write import locked, record_path, write_all
+from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
 from patchkit.tree.limits import NoFileError, TooLongError, read_whole
 from patchkit.tree.tree import CheckoutTree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from patchkit.transaction.store import Store
 
@@ -71,9 +75,13 @@ class LinkedWorktree:
         git_output(self.top, *OWN_FILES, "read-tree", "--reset", "-u", tree)
 
     def add(self, files: Sequence[str]) -> None:
-        """Add files of the package to the index."""
-        run_git(self.tree.package, "update-index", "--no-assume-unchanged", *files)
-        git_output(self.tree.package, "add", "--all", "--force", *files)
+        """Add files of the package, and the record, to the index."""
+        named = str(record_path(self.tree).relative_to(self.top))
+        if os.path.exists(self.top / named) or Checkout(self.top).staged([named]):
+            git_output(self.top, "add", "--all", "--force", named)
+        if files:
+            run_git(self.tree.package, "update-index", "--no-assume-unchanged", *files)
+            git_output(self.tree.package, "add", "--all", "--force", *files)
 
     def commit(self, files: Sequence[str], message: str) -> str:
         """Commit files of the package, as hooks change them, and return the commit's id."""
@@ -86,30 +94,40 @@ class LinkedWorktree:
         A formatter that runs as a hook rewrites files and either fails or succeeds: in both cases its result is
         committed.
         """
-        unedited, start = adopt.unedited(self.tree), self.head
+        written, start = unedited(self.tree), self.head
         # Linux refuses an argument of over 128 KiB.
         arguments, given = ("--file=-", *options), os.fsencode(message)
-        try:
-            for _ in range(_MAX_AMENDS):
-                before = git_output(self.top, "write-tree")
-                done = git(
-                    self.top, *self.settings, "commit", "--quiet", *arguments, personal=True, given=given
-                )
-                git_output(self.top, "add", "--update", ".")
-                after = git_output(self.top, "write-tree")
-                if done.returncode == 0:
-                    head, committed = git_output(self.top, "rev-parse", "HEAD", "HEAD^{tree}").split()
-                    if head == start:
-                        raise RefusedCommitError("git's hooks removed the commit", reasons=last_lines(done))
-                    if after == committed:
-                        return head
-                    arguments, given = ("--amend", "--no-edit"), b""
-                elif after == before:
-                    raise RefusedCommitError("git refused the commit", reasons=last_lines(done))
-        finally:
-            if self.tree.package.is_dir():  # Otherwise a hook removed it, and an error is being raised.
-                adopt.record_rewritten(self.tree, unedited)
+        for _ in range(_MAX_AMENDS):
+            before = git_output(self.top, "write-tree")
+            done = git(self.top, *self.settings, "commit", "--quiet", *arguments, personal=True, given=given)
+            if self.tree.package.is_dir():  # Otherwise a hook removed it.
+                written = self._record_rewritten(written)
+            git_output(self.top, "add", "--update", ".")
+            after = git_output(self.top, "write-tree")
+            if done.returncode == 0:
+                head, committed = git_output(self.top, "rev-parse", "HEAD", "HEAD^{tree}").split()
+                if head == start:
+                    raise RefusedCommitError("git's hooks removed the commit", reasons=last_lines(done))
+                if after == committed:
+                    return head
+                arguments, given = ("--amend", "--no-edit"), b""
+            elif after == before:
+                raise RefusedCommitError("git refused the commit", reasons=last_lines(done))
         raise RefusedCommitError("git's hooks change files again at each commit", reasons=last_lines(done))
+
+    def _record_rewritten(self, written: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
+        """Record what a hook made of files that patchkit has ``written``, and return their contents."""
+        current = {file: self.tree.read(file) for file in written}
+        changed = {
+            file: AppliedFile(digest_or_none(text), digest_or_none(current[file]), ())
+            for file, text in written.items()
+            if text != current[file]
+        }
+        if changed:
+            with locked(self.tree) as store:
+                after = record.read(self.tree).with_applied(changed, ())
+                write_all(self.tree, store, {}, after, kept=[text for text in current.values() if text])
+        return current
 
 
 @contextmanager
@@ -121,7 +139,8 @@ def linked_worktree(tree: CheckoutTree, reason: str, head: str = "") -> Iterator
     """
     sweep(tree)
     with locked(tree) as store, _temporary(tree, head) as worktree:
-        adopt.copy(tree, worktree.tree)
+        base = record.read(worktree.tree)
+        _lend(store, worktree, base)
         try:
             yield worktree
         except RefusedCommitError as error:
@@ -131,19 +150,37 @@ def linked_worktree(tree: CheckoutTree, reason: str, head: str = "") -> Iterator
                 advice="fix the cause and try again; hooks run in a separate worktree without untracked files",
             ) from None
         with _delayed_signals():
-            _finish(tree, store, worktree, reason)
+            _finish(tree, store, worktree, reason, base)
 
 
-def _finish(tree: CheckoutTree, store: Store, worktree: LinkedWorktree, reason: str) -> None:
-    """Move ``tree`` to the worktree's commit, with the worktree's records."""
-    after, kept = adopt.adopted(store, worktree.tree)
+def _lend(store: Store, worktree: LinkedWorktree, base: Record) -> None:
+    """Give a worktree those contents of the record at its commit that git lacks and the checkout has."""
+    lacking = Checkout(worktree.top).lacking(base.contents)
+    contents = [store.get(digest) for digest in sorted(lacking) if store.has(digest)]
+    if contents:
+        with locked(worktree.tree) as own:
+            for content in contents:
+                own.put(content)
+
+
+def _finish(tree: CheckoutTree, store: Store, worktree: LinkedWorktree, reason: str, base: Record) -> None:
+    """Move ``tree`` to the worktree's commit, with its record and with what ``tree`` has beyond that of ``base``."""
+    made = record.read(worktree.tree)
+    known = [item for layer in (*base.layers, *made.layers) for item in layer.files.items()]
+    layers = (
+        layer.with_files(dict(item for item in layer.files.items() if item not in known))
+        for layer in current_record(tree).layers
+    )
+    others = [layer for layer in layers if layer.files]
+    after = made.replaced(Record((*made.layers, *others)))
     # A patch whose edits are all made by another one has no commit.
     if worktree.head != worktree.base:
         commits = (worktree.base, worktree.head)
-        made = Move(tree, commits, worktree.branch, reason, scratch=worktree.top.parent)
-        made.write(store, worktree.top, after, kept)
-    elif after != store.read():
-        write_all(tree, store, check_targets(tree, {}), before=store.read(), after=after, kept=kept)
+        move = Move(tree, commits, worktree.branch, reason, scratch=worktree.top.parent)
+        move.write(store, worktree.top, text_of(after) if others else worktree.tree.record())
+    # The commits may leave the record as it was, and what is not committed may not.
+    if others or worktree.head == worktree.base:
+        write_all(tree, store, {}, after)
 
 
 def sweep(tree: CheckoutTree) -> None:

@@ -4,6 +4,6 @@ After an interruption the tree is byte for byte the old one or the new one, or `
 outside the tree is changed, and no edit of a person is lost.
 
 ``apply`` and ``revert`` compute what changes, ``origins`` finds the original contents, ``write`` writes, ``recover``
-ends an interrupted write. ``ledger`` describes what was done, ``store`` keeps it in the tree, ``revert_plan`` and
-``undo`` compute a revert, and ``folder`` contains every system call that changes a file.
+ends an interrupted write. ``current`` reads the record of what was done, ``store`` keeps contents in the tree,
+``revert_plan`` and ``undo`` compute a revert, and ``folder`` contains every system call that changes a file.
 """

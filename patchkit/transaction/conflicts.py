@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from patchkit.errors import TreeError
 from patchkit.patchset.patch import Patch
+from patchkit.plan import record
+from patchkit.plan.comments import SIGNS
 from patchkit.plan.markers import Block, IncompleteMarkersError, blocks_in, without_markers
 from patchkit.plan.status import EditStatus, PatchStatus, State
-from patchkit.transaction.store import Store
 from patchkit.transaction.write import read_consistently
-from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -25,10 +25,10 @@ _Result = TypeVar("_Result")
 
 def conflicts_in(tree: CheckoutTree) -> Mapping[str, tuple[Block, ...]]:
     """Return the conflicts in each file. Raise TreeError if one lacks some of its markers."""
-    files = set(tree.files(SERVING))
-    # A damaged ledger is reported by the commands that need it.
+    files = set(tree.containing(*SIGNS))
+    # A damaged record is reported by the commands that need it.
     with suppress(TreeError):
-        files.update(file for record in Store(tree.package).read().records for file in record.files)
+        files.update(record.read(tree).files)
     found: dict[str, tuple[Block, ...]] = {}
     for file in sorted(files):
         try:

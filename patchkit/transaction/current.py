@@ -1,80 +1,116 @@
-"""Find the record of a ledger that describes the tree's current files: a checkout may have changed its branch."""
+"""Read the record of a tree without what its code no longer has: a record never says that something is applied."""
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
 from patchkit.collector import RecentCache
 from patchkit.errors import TreeError
-from patchkit.plan.comments import COMMENT_PREFIX
+from patchkit.plan import record
 from patchkit.plan.markers import blocks_in
+from patchkit.plan.record import Record
+from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from patchkit.transaction.ledger import AppliedFile, Ledger, Record
-
-_PATCHKIT = b"patchkit"
-"""Part of each comment that a patch adds, and of the runtime's imports and calls, vendored or not."""
+    from patchkit.plan.record import AppliedFile, Layer
+    from patchkit.tree.objects import GitTree
+    from patchkit.tree.tree import CheckoutTree
 
 # Commits of many patches compare the same contents many times, so that both are keyed by digests.
 _lines_of: RecentCache[str | None, frozenset[bytes]] = RecentCache(256)
 _added_by: RecentCache[tuple[str | None, str], tuple[frozenset[bytes], bool]] = RecentCache(1024)
 
 
-def current_record(
-    ledger: Ledger, read: Callable[[str], bytes | None], content: Callable[[str], bytes]
-) -> Record | None:
-    """Return the record that matches most of the files that ``read`` returns, the newest of equals, or None."""
-    return next((record for record, _ in ranked_records(ledger, read, content)), None)
+def current_record(tree: CheckoutTree) -> Record:
+    """Return the record of what the tree's code has. Raise TreeError if the record is damaged."""
+    return still_there(record.read(tree), tree.read, Store(tree.package).get)
 
 
-def ranked_records(
-    ledger: Ledger, read: Callable[[str], bytes | None], content: Callable[[str], bytes]
-) -> list[tuple[Record, bool]]:
-    """Return the matching records, the best first, each with whether all of its files are unchanged since.
+def current_or_none(tree: CheckoutTree) -> Record:
+    """Return the record, empty also if it cannot be read, which the commands that write report."""
+    try:
+        return current_record(tree)
+    except TreeError:
+        return Record()
 
-    A record matches if a file has the content that patchkit wrote, or still contains lines that patchkit wrote.
+
+def committed_record(tree: GitTree) -> Record:
+    """Return the record of what a commit's code has, empty if it cannot be read."""
+
+    def content(digest: str) -> bytes:
+        found = tree.repository.object(digest)
+        if found is None:
+            raise TreeError(f"{tree.package_label} lacks {digest}", advice="git fetch it")
+        return found[1]
+
+    try:
+        return still_there(record.read(tree), tree.read, content)
+    except TreeError:
+        return Record()
+
+
+def unedited(tree: CheckoutTree) -> dict[str, bytes | None]:
+    """Return the contents of the files that were not edited since they were recorded."""
+    current = {file: (tree.read(file), known.applied) for file, known in current_record(tree).files.items()}
+    return {file: text for file, (text, applied) in current.items() if digest_or_none(text) == applied}
+
+
+def still_there(
+    known: Record, read: Callable[[str], bytes | None], content: Callable[[str], bytes]
+) -> Record:
+    """Return a record without the patches and ports of which the files that ``read`` returns have no line.
+
+    A file that is as it was between two writes, or before the first one, has none of the later ones.
     """
-    content = cache(content)
-    files = frozenset[str]().union(*(record.files for record in ledger.records))
-    current = {file: read(file) for file in files}
+    current = {file: read(file) for file in known.files}
     digests = {file: digest_or_none(text) for file, text in current.items()}
-    found: list[tuple[tuple[int, int, int, int], Record, bool]] = []
-    for record in reversed(ledger.records):
-        unedited = {file for file, known in record.files.items() if digests[file] == known.applied}
-        others = (item for item in record.files.items() if item[0] not in unedited)
-        remaining = [
-            lines
-            for file, known in others
-            if (lines := _remaining_lines(known, current[file], digests[file], content))
-        ]
-        if unedited or remaining:
-            score = (len(unedited), len(remaining), sum(remaining), -len(record.files))
-            found.append((score, record, len(unedited) == len(record.files)))
-    found.sort(key=lambda each: each[0], reverse=True)
-    return [(record, exact) for _, record, exact in found]
+    content = cache(content)
+    ends = {file: _end(known, file, digest) for file, digest in digests.items()}
+    layers: list[Layer] = []
+    for level, layer in enumerate(known.layers):
+        files = {file: each for file, each in layer.files.items() if level < _or_last(ends[file])}
+        there = {
+            name
+            for file, each in files.items()
+            if ends[file] is not None or _remains(each, current[file], digests[file], content)
+            for name in each.patches
+        }
+        # In one of its files a person may have replaced all that a patch wrote.
+        kept = {file: each for file, each in files.items() if there.intersection(each.patches)}
+        layers.append(layer.with_files(kept))
+    return Record(tuple(layer for layer in layers if layer.files), known.writes, known.forked)
 
 
-def _remaining_lines(
+def _or_last(end: int | None) -> int:
+    return sys.maxsize if end is None else end
+
+
+def _end(known: Record, file: str, digest: str | None) -> int | None:
+    """Return how many layers made a file what it is, None if it was edited since."""
+    levels = [(level, layer.files[file]) for level, layer in enumerate(known.layers) if file in layer.files]
+    after = next((level + 1 for level, each in reversed(levels) if each.applied == digest), None)
+    return (
+        next((level for level, each in levels if each.original == digest), None) if after is None else after
+    )
+
+
+def _remains(
     known: AppliedFile, current: bytes | None, digest: str | None, content: Callable[[str], bytes]
-) -> int:
-    """Return how many of the lines that patchkit wrote are in a file.
-
-    Only lines that contain ``patchkit`` count if there are any; upstream may have written the others too.
-    """
+) -> bool:
+    """Return whether a file that was edited since has a line that patchkit wrote; a lost file may have had them."""
     if current is None or known.applied is None:
-        return 0
+        return known.original is not None
     try:
         added, has_markers = _added_lines(known.original, known.applied, content)
     except TreeError:
-        return 0
-    named = frozenset(line for line in added if _PATCHKIT in line)
+        return True
     # A person who resolved a conflict may have removed any of the lines.
-    counted = named if named and not has_markers else added
-    return len(_lines_of.get(digest, lambda: _lines(current)) & counted)
+    return has_markers or not added or bool(_lines_of.get(digest, lambda: _lines(current)) & added)
 
 
 def _added_lines(
@@ -91,39 +127,6 @@ def _added_lines(
         return _lines(after) - before, bool(blocks_in(after))
 
     return _added_by.get((original, applied), compare)
-
-
-def patches_without_comments(
-    ledger: Ledger,
-    read: Callable[[str], bytes | None],
-    committed: Callable[[str], bytes | None],
-    content: Callable[[str], bytes],
-) -> dict[str, tuple[str, str]]:
-    """Return the patches of records whose code is in a file without any comment of theirs: the file, and the comment.
-
-    Code that is ``committed`` without a comment counts as upstream's.
-    """
-    found: dict[str, tuple[str, str]] = {}
-    for record in ledger.records:
-        for file, known in record.files.items():
-            current = read(file)
-            if current is None or known.original is None or known.applied is None:
-                continue
-            try:
-                added, _ = _added_lines(known.original, known.applied, content)
-            except TreeError:
-                continue
-            comments = sorted(line for line in added if line.startswith(COMMENT_PREFIX.encode()))
-            code = added.difference(comments)
-            if code and code <= _lines(current) and not code <= _lines(committed(file) or b""):
-                for name in known.patches:
-                    own_comments = [
-                        comment.decode()
-                        for comment in comments
-                        if comment.startswith(f"{COMMENT_PREFIX}{name}:".encode())
-                    ]
-                    found |= {name: (file, own_comments[0])} if own_comments else {}
-    return found
 
 
 def _lines(text: bytes) -> frozenset[bytes]:

@@ -1,6 +1,6 @@
 """Change files below an opened folder, without following a link.
 
-Every system call that changes a tree or a ledger's folder is in this module. Names are relative to a descriptor, so
+Every system call that changes a tree or patchkit's own folder is in this module. Names are relative to a descriptor, so
 that a folder replaced by a link in the meantime redirects nothing out of the tree.
 """
 

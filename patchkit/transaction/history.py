@@ -103,7 +103,7 @@ def _original_of(history: _History, file: str, touching: Iterable[tuple[str, str
             return Original(content, patches)
         patches |= commenting_patches(content or b"") - reverted
     raise ConflictError(
-        "neither a ledger (.patchkit) nor this clone has the file from before the patches",
+        "neither the record nor this clone has the file from before the patches",
         where=file,
         advice="run git fetch --unshallow" if checkout.is_shallow else "restore the file from the release",
     )

@@ -1,6 +1,6 @@
 """Lock a tree, so that one patchkit at a time writes to it.
 
-The lock is a ``flock`` on a file in the ledger's folder, opened without following links, which no locking library
+The lock is a ``flock`` on a file in patchkit's own folder, opened without following links, which no locking library
 does. That file is the last one to be removed from the folder, by the holder of the lock; a process that locked a
 removed file starts again.
 """
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 from patchkit.transaction.folder import Folder
-from patchkit.transaction.ledger import FOLDER
 from patchkit.transaction.store import LOCK
 from patchkit.transaction.temporary import REFUSED, refusal
+from patchkit.tree.fork import OWN_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,12 +28,12 @@ _ATTEMPTS = 100
 
 @contextmanager
 def exclusive(package: Path) -> Iterator[bool]:
-    """Hold the lock of a package and create the ledger's folder; yield whether the folder is new.
+    """Hold the lock of a package and create patchkit's own folder; yield whether the folder is new.
 
     Raise TreeError if another process holds the lock, OSError if the system refuses.
     """
     with Folder.open(package) as parent:
-        is_new = parent.stat(FOLDER) is None
+        is_new = parent.stat(OWN_FOLDER) is None
         for _ in range(_ATTEMPTS):
             handle = _try_lock(parent, package)
             if handle is not None:
@@ -51,8 +51,8 @@ def exclusive(package: Path) -> Iterator[bool]:
 def _try_lock(parent: Folder, package: Path) -> int | None:
     """Take the lock; return None if its folder or file was removed in the meantime."""
     try:
-        parent.create_folder(FOLDER)
-        with parent.open_folder(FOLDER) as folder:
+        parent.create_folder(OWN_FOLDER)
+        with parent.open_folder(OWN_FOLDER) as folder:
             handle, is_own = _opened(folder)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -82,7 +82,7 @@ def _try_lock(parent: Folder, package: Path) -> int | None:
         return None
     except BaseException as error:
         # Also for KeyboardInterrupt.
-        parent.remove_empty_folder(FOLDER)
+        parent.remove_empty_folder(OWN_FOLDER)
         if isinstance(error, OSError) and error.errno in REFUSED:
             raise refusal(
                 package, error, "allow locks there (NFS: run lockd), or work on a local copy"
@@ -117,6 +117,6 @@ def _is_lock_file(handle: int, folder: Folder) -> bool:
 
 
 def _is_current_folder(folder: Folder, parent: Folder) -> bool:
-    with suppress(FileNotFoundError), parent.open_folder(FOLDER) as current:
+    with suppress(FileNotFoundError), parent.open_folder(OWN_FOLDER) as current:
         return folder.is_same(current)
     return False

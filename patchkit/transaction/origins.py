@@ -1,8 +1,4 @@
-"""Find the contents from before the patches of a tree, in git's history or in the ledger.
-
-For changes that are not committed only the ledger has them. For committed ones git's history decides, and a record
-of the ledger counts if git agrees or has no answer.
-"""
+"""Find the contents from before the patches of a tree: by its record, and without one in git's history."""
 
 from __future__ import annotations
 
@@ -11,17 +7,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from patchkit.errors import ConflictError, TreeError, UsageError
+from patchkit.errors import ConflictError, PatchkitError, TreeError, UsageError
 from patchkit.plan import vendor
-from patchkit.plan.comments import TRACE, commenting_patches, is_patched, runtime_line
+from patchkit.plan.comments import SIGNS, TRACE, commenting_patches, is_patched, runtime_line
 from patchkit.plan.markers import without_equal_conflicts
 from patchkit.plan.planner import Origin
+from patchkit.plan.record import Record, settled
 from patchkit.plan.status import IN_PLACE, FileChange, State
 from patchkit.transaction.apply import with_plan
 from patchkit.transaction.conflicts import before_markers, conflicts_in
-from patchkit.transaction.current import patches_without_comments, ranked_records
+from patchkit.transaction.current import current_record
 from patchkit.transaction.history import checkout_of, originals_of
-from patchkit.transaction.ledger import Record
 from patchkit.transaction.ports import commits_of, layers_of, ports_in
 from patchkit.transaction.revert_plan import undo_ports
 from patchkit.transaction.store import Store
@@ -35,7 +31,6 @@ if TYPE_CHECKING:
     from patchkit.plan.planner import Planner
     from patchkit.plan.status import PatchStatus
     from patchkit.transaction.history import Original
-    from patchkit.transaction.ledger import Ledger
     from patchkit.transaction.ports import Port
     from patchkit.tree.checkout import Checkout
     from patchkit.tree.tree import CheckoutTree
@@ -45,16 +40,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CandidateRecord:
-    """A ledger's record of the tree's current state, or an equivalent one, and its contents by digest.
+    """The tree's record, or one that is computed from its code, and its contents by digest.
 
-    ``is_exact`` is whether the record matches all files, not only some lines of them. ``committed_conflicts`` has the
-    files with committed conflict markers that the record does not contain: the content without them, and their patches.
-    ``is_of_ports`` is whether the record is of ports in git's history.
+    ``is_exact`` is whether no file was edited since. ``is_recorded`` is whether it is the tree's record, or its part
+    about ports. ``committed_conflicts`` has the files with committed conflict markers that the record does not contain:
+    the content without them, and their patches. ``is_of_ports`` is whether the record is of ports in git's history.
     """
 
     record: Record
     content: Callable[[str], bytes]
     is_exact: bool = True
+    is_recorded: bool = False
     committed_conflicts: Mapping[str, tuple[bytes, frozenset[str]]] = field(default_factory=dict)
     is_of_ports: bool = False
 
@@ -76,18 +72,20 @@ class Origins:
         planner: Planner,
         statuses: Callable[[], tuple[PatchStatus, ...]] | None = None,
     ) -> None:
-        """Read the ledger of ``tree``. Raise TreeError if it is damaged. ``statuses`` are computed if not given."""
+        """Read the record of ``tree``. Raise TreeError if it is damaged. ``statuses`` are computed if not given."""
         self._tree = tree
         self._planner = planner
         self._inspect = statuses or (lambda: planner.tree_status(before_markers(tree)).patches)
         self._history: dict[str, Original] = {}
         self._store = Store(tree.package)
-        self.ledger: Ledger = self._store.read()
+        self.record = current_record(tree)
+        self._lost = self._ports_without_contents()
 
     @cached_property
     def traces(self) -> dict[str, frozenset[str]]:
         """The files with comments of patches or code of theirs that calls the runtime, and the ids of these patches."""
-        texts = {file: text for file in self._tree.files("") if is_patched(text := self._tree.read(file))}
+        files = self._tree.containing(*SIGNS)
+        texts = {file: text for file in files if is_patched(text := self._tree.read(file))}
         found = {file: names for file, text in texts.items() if (names := commenting_patches(text or b""))}
         for file, name in self._calls({file: text for file, text in texts.items() if runtime_line(text)}):
             found[file] = found.get(file, frozenset()) | {name}
@@ -98,13 +96,31 @@ class Origins:
 
         A file as patchkit wrote it has the comments of these patches.
         """
-        files = (item for record in self.ledger.records for item in record.files.items())
-        written = {(file, known.applied) for file, known in files}
+        written = {(file, known.applied) for file, known in self.record.files.items()}
         edited = {file for file, text in importing.items() if (file, digest_or_none(text)) not in written}
         for status in self.statuses if edited else ():
             for edit in status.edits:
                 if edit.calls_runtime and edit.file in edited:
                     yield edit.file, status.patch.id
+
+    def _ports_without_contents(self) -> frozenset[str]:
+        """Return the ports of which a commit has other changes too, or none in this clone; git's history has them."""
+        digests = self.record.of_ports(self.record.ported).contents
+        missing = [digest for digest in digests if not self._store.has(digest)]
+        lost = self._checkout.lacking(missing) if missing and self._checkout is not None else frozenset[str]()
+        ports = (layer for layer in self.record.layers if layer.is_ported)
+        return frozenset(
+            name
+            for layer in ports
+            if lost & Record((layer,)).contents
+            for name in (p.id for p in layer.patches)
+        )
+
+    @property
+    def _found(self) -> Record:
+        """The record without the ports of which a content is missing."""
+        layers = (layer for layer in self.record.layers if self._lost.isdisjoint(p.id for p in layer.patches))
+        return self.record.replaced(Record(tuple(layers))) if self._lost else self.record
 
     def read(self, file: str) -> bytes | None:
         """Return a file's current content."""
@@ -117,22 +133,17 @@ class Origins:
     @cached_property
     def statuses(self) -> tuple[PatchStatus, ...]:
         """Each patch's status, evaluated on the tree without conflict markers."""
-        return self._inspect()
+        return settled(self._inspect(), self.record)
 
     @cached_property
     def traced(self) -> frozenset[str]:
         """The patches that have a comment in the code or whose code calls the runtime."""
         return frozenset[str]().union(*self.traces.values())
 
-    @cached_property
-    def uncommitted(self) -> tuple[Record, ...]:
-        """The records of patches that are not committed, whose original contents only the ledger has."""
-        return tuple(record for record, _ in self._ranked if not self._committed & record.files.keys())
-
     @property
     def in_code(self) -> frozenset[str]:
-        """The patches that patchkit applied to the code, also those without a trace that are in a record."""
-        return self.traced.union(self.tidied, *(record.patches for record in self.uncommitted))
+        """The patches that patchkit applied to the code, also those without a trace that are in the record."""
+        return self.traced.union(self.tidied, self.record.patches) - self._lost
 
     @cached_property
     def tidied(self) -> frozenset[str]:
@@ -158,28 +169,25 @@ class Origins:
         commented = frozenset[str]().union(
             *(commenting_patches(self.read(file) or b"") for file in self.traces)
         )
-        return self.traced.union(self.tidied) - commented
-
-    @cached_property
-    def without_comment(self) -> dict[str, tuple[str, str]]:
-        """Patches in the ledger whose code has no comment and is not committed: file and comment by patch."""
-
-        def committed(file: str) -> bytes | None:
-            return None if self._checkout is None else self._checkout.at("HEAD", file)
-
-        return patches_without_comments(self.ledger, self._tree.read, committed, self._store.get)
+        silent = self.record.patches.keys() - self.record.ported - commented
+        # A patch whose edits another one had made has no comment of its own.
+        return (
+            self.traced | self.tidied | (silent & self._written_comments if silent else silent)
+        ) - commented
 
     @property
-    def recorded_ports(self) -> frozenset[str]:
-        """The ports in the records of patches that are not committed."""
-        return frozenset[str]().union(*(record.ported for record in self.uncommitted))
+    def _written_comments(self) -> frozenset[str]:
+        """The patches of which the recorded contents have a comment."""
+        found = frozenset[str]()
+        for known in self.record.files.values():
+            with suppress(TreeError):
+                found |= commenting_patches(b"" if known.applied is None else self._store.get(known.applied))
+        return found
 
     @property
     def ported(self) -> frozenset[str]:
-        """The names of the ports in git's history or in a record of the ledger."""
-        return frozenset(port.name for port in self._ports).union(
-            *(record.ported for record, _ in self._ranked)
-        )
+        """The names of the ports in git's history or in the record."""
+        return self.record.ported.union(port.name for port in self._ports)
 
     def committed_ports_in(self, record: Record) -> frozenset[str]:
         """Return the ports in a record that git's history names or whose code HEAD has.
@@ -193,15 +201,11 @@ class Origins:
         undone = self._undone(record.of_ports(record.ported - named), committed)
         return named.union(name for name, was_there in undone if was_there)
 
-    def uncommitted_ports(self) -> Iterator[CandidateRecord]:
-        """Yield a candidate for each record with ports that are not committed, of only these."""
-        found = frozenset[str]()
-        for record, exact in self._ranked:
-            names = record.ported - found
-            if names:
-                found |= names
-                ports = record.of_ports(names - self.committed_ports_in(record))
-                yield CandidateRecord(ports, self._store.get, is_exact=exact)
+    @property
+    def uncommitted_ports(self) -> CandidateRecord:
+        """The part of the record about ports that are not committed."""
+        names = self._found.ported - self.committed_ports_in(self._found)
+        return self._recorded(self._found.of_ports(names))
 
     def ports_in_code(self) -> dict[str, bool]:
         """Return the ports whose code is in the tree, the oldest first, each with whether it is committed."""
@@ -211,14 +215,12 @@ class Origins:
             commits = commits_of(self._checkout, self._tree.package, [p for p in self._ports if p.parent])
             layers = ((layer, contents.__getitem__) for layer, contents in commits)
             committed |= _not_absent(undo_ports(layers, self._tree.read, self._planner))
-        others: dict[str, bool] = {}
-        for record, _ in self._ranked:
-            ports = record.of_ports(record.ported.difference(names, others))
-            present = _not_absent(self._undone(ports, self._tree.read))
-            in_head = self.committed_ports_in(ports) if present else frozenset[str]()
-            others |= {name: name in in_head for name in ports.patches if name in present}
+        ports = self._found.of_ports(self._found.ported.difference(names))
+        present = _not_absent(self._undone(ports, self._tree.read))
+        in_head = self.committed_ports_in(ports) if present else frozenset[str]()
+        others = {name: name in in_head for name in ports.patches if name in present}
         # A patch of the same name is reverted instead of a port that only git's history has.
-        committed -= self.in_code - self.recorded_ports
+        committed -= self.in_code - self.record.ported
         return {name: True for name in names if name in committed} | others
 
     def _undone(
@@ -249,12 +251,18 @@ class Origins:
     @cached_property
     def originals(self) -> Contents:
         """The contents of the patched files before any patch. Raise ConflictError if they are not known."""
-        if not self.traces and not self.uncommitted:
+        if not self.traces and not self.record.layers:
             return {}
-        if self._checkout is not None and not self.uncommitted:
-            with suppress(ConflictError):
-                return self._before
-        return next(iter(self)).originals
+        error: PatchkitError | None = None
+        for candidate in self:
+            try:
+                originals = candidate.originals
+            except PatchkitError as found:
+                error = error or found
+                continue
+            if self.traces.keys() <= originals.keys() and not any(map(is_patched, originals.values())):
+                return originals
+        raise error or ConflictError("the code before the patches is not known", advice="use git revert")
 
     @property
     def applied(self) -> Contents:
@@ -265,33 +273,39 @@ class Origins:
 
     def __iter__(self) -> Iterator[CandidateRecord]:
         """Yield each candidate. Raise ConflictError after the last one if git lacks a content."""
-        if self._checkout is None and not self._ranked:
+        if self._checkout is None and not self.record.layers:
             requirement = f"sglang=={self._tree.version}" if self._tree.version else "its release"
             raise ConflictError(
-                f"no ledger (.patchkit) and no git history has the unpatched files of {self._tree.package}",
+                f"no record and no git history has the unpatched files of {self._tree.package}",
                 advice=f"run pip install --force-reinstall --no-deps {requirement}, or restore the files from a copy",
             )
-        yield from (CandidateRecord(record, self._store.get) for record in self.uncommitted)
-        if self._checkout is None:
-            return
-        yield from (CandidateRecord(record, self._store.get) for record in self._confirmed)
-        missing: ConflictError | None = None
-        try:
-            before = self._before
-        except ConflictError as error:
-            missing = error
-        else:
-            yield self._infer(self._checkout, before)
-        for record, exact in self._ranked:
-            if record not in self.uncommitted and record not in self._confirmed:
-                yield CandidateRecord(record, self._store.get, is_exact=exact)
-        if missing is not None:
-            raise missing
+        if self.record.layers and not self.record.forked:
+            yield self._recorded(self._found)
+        if self._checkout is not None:
+            yield self._infer(self._checkout)
 
-    @cached_property
-    def _before(self) -> Contents:
-        """The contents from before the patches in git's history. Raise ConflictError if git lacks one."""
-        return {file: original.content for file, original in self._originals_of(self.traces).items()}
+    def _recorded(self, record: Record) -> CandidateRecord:
+        files = record.files.items()
+        is_exact = all(digest_or_none(self._tree.read(file)) == known.applied for file, known in files)
+        return CandidateRecord(record, self._store.get, is_exact=is_exact, is_recorded=True)
+
+    def _before(self, files: Iterable[str]) -> dict[str, bytes | None]:
+        """Return the files' contents from before the patches. Raise ConflictError if one is not known.
+
+        A record that began in a patched file, as a tree without one leaves it, does not have the original.
+        """
+        found: dict[str, bytes | None] = {}
+        for layer in self.record.layers:
+            for file in layer.files.keys() - found.keys() if not layer.is_ported else ():
+                with suppress(TreeError):
+                    original = layer.files[file].original
+                    content = None if original is None else self._store.get(original)
+                    found |= {} if is_patched(content) else {file: content}
+        wanted = frozenset(files)
+        history = self._originals_of(wanted - found.keys())
+        return {file: found[file] for file in wanted & found.keys()} | {
+            file: original.content for file, original in history.items()
+        }
 
     def _originals_of(self, files: Iterable[str]) -> dict[str, Original]:
         """Return what git's history has of these files. Raise ConflictError if git lacks one."""
@@ -301,54 +315,25 @@ class Origins:
         return {file: self._history[file] for file in sorted(wanted) if file in self._history}
 
     @cached_property
-    def _confirmed(self) -> tuple[Record, ...]:
-        """The records that match all files, and whose originals are those in git's history."""
-        if self._checkout is None:
-            return ()
-        try:
-            before = self._before
-        except ConflictError:
-            return ()
-        exact = (record for record, exact in self._ranked if exact and record not in self.uncommitted)
-        return tuple(record for record in exact if self._is_confirmed(record, before))
-
-    @cached_property
     def _checkout(self) -> Checkout | None:
         return checkout_of(self._tree.package)
-
-    @cached_property
-    def _ranked(self) -> list[tuple[Record, bool]]:
-        return ranked_records(self.ledger, self._tree.read, self._store.get)
 
     @cached_property
     def _committed(self) -> frozenset[str]:
         """The files that have a trace of a patch in HEAD."""
         return frozenset() if self._checkout is None else self._checkout.having(TRACE, ["."])
 
-    def _is_confirmed(self, record: Record, before: Contents) -> bool:
-        """Return whether a record's originals are those in git's history, which has none between two applies."""
-        if len(record.layers) != 1:
-            return False
-        untraced = record.patches.keys() - self.traced
-        complete = {s.patch.id for s in self.statuses if s.state is State.APPLIED} if untraced else set[str]()
-        if not self.traced <= record.patches.keys() or not untraced <= complete:
-            return False
-        try:
-            originals = CandidateRecord(record, self._store.get).originals
-        except TreeError:
-            return False
-        return all(file in originals and originals[file] == text for file, text in before.items())
-
-    def _infer(self, checkout: Checkout, before: Contents) -> CandidateRecord:
-        """Compute the record from the contents in git's history and the loaded patches."""
-        statuses = [status for status in self.statuses if status.patch.id in self.traced | self.tidied]
+    def _infer(self, checkout: Checkout) -> CandidateRecord:
+        """Compute the record from the contents before the patches and the loaded patches."""
+        statuses = [status for status in self.statuses if status.patch.id in self.in_code]
         sites = {
             edit.file
             for status in statuses
             for edit in status.edits
             if edit.state is State.APPLIED or (status.patch.id in self.tidied and edit.state in IN_PLACE)
         }
-        originals = {**before} | {file: each.content for file, each in self._originals_of(sites).items()}
+        written = {file for layer in self.record.layers if not layer.is_ported for file in layer.files}
+        originals = self._before(sites.union(self.traces, written))
         if vendor.is_vendored(self._tree):
             originals |= dict.fromkeys(self._tree.files(vendor.FOLDER, ""))
         planned = self._planner.plan_exactly([status.patch.id for status in statuses], originals)
@@ -374,8 +359,7 @@ class Origins:
             *(FileChange(file, None, copies[file], users) for file in sorted(removed) if users),
         )
         planned = replace(planned, manual_edits=manual_edits, changes=changes)
-        created = [change.file for change in planned.changes if change.before is None]
-        record = with_plan(Record(), planned, "", _new_folders(self._tree, created))
+        record = with_plan(Record(), planned)
         pairs = ((change.before, change.after) for change in planned.changes)
         texts = {digest_of(text): text for pair in pairs for text in pair if text is not None}
         return CandidateRecord(record, texts.__getitem__, committed_conflicts=conflicts)
@@ -417,11 +401,11 @@ class Origins:
 def origin(tree: CheckoutTree, planner: Planner) -> Origin | None:
     """Return the originals of the tree's patches; None if it has no patches or if one of their files was edited.
 
-    Also None if the originals are not known or the ledger is damaged, which the write reports.
+    Also None if the originals are not known or the record is damaged, which the write reports.
     """
     try:
         origins = Origins(tree, planner)
-        if not origins.traces and not origins.uncommitted:
+        if not origins.traces and not origins.record.layers:
             return None
         candidate = next(iter(origins))
         record = candidate.record
@@ -442,10 +426,3 @@ def _not_absent(undone: Iterable[tuple[str, bool | None]]) -> frozenset[str]:
 
 def _edits(statuses: Iterable[PatchStatus], states: set[State]) -> frozenset[tuple[str, str]]:
     return frozenset((s.patch.id, edit.name) for s in statuses for edit in s.edits if edit.state in states)
-
-
-def _new_folders(tree: CheckoutTree, created: Iterable[str]) -> list[str]:
-    """Return the folders, outermost first, that contain only files created by patches."""
-    files = set(created)
-    folders = {file[:at] for file in files for at, each in enumerate(file) if each == "/"}
-    return sorted(folder for folder in folders if files.issuperset(tree.files(folder, "")))

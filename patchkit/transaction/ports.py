@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError
-from patchkit.transaction.ledger import PORTED, AppliedFile, AppliedPatch, Layer, is_file
+from patchkit.plan.record import AppliedFile, AppliedPatch, Layer, is_file
 from patchkit.transaction.swap import digest_of, digest_or_none
 from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
@@ -137,7 +137,7 @@ def _layer(names: Sequence[str], changes: Changes) -> Layer:
         file: AppliedFile(digest_or_none(before), digest_or_none(after), tuple(names))
         for file, (before, after) in changes.items()
     }
-    return Layer(tuple(AppliedPatch(name, name, (), (), ()) for name in names), files, PORTED, "", "")
+    return Layer(tuple(AppliedPatch(name, (), ()) for name in names), files, is_ported=True)
 
 
 def _changes(checkout: Checkout, package: Path, port: Port) -> Changes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from patchkit.errors import TreeError, UnfinishedError
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import FileState
 from patchkit.transaction.write import Place, Write, clean_up, locked, place_of, wrapped_os_errors
+from patchkit.tree.fork import RECORD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,7 +63,8 @@ def recover(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery:
                     )
                 require_undoable(reachable, partial(_changed_error, store))
                 _undo(write)
-    return Recovery("finished" if finish else "rolled-back", tuple(journal.files))
+    files = tuple(file for file in journal.files if posixpath.basename(file) != RECORD)
+    return Recovery("finished" if finish else "rolled-back", files)
 
 
 def _place(tree: CheckoutTree, file: str) -> Place:
@@ -114,22 +117,18 @@ def _changed_error(store: Store, swap: Swap) -> TreeError:
 
 
 def _finish(write: Write) -> None:
-    store, journal = write.store, write.journal
     with wrapped_os_errors(write.tree, _advice(write), UnfinishedError):
-        write.create_folders(journal.made)
+        write.create_folders(write.journal.made)
         # A folder that the write removes at its end may be gone.
         write.swaps[:] = write.reachable
         for swap in write.swaps:
             swap.finish()
-        store.stage(journal.ledger)
-        store.publish()
     clean_up(write)
 
 
 def _undo(write: Write) -> None:
     with wrapped_os_errors(write.tree, _advice(write), UnfinishedError):
         write.undo()
-        write.store.unstage()
         write.store.end()
 
 

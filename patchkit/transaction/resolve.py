@@ -12,14 +12,13 @@ import msgspec
 
 from patchkit.errors import ConflictError, TreeError
 from patchkit.plan.markers import IncompleteMarkersError, blocks_in, indent_of, without_markers
+from patchkit.plan.record import AppliedEdit, AppliedFile, AppliedPatch, How, Record
 from patchkit.transaction.conflicts import conflicts_in
 from patchkit.transaction.current import current_record
-from patchkit.transaction.ledger import AppliedEdit, AppliedFile, AppliedPatch, Record
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_of
 from patchkit.transaction.undo import undo
 from patchkit.transaction.write import (
-    check_targets,
     concurrent_change_error,
     locked,
     require_no_pending_write,
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from patchkit.patchset.patch import Patch
     from patchkit.plan.markers import Block
     from patchkit.plan.status import EditStatus
-    from patchkit.transaction.ledger import Ledger
     from patchkit.tree.tree import CheckoutTree, ReadTree
 
 _MARKERS = (b"<<<<<<< ", b"||||||| ", b"=======", b">>>>>>> ")
@@ -90,34 +88,30 @@ class _ResolvedRecord(NamedTuple):
 
 
 def manual_edits(tree: CheckoutTree) -> frozenset[tuple[str, str]]:
-    """Return the edits that the ledger records as made by a person, as (patch id, name); none if it is damaged."""
-    store = Store(tree.package)
+    """Return the edits that the record has as made by a person, as (patch id, name); none if it is damaged."""
     with suppress(TreeError):
-        if any(record.manual_edits for record in store.read().records):
-            return _record(tree, store).manual_edits
+        return current_record(tree).manual_edits
     return frozenset()
 
 
 def made_by_patchkit(tree: CheckoutTree) -> frozenset[tuple[str, str]]:
-    """Return the edits that the ledger records as made by patchkit."""
-    record = _record(tree, Store(tree.package))
-    return frozenset((p.id, e.name) for p in record.patches.values() for e in p.edits) - record.manual_edits
+    """Return the edits that the record has as made by patchkit."""
+    record = current_record(tree)
+    return record.edits - record.manual_edits
 
 
 def unrecorded_edits(tree: CheckoutTree) -> tuple[tuple[str, str, str], ...]:
     """Return the edits whose conflict markers a person replaced by other code than before, not yet recorded.
 
-    Each is given by patch id, edit name and file. Return none if the ledger is damaged.
+    Each is given by patch id, edit name and file. Return none if the record is damaged.
     """
     with suppress(TreeError):
-        store = Store(tree.package)
-        if any(True for each in store.read().records for _ in _replaced_markers(tree, store, each)):
-            record = _record(tree, store)
-            made = {(p.id, edit.name) for layer in record.layers for p in layer.patches for edit in p.edits}
-            left = {(b.patch, b.edit) for blocks in conflicts_in(tree).values() for b in blocks}
-            done = made | left | record.manual_edits
-            found = _replaced_markers(tree, store, record)
-            return tuple(dict.fromkeys(each for each in found if each[:2] not in done))
+        record = current_record(tree)
+        found = tuple(_replaced_markers(tree, Store(tree.package), record))
+        left = (
+            {(b.patch, b.edit) for blocks in conflicts_in(tree).values() for b in blocks} if found else set()
+        )
+        return tuple(dict.fromkeys(each for each in found if each[:2] not in record.edits | left))
     return ()
 
 
@@ -145,10 +139,9 @@ def manual_edit_for(
     tree: CheckoutTree, patch: Patch, edit: EditStatus, check: EditCheck | None
 ) -> ManualEdit | None:
     """Return what a person wrote in place of an edit's conflict markers, or None if apply wrote none."""
-    store = Store(tree.package)
     wanted = _Edit(patch.id, edit, tree.read(edit.file) or b"", check)
-    found = _find_resolved(store, store.read(), _record(tree, store), wanted)
-    return found[1].manual_edit if found is not None else None
+    found = _resolved_in(Store(tree.package), current_record(tree), wanted)
+    return found.manual_edit if found is not None else None
 
 
 def record_manual_edit(
@@ -163,53 +156,46 @@ def record_manual_edit(
     """
     require_no_pending_write(tree)
     with locked(tree) as store:
-        ledger = store.read()
-        record, current = _record(tree, store), tree.read(edit.file) or b""
+        record, current = current_record(tree), tree.read(edit.file) or b""
         if not tree.is_unchanged:
             raise concurrent_change_error(tree)
-        found = _find_resolved(store, ledger, record, _Edit(patch.id, edit, current, check))
-        old, resolved = found or (record, None)
+        resolved = _resolved_in(store, record, _Edit(patch.id, edit, current, check))
         commented = _with_comment(current, resolved.manual_edit.line if resolved else note.line, note.text)
         file = AppliedFile(digest_of(current), digest_of(commented), (patch.id,))
-        entry = _applied_patch(patch, edit, is_revertible=check is None and resolved is None)
-        new = (resolved.record if resolved else record).with_applied({edit.file: file}, [entry], "")
-        changes = check_targets(tree, {edit.file: (current, commented)})
+        how = How.ACCEPTED if check is None else How.FOUND
+        edits = () if resolved else (AppliedEdit(edit.name, edit.file, how),)
+        entry = AppliedPatch(patch.id, tuple(patch.requires), edits, form=patch.form)
+        new = (resolved.record if resolved else record).with_applied({edit.file: file}, [entry])
         contents = (current, commented, *([resolved.content] if resolved else []))
-        write_all(tree, store, changes, before=ledger, after=ledger.with_record(old, new), kept=contents)
+        write_all(tree, store, {edit.file: (current, commented)}, new, kept=contents)
     return resolved.manual_edit if resolved else None
 
 
 def conflict_of(tree: CheckoutTree, patch: str, edit: str) -> str | None:
     """Return the file in which apply wrote markers for this conflict, also if they were removed, or None."""
     store = Store(tree.package)
-    for record in store.read().records:
-        for layer in record.layers:
-            for file, known in layer.files.items():
-                text = b"" if known.applied is None else store.get(known.applied)
-                if any((block.patch, block.edit) == (patch, edit) for block in blocks_in(text)):
-                    return file
+    for layer in current_record(tree).layers:
+        for file, known in layer.files.items():
+            text = b"" if known.applied is None else store.get(known.applied)
+            if any((block.patch, block.edit) == (patch, edit) for block in blocks_in(text)):
+                return file
     return None
 
 
 def record_ported(tree: ReadTree, patch: str, edit: EditStatus) -> bool:
     """Record that a person resolved a conflict of a port: a revert of the port removes their lines too.
 
-    Return False, with nothing recorded, if the ledger no longer has that conflict. Raise TreeError if a file was
+    Return False, with nothing recorded, if the record no longer has that conflict. Raise TreeError if a file was
     changed since it was read.
     """
     require_no_pending_write(tree)
     with locked(tree) as store:
-        ledger = store.read()
         current = tree.read(edit.file) or b""
         if not tree.is_unchanged:
             raise concurrent_change_error(tree)
-        found = _find_resolved(store, ledger, _record(tree, store), _Edit(patch, edit, current, None))
+        found = _resolved_in(store, current_record(tree), _Edit(patch, edit, current, None))
         if found is not None:
-            old, resolved = found
-            after = ledger.with_record(old, resolved.record)
-            write_all(
-                tree, store, check_targets(tree, {}), before=ledger, after=after, kept=(resolved.content,)
-            )
+            write_all(tree, store, {}, found.record, kept=(found.content,))
     return found is not None
 
 
@@ -220,8 +206,7 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
     """
     require_no_pending_write(tree)
     with locked(tree) as store:
-        ledger = store.read()
-        record = _record(tree, store)
+        record = current_record(tree)
         for level, layer in reversed(list(enumerate(record.layers))):
             for file, known in layer.files.items():
                 if known.applied is None or known.original is None:
@@ -244,17 +229,15 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
                         text = undo(file, remaining, text, store.get(known.original)).text or text
                         del files[file]
                 layers = (*record.layers[:level], layer.with_files(files), *record.layers[level + 1 :])
-                after = ledger.with_record(record, Record(tuple(each for each in layers if each.files)))
-                changes = check_targets(tree, {file: (current, text)})
-                write_all(tree, store, changes, before=ledger, after=after, kept=(remaining,))
+                after = record.replaced(Record(tuple(each for each in layers if each.files)))
+                write_all(tree, store, {file: (current, text)}, after, kept=(remaining,))
                 return file
-        # Committed markers are in no ledger of a clone.
+        # A tree without a record can have markers too.
         for file, blocks in conflicts_in(tree).items():
             block = next((b for b in blocks if (b.patch, b.edit) == (patch, edit)), None)
             if block is not None:
                 current = tree.read(file) or b""
-                changes = check_targets(tree, {file: (current, without_markers(current, [block]))})
-                write_all(tree, store, changes, before=ledger, after=ledger)
+                write_all(tree, store, {file: (current, without_markers(current, [block]))}, record)
                 return file
     is_unrecorded = any(each[:2] == (patch, edit) for each in unrecorded_edits(tree))
     raise ConflictError(
@@ -276,31 +259,6 @@ def _conflict_lines(marked: bytes, block: Block, current: bytes) -> tuple[int, i
     first, last = markers[0], markers[-1]
     opened, closed = lines[first].startswith(_MARKERS[0]), lines[last].startswith(_MARKERS[-1])
     return first if opened else start, last + 1 if closed else end
-
-
-def _record(tree: CheckoutTree, store: Store) -> Record:
-    return current_record(store.read(), tree.read, store.get) or Record()
-
-
-def _applied_patch(patch: Patch, edit: EditStatus, *, is_revertible: bool) -> AppliedPatch:
-    """Return a record that a person made an edit; with ``is_revertible`` it can be reverted."""
-    edits = (AppliedEdit(edit.name, edit.file, edit.site),) if is_revertible else ()
-    return AppliedPatch(patch.id, patch.title, tuple(patch.requires), edits, by_hand=(edit.name,))
-
-
-def _find_resolved(
-    store: Store, ledger: Ledger, record: Record, edit: _Edit
-) -> tuple[Record, _ResolvedRecord] | None:
-    """Return the record in which apply wrote an edit's conflict markers, and the result of resolving it."""
-    found = _resolved_in(store, record, edit)
-    if found is not None:
-        return record, found
-    for other in ledger.records:
-        # If the conflict was patchkit's only change of the file, none of its lines may remain.
-        resolved = _resolved_in(store, other, edit)
-        if resolved is not None and resolved.content == edit.current:
-            return other, resolved
-    return None
 
 
 def _resolved_in(store: Store, record: Record, edit: _Edit) -> _ResolvedRecord | None:
@@ -407,14 +365,17 @@ def _with_comment(text: bytes, line: int, comment: str) -> bytes:
 def _with_edit(record: Record, level: int, edit: _Edit, content: bytes) -> Record:
     """Return the record with an edit that a person made, and its file's content in a layer."""
     layer, status = record.layers[level], edit.status
-    applied = AppliedEdit(status.name, status.file, status.site)
+    how = How.ACCEPTED if edit.check is None and not layer.is_ported else How.BY_HAND
+    applied = AppliedEdit(status.name, status.file, how)
     known = layer.files[status.file]
     files = layer.files | {status.file: msgspec.structs.replace(known, applied=digest_of(content))}
     patches = tuple(
         msgspec.structs.replace(
             patch,
-            edits=tuple(dict.fromkeys((*patch.edits, applied))),
-            by_hand=tuple(dict.fromkeys((*patch.by_hand, status.name))),
+            edits=(
+                *(e for e in patch.edits if (e.name, e.file) != (applied.name, applied.file)),
+                applied,
+            ),
         )
         if patch.id == edit.patch
         else patch
@@ -422,7 +383,7 @@ def _with_edit(record: Record, level: int, edit: _Edit, content: bytes) -> Recor
     )
     layers = list(record.layers)
     layers[level] = msgspec.structs.replace(layer, files=files, patches=patches)
-    return Record(tuple(layers))
+    return record.replaced(Record(tuple(layers)))
 
 
 def _bounds(marked: bytes, block: Block, current: bytes) -> tuple[int, int]:

@@ -6,12 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from patchkit.errors import ConflictError, PatchkitError
-from patchkit.plan.comments import commenting_patches, runtime_line
+from patchkit.errors import ConflictError, PatchkitError, TreeError
+from patchkit.plan.comments import SIGNS, commenting_patches, runtime_line
+from patchkit.plan.record import Record
 from patchkit.plan.status import State, noted_in
-from patchkit.transaction.current import current_record, ranked_records
+from patchkit.transaction.current import current_record
 from patchkit.transaction.history import checkout_of
-from patchkit.transaction.ledger import Record
 from patchkit.transaction.origins import Origins
 from patchkit.transaction.ports import ports_in
 from patchkit.transaction.revert_plan import (
@@ -21,15 +21,12 @@ from patchkit.transaction.revert_plan import (
     plan_revert,
     require_removable,
 )
-from patchkit.transaction.store import Store
-from patchkit.transaction.swap import digest_or_none
-from patchkit.transaction.write import check_targets, locked, read_consistently, write_all
+from patchkit.transaction.write import locked, read_consistently, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from patchkit.plan.planner import Planner
-    from patchkit.transaction.ledger import Ledger
     from patchkit.transaction.origins import CandidateRecord
     from patchkit.tree.tree import CheckoutTree, ReadTree
 
@@ -47,17 +44,13 @@ class RevertResult:
 
 
 def recorded(tree: CheckoutTree) -> tuple[str, ...]:
-    """Return the ids of the patches in the tree's ledger, in order of application."""
-    store = Store(tree.package)
-    record = current_record(store.read(), tree.read, store.get) or Record()
-    return tuple(record.patches)
+    """Return the ids of the patches and ports in the tree's record."""
+    return tuple(current_record(tree).patches)
 
 
 def recorded_ports(tree: CheckoutTree) -> tuple[str, ...]:
-    """Return the names of the ports in every record of the ledger that matches a file of the tree."""
-    store = Store(tree.package)
-    ranked = ranked_records(store.read(), tree.read, store.get)
-    return tuple(dict.fromkeys(name for record, _ in ranked for name in sorted(record.ported)))
+    """Return the names of the ports in the tree's record."""
+    return tuple(sorted(current_record(tree).ported))
 
 
 def ported(tree: CheckoutTree) -> tuple[str, ...]:
@@ -92,34 +85,26 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
     distinguished from an edit, is upstream's own, or is required by a patch that is not reverted.
     """
 
-    def prepared(read: ReadTree) -> tuple[ReadTree, Ledger, tuple[Planned, ...]]:
+    def prepared(read: ReadTree) -> tuple[ReadTree, Record, tuple[Planned, ...]]:
         origins = Origins(read, planner)
-        return read, origins.ledger, _steps(read, origins, patches, planner)
+        return read, origins.record, _steps(read, origins, patches, planner)
 
-    # A revert that is refused must not create the ledger's folder, so the first plan is made without the lock.
-    read, earlier_ledger, steps = read_consistently(tree, prepared)
+    # A revert that is refused must not create patchkit's own folder, so the first plan is made without the lock.
+    read, record, steps = read_consistently(tree, prepared)
     if not steps:
         return RevertResult((), ())
     with locked(tree) as store:
-        ledger = store.read()
-        if ledger != earlier_ledger or not read.is_unchanged:
-            steps = _steps(tree, Origins(tree, planner), patches, planner)
+        if not read.is_unchanged:
+            origins = Origins(tree, planner)
+            record, steps = origins.record, _steps(tree, origins, patches, planner)
         if not steps:
             return RevertResult((), ())
         changes = _combined(plan for _, _, plan in steps)
         changed = {file: change for file, change in changes.items() if change[0] != change[1]}
-        after = ledger
         for step in steps:
-            after = _ledger_after(tree, store, after, step)
-        write_all(
-            tree,
-            store,
-            check_targets(tree, changed),
-            before=ledger,
-            after=after,
-            kept=tuple(text for _, _, plan in steps for text in plan.kept),
-            emptied=tuple(folder for _, _, plan in steps for folder in plan.emptied),
-        )
+            record = record_after(record, step)
+        kept = tuple(text for _, _, plan in steps for text in plan.kept)
+        write_all(tree, store, changed, record, kept=kept)
     names = frozenset[str]().union(*(reverted for _, reverted, _ in steps))
     return RevertResult(_in_order(names, planner), tuple(sorted(changed)))
 
@@ -164,38 +149,18 @@ def _combined(plans: Iterable[RevertPlan]) -> dict[str, tuple[bytes | None, byte
     return combined
 
 
-def _ledger_after(tree: CheckoutTree, store: Store, ledger: Ledger, step: Planned) -> Ledger:
-    """Return the ledger after one step of a revert."""
+def record_after(record: Record, step: Planned) -> Record:
+    """Return the record after one step of a revert."""
     candidate, reverted, plan = step
-    # A port in git's history is in no record, so that of other patches does not change.
+    # A port in git's history is in no record.
     if candidate.is_of_ports:
-        return ledger
+        return record
     old, new = candidate.record, plan.record
-    if old in ledger.records:
-        # What a person wrote and committed may come back with git, whose history alone does not tell it from an edit.
-        is_kept = bool(old.manual_edits) and _is_committed(tree, old)
-        return ledger.with_record(Record() if is_kept else old, new)
-    if reverted <= old.ported:
-        record = next((r for r in ledger.records if all(layer in r.layers for layer in old.layers)), old)
-        others = (layer for layer in record.layers if layer not in old.layers)
-        return ledger.with_record(record, Record((*others, *new.layers)))
-    old = current_record(ledger, tree.read, store.get) or Record()
-    return ledger.with_record(old, _with_ports(tree, new, old, reverted))
-
-
-def _is_committed(tree: CheckoutTree, record: Record) -> bool:
-    """Return whether HEAD has the files as a record has them."""
-    checkout = checkout_of(tree.package)
-    return checkout is not None and all(
-        digest_or_none(checkout.at("HEAD", file)) == known.applied for file, known in record.files.items()
-    )
-
-
-def _with_ports(tree: CheckoutTree, record: Record, current: Record, reverted: frozenset[str]) -> Record:
-    """Return a record with the ports of the ``current`` one that are not reverted and that git's history lacks."""
-    names = current.ported - reverted - record.ported
-    names = names.difference(ported(tree)) if names else names
-    return Record((*record.layers, *current.of_ports(names).layers))
+    if candidate.is_recorded:
+        others = [layer for layer in record.layers if not {p.id for p in layer.patches} <= old.patches.keys()]
+    else:
+        others = [*record.of_ports(record.ported - reverted - new.ported).layers]
+    return record.replaced(Record((*others, *new.layers)))
 
 
 def _in_order(ids: frozenset[str], planner: Planner) -> tuple[str, ...]:
@@ -213,7 +178,6 @@ def _selected(origins: Origins, patches: frozenset[str] | None) -> frozenset[str
     upstream = [s.patch.id for s in selected if s.state is State.UPSTREAM]
     unknown = [s.patch.id for s in selected if s.state is State.UNKNOWN]
     applied = {s.patch.id for s in selected if s.state is State.APPLIED}
-    _require_comments(origins, [*upstream, *unknown, *sorted(applied - in_code)])
     if upstream and patches is not None:
         raise ConflictError(
             f"{', '.join(upstream)}: upstream's own code in this tree", advice="use git revert"
@@ -226,18 +190,6 @@ def _selected(origins: Origins, patches: frozenset[str] | None) -> frozenset[str
     return (in_code | applied) & (applied if patches is None else patches)
 
 
-def _require_comments(origins: Origins, names: Iterable[str]) -> None:
-    """Raise ConflictError for a patch in the ledger whose comment was removed or altered."""
-    for name in names:
-        if name in origins.without_comment:
-            file, comment = origins.without_comment[name]
-            raise ConflictError(
-                f"{name}: its code has no comment of the patch and may be upstream's own",
-                where=file,
-                advice=f"put `{comment}` back above the code and revert again, or undo it with git",
-            )
-
-
 def _steps(
     tree: CheckoutTree, origins: Origins, patches: frozenset[str] | None, planner: Planner
 ) -> tuple[Planned, ...]:
@@ -245,13 +197,12 @@ def _steps(
 
     Without ``patches``, each port that is not committed is reverted after the patches, unless it conflicts.
     """
-    planned = _planned(tree, origins, patches, planner)
+    planned = step_of(tree, origins, patches, planner)
     steps = () if planned is None else (planned,)
     if patches is None:
         done = frozenset[str]() if planned is None else planned[1]
-        for candidate in origins.uncommitted_ports():
-            ports = _planned_ports(tree, candidate, done, steps, planner)
-            steps = steps if ports is None else (*steps, ports)
+        ports = _planned_ports(tree, origins.uncommitted_ports, done, steps, planner)
+        steps = steps if ports is None else (*steps, ports)
     # What was ported may be in a stash, and can be reverted when it is back.
     return tuple(
         (candidate, reverted, plan)
@@ -289,14 +240,14 @@ def _planned_ports(
     return planned
 
 
-def _planned(
+def step_of(
     tree: CheckoutTree, origins: Origins, patches: frozenset[str] | None, planner: Planner
 ) -> Planned | None:
     """Plan a revert with the first candidate with which it is possible; None if no patch is in the tree."""
     named = _selected(origins, patches)
     if named is not None and not named:
         if patches is None:
-            _require_no_calls({file: tree.read(file) for file in tree.files("")})
+            _require_no_calls({file: tree.read(file) for file in tree.containing(*SIGNS)})
         return None
     errors: list[tuple[bool, PatchkitError]] = []
     try:
@@ -309,11 +260,18 @@ def _planned(
                 if named is not None:
                     require_removable(record, named)
                 reverted = frozenset(record.patches) - committed if named is None else named
-                plan = _plan_with(tree, candidate, reverted, planner)
+                try:
+                    plan = _plan_with(tree, candidate, reverted, planner)
+                except PatchkitError:
+                    reverted -= record.ported
+                    if named is not None or not reverted or reverted == record.patches.keys():
+                        raise
+                    # A port that conflicts stays, beside the patches and the other ports.
+                    plan = _plan_with(tree, candidate, reverted, planner)
                 _require_removed(origins, candidate, None if named is None else reverted, plan, planner)
             except PatchkitError as error:
-                # No other candidate has an edit that was made by hand and not committed.
-                if record.manual_edits and record in origins.uncommitted:
+                # No other candidate has an edit that was made by hand.
+                if record.manual_edits and candidate.is_recorded:
                     raise
                 # A record may lack a patch that was committed separately.
                 needed = origins.traced if named is None else named
@@ -322,13 +280,15 @@ def _planned(
                 ports = record.ported & (record.patches.keys() - committed if named is None else named)
                 if ports and (named is not None or is_complete):
                     raise
-                errors.append((candidate.is_exact and is_complete, error))
+                # Without its contents a record says less than git's history.
+                is_answer = candidate.is_exact and is_complete and not isinstance(error, TreeError)
+                errors.append((is_answer, error))
             else:
                 return candidate, reverted, plan
     except PatchkitError as error:
         if not errors:
             raise
-        errors.append((True, error))
+        errors.append((isinstance(error, ConflictError), error))
     if not errors:
         return None
     raise next((error for is_exact, error in errors if is_exact), errors[0][1])

@@ -20,15 +20,15 @@ from patchkit.change.lines import with_block
 from patchkit.errors import ConflictError, PatchkitError
 from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.markers import blocks_in, without_equal_conflicts
+from patchkit.plan.record import AppliedFile, Record
 from patchkit.plan.status import noted_in
 from patchkit.transaction.edited import difference
-from patchkit.transaction.ledger import AppliedFile, Record
 from patchkit.transaction.swap import digest_or_none
 from patchkit.transaction.undo import Undone, undo
 from patchkit.transaction.wording import patch_comments, with_wording_of
 
 if TYPE_CHECKING:
-    from patchkit.transaction.ledger import Layer
+    from patchkit.plan.record import Layer
 
 Contents = Mapping[str, bytes | None]
 """Bytes by file, None if it does not exist."""
@@ -74,15 +74,11 @@ class Replayer(Protocol):
 
 @dataclass(frozen=True)
 class RevertPlan:
-    """The result of a revert: the record after it, its contents, and each file's bytes before and after.
-
-    ``emptied`` are folders that were created for files of which none remains.
-    """
+    """The result of a revert: the record after it, its contents, and each file's bytes before and after."""
 
     record: Record
     kept: tuple[bytes, ...]
     changes: Mapping[str, tuple[bytes | None, bytes | None]]
-    emptied: tuple[str, ...]
 
 
 def require_removable(record: Record, named: frozenset[str]) -> None:
@@ -91,7 +87,7 @@ def require_removable(record: Record, named: frozenset[str]) -> None:
     unknown = named.difference(record.patches)
     if unknown:
         raise ConflictError(
-            f"{', '.join(sorted(unknown))}: neither a ledger (.patchkit) nor git's history has the original code",
+            f"{', '.join(sorted(unknown))}: neither the record nor git's history has the original code",
             advice="use git revert or git checkout",
         )
     dependents = [patch.id for patch in patches if patch.id not in named and named & set(patch.requires)]
@@ -139,8 +135,7 @@ def plan_revert(
     changes = {file: (current[file], result.text) for file, result in merged.items()}
     _require_no_comments(reverted, changes, remainder.after)
     _require_undone(record, reverted, replayer, merged, remainder.after)
-    emptied = tuple(folder for folder in record.folders if folder not in remainder.record.folders)
-    return RevertPlan(remainder.record, remainder.kept, changes, emptied)
+    return RevertPlan(remainder.record, remainder.kept, changes)
 
 
 def undo_ports(
@@ -234,7 +229,7 @@ def _remainder(
         kept |= {digest_or_none(text): text for text in texts if text is not None}
         if files:
             layers.append(layer.with_files(files))
-    return _Remainder(Record(tuple(layers)), tuple(kept.values()), before, after)
+    return _Remainder(record.replaced(Record(tuple(layers))), tuple(kept.values()), before, after)
 
 
 def _revert_one_by_one(
@@ -323,7 +318,9 @@ def _require_no_manual_edits(
     record: Record, reverted: frozenset[str], replayer: Replayer, current: Contents
 ) -> None:
     """Raise ConflictError if a reverted patch has an edit in place that a person made without conflict markers."""
-    revertible = frozenset((p.id, e.name) for layer in record.layers for p in layer.patches for e in p.edits)
+    revertible = frozenset(
+        (p.id, e.name) for layer in record.layers for p in layer.patches for e in p.revertible
+    )
     manual = {(name, edit) for name, edit in record.manual_edits - revertible if name in reverted}
     if not manual:
         return
@@ -338,7 +335,7 @@ def _require_no_manual_edits(
 def manual_edit_error(patch: str, edit: str) -> RevertBlockedError:
     """Return the error for an edit that a person made and whose original is not known."""
     return RevertBlockedError(
-        f"{edit} of {patch} was made by hand, and no ledger (.patchkit) has the original code",
+        f"{edit} of {patch} was made by hand, and no record has the original code",
         patch,
         advice="remove it and its comment by hand, for example with git, and revert again",
     )
@@ -390,7 +387,10 @@ def _require_undone(
     results = {**expected, **{file: result.stripped for file, result in edited.items()}}
     present = replayer.present(results, ids) - replayer.present(expected, ids)
     recorded = {
-        (p.id, edit.name): edit for p in record.patches.values() for edit in p.edits if edit.file in edited
+        (p.id, edit.name): edit
+        for p in record.patches.values()
+        for edit in p.revertible
+        if edit.file in edited
     }
     remaining = sorted(present & recorded.keys())
     if remaining:
@@ -399,7 +399,7 @@ def _require_undone(
         raise RevertBlockedError(
             f"{edit} of {name} would still be in place: its code was copied or moved after apply",
             name,
-            where=f"{known.file}: {known.site or 'module'}",
+            where=known.file,
             advice="remove that code and revert again",
         )
 

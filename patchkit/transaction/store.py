@@ -1,4 +1,4 @@
-"""The ledger's folder: the ledger, the journal, and the contents that a revert or a recovery needs.
+"""patchkit's own folder in a package: the journal, and the contents that a revert or a recovery needs.
 
 patchkit creates and marks the folder, reopens it each time without following links, and removes only its own
 files from it.
@@ -9,41 +9,35 @@ from __future__ import annotations
 import errno
 import re
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
-from patchkit.transaction import formats
+from patchkit.transaction import journal
 from patchkit.transaction.folder import Folder
-from patchkit.transaction.ledger import FOLDER, Ledger
 from patchkit.transaction.swap import digest_of, staged_name
+from patchkit.tree.fork import OWN_FOLDER, RECORD
+from patchkit.tree.git import git, top_around
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from patchkit.transaction.ledger import Journal
+    from patchkit.transaction.journal import Journal
 
 LOCK = "lock"
-_LEDGER, _JOURNAL, _OBJECTS, _STAGING = "ledger.json", "journal.json", "objects", "staging"
+_JOURNAL, _OBJECTS, _STAGING = "journal.json", "objects", "staging"
 _MARKER, _IGNORE = "made-by-patchkit", ".gitignore"
 _MARKER_TEXT = b"Data that patchkit needs to revert its patches, described in docs/formats.md of patchkit.\n"
-_FILES = (_LEDGER, _JOURNAL, _IGNORE, _MARKER)
-_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
-# Between two reads, another process can revert a patch and apply it again, but not this often.
-_TRIES = 5
-_Kind = TypeVar("_Kind")
+_FILES = (_JOURNAL, _IGNORE, _MARKER)
+_DIGEST = re.compile(r"[0-9a-f]{40}\Z")
 
 
 class Store:
-    """The ``.patchkit`` folder of a package; each of its files is written atomically.
+    """The ``.patchkit`` folder of a package; each of its files is written atomically."""
 
-    ``locked`` is set if no other process can write to it.
-    """
-
-    def __init__(self, package: Path, *, locked: bool = False) -> None:
+    def __init__(self, package: Path) -> None:
         self._package = package
-        self._locked = locked
-        self.path = package / FOLDER
+        self.path = package / OWN_FOLDER
 
     @contextmanager
     def opened(self) -> Iterator[Folder | None]:
@@ -51,7 +45,7 @@ class Store:
         with self._wrapped_os_errors(self.path), Folder.open(self._package) as package:
             folder = None
             try:
-                folder = package.open_folder(FOLDER)
+                folder = package.open_folder(OWN_FOLDER)
             except FileNotFoundError:
                 pass
             except OSError as error:
@@ -68,7 +62,7 @@ class Store:
             yield folder
 
     def _require_own(self, folder: Folder) -> None:
-        """Accept a folder without the marker, as version 0.1 made it, only if it contains nothing else."""
+        """Accept a folder without the marker, which a killed process may leave, if it contains nothing else."""
         with self._wrapped_os_errors(self.path):
             if folder.stat(_MARKER) is not None:
                 return
@@ -89,48 +83,23 @@ class Store:
             folder.create_folder(_OBJECTS)
             folder.open_folder(_OBJECTS).close()
 
-    def tidy(self) -> None:
-        """Remove unused contents, and everything if the ledger is empty; nothing during a write."""
+    def tidy(self, needed: frozenset[str]) -> None:
+        """Remove the contents that are not ``needed``, and the folder if nothing is left; nothing during a write."""
         with suppress(OSError, TreeError):
             if self.pending:
                 return
-            ledger = self.read()
             with self._existing() as folder:
-                _remove_unused(folder, ledger.contents)
-                for name in _FILES:
+                _remove_unused(folder, needed)
+                for name in (*_FILES, RECORD):
                     folder.remove(staged_name(name))
                 folder.remove_empty_folder(_STAGING)
-                if not ledger.records:
+                folder.remove_empty_folder(_OBJECTS)
+                is_empty = folder.stat(_OBJECTS) is None and folder.stat(RECORD) is None
+                if is_empty:
                     _discard(folder)
-            if not ledger.records:
+            if is_empty:
                 with Folder.open(self._package) as package:
-                    package.remove_empty_folder(FOLDER)
-
-    def read(self) -> Ledger:
-        """Return the ledger, empty if there is none. Raise TreeError if it is damaged or from a newer patchkit."""
-        return self._read(_LEDGER, formats.read_ledger) or Ledger()
-
-    def line(self, word: str) -> int:
-        """Return the first line of the ledger's file that contains a name or a digest, else 1."""
-        with self.opened() as folder, self._wrapped_os_errors(self.path / _LEDGER):
-            content = None if folder is None else folder.read(_LEDGER)
-        lines = (content or b"").splitlines()
-        return next((number for number, line in enumerate(lines, 1) if word.encode() in line), 1)
-
-    def stage(self, ledger: Ledger) -> None:
-        """Write the next ledger to disk under another name."""
-        with self._existing() as folder:
-            _stage(folder, _LEDGER, formats.encoded(ledger))
-
-    def publish(self) -> None:
-        """Put the staged ledger in place."""
-        with self._existing() as folder:
-            _publish(folder, _LEDGER)
-
-    def unstage(self) -> None:
-        """Remove a staged ledger."""
-        with self._existing() as folder:
-            folder.remove(staged_name(_LEDGER))
+                    package.remove_empty_folder(OWN_FOLDER)
 
     @property
     def pending(self) -> bool:
@@ -140,24 +109,31 @@ class Store:
 
     @property
     def generation(self) -> tuple[int, ...]:
-        """Numbers that change with every write, also with one that leaves the same ledger, or none."""
-        known: list[int] = []
-        for path in (self.path / _LEDGER, self.path, self._package):
+        """Numbers that change with every write, also with one that leaves the same record, or none."""
+        for path in (self.path, self._package):
             with self._wrapped_os_errors(path), suppress(FileNotFoundError, NotADirectoryError):
                 found = path.lstat()
-                known += (found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
-                if path == self.path:
-                    break
-        return tuple(known)
+                return found.st_ino, found.st_mtime_ns, found.st_ctime_ns
+        return ()
 
     def journal(self) -> Journal | None:
         """Return the write in progress, or None. Raise TreeError if the journal is damaged or from a newer patchkit."""
-        return self._read(_JOURNAL, formats.read_journal)
+        path = self.path / _JOURNAL
+        with self.opened() as folder, self._wrapped_os_errors(path):
+            content = None if folder is None else folder.read(_JOURNAL)
+        if content is None:
+            return None
+        try:
+            return journal.decoded(content)
+        except journal.NewerError as error:
+            raise TreeError(f"{path} is from a newer patchkit ({error})", advice="upgrade patchkit") from None
+        except journal.DamagedError:
+            raise self._damaged(path) from None
 
-    def begin(self, journal: Journal) -> None:
+    def begin(self, started: Journal) -> None:
         """Record that a write is in progress."""
         with self._existing() as folder:
-            _replace(folder, _JOURNAL, formats.encoded(journal))
+            _replace(folder, _JOURNAL, journal.encoded(started))
 
     def end(self) -> None:
         """Record, on disk, that no write is in progress, so that its contents can be removed."""
@@ -187,39 +163,36 @@ class Store:
         return digest
 
     def get(self, digest: str) -> bytes:
-        """Return the content with this digest. Raise TreeError if it is missing, unreadable or damaged."""
+        """Return the content with this digest, from the folder or from git.
+
+        Raise TreeError if it is missing, unreadable or damaged.
+        """
         content = self._read_content(digest)
-        if content is None and not self._locked:
-            content = self._reread(digest)
+        if content is not None and digest_of(content) != digest:
+            raise self._damaged(self.where(digest))
+        if content is None:
+            content = self._of_git(digest)
         if content is None:
             raise TreeError(
-                f"{self.where(digest)} is missing",
+                f"{self.where(digest)} is missing, and git does not have it",
                 advice="restore it from a copy, or restore the tree's files with git",
             )
-        if digest_of(content) != digest:
-            raise self._damaged(self.where(digest))
         return content
 
     def has(self, digest: str) -> bool:
-        """Return whether the content with this digest is stored and readable."""
+        """Return whether the content with this digest is in the folder, and readable."""
         try:
             content = self._read_content(digest)
         except TreeError:
             return False
         return content is not None and digest_of(content) == digest
 
-    def _reread(self, digest: str) -> bytes | None:
-        """Return a missing content that another process has stored by now, None if the ledger lacks its content.
-
-        Raise TreeError if another process is writing, or has removed the content because the ledger needs it no more.
-        """
-        for _ in range(_TRIES):
-            if self.pending or digest not in self.read().contents:
-                raise TreeError(f"{self.path} was changed while patchkit was running", advice="try again")
-            content = self._read_content(digest)
-            if content is not None:
-                return content
-        return None
+    def _of_git(self, digest: str) -> bytes | None:
+        if top_around(self._package) is None:
+            return None
+        found = git(self._package, "cat-file", "blob", digest)
+        # In a repository with other ids, this one may be the start of another.
+        return found.stdout if found.returncode == 0 and digest_of(found.stdout) == digest else None
 
     def _read_content(self, digest: str) -> bytes | None:
         try:
@@ -242,20 +215,6 @@ class Store:
                 raise FileNotFoundError(errno.ENOENT, "Was removed", str(self.path))
             yield folder
 
-    def _read(self, name: str, read: Callable[[bytes], _Kind]) -> _Kind | None:
-        with self.opened() as folder, self._wrapped_os_errors(self.path / name):
-            content = None if folder is None else folder.read(name)
-        if content is None:
-            return None
-        try:
-            return read(content)
-        except formats.NewerError as error:
-            raise TreeError(
-                f"{self.path / name} is from a newer patchkit ({error})", advice="upgrade patchkit"
-            ) from None
-        except formats.DamagedError:
-            raise self._damaged(self.path / name) from None
-
     def _damaged(self, path: Path) -> TreeError:
         return TreeError(
             f"{path} is damaged",
@@ -274,7 +233,8 @@ class Store:
 
 
 def _is_own(name: str) -> bool:
-    own = (*_FILES, *map(staged_name, _FILES), LOCK, _OBJECTS, _STAGING)
+    files = (*_FILES, RECORD)
+    own = (*files, *map(staged_name, files), LOCK, _OBJECTS, _STAGING)
     return name in own
 
 
@@ -290,24 +250,14 @@ def _remove_unused(folder: Folder, needed: frozenset[str]) -> None:
 
 
 def _discard(folder: Folder) -> None:
-    """Remove the folder's content: the ledger after the contents, the lock last."""
-    folder.remove_empty_folder(_OBJECTS)
-    folder.remove(_LEDGER)
+    """Remove the folder's content, the lock last."""
     if all(map(_is_own, folder.names())):
         for name in (_IGNORE, _MARKER, LOCK):
             folder.remove(name)
 
 
-def _stage(folder: Folder, name: str, content: bytes) -> None:
+def _replace(folder: Folder, name: str, content: bytes) -> None:
     folder.remove(staged_name(name))
     folder.create(staged_name(name), content)
-
-
-def _publish(folder: Folder, name: str) -> None:
     folder.rename(staged_name(name), name)
     folder.flush()
-
-
-def _replace(folder: Folder, name: str, content: bytes) -> None:
-    _stage(folder, name, content)
-    _publish(folder, name)

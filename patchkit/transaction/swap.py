@@ -256,14 +256,13 @@ def unfinished_name(staged: str) -> str:
 
 
 def digest_of(content: bytes, kind: Kind = Kind.PLAIN) -> str:
-    """Return the SHA-256, in hexadecimal, of a file's content and, unless it is a plain one, its kind."""
-    return hashlib.sha256(
-        content if kind is Kind.PLAIN else kind.value.encode() + b"\0" + content
-    ).hexdigest()
+    """Return git's id of a file's content, or, unless it is a plain file, an id of its content and kind."""
+    header = f"{'blob' if kind is Kind.PLAIN else kind.value} {len(content)}\0".encode()
+    return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
 
 
 def digest_or_none(content: bytes | None) -> str | None:
-    """Return the SHA-256 of ``content``, or None if the file does not exist."""
+    """Return git's id of ``content``, or None if the file does not exist."""
     return None if content is None else digest_of(content)
 
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from patchkit.errors import TreeError
 from patchkit.plan.comments import commenting_patches
 from patchkit.transaction.current import current_record
-from patchkit.transaction.ledger import Record
-from patchkit.transaction.store import Store
 from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
@@ -59,12 +57,11 @@ def uncommitted_error(package: Path, files: Sequence[str], advice: str) -> TreeE
 
 
 def uncommitted_patches(tree: CheckoutTree) -> dict[str, list[str]]:
-    """Return the patches in the ledger that have comments in the tree but not in HEAD, each with the files of these.
+    """Return the patches in the record that have comments in the tree but not in HEAD, each with the files of these.
 
     Raise TreeError if git fails.
     """
-    store = Store(tree.package)
-    record = current_record(store.read(), tree.read, store.get) or Record()
+    record = current_record(tree)
     at = Checkout(tree.package).reader([("HEAD", file) for file in record.files])
     added = {
         file: commenting_patches(tree.read(file) or b"") - commenting_patches(at("HEAD", file) or b"")

@@ -1,8 +1,9 @@
-"""Write the new content of every file and the ledger, or leave all of them unchanged.
+"""Write the new content of every file and the record, or leave all of them unchanged.
 
-A write stores a journal and all contents, old and new, in the ledger's folder, and stages each new file beside the
-old one; then each pair is exchanged. A failure is rolled back; a killed write is finished or rolled back by
-``recover``. A write that moves a checkout to another commit leaves the contents to git, and moves the branch last.
+A write stores a journal and all contents, old and new, in patchkit's own folder, and stages each new file beside the
+old one; then each pair is exchanged, the record last. A failure is rolled back; a killed write is finished or rolled
+back by ``recover``. A write that moves a checkout to another commit leaves the contents to git, and moves the branch
+last.
 """
 
 from __future__ import annotations
@@ -12,28 +13,31 @@ import os
 import posixpath
 import resource
 import stat
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
+from patchkit.plan import record
+from patchkit.plan.record import is_file, is_outside
 from patchkit.transaction import byte_code
 from patchkit.transaction.folder import Folder
-from patchkit.transaction.ledger import Journal, is_file, is_outside
+from patchkit.transaction.journal import Journal
 from patchkit.transaction.lock import exclusive
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import Kind, Swap, digest_of, staged_name, unfinished_name
+from patchkit.tree.checkout import Checkout
+from patchkit.tree.fork import OWN_FOLDER, RECORD
 from patchkit.tree.git import top_around
 from patchkit.tree.names import is_unsafe
-from patchkit.tree.tree import ReadTree
+from patchkit.tree.tree import CheckoutTree, ReadTree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from patchkit.transaction.ledger import Ledger
-    from patchkit.tree.tree import CheckoutTree
+    from patchkit.plan.record import Record
 
 _Result = TypeVar("_Result")
 _TRIES = 5
@@ -78,11 +82,11 @@ def concurrent_change_error(tree: CheckoutTree) -> TreeError:
 
 @contextmanager
 def locked(tree: CheckoutTree, *, recovering: bool = False) -> Iterator[Store]:
-    """Lock the tree and create its ledger's folder. Raise TreeError if it is locked already or read-only."""
+    """Lock the tree and create patchkit's own folder. Raise TreeError if it is locked already or read-only."""
     _require_writable(tree.package)
-    store = Store(tree.package, locked=True)
+    store = Store(tree.package)
     # Both raise for files that are damaged or from a newer patchkit, before anything is created.
-    store.read()
+    record.read(tree)
     store.journal()
     with ExitStack() as stack:
         with wrapped_os_errors(tree, "nothing was changed; fix the cause and try again"):
@@ -91,14 +95,15 @@ def locked(tree: CheckoutTree, *, recovering: bool = False) -> Iterator[Store]:
                 store.create()
             except BaseException:
                 if is_new:
-                    store.tidy()
+                    store.tidy(frozenset())
                 raise
         try:
             if not recovering:
                 require_no_pending_write(tree)
             yield store
         finally:
-            store.tidy()
+            with suppress(TreeError):
+                store.tidy(record.read(CheckoutTree(tree.root, tree.package)).contents)
 
 
 @contextmanager
@@ -139,7 +144,7 @@ def place_of(tree: CheckoutTree, file: str, *, exists: bool) -> Place:
     Raise TreeError if it is outside the package, or outside the checkout if its name leads out of the package.
     """
     named = tree.package / file
-    is_within = is_file(file)
+    is_within = is_file(file) or file in (RECORD, f"{OWN_FOLDER}/{RECORD}")
     if not is_within and not is_outside(file):
         raise TreeError(f"{file!r} is not a valid file name in the package", advice="rename it")
     try:
@@ -161,6 +166,19 @@ def place_of(tree: CheckoutTree, file: str, *, exists: bool) -> Place:
         raise TreeError(f"{named} is not a regular file", advice="replace it with one")
     *folders, name = Path(os.path.relpath(path, tree.package)).parts
     return Place(tuple(folders), name)
+
+
+def record_path(tree: CheckoutTree) -> Path:
+    """Return where the record is, or is to be written: in patchkit's own folder if git cannot tell."""
+    paths = tree.record_paths
+    existing = next(filter(os.path.lexists, paths), None)
+    if existing is not None:
+        return existing
+    with suppress(TreeError):
+        checkout = Checkout.around(tree.package)
+        if checkout is not None and checkout.has("__init__.py"):
+            return paths[0]
+    return paths[-1]
 
 
 def _is_beside(package: Path, path: Path) -> bool:
@@ -423,18 +441,37 @@ def _undo(swap: Swap) -> None:
 def write_all(
     tree: CheckoutTree,
     store: Store,
+    contents: Mapping[str, Contents],
+    after: Record,
+    *,
+    kept: Sequence[bytes] = (),
+) -> None:
+    """Write the new content of every file and the record, or leave all unchanged and raise TreeError.
+
+    ``kept`` are further contents that the record refers to. Folders of deleted files are removed if they are empty.
+    """
+    fresh = CheckoutTree(tree.root, tree.package)
+    pair = (fresh.record(), record.text_of(after))
+    named = os.path.relpath(record_path(fresh), fresh.package)
+    targets = check_targets(fresh, {**contents, named: pair} if pair[0] != pair[1] else contents)
+    removed = (targets.places[file] for file, (_, text) in contents.items() if text is None)
+    emptied = {folder: None for place in removed for folder in place.above if not folder.startswith("..")}
+    write_targets(tree, store, targets, kept=kept, emptied=tuple(emptied))
+
+
+def write_targets(
+    tree: CheckoutTree,
+    store: Store,
     targets: Targets,
     *,
-    before: Ledger,
-    after: Ledger,
     kept: Sequence[bytes] = (),
     emptied: Sequence[str] = (),
     move: Move | None = None,
 ) -> None:
-    """Write the new content of every file and the ledger, or leave all unchanged and raise TreeError.
+    """Write the new content of every file, or leave all unchanged and raise TreeError.
 
-    ``kept`` are further contents that the new ledger refers to; ``emptied`` are folders to remove if they are empty.
-    With ``move`` the checkout moves, and ``targets`` are files of its top folder.
+    ``kept`` are further contents to store; ``emptied`` are folders to remove if they are empty. With ``move`` the
+    checkout moves.
     """
     contents: dict[str, bytes] = {}
     files: dict[str, tuple[str | None, str | None]] = {}
@@ -447,9 +484,9 @@ def write_all(
         contents |= {
             d: text for d, text in zip(digests, pair, strict=True) if d is not None and text is not None
         }
-    journal = Journal(files, after, targets.new_folders, tuple(emptied))
+    journal = Journal(files, tuple(map(digest_of, kept)), targets.new_folders, tuple(emptied))
     # Git has the contents and the names, of which a journal cannot contain all.
-    stored = Journal(files, after, move=(move.base, move.last)) if move else journal
+    stored = Journal(files, move=(move.base, move.last)) if move else journal
     with ExitStack() as stack:
         with wrapped_os_errors(tree, "nothing was changed; fix the cause and try again"):
             write = stack.enter_context(
@@ -463,17 +500,14 @@ def write_all(
                 move.begin()
             for text in (*kept, *(() if move else contents.values())):
                 store.put(text)
-            store.stage(after)
             write.stage()
             write.publish()
             if move:
                 move.complete()
-            else:
-                store.publish()
         except UnfinishedError:
             raise
         except BaseException as error:
-            _roll_back(write, before)
+            _roll_back(write)
             if isinstance(error, OSError):
                 raise TreeError(
                     str(error.strerror),
@@ -481,10 +515,6 @@ def write_all(
                     advice="nothing was changed; fix the cause and try again",
                 ) from error
             raise
-        if move:
-            advice = f"everything is committed; run patchkit apply --continue {tree.argument}"
-            with wrapped_os_errors(tree, advice, UnfinishedError):
-                store.publish()
         clean_up(write)
 
 
@@ -501,15 +531,10 @@ def clean_up(write: Write) -> None:
         write.end()
 
 
-def _roll_back(write: Write, before: Ledger) -> None:
-    store = write.store
+def _roll_back(write: Write) -> None:
     advice = f"the write is interrupted; run patchkit apply --continue {write.tree.argument}"
     with wrapped_os_errors(write.tree, advice, UnfinishedError):
         write.undo()
         if write.move:
             write.move.end()
-        store.unstage()
-        if store.read() != before:
-            store.stage(before)
-            store.publish()
         write.end()

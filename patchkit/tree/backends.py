@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from patchkit.tree import mirror
 from patchkit.tree.index import Program, last_name
 from patchkit.tree.nodes import statements, walk
-from patchkit.tree.sglang import SERVING
+from patchkit.tree.sglang import serves
+from patchkit.tree.tree import files_containing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from patchkit.tree.index import Class, Function, SourceTree
+    from patchkit.tree.index import Class, Function
+    from patchkit.tree.tree import Tree
 
 _METADATA_METHODS = frozenset(
     {"init_forward_metadata", "init_forward_metadata_out_graph", "init_cuda_graph_state"}
@@ -176,31 +178,45 @@ def _reads(method: Function) -> Iterator[ast.Name | ast.Attribute]:
             yield node
 
 
-def inheriting_backends(tree: SourceTree) -> tuple[InheritingBackend, ...]:
+def inheriting_backends(tree: Tree) -> tuple[InheritingBackend, ...]:
     """Return the backends of a tree that inherit an opt-out and read the mirror.
 
     Parses only files with relatives of a class that opts out.
     """
-    sources = {file: text for file in tree.files(SERVING, ".py") if (text := tree.read(file)) is not None}
-    defined = {file: dict(_CLASS.findall(b"\n" + text)) for file, text in sources.items()}
-    bases: dict[bytes, set[bytes]] = {}
-    for classes in defined.values():
-        for name, bases_text in classes.items():
-            bases.setdefault(name, set()).update(_NAME.findall(bases_text))
-    with_flag = [file for file, text in sources.items() if mirror.FLAG.encode() in text]
-    opting_out = {name for file in with_flag if _OPT_OUT.search(sources[file]) for name in defined[file]}
-    inheriting = {name for name in bases if opting_out & _closure(name, bases) - {name}}
-    relatives = {known for name in inheriting for known in _closure(name, bases)}
-    files = [file for file, classes in defined.items() if relatives & classes.keys()]
+    sources = _sources(tree, mirror.FLAG)
+    opting_out = {
+        name for text in sources.values() if _OPT_OUT.search(text) for name in _bases_in({"": text})
+    }
+    heirs, known = opting_out, set[bytes]()
+    while heirs - known:
+        names = [name.decode() for name in sorted(heirs - known)]
+        sources |= _sources(tree, *(text for name in names for text in _as_base(name)))
+        known |= heirs
+        heirs = {name for name, bases in _bases_in(sources).items() if bases & known}
+    inheriting = known & {name for name, bases in _bases_in(sources).items() if bases & known}
+    relatives, bases = inheriting, _bases_in(sources)
+    while missing := sorted({base for name in relatives for base in bases.get(name, ())} - relatives):
+        sources |= _sources(tree, *(f"class {base.decode()}" for base in missing))
+        relatives, bases = relatives.union(missing), _bases_in(sources)
+    files = [file for file, text in sources.items() if relatives & _bases_in({file: text}).keys()]
     return Backends(Program({file: sources[file] for file in files})).inheriting if inheriting else ()
 
 
-def _closure(name: bytes, bases: dict[bytes, set[bytes]]) -> set[bytes]:
-    found: set[bytes] = set()
-    pending = [name]
-    while pending:
-        known = pending.pop()
-        if known not in found:
-            found.add(known)
-            pending += bases.get(known, ())
-    return found
+def _as_base(name: str) -> tuple[str, ...]:
+    """Return texts of which one is in every class header that has this base, whatever its layout."""
+    return (f"({name}", f".{name}", f",{name}", f" {name},", f" {name})", f"\t{name}")
+
+
+def _sources(tree: Tree, *texts: str) -> dict[str, bytes]:
+    """Return the sources of the serving package that contain one of the texts."""
+    found = ((file, tree.read(file)) for file in files_containing(tree, *texts))
+    return {file: text for file, text in found if text is not None and serves(file)}
+
+
+def _bases_in(sources: Mapping[str, bytes]) -> dict[bytes, set[bytes]]:
+    """Return the words of the bases of each class in some sources."""
+    bases: dict[bytes, set[bytes]] = {}
+    for text in sources.values():
+        for name, words in _CLASS.findall(b"\n" + text):
+            bases.setdefault(name, set()).update(_NAME.findall(words))
+    return bases

@@ -11,10 +11,12 @@ import io
 import os
 import secrets
 from collections import Counter
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from patchkit.errors import TreeError
 from patchkit.tree.git import git, refused, top_around, unreadable
 
 if TYPE_CHECKING:
@@ -22,13 +24,25 @@ if TYPE_CHECKING:
     from pathlib import PurePath
     from subprocess import CompletedProcess
 
-    from patchkit.errors import TreeError
-
 
 _SKIPPED = ("S", "s")
 """How ``git ls-files -v`` marks ``skip-worktree``, without and with ``assume-unchanged``."""
 _MIN_SIMILARITY = 30
 """Similarity in per cent from which git's own rename detection is accepted."""
+
+
+def searched(folder: Path, texts: Iterable[str]) -> list[str] | None:
+    """Return the files below a folder that contain one of the texts, None if git cannot tell.
+
+    It reads what is on disk, whether git tracks it or not.
+    """
+    with suppress(TreeError):
+        expressions = (word for text in texts for word in ("-e", text))
+        options = ("--no-index", "-l", "-z", "--no-textconv", "-F", *expressions)
+        answer = git(folder, "grep", *options, "--", ".")
+        if answer.returncode in (0, 1) and not answer.stderr:
+            return [name for name in os.fsdecode(answer.stdout).split("\0") if name]
+    return None
 
 
 def is_object(identifier: str, content: bytes) -> bool:
@@ -157,6 +171,13 @@ class Checkout:
             return True
         known = self._ask("cat-file", "blob", identifier)
         return known.replace(b"\r\n", b"\n") == content.replace(b"\r\n", b"\n")
+
+    def lacking(self, identifiers: Iterable[str]) -> frozenset[str]:
+        """Return those of the object ids that the repository does not have."""
+        asked = "".join(f"{identifier}\n" for identifier in identifiers).encode()
+        answer = git(self._folder, "cat-file", "--batch-check", given=asked) if asked else None
+        lines = () if answer is None else answer.stdout.decode().splitlines()
+        return frozenset(line.split()[0] for line in lines if line.endswith(" missing"))
 
     def having(self, pattern: str, names: Iterable[str]) -> frozenset[str]:
         """Return the files that an extended regular expression matches in HEAD."""

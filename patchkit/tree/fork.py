@@ -10,26 +10,27 @@ import os
 import posixpath
 import stat
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from patchkit.errors import UsageError
 from patchkit.tree import project
-from patchkit.tree.limits import MAX_READ_BYTES, read_named
+from patchkit.tree.limits import read_named
 from patchkit.tree.names import is_unsafe
 from patchkit.tree.sglang import PARENTS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from patchkit.tree.objects import GitRepository
 
 FILE, FOLDER, LINK, OTHER = "file", "folder", "link", "other"
 _LONGEST = 1024
 """Longest accepted name, in characters."""
-_GIT_KINDS = {"blob": FILE, "tree": FOLDER, "link": LINK}
 _INSTALLED = ("site-packages", "dist-packages")
+OWN_FOLDER = ".patchkit"
+"""The folder in a package in which patchkit keeps what git does not hold."""
+RECORD = "patchkit.lock"
+"""The file that says what patchkit changed."""
 
 
 class Level(NamedTuple):
@@ -71,6 +72,19 @@ def places(fork: Fork) -> tuple[str, ...]:
         for file in (CONFIGURATION, project.FILE)
         for folder in level.folders
     )
+
+
+def record_places(fork: Fork, package: str) -> tuple[str, ...]:
+    """Return the names that the record may have, the first one that of a tracked package.
+
+    It lies beside the configuration if that is sglang's own, else at the top of sglang, which can be a folder of a
+    larger repository; of a package that git does not track it lies in the package, in patchkit's own folder.
+    """
+    own = fork.levels[:2]
+    folders = [folder for level in own for folder in level.folders]
+    configured = [f for f in folders if fork.kind(posixpath.join(f, CONFIGURATION)) == FILE]
+    ordered = dict.fromkeys((*configured, own[-1].root, *folders))
+    return tuple(posixpath.join(folder, RECORD) for folder in (*ordered, posixpath.join(package, OWN_FOLDER)))
 
 
 class Fork(Protocol):
@@ -151,55 +165,6 @@ class DiskFork:
         return UsageError(
             f"{self.label(name)} cannot be read ({error.strerror})", advice="make it readable and try again"
         )
-
-
-@dataclass(frozen=True)
-class GitFork:
-    """A commit in git's object store, with the place of its package."""
-
-    repository: GitRepository
-    commit: str
-    package: str
-
-    @property
-    def levels(self) -> tuple[Level, ...]:
-        """The levels at which the package is configured, nearest first."""
-        return levels(self.package)
-
-    def label(self, name: str) -> str:
-        """Return the repository, the commit and the name, as ``git show`` spells them."""
-        return f"{self.repository.path} {self.commit}:{name}"
-
-    @cached_property
-    def _top(self) -> str:
-        top = self.repository.object(f"{self.commit}^{{tree}}")
-        return top[0] if top is not None else ""
-
-    def entry(self, name: str) -> tuple[str, str]:
-        """Return what a name is and its object id, both empty if it does not exist."""
-        if not name:
-            return FOLDER, self._top
-        found = self.repository.at(self._top, name) if self._top else None
-        return (_GIT_KINDS.get(found.kind, OTHER), found.id) if found is not None else ("", "")
-
-    def kind(self, name: str) -> str:
-        """Return what a name is."""
-        return self.entry(name)[0]
-
-    def read(self, name: str) -> bytes:
-        """Return the bytes of a file."""
-        blob = self.entry(name)[1]
-        found = self.repository.object(blob) if self.repository.size(blob) <= MAX_READ_BYTES else None
-        if found is None:
-            raise UsageError(
-                f"{self.label(name)} is missing, or has more than {MAX_READ_BYTES // 2**20} MiB",
-                advice="leave the ref out",
-            )
-        return found[1]
-
-    def inside(self, name: str) -> list[str]:
-        """Return the names of a folder's entries, sorted."""
-        return sorted(self.repository.entries(self.entry(name)[1]))
 
 
 def checked(name: str) -> str:

@@ -74,6 +74,7 @@ _PLAIN = frozenset(
             "describe",
             "diff-tree",
             "for-each-ref",
+            "grep",
             "ls-files",
             "ls-tree",
         ),

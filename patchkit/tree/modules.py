@@ -18,8 +18,9 @@ from patchkit.tree.index import Class, Function, Index
 from patchkit.tree.limits import require_manageable, require_short
 from patchkit.tree.parts import parse
 from patchkit.tree.plain import plain
-from patchkit.tree.sglang import SERVING, files_of
+from patchkit.tree.sglang import SERVING, files_of, serves
 from patchkit.tree.source import parsed
+from patchkit.tree.tree import CheckoutTree
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import Tree
 
 _Source = TypeVar("_Source", bound="Hashable")
+_MAX_SEARCHES = 4
+"""The most names that are searched one by one; for more, reading every file once is faster."""
 _Result = TypeVar("_Result")
 
 
@@ -82,6 +85,7 @@ class Modules:
         self._reduced: dict[str, ReducedSource] = {}
         self._sources: dict[str, bytes | None] = {}
         self._named: dict[str, frozenset[bytes]] = {}
+        self._asked: set[str] = set()
         own = weakref.ref(self)
 
         def alive() -> Modules:
@@ -114,6 +118,10 @@ class Modules:
             shaped = self._shape if file.endswith(".py") else self._plain
             self._parsed[file] = None if source is None else shaped(file, source)
         return self._parsed[file]
+
+    def parsed(self, file: str, source: bytes) -> cst.Module:
+        """Return the whole syntax tree of other content for a file. Raise TreeError if it does not parse."""
+        return self._parse(file, source) if file.endswith(".py") else self._plain(file, source)
 
     def _plain(self, file: str, source: bytes) -> cst.Module:
         require_short(file, source)
@@ -188,6 +196,11 @@ class Modules:
 
     def defining(self, name: str) -> list[str]:
         """Return the files of the serving package with a top-level class or function of this name."""
+        if isinstance(self.tree, CheckoutTree) and "_defining" not in self.__dict__:
+            self._asked.add(name)
+            if len(self._asked) <= _MAX_SEARCHES:
+                found = self.tree.containing(f"class {name}", f"def {name}")
+                return [f for f in found if serves(f) and name.encode() in _defined_in(self.source(f) or b"")]
         return self._defining.get(name.encode(), [])
 
     @cached_property

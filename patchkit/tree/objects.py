@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from patchkit.errors import TreeError
+from patchkit.errors import TreeError, UsageError
 from patchkit.tree import project
+from patchkit.tree.fork import FILE, FOLDER, LINK, OTHER, Level, levels, record_places
 from patchkit.tree.git import git, object_reader, place_of, require_repository, tag_version
+from patchkit.tree.limits import MAX_READ_BYTES
 from patchkit.tree.names import is_unsafe
 from patchkit.tree.sglang import (
     NAME,
@@ -40,6 +42,7 @@ class Entry:
     id: str
 
 
+_FORK_KINDS = {"blob": FILE, "tree": FOLDER, "link": LINK}
 _KINDS = {b"40000": "tree", b"120000": "link", b"160000": "commit"}
 
 
@@ -249,6 +252,18 @@ class GitTree:
         links = (file for file in self.files(folder, "") if self._kind(file) == "link")
         return [file for file in links if self.read(file) is None]
 
+    def record(self) -> bytes | None:
+        """Return the bytes of the record, or None if there is none."""
+        fork = GitFork(self.repository, self.ref, self.place)
+        return fork.read(self.record_place) if fork.kind(self.record_place) == FILE else None
+
+    @property
+    def record_place(self) -> str:
+        """The name of the record, or that which it would have."""
+        fork = GitFork(self.repository, self.ref, self.place)
+        places = record_places(fork, self.place)
+        return next((name for name in places if fork.kind(name) == FILE), places[0])
+
     def _kind(self, file: str) -> str | None:
         entry = self.repository.at(self.id, file)
         return entry.kind if entry is not None else None
@@ -271,6 +286,55 @@ class GitTree:
                 f"{self.package_label}/{file} is missing from the object store", advice="run git fsck there"
             )
         return found[1]
+
+
+@dataclass(frozen=True)
+class GitFork:
+    """A commit in git's object store, with the place of its package."""
+
+    repository: GitRepository
+    commit: str
+    package: str
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """The levels at which the package is configured, nearest first."""
+        return levels(self.package)
+
+    def label(self, name: str) -> str:
+        """Return the repository, the commit and the name, as ``git show`` spells them."""
+        return f"{self.repository.path} {self.commit}:{name}"
+
+    @cached_property
+    def _top(self) -> str:
+        top = self.repository.object(f"{self.commit}^{{tree}}")
+        return top[0] if top is not None else ""
+
+    def entry(self, name: str) -> tuple[str, str]:
+        """Return what a name is and its object id, both empty if it does not exist."""
+        if not name:
+            return FOLDER, self._top
+        found = self.repository.at(self._top, name) if self._top else None
+        return (_FORK_KINDS.get(found.kind, OTHER), found.id) if found is not None else ("", "")
+
+    def kind(self, name: str) -> str:
+        """Return what a name is."""
+        return self.entry(name)[0]
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of a file."""
+        blob = self.entry(name)[1]
+        found = self.repository.object(blob) if self.repository.size(blob) <= MAX_READ_BYTES else None
+        if found is None:
+            raise UsageError(
+                f"{self.label(name)} is missing, or has more than {MAX_READ_BYTES // 2**20} MiB",
+                advice="leave the ref out",
+            )
+        return found[1]
+
+    def inside(self, name: str) -> list[str]:
+        """Return the names of a folder's entries, sorted."""
+        return sorted(self.repository.entries(self.entry(name)[1]))
 
 
 def _entries(content: bytes, width: int) -> Iterator[tuple[str, Entry]]:

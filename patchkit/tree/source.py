@@ -17,7 +17,8 @@ class Fault(NamedTuple):
     advice: str
 
 
-@collector.cached(512)
+# Those of a tree's files stay with their modules; many others are of texts that are looked at once.
+@collector.cached(32)
 def parsed(source: bytes | str) -> ast.Module:
     """Return the syntax tree of a source, which nobody may change. Raise what ``ast.parse`` raises."""
     with warnings.catch_warnings():

@@ -65,7 +65,9 @@ def _with_ends(content: bytes, like: bytes) -> bytes:
     result = [
         text + end if line.endswith(b"\n") else text for text, line in zip(plain[0], lines, strict=True)
     ]
-    for block in difflib.SequenceMatcher(None, *plain, autojunk=False).get_matching_blocks():
+    for block in difflib.SequenceMatcher(
+        lambda line: not line.strip(), *plain, autojunk=False
+    ).get_matching_blocks():
         for at in range(block.size):
             # The last line has an end only if the text has one.
             if lines[block.a + at].endswith(b"\n"):

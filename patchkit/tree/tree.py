@@ -20,14 +20,18 @@ from typing import TYPE_CHECKING, Protocol
 
 from patchkit.errors import RefusedRepositoryError, TreeError
 from patchkit.tree import project, sglang
-from patchkit.tree.checkout import Checkout
-from patchkit.tree.fork import DiskFork, places
+from patchkit.tree.checkout import Checkout, searched
+from patchkit.tree.fork import DiskFork, places, record_places
 from patchkit.tree.git import is_bare, tag_version, top_around
 from patchkit.tree.limits import MAX_READ_BYTES, NoFileError, TooLongError, read_whole
 from patchkit.tree.sglang import NAME, PLACES, SERVING, stated_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+
+_RECORD = "/"
+"""The key of the record among a tree's texts, which is no file's name."""
 
 
 class Tree(Protocol):
@@ -60,6 +64,9 @@ class Tree(Protocol):
 
     def unread(self, folder: str) -> list[str]:
         """Return what ``files`` cannot list below ``folder``: linked and unreadable folders, sorted."""
+
+    def record(self) -> bytes | None:
+        """Return the bytes of the record of what patchkit changed, or None if there is none."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +134,14 @@ class CheckoutTree:
             found += [posixpath.join(below, name) for name in names if name.endswith(suffix)]
         return sorted(found)
 
+    def containing(self, *texts: str) -> list[str]:
+        """Return the Python files that contain one of the texts, which git finds in a checkout."""
+        found = searched(self.package, texts) if top_around(self.package) is not None else None
+        return _containing(self, self.files("") if found is None else self._python_files(found), texts)
+
+    def _python_files(self, names: Iterable[str]) -> list[str]:
+        return sorted(name for name in names if name.endswith(".py") and "/." not in f"/{name}")
+
     def unread(self, folder: str) -> list[str]:
         """Return the folders below ``folder`` that are links or cannot be read, sorted."""
         found: list[str] = []
@@ -139,6 +154,23 @@ class CheckoutTree:
         found += [os.fsdecode(error.filename) for error in unreadable]
         return sorted(Path(path).relative_to(self.package).as_posix() for path in found)
 
+    @property
+    def record_paths(self) -> tuple[Path, ...]:
+        """The paths that the record may have, the first one that of a tracked package, the last one that of another."""
+        fork = self.fork
+        return tuple(map(fork.path, record_places(fork, self.package.relative_to(fork.top).as_posix())))
+
+    def record(self) -> bytes | None:
+        """Return the bytes of the record, or None if there is none. Raise TreeError if it is no readable file."""
+        for path in self.record_paths:
+            if path.is_symlink() or path.is_dir():
+                raise TreeError(
+                    f"{path} is a link or a folder", advice="replace it with the file, or remove it"
+                )
+            if (content := _read(path)) is not None:
+                return content
+        return None
+
 
 @dataclass(frozen=True)
 class ReadTree(CheckoutTree):
@@ -147,6 +179,7 @@ class ReadTree(CheckoutTree):
     _texts: dict[str, bytes | None] = field(default_factory=dict, compare=False, repr=False)
     _stamps: dict[str, tuple[int, ...] | None] = field(default_factory=dict, compare=False, repr=False)
     _lists: dict[tuple[str, str], list[str]] = field(default_factory=dict, compare=False, repr=False)
+    _searches: dict[tuple[str, ...], list[str]] = field(default_factory=dict, compare=False, repr=False)
 
     def read(self, file: str) -> bytes | None:
         """Return the bytes of ``file``, as every tree does."""
@@ -161,13 +194,31 @@ class ReadTree(CheckoutTree):
             self._lists[folder, suffix] = super().files(folder, suffix)
         return list(self._lists[folder, suffix])
 
+    def containing(self, *texts: str) -> list[str]:
+        """Return the Python files that contain one of the texts."""
+        if texts not in self._searches:
+            self._searches[texts] = super().containing(*texts)
+        return list(self._searches[texts])
+
+    def record(self) -> bytes | None:
+        """Return the bytes of the record, or None if there is none."""
+        if _RECORD not in self._texts:
+            self._stamps.update({str(path): _stamp(str(path)) for path in self.record_paths})
+            self._texts[_RECORD] = super().record()
+        return self._texts[_RECORD]
+
     @property
     def is_unchanged(self) -> bool:
         """Whether every file and list that was read is still the same."""
         stamps = ((_stamp(os.path.join(self.package, file)), known) for file, known in self._stamps.items())
-        return all(now == known for now, known in stamps) and all(
-            super(ReadTree, self).files(*arguments) == known for arguments, known in self._lists.items()
-        )
+        if not all(now == known for now, known in stamps):
+            return False
+        if not all(super(ReadTree, self).files(*given) == known for given, known in self._lists.items()):
+            return False
+        # One search for all texts; the files that were read are known to be the same.
+        texts = {text for known in self._searches for text in known}
+        found = super().containing(*sorted(texts)) if texts else []
+        return all(known == _containing(self, found, given) for given, known in self._searches.items())
 
 
 @dataclass(frozen=True)
@@ -211,6 +262,26 @@ class OverlayTree:
     def unread(self, folder: str) -> list[str]:
         """Return what the tree below cannot list."""
         return self.below.unread(folder)
+
+    def record(self) -> bytes | None:
+        """Return the record of the tree below."""
+        return self.below.record()
+
+
+def files_containing(tree: Tree, *texts: str, among: Sequence[str] | None = None) -> list[str]:
+    """Return the Python files of any tree, or those of them that are ``among`` some, that contain one of the texts."""
+    if isinstance(tree, CheckoutTree):
+        names = {*tree.containing(*texts)}
+    elif isinstance(tree, OverlayTree):
+        names = {*files_containing(tree.below, *texts, among=among), *tree.contents}
+    else:
+        names = {*(tree.files("") if among is None else among)}
+    return _containing(tree, sorted(names if among is None else names.intersection(among)), texts)
+
+
+def _containing(tree: Tree, names: Iterable[str], texts: Iterable[str]) -> list[str]:
+    wanted = [text.encode() for text in texts]
+    return [name for name in names if any(map((tree.read(name) or b"").__contains__, wanted))]
 
 
 def open_tree(path: Path) -> CheckoutTree:
@@ -340,7 +411,8 @@ def _packages(folder: Path) -> list[str]:
 
 def _whole(tree: CheckoutTree) -> CheckoutTree:
     """Return a tree. Raise TreeError if git refuses its repository, or leaves out files that patchkit reads."""
-    _require_checked_out(tree.package, tree.package, *map(tree.fork.path, places(tree.fork)))
+    named = map(tree.fork.path, places(tree.fork))
+    _require_checked_out(tree.package, tree.package, *named, *tree.record_paths)
     return tree
 
 
@@ -362,7 +434,7 @@ def _require_checked_out(folder: Path, *paths: Path) -> None:
     top = top_around(folder)
     checkout = Checkout.around(folder)
     missing = checkout.not_checked_out(paths) if checkout is not None else []
-    files = [file for file in missing if file.suffix in (".py", ".toml")]
+    files = [file for file in missing if file.suffix in (".py", ".toml", ".lock")]
     if checkout is None or top is None or not files:
         return
     names = [path.relative_to(top) for path in paths if any(file.is_relative_to(path) for file in files)]

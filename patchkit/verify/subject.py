@@ -11,13 +11,14 @@ from patchkit.audit import engine
 from patchkit.errors import PatchkitError, RefusedRepositoryError, TreeError
 from patchkit.patchset.patch import former_ids
 from patchkit.patchset.select import PatchSet
-from patchkit.plan import vendor
+from patchkit.plan import record, vendor
 from patchkit.plan.build import inspect
 from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.planner import Planner
+from patchkit.plan.record import Record, settled
 from patchkit.plan.status import IN_PLACE
+from patchkit.transaction.current import current_or_none
 from patchkit.transaction.history import checkout_of
-from patchkit.transaction.ledger import Ledger
 from patchkit.transaction.origins import Origins
 from patchkit.transaction.resolve import unrecorded_edits
 from patchkit.transaction.store import Store
@@ -28,7 +29,7 @@ from patchkit.tree.tree import CheckoutTree, OverlayTree
 from patchkit.verify.runtime import Runtime, runtime_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from patchkit.findings.finding import Confidence, Finding
     from patchkit.findings.report import Report
@@ -61,6 +62,9 @@ class _ChangedTree(CheckoutTree):
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         return self._overlay.files(folder, suffix)
 
+    def _python_files(self, names: Iterable[str]) -> list[str]:
+        return super()._python_files({*names, *self.contents})
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -81,26 +85,30 @@ class Subject:
         return None if self._patched is None else self._patched()
 
     @cached_property
-    def store(self) -> Store:
-        """The ledger's folder."""
-        return Store(self.tree.package)
-
-    @cached_property
-    def _read_ledger(self) -> tuple[Ledger, TreeError | None]:
+    def _read_record(self) -> tuple[Record, TreeError | None]:
         try:
-            return self.store.read(), None
+            return record.read(self.tree), None
         except TreeError as error:
-            return Ledger(), error
+            return Record(), error
 
     @property
-    def ledger(self) -> Ledger:
-        """The tree's ledger, for every state of the tree; empty if there is none or it is damaged."""
-        return self._read_ledger[0]
+    def record_error(self) -> TreeError | None:
+        """Why the record cannot be read."""
+        return self._read_record[1]
 
     @property
-    def ledger_error(self) -> TreeError | None:
-        """Why the ledger cannot be read."""
-        return self._read_ledger[1]
+    def lost(self) -> frozenset[str]:
+        """The ids of contents in the record that are lost, without which a revert fails.
+
+        In a checkout git's history can make up for them.
+        """
+        store, wanted = Store(self.tree.package), self._read_record[0].contents
+        missing = frozenset(digest for digest in wanted if not store.has(digest))
+        checkout = checkout_of(self.tree.package) if missing else None
+        if checkout is None:
+            return missing
+        is_made_up_for = self.originals_error is None or checkout.is_shallow
+        return frozenset() if is_made_up_for else checkout.lacking(missing)
 
     @cached_property
     def sources(self) -> dict[str, bytes]:
@@ -122,7 +130,7 @@ class Subject:
     @cached_property
     def statuses(self) -> tuple[PatchStatus, ...]:
         """Each patch's status. Raise TreeError if a file that patches name is not valid Python."""
-        return inspect(self.tree, self.patches)
+        return settled(inspect(self.tree, self.patches), current_or_none(self.tree))
 
     @cached_property
     def unrecorded(self) -> tuple[tuple[str, str, str], ...]:

@@ -35,11 +35,11 @@ def states(tree: CheckoutTree) -> dict[str, str]:
     return {patch["id"]: patch["state"] for patch in run("status", tree.root)["patches"]}
 
 
-def ledger_check(tree: CheckoutTree) -> str:
-    """Return what the verification of the ledger ends in."""
+def record_check(tree: CheckoutTree) -> str:
+    """Return what the verification of the record ends in."""
     result = CliRunner().invoke(main, ["verify", str(tree.root), "--json"])
     checks = json.loads(result.stdout)["checks"]
-    return next(str(check["outcome"]) for check in checks if check["check"] == "ledger")
+    return next(str(check["outcome"]) for check in checks if check["check"] == "record")
 
 
 def commit(tree: CheckoutTree, why: str) -> None:
@@ -75,7 +75,7 @@ def test_formatter_after_apply_changes_no_state_and_is_no_obstacle(checkout: Che
     reformat(checkout)
     commit(checkout, "Patched and formatted")
     assert set(states(checkout).values()) == {"applied"}
-    assert ledger_check(checkout) == "passed"
+    assert record_check(checkout) == "passed"
     run("revert", checkout.root)
     assert set(states(checkout).values()) == {"pending"}
     left = contents(checkout)
@@ -104,7 +104,7 @@ def test_each_branch_has_its_record(checkout: CheckoutTree, differ: bool) -> Non
     for branch, before in (("one", ORIGINALS), ("two", two), ("one", ORIGINALS)):
         git(root, "switch", "-q", branch)
         assert set(states(checkout).values()) == {"applied"}
-        assert ledger_check(checkout) in ("passed", "skipped")
+        assert record_check(checkout) in ("passed", "skipped")
         run("revert", root)
         assert contents(checkout) == before
         git(root, "checkout", "-q", ".")
@@ -117,7 +117,7 @@ def test_fresh_clone_is_reverted_from_its_history(checkout: CheckoutTree, tmp_pa
     edit(checkout, MIRROR, b"depth = 1", b"depth = 1\nmine = 1")
     commit(checkout, "Mine")
     fresh = clone(checkout, tmp_path)
-    assert ledger_check(fresh) == "passed"
+    assert record_check(fresh) == "passed"
     assert run("revert", fresh.root, "t-stop")["reverted"] == ["t-stop"]
     assert states(fresh) == {"t-flag": "applied", "t-guard": "applied", "t-stop": "pending"}
     assert sorted(run("revert", fresh.root)["reverted"]) == ["t-flag", "t-guard"]
@@ -176,13 +176,14 @@ def test_tree_that_began_patched_is_told_which_command_helps(package: Path) -> N
     shutil.rmtree(package / ".patchkit")
     git(tree.root, "init", "-q")
     commit(tree, "All at once")
-    assert "neither a ledger (.patchkit) nor this clone has the file" in run("revert", tree.root, code=3)
+    assert "neither the record nor this clone has the file" in run("revert", tree.root, code=3)
 
 
 def test_patches_that_made_something_else_are_refused(checkout: CheckoutTree, patch_folder: Path) -> None:
     run("apply", checkout.root)
     commit(checkout, "Patched")
     shutil.rmtree(checkout.package / ".patchkit")
+    (checkout.root / "patchkit.lock").unlink()
     for name in ("t-stop", "t-guard", "t-flag"):
         shutil.rmtree(patch_folder / name)
     add_patch(

@@ -13,13 +13,13 @@ import pytest
 from patchkit.commands.patch_folder import staged
 from patchkit.drafting.change import Draft
 
-DRAFT = Draft({"patch.toml": "id = 1\n", "examples.toml": ""}, {})
+DRAFT = Draft({"patch.toml": b"id = 1\n", "change.diff": b"", "base/1": b""}, ())
 KILLED = f"""
 import os, signal
 from pathlib import Path
 from patchkit.commands.patch_folder import staged
 from patchkit.drafting.change import Draft
-with staged({{Path("made"): Draft({dict(DRAFT.files)!r}, {{}})}}):
+with staged({{Path("made"): Draft({dict(DRAFT.files)!r}, ())}}):
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -38,14 +38,14 @@ def test_what_a_killed_write_left_is_removed_by_the_next_one(tmp_path: Path) -> 
     assert left.startswith(".patchkit-new-")
     with staged({tmp_path / "made": DRAFT}):
         pass
-    assert names(tmp_path / "made") == ["examples.toml", "patch.toml"]
+    assert names(tmp_path / "made") == ["base", "change.diff", "patch.toml"]
 
 
 def test_what_a_running_write_needs_stays(tmp_path: Path) -> None:
-    other = Draft({"other.toml": ""}, {})
+    other = Draft({"other.toml": b""}, ())
     with staged({tmp_path: DRAFT}), staged({tmp_path: other}):
         pass
-    assert names(tmp_path) == ["examples.toml", "other.toml", "patch.toml"]
+    assert names(tmp_path) == ["base", "change.diff", "other.toml", "patch.toml"]
 
 
 @pytest.mark.parametrize("what", ["a folder without a lock", "a link", "a file", "a folder with a pipe"])

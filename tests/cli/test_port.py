@@ -672,7 +672,7 @@ def test_a_tree_that_cannot_be_written_leaves_no_folder(main_line: Path, fork: P
     run("port", commit, "--repo", main_line, "--onto", fork, "-o", folder, code=4)
     assert not folder.parent.exists()
     run("port", commit, "--repo", main_line, "--onto", fork, "-o", folder, "--allow-dirty")
-    assert {each.name for each in folder.iterdir()} == {"patch.toml", "examples.toml"}
+    assert {each.name for each in folder.iterdir()} == {"base", "change.diff", "patch.toml"}
 
 
 @pytest.mark.parametrize("place", ["A mark", "Because"])

@@ -67,6 +67,9 @@ class MemoryTree:
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         return sorted(file for file in self.contents if file.startswith(folder) and file.endswith(suffix))
 
+    def record(self) -> bytes | None:
+        return None
+
     def unread(self, folder: str) -> list[str]:
         del folder
         return []
@@ -251,7 +254,7 @@ def test_edit_that_comes_with_another_of_the_same_patch_is_not_partial() -> None
 def test_missing_site_is_a_conflict_with_the_expected_and_the_found_code() -> None:
     found = status(library(), patch(FLAG, LOST))
     assert found.state is State.CONFLICT
-    assert found.reason.startswith(f"{DESK}: Desk.lend: lost: expected `lose($b)`; ")
+    assert found.reason.startswith(f"{DESK}: Desk.lend: lost: expected `lose(b)`; ")
     assert edits(found)["lost"].state is State.CONFLICT
 
 

@@ -154,7 +154,7 @@ def test_verify_recognises_the_runtime_in_the_tree(tree: CheckoutTree) -> None:
     vendor(tree)
     found = verdict(tree)
     assert found["imports"] == []
-    assert found["ledger"] == []
+    assert found["record"] == []
 
 
 def test_verify_of_a_deleted_runtime_names_commands_that_restore_it(tree: CheckoutTree) -> None:

@@ -39,7 +39,7 @@ def test_clone_of_a_patched_release_verifies_and_reverts_to_its_bytes(
     """Later releases have a part of some patches, in files that patchkit does not change."""
     there = clone(patched(releases, version, tmp_path), tmp_path)
     checks = {check["check"]: check["outcome"] for check in answer("verify", there.root)["checks"]}
-    assert checks["ledger"] == checks["postconditions"] == "passed"
+    assert checks["record"] == checks["postconditions"] == "passed"
     assert answer("revert", there.root)["reverted"]
     (first,) = git(there.root, "rev-list", "--max-parents=0", "HEAD").split()
     assert git(there.root, "diff", "--stat", first) == ""

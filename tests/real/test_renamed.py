@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from support.releases import PATCHES, REFERENCE, answer, fingerprints, run, states_in, without_ledger
+from support.releases import PATCHES, REFERENCE, answer, fingerprints, run, states_in, without_record
 from support.sweeps import representatives, swept
 from support.toys import MIRROR, SOURCES, add_patch, everything, rewriting, statement, write_package
 
@@ -109,7 +109,7 @@ def test_a_renamed_release_takes_every_patch_is_verified_and_gives_them_back(
     for path in package.rglob("*.py"):
         text = path.read_bytes()
         path.write_bytes(re.sub(rb"\b(from|import) sglang\b", rb"\1 acme_sglang", text))
-    before = without_ledger(fingerprints(root))
+    before = without_record(fingerprints(root))
     reply = answer("apply", package, *names)
     assert set(reply["changed_files"])
     for file in reply["changed_files"]:
@@ -118,4 +118,4 @@ def test_a_renamed_release_takes_every_patch_is_verified_and_gives_them_back(
     checks = answer("verify", package)["checks"]
     assert [check for check in checks if check["outcome"] == "failed"] == []
     run("revert", package)
-    assert without_ledger(fingerprints(root)) == before
+    assert without_record(fingerprints(root)) == before

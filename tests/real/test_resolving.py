@@ -18,7 +18,7 @@ from support.releases import (
     fingerprints,
     run,
     states_in,
-    without_ledger,
+    without_record,
 )
 from support.sweeps import swept
 
@@ -80,7 +80,7 @@ def test_a_conflict_is_finished_on_one_branch_and_taken_on_the_next(
     assert states_in(answer("status", other))["26128"] == "applied"
     for root in (one, other):
         run("revert", root)
-    assert without_ledger(fingerprints(one)) == without_ledger(before)
+    assert without_record(fingerprints(one)) == without_record(before)
 
 
 def test_a_conflict_at_the_site_that_decides_the_shape_is_resolved_by_hand(
@@ -109,12 +109,12 @@ def test_a_conflict_at_the_site_that_decides_the_shape_is_resolved_by_hand(
     assert states_in(answer("status", root))["26128"] == "applied"
     assert answer("apply", root, "26128")["changed_files"] == []
     run("revert", root)
-    assert without_ledger(fingerprints(root)) == without_ledger(before)
+    assert without_record(fingerprints(root)) == without_record(before)
 
 
 RUNNER = "srt/speculative/eagle_draft_cuda_graph_runner.py"
 TOPK = "forward_batch.spec_info.topk_p"
-FOUND = f"draft is not in place: expected `$batch.spec_info.topk_p`, found `{TOPK}.clamp(0, 1)`"
+FOUND = f"draft is not in place: expected `{TOPK}`, found `{TOPK}.clamp(0, 1)`"
 LAUNCH = """\
         patchkit_api.copy_together(
             [
@@ -153,7 +153,7 @@ def test_the_copies_of_a_fork_that_clamps_one_are_enclosed_and_its_own_launch_is
     assert answer("resolve", root, "28465", "draft", "--accept")["accepted"]
     assert states_in(answer("status", root))["28465"] == "applied"
     run("revert", root)
-    assert without_ledger(fingerprints(root)) == without_ledger(before)
+    assert without_record(fingerprints(root)) == without_record(before)
 
 
 def test_the_resolution_in_the_docs_is_accepted_and_its_copy_beside_the_others_is_not(
@@ -181,7 +181,7 @@ def test_the_resolution_in_the_docs_is_accepted_and_its_copy_beside_the_others_i
     assert answer("resolve", root, "28465", "draft")["remembered"]
     assert states_in(answer("status", root))["28465"] == "applied"
     run("revert", root)
-    assert without_ledger(fingerprints(root)) == without_ledger(before)
+    assert without_record(fingerprints(root)) == without_record(before)
 
 
 class _OwnArgument(cst.CSTTransformer):

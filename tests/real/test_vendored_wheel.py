@@ -22,7 +22,7 @@ from support.releases import (
     run,
     states,
     wheel,
-    without_ledger,
+    without_record,
 )
 
 from patchkit.tree.sglang import module_of, serves
@@ -151,7 +151,7 @@ def test_the_tree_that_it_was_built_from_verifies_and_is_taken_back(
     run("verify", fork.root)
     assert "applied" in states(fork).values()
     run("revert", fork.root)
-    before = without_ledger(fingerprints(releases.tree(REFERENCE).package))
-    files = without_ledger(fingerprints(fork.package))
+    before = without_record(fingerprints(releases.tree(REFERENCE).package))
+    files = without_record(fingerprints(fork.package))
     assert {name: files[name] for name in before} == before
     assert not [name for name in files if name.startswith("_patchkit")]

@@ -115,7 +115,7 @@ def test_an_import_is_the_same_in_any_order_of_its_names() -> None:
     assert list(bench_port.compared(change, stood, other, one)) == [("", "equal")]
 
 
-def test_drafts_are_counted_by_kind_and_commits_of_other_files_are_left_out(
+def test_patches_are_evaluated_on_trees_of_another_month(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     version = b'__version__ = "0.5.12"\n'
@@ -123,14 +123,18 @@ def test_drafts_are_counted_by_kind_and_commits_of_other_files_are_left_out(
         tmp_path / "python" / "sglang", {"__init__.py": b"", "version.py": version, "srt/desk.py": BEFORE}
     )
     git(tmp_path, "init", "-q", "-b", "main")
-    edited = (BEFORE, changed(LENT), changed(LENT, FEE), changed(LENT, FEE))
-    for month, note, text in zip("4555", "aaab", edited, strict=True):
+    edited = (BEFORE, changed(LENT), changed(LENT), changed(LENT, FEE))
+    for month, note, text in zip("1456", "abcd", edited, strict=True):
         (root / "srt" / "desk.py").write_bytes(text)
         (tmp_path / "notes").write_text(note)
         git(tmp_path, "add", "-A")
-        monkeypatch.setenv("GIT_COMMITTER_DATE", f"2026-0{month}-04T00:00:00Z")
+        monkeypatch.setenv("GIT_COMMITTER_DATE", f"2026-0{month}-14T00:00:00Z")
         git(tmp_path, "commit", "-qm", "A change")
     found = bench_port.drafts(tmp_path, 10, 1)
-    assert (found["commits"], found["files"], found["whole"], found["edits"]) == (2, 2, 2, 2)
-    assert isinstance(found["kinds"], dict)
-    assert "hunk" not in found["kinds"]
+    assert [found[key] for key in ("commits", "before", "later", "without", "differing")] == [
+        1,
+        {"right": 1},
+        {"right": 1},
+        {"right": 1},
+        [],
+    ]

@@ -94,7 +94,7 @@ def move(tree: CheckoutTree, to: str = "newer") -> None:
         scratch = tree.root.parent / "scratch"
         scratch.mkdir(exist_ok=True)
         moved = Move(tree, commits, branch_of(tree.root), "a test", scratch=scratch)
-        moved.write(store, tree.root, store.read(), [])
+        moved.write(store, tree.root, tree.record())
 
 
 def state(tree: CheckoutTree) -> tuple[object, ...]:
@@ -109,7 +109,7 @@ def state(tree: CheckoutTree) -> tuple[object, ...]:
     return everything(tree.root), links, status, git(tree.root, "rev-parse", "HEAD"), git_folder, left
 
 
-def without_ledger(found: tuple[object, ...]) -> tuple[object, ...]:
+def without_record(found: tuple[object, ...]) -> tuple[object, ...]:
     files, links, status, *rest = found[:-1]
     assert isinstance(files, dict)
     lines = [line for line in str(status).splitlines() if ".patchkit" not in line]
@@ -243,12 +243,12 @@ def test_a_call_that_fails_changes_nothing_or_is_recovered(
             except UnfinishedError:
                 pass
             except TreeError:
-                assert without_ledger(state(fork)) == without_ledger(old)
+                assert without_record(state(fork)) == without_record(old)
         if Store(fork.package).pending:
             api.recover(fork)
         # What cannot be tidied up is an empty ledger.
         found = state(fork)
-        assert without_ledger(found) in (without_ledger(old), without_ledger(new))
+        assert without_record(found) in (without_record(old), without_record(new))
         assert not Store(fork.package).pending
         assert not any(word in str(found[-1]) for word in ("journal", "staging/"))
         shutil.rmtree(fork.root)
@@ -427,7 +427,7 @@ def test_attributes_of_the_new_commit_decide(fork: CheckoutTree) -> None:
     commits = (git(fork.root, "rev-parse", "HEAD").strip(), new)
     with locked(fork) as store:
         moved = Move(fork, commits, branch_of(fork.root), "a test")
-        moved.write(store, fork.root.parent / "at-new", store.read(), [])
+        moved.write(store, fork.root.parent / "at-new", fork.record())
     assert (fork.root / "lines.txt").read_bytes() == b"one\r\ntwo\r\n"
     assert git(fork.root, "status", "--porcelain") == ""
 
@@ -735,3 +735,16 @@ def test_a_checkout_that_its_settings_name_moves(fork: CheckoutTree) -> None:
     move(fork)
     assert git(fork.root, "status", "--porcelain") == ""
     assert git(fork.root, "rev-parse", "HEAD") == git(fork.root, "rev-parse", "newer")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--split-index",), ("--index-version", "4"), ("--untracked-cache",)],
+    ids=lambda words: words[0].strip("-"),
+)
+def test_any_kind_of_index_moves(fork: CheckoutTree, words: tuple[str, ...]) -> None:
+    git(fork.root, "update-index", *words)
+    git(fork.root, "status")
+    move(fork)
+    assert git(fork.root, "status", "--porcelain") == ""
+    assert git(fork.root, "diff", "--name-only", "newer") == ""

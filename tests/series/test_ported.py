@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.releases import run
-from support.repositories import clone, committing, copied, hook, whole
+from support.repositories import clone, committing, copied, hook, settling, whole
 from support.sweeps import crossed
 from support.toys import (
     CRLF,
@@ -393,7 +393,9 @@ def test_a_record_keeps_its_uncommitted_patches(ported: CheckoutTree, tmp_path: 
     (toys / "t-depth" / "patch.toml").write_text(patch_text("t-depth", code))
     clone = clone_of(ported, tmp_path)
     run("apply", clone.root, "t-depth", "--patches", toys)
-    assert "one after the other" in refused(clone, "77", "t-depth", "--patches", str(toys))
+    both = copied(clone, tmp_path / "both")
+    run("revert", both.root, "77", "t-depth", "--patches", toys)
+    assert both.read(MIRROR) == SOURCES[MIRROR]
     run("revert", clone.root, "77", "--patches", toys)
     assert b"depth = 2" in (clone.read(MIRROR) or b"")
     run("revert", clone.root, "t-depth", "--patches", toys)
@@ -486,7 +488,7 @@ def test_half_of_a_change_that_is_not_committed_is_not_left_out_of_its_commit(
     assert f"--> {FRESH} help: run patchkit revert {fork.root} 77," in output
     run("revert", fork.root, "77")
     run("port", *words, "--commit")
-    assert len(git(fork.root, "show", "--format=", "--name-only").split()) == 2
+    assert len(git(fork.root, "show", "--format=", "--name-only").split()) == 3  # The record among them.
 
 
 @pytest.mark.parametrize("half", ["staged", "deleted", "changed", "changed and staged", "excluded"])
@@ -633,7 +635,8 @@ def test_ports_that_were_edited_or_reverted_since_are_named_if_their_code_is_lef
     reverted = port(theirs, fork, 78, (b"class Mirror:\n", b"class Mirror:\n    size = 2\n\n"))
     port(theirs, fork, 79, FAR)
     port(theirs, fork, 80, OVER)
-    git(fork.root, "revert", "--no-edit", reverted)
+    settling(fork, "revert", "--no-edit", reverted)
+    git(fork.root, "commit", "-qm", "Revert")
     commit_own(fork, OWN, (b"height = 2\n", b"height = 3\n"))
     clone = clone_of(fork, tmp_path)
     listed: list[str] = []

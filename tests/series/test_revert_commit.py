@@ -308,7 +308,8 @@ def test_what_a_person_finished_by_hand_is_reverted_each_time_that_it_comes_back
     tail = rest.partition(b">>>>>>>")[2].partition(b"\n")[2]
     path.write_bytes(head + b"        return self.copies.numpy()\n" + tail)
     api.resolve(fork, patches, "t-hand", "copy")
-    git(fork.root, "commit", "-qam", "By hand")
+    git(fork.root, "add", "-A")
+    git(fork.root, "commit", "-qm", "By hand")
     by_hand = contents(fork)
     back()
     for _ in range(2):
@@ -318,5 +319,6 @@ def test_what_a_person_finished_by_hand_is_reverted_each_time_that_it_comes_back
         back()
         api.apply(fork, patches, ("t-hand",), resolved=True)
         assert contents(fork) == by_hand
-        git(fork.root, "commit", "-qam", "By hand again")
+        git(fork.root, "add", "-A")
+        git(fork.root, "commit", "-qm", "By hand again")
         back()

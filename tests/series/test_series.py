@@ -206,7 +206,7 @@ def test_patches_that_are_applied_but_not_committed_are_reverted_and_committed_a
         name, *words = command.split()
         done = CliRunner().invoke(main, [name, str(fork.root), *words])
         assert done.exit_code == 0, done.output
-    assert log(fork) == ["Toy t-first", "Toy t-flag"]
+    assert log(fork) == ["Toy t-flag"]
     assert git(fork.root, "status", "--porcelain") == ""
     assert committed(fork) == ["t-guard", "t-stop"]
     assert set(states(fork).values()) == {"applied"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.releases import run
-from support.repositories import committing, copied, patched_states, whole
+from support.repositories import committing, copied, patched_states, settling, whole
 from support.toys import ABRUPT, MIRROR, SOURCES, add_patch, attribute, checked_in, edit, everything, git
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def port_and_stash(theirs: CheckoutTree, fork: CheckoutTree) -> CheckoutTree:
 def pop_and_revert(tree: CheckoutTree) -> None:
     """Take the port out of the stash, and revert it: the status is true, and the other code stays."""
     before, states = everything(tree.package / "srt"), patched_states(tree)
-    git(tree.root, "stash", "pop")
+    settling(tree, "stash", "pop")
     assert (tree.read(MIRROR) or b"").count(b"self.asked = True") == 1
     assert tree.read(FRESH) == b"fresh = 1\n"
     assert patched_states(tree) == states
@@ -80,7 +80,7 @@ def test_a_stashed_port_after_patches_of_the_same_file_were_committed(
 ) -> None:
     run("apply", stashed.root, name, "--commit")
     pop_and_revert(stashed)
-    assert git(stashed.root, "status", "--porcelain") == ""
+    assert git(stashed.root, "status", "--porcelain", "python") == ""
 
 
 def test_a_stashed_port_after_a_patch_of_another_file_was_applied(stashed: CheckoutTree) -> None:
@@ -97,7 +97,7 @@ def test_a_stashed_port_after_a_patch_of_another_file_was_applied_and_reverted(s
 def test_a_stashed_port_after_a_revert_that_found_nothing(theirs: CheckoutTree, fork: CheckoutTree) -> None:
     run("apply", fork.root, "t-flag", "--commit")
     port_and_stash(theirs, fork)
-    assert run("revert", fork.root, "77").output == "Nothing to revert.\n"
+    assert "no patch is called '77'" in run("revert", fork.root, "77", code=2).output
     pop_and_revert(fork)
 
 
@@ -203,7 +203,7 @@ def test_without_a_name_and_alone_a_port_that_was_edited_is_refused(
 def test_without_a_name_one_that_is_in_a_stash_is_reverted_when_it_is_back(stashed: CheckoutTree) -> None:
     run("revert", stashed.root)
     git(stashed.root, "commit", "--allow-empty", "-qam", "Reverted")
-    git(stashed.root, "stash", "pop")
+    settling(stashed, "stash", "pop")
     assert FRESH in str(everything(stashed.package))
     assert run("revert", stashed.root).output.startswith("Reverted: 77.\n\nChanged 2 files.")
     assert {file: stashed.read(file) for file in SOURCES} == SOURCES

@@ -93,7 +93,11 @@ def test_what_a_person_has_in_hand_stays_in_hand(fork: CheckoutTree, temporary: 
         listed = git(fork.root, "ls-files", "--stage", "-v").splitlines()
         names = ("edited", "staged", "hidden", "skipped", "untracked", "meant")
         texts = {name: (fork.root / name).read_text() for name in names}
-        return [x for x in listed if "sglang" not in x], git(fork.root, "status", "--porcelain"), texts
+        return (
+            [x for x in listed if "sglang" not in x and "patchkit.lock" not in x],
+            git(fork.root, "status", "--porcelain"),
+            texts,
+        )
 
     before = others()
     commit(fork)

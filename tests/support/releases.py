@@ -252,9 +252,10 @@ def fingerprints(folder: Path) -> dict[str, tuple[int, str]]:
     return found
 
 
-def without_ledger(prints: Mapping[str, tuple[int, str]]) -> dict[str, tuple[int, str]]:
-    """Leave out the ledger's folder."""
-    return {name: value for name, value in prints.items() if ".patchkit" not in name.split("/")}
+def without_record(prints: Mapping[str, tuple[int, str]]) -> dict[str, tuple[int, str]]:
+    """Leave out the record and patchkit's own folder."""
+    own = {".patchkit", "patchkit.lock"}
+    return {name: value for name, value in prints.items() if own.isdisjoint(name.split("/"))}
 
 
 def run(*arguments: object, code: int = 0) -> Result:

@@ -185,7 +185,7 @@ height = 3
 
 def apply(tree: CheckoutTree, *patches: Patch, allow_dirty: bool = False) -> tuple[str, ...]:
     plan = make_plan(tree, patches or TOYS)
-    return Transaction(tree, "toys", allow_dirty=allow_dirty).commit(plan).files
+    return Transaction(tree, allow_dirty=allow_dirty).commit(plan).files
 
 
 def revert_patches(tree: CheckoutTree, *patches: Patch) -> RevertResult:

@@ -11,7 +11,7 @@ from support.toys import MIRROR, checked_in, everything
 
 from patchkit.errors import TreeError
 from patchkit.transaction.recover import recover
-from patchkit.transaction.write import check_targets, locked, write_all
+from patchkit.transaction.write import check_targets, locked, write_targets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,8 +24,7 @@ NOTE = "../../notes/patchkit.lock"
 
 def write(tree: CheckoutTree, contents: dict[str, Contents], emptied: tuple[str, ...] = ()) -> None:
     with locked(tree) as store:
-        ledger = store.read()
-        write_all(tree, store, check_targets(tree, contents), before=ledger, after=ledger, emptied=emptied)
+        write_targets(tree, store, check_targets(tree, contents), emptied=emptied)
 
 
 @pytest.fixture

@@ -210,7 +210,7 @@ def test_a_patch_that_is_required_and_reverted_between_the_plan_and_the_lock_is_
     with pytest.raises(TreeError, match=r"was changed while patchkit was running: try again\.$"):
         api.apply(tree, load(), ("t-stop",))
     assert status(tree) == {"pending"}
-    api.apply(tree, load(), ("t-stop",))
+    api.apply(tree, load(), ("t-stop", "t-guard"))
     assert status(tree) == {"applied"}
 
 

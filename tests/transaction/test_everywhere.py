@@ -442,7 +442,7 @@ def vendored(tree: CheckoutTree, patches: PatchSet) -> None:
 
 
 def own(tree: CheckoutTree, patches: PatchSet) -> None:
-    api.apply(tree, patches, ("x-own", "t-stop"))
+    api.apply(tree, patches, ("x-own", "t-guard", "t-stop"))
 
 
 Way = Callable[["CheckoutTree", "PatchSet"], None]
@@ -586,7 +586,7 @@ def test_a_clone_says_what_the_checkout_says(
     act(tree)
     here, there = (answers(each, all_patches) for each in (tree, clone(tree, tmp_path)))
     # Which lines are a person's resolution, and not their own beside it, is in no commit.
-    if "made by hand, and no ledger (.patchkit) has" in str(there["revert"]):
+    if "made by hand, and no record has" in str(there["revert"]):
         del here["revert"], there["revert"]
     assert here == there
 

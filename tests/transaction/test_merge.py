@@ -32,7 +32,7 @@ from support.toys import (
 
 from patchkit.errors import ConflictError
 from patchkit.plan.examples import MemoryTree
-from patchkit.transaction.ledger import AppliedFile, AppliedPatch, Record
+from patchkit.plan.record import AppliedFile, AppliedPatch, Record
 from patchkit.transaction.revert import RevertResult, recorded, revert
 from patchkit.transaction.revert_plan import plan_revert
 from patchkit.transaction.swap import digest_of
@@ -315,9 +315,7 @@ def test_revert_never_loses_an_edit(added: set[int], dropped: set[int]) -> None:
         mine += [line] if number not in dropped else []
     texts = {digest_of(b"".join(lines)): b"".join(lines) for lines in (ORIGINAL, PATCHED)}
     before, after = texts
-    record = Record().with_applied(
-        {"x.py": AppliedFile(before, after, ("p",))}, [AppliedPatch("p", "Toy", (), (), ())], "toys"
-    )
+    record = Record().with_applied({"x.py": AppliedFile(before, after, ("p",))}, [AppliedPatch("p", (), ())])
     with suppress(ConflictError):
         plan = plan_revert(record, frozenset({"p"}), lambda file: b"".join(mine), texts.__getitem__, NONE)
         assert plan.record == Record()
@@ -335,7 +333,7 @@ def test_edit_of_any_line_but_the_patch_itself_is_kept(number: int) -> None:
     mine = [line.replace(b"line_%d = 0\n" % number, b"mine = 0\n") for line in PATCHED]
     texts = {digest_of(b"".join(lines)): b"".join(lines) for lines in (ORIGINAL, PATCHED)}
     before, after = texts
-    record = Record().with_applied({"x.py": AppliedFile(before, after, ("p",))}, [], "toys")
+    record = Record().with_applied({"x.py": AppliedFile(before, after, ("p",))}, [])
     plan = plan_revert(record, frozenset({"p"}), lambda file: b"".join(mine), texts.__getitem__, NONE)
     left = (plan.changes["x.py"][1] or b"").splitlines(keepends=True)
     assert left == [line.replace(b"line_%d = 0\n" % number, b"mine = 0\n") for line in ORIGINAL]

@@ -45,11 +45,11 @@ MAKE = toy(
 
 
 def take(tree: CheckoutTree) -> tuple[str, ...]:
-    return Transaction(tree, "toys").commit(with_deletion(make_plan(tree, ()), ABRUPT)).files
+    return Transaction(tree).commit(with_deletion(make_plan(tree, ()), ABRUPT)).files
 
 
 def make_and_take(tree: CheckoutTree) -> None:
-    Transaction(tree, "toys").commit(with_deletion(make_plan(tree, (MAKE,)), ABRUPT))
+    Transaction(tree).commit(with_deletion(make_plan(tree, (MAKE,)), ABRUPT))
 
 
 def revert_patches(tree: CheckoutTree) -> object:
@@ -147,7 +147,7 @@ def test_making_and_taking_killed_anywhere_is_finished_or_rolled_back(
 
 def test_made_file_with_other_line_ends_goes(tree: CheckoutTree) -> None:
     before = everything(tree.root)
-    Transaction(tree, "toys").commit(make_plan(tree, (MAKE,)))
+    Transaction(tree).commit(make_plan(tree, (MAKE,)))
     made = tree.package / NEW
     made.write_bytes(made.read_bytes().replace(b"\n", b"\r\n"))
     revert_patches(tree)

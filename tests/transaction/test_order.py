@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ruff.__main__ import find_ruff_bin
-from support.repositories import committing, copied
+from support.repositories import committing, copied, settling
 from support.toys import (
     ABRUPT,
     CRLF,
@@ -196,7 +196,7 @@ def test_one_commit_and_then_another_is_the_tree_of_the_other_and_then_the_one(
     one: str, other: str, tmp_path: Path, committed: Committed
 ) -> None:
     forth, back = committed(tmp_path / "a", one, other), committed(tmp_path / "b", other, one)
-    assert git(forth.root, "rev-parse", "HEAD^{tree}") == git(back.root, "rev-parse", "HEAD^{tree}")
+    assert git(forth.root, "rev-parse", "HEAD:python") == git(back.root, "rev-parse", "HEAD:python")
     assert set(recorded(forth)) == set(recorded(back)) == {one, other}
 
 
@@ -239,7 +239,8 @@ def test_older_commit_that_git_reverted_is_gone_for_status_and_the_other_is_reve
     tmp_path: Path, committed: Committed
 ) -> None:
     tree, alone = committed(tmp_path / "both", "g-method", "a-twin"), committed(tmp_path / "alone", "a-twin")
-    git(tree.root, "revert", "--no-edit", "HEAD~1")
+    settling(tree, "revert", "--no-edit", "HEAD~1")
+    git(tree.root, "commit", "-qm", "Revert")
     assert code(tree.package) == code(alone.package)
     assert in_place(tree) == in_place(alone)
     api.revert(tree, TWINS, ("a-twin",))

@@ -54,7 +54,7 @@ def test_second_apply_changes_nothing(tree: CheckoutTree) -> None:
 def test_plan_without_changes_leaves_no_trace(tree: CheckoutTree) -> None:
     before = everything(tree.root)
     plan = replace(make_plan(tree, TOYS), changes=())
-    assert Transaction(tree, "toys").commit(plan).files == ()
+    assert Transaction(tree).commit(plan).files == ()
     assert everything(tree.root) == before
 
 
@@ -62,16 +62,16 @@ def test_outcome_tells_the_states_after_the_act(tree: CheckoutTree) -> None:
     plan = make_plan(tree, TOYS)
     conflicting = replace(plan.patches[0], state=State.CONFLICT, reason="why")
     plan = replace(plan, patches=(conflicting, *plan.patches[1:]))
-    outcome = Transaction(tree, "toys").commit(plan)
+    outcome = Transaction(tree).commit(plan)
     assert [status.state for status in outcome.patches] == [State.CONFLICT] + [State.APPLIED] * 3
     assert {edit.state for edit in outcome.patches[1].edits} == {State.APPLIED}
 
 
 def test_check_writes_nothing_and_gives_the_same_result(tree: CheckoutTree) -> None:
     before = everything(tree.root)
-    checked = Transaction(tree, "toys").check(make_plan(tree, TOYS))
+    checked = Transaction(tree).check(make_plan(tree, TOYS))
     assert everything(tree.root) == before
-    assert checked == Transaction(tree, "toys").commit(make_plan(tree, TOYS))
+    assert checked == Transaction(tree).commit(make_plan(tree, TOYS))
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644, 0o755])
@@ -178,7 +178,7 @@ def test_file_changed_since_the_plan_is_refused(tree: CheckoutTree) -> None:
     edit(tree, MIRROR, b"depth", b"width")
     before = everything(tree.root)
     with pytest.raises(TreeError, match="was changed while patchkit was running"):
-        Transaction(tree, "toys").commit(plan)
+        Transaction(tree).commit(plan)
     assert everything(tree.root) == before
 
 
@@ -186,7 +186,7 @@ def test_file_deleted_since_the_plan_is_refused(tree: CheckoutTree) -> None:
     plan = make_plan(tree, TOYS)
     (tree.package / MIRROR).unlink()
     with pytest.raises(TreeError, match=r"mirror.py cannot be read"):
-        Transaction(tree, "toys").commit(plan)
+        Transaction(tree).commit(plan)
 
 
 def test_second_patchkit_at_the_same_moment_is_refused(tree: CheckoutTree) -> None:
@@ -198,9 +198,9 @@ def test_second_patchkit_at_the_same_moment_is_refused(tree: CheckoutTree) -> No
     apply(tree)
 
 
-def test_damaged_ledger_is_refused(tree: CheckoutTree) -> None:
+def test_damaged_record_is_refused(tree: CheckoutTree) -> None:
     apply(tree, COPIES)
-    (tree.package / ".patchkit/ledger.json").write_text("{")
+    (tree.package / ".patchkit/patchkit.lock").write_text("{")
     refused(tree, "is damaged")
     with pytest.raises(TreeError, match="is damaged"):
         revert_patches(tree)
@@ -211,7 +211,7 @@ def test_clean_checkout_shows_only_the_targets_as_changed(checkout: CheckoutTree
     assert git(checkout.root, "diff", "--name-only").split() == sorted(
         f"python/sglang/{file}" for file in APPLIED
     )
-    assert git(checkout.root, "ls-files", "--others", "--exclude-standard") == ""
+    assert git(checkout.root, "ls-files", "--others", "--exclude-standard") == "patchkit.lock\n"
 
 
 @pytest.mark.parametrize("staged", [False, True])

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from support.audited import MemoryTree
 
 from patchkit import collector
+from patchkit.plan.examples import MemoryTree
 from patchkit.tree.backends import Backends, InheritingBackend, inheriting_backends
 from patchkit.tree.index import Program
 
@@ -24,9 +24,9 @@ def inheriting(own: str) -> tuple[InheritingBackend, ...]:
     header = "from sglang.srt.layers.attention.fast_backend import FastBackend\n\n\n"
     tree = MemoryTree(
         {
-            "srt/layers/attention/base_attn_backend.py": ROOT,
-            "srt/layers/attention/fast_backend.py": FAST,
-            "srt/layers/attention/own_backend.py": header + own,
+            "srt/layers/attention/base_attn_backend.py": ROOT.encode(),
+            "srt/layers/attention/fast_backend.py": FAST.encode(),
+            "srt/layers/attention/own_backend.py": (header + own).encode(),
         }
     )
     return inheriting_backends(tree)

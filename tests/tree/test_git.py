@@ -56,18 +56,18 @@ def test_a_git_that_is_not_there_is_told_so(checkout: CheckoutTree, monkeypatch:
         git(checkout.root, "rev-parse", "HEAD")
 
 
-def test_too_many_open_files_are_no_link_in_place_of_the_ledger(checkout: CheckoutTree) -> None:
+def test_too_many_open_files_are_no_link_in_place_of_patchkits_own_folder(checkout: CheckoutTree) -> None:
     (checkout.package / ".patchkit").mkdir()
     with ExitStack() as stack:
         leave_files(stack, 1)
         with pytest.raises(TreeError, match="Too many open files"):
-            Store(checkout.package).read()
+            Store(checkout.package).journal()
 
 
-def test_a_link_in_place_of_the_ledger_is_told_so(checkout: CheckoutTree) -> None:
+def test_a_link_in_place_of_patchkits_own_folder_is_told_so(checkout: CheckoutTree) -> None:
     (checkout.package / ".patchkit").symlink_to(checkout.root)
     with pytest.raises(TreeError, match="is a link or not a folder"):
-        Store(checkout.package).read()
+        Store(checkout.package).journal()
 
 
 def test_a_repository_that_may_not_be_read_is_one(

@@ -43,7 +43,7 @@ def test_the_rest_of_a_change_that_upstream_made_in_part_is_missing_if_the_patch
 def test_what_is_left_of_an_opt_in_patch_that_was_applied_is_missing(tmp_path: Path) -> None:
     tree = open_tree(write_package(tmp_path / "sglang"))
     patch = toy("halved", *EDITS, default="false", upstream_when=f'["{MIRROR}::Mirror"]')
-    Transaction(tree, "", allow_dirty=True).commit(make_plan(tree, [patch]))
+    Transaction(tree, allow_dirty=True).commit(make_plan(tree, [patch]))
     (tree.package / CRLF).write_bytes(SOURCES[CRLF])
     (found,) = checked(tree.package, "false").findings
     assert found.message.startswith("halved: flag is not in place")

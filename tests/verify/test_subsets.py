@@ -43,5 +43,5 @@ def test_the_parts_that_upstreams_form_lacks_are_named(releases: Releases, tmp_p
     tree = releases.copy("0.5.14", tmp_path)
     run("apply", tree.root, "28856", "29343")
     checks = {check["check"]: check for check in answer("verify", tree.root)["checks"]}
-    note = "25925 is pending; it is upstream's without plan-stream, and can fail: patchkit apply 25925"
+    note = "26424 is pending; it is upstream's without steps, and can fail: patchkit apply 26424"
     assert note in checks["postconditions"]["notes"]

@@ -11,11 +11,10 @@ if TYPE_CHECKING:
 
 
 class New(Answer, frozen=True, kw_only=True):
-    """The answer of ``new``; ``exact`` is whether the edits reproduce the diff on its tree."""
+    """The answer of ``new``; ``exact`` is whether the patch makes the whole diff on its tree."""
 
     file: str
     edits: int
-    hunks: int
     exact: bool
     todo: tuple[str, ...]
 
@@ -25,7 +24,6 @@ class New(Answer, frozen=True, kw_only=True):
         return cls(
             file=str(drafted.file),
             edits=drafted.edits,
-            hunks=drafted.hunks,
             exact=drafted.exact,
             todo=drafted.todo,
         )

@@ -78,7 +78,7 @@ class ArgumentValue(Kind, frozen=True, kw_only=True, tag="argument-value", forbi
             "No call passes the argument.",
             'find = "$desk.lend(..., days=$_)"\nargument = "days"\ncode = "14"',
             before="desk.lend(book)",
-            refusal="expected a call like `$desk.lend(..., days=$_)`",
+            refusal="expected a call like `desk.lend(..., days=_)`",
         ),
         Example(
             "A value must be an expression.",
@@ -113,7 +113,7 @@ class _ArgumentValue:
         if not ready:
             like = self.find.text.strip()
             missing = examination.absent(
-                lambda: f"expected a call like `{like}`; {sites.nearest(scope, like)}"
+                lambda: f"expected a call like `{sites.plain(like)}`; {sites.nearest(scope, like)}"
             )
             return examination.present(form=self.code.text) if done else missing
         if len(ready) + len(done) > 1:

@@ -141,7 +141,9 @@ class _CallArgument:
             if done:
                 return examination.present()
             like = self.find[0].text.strip()
-            return examination.absent(lambda: f"expected a call like `{like}`; {sites.nearest(scope, like)}")
+            return examination.absent(
+                lambda: f"expected a call like `{sites.plain(like)}`; {sites.nearest(scope, like)}"
+            )
         if not self.every and len(missing) + len(done) > 1:
             return examination.ambiguous(sites.several(scope, [*done, *missing]))
 

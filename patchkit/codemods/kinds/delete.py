@@ -132,7 +132,7 @@ class Delete(Kind, frozen=True, kw_only=True, tag="delete", forbid_unknown_field
             'find = "log($desk)"\ncontext = ["$desk.lend(...)"]',
             before="def serve(desk, book): ...",
             scope="serve",
-            refusal="expected `$desk.lend(...)` around the site",
+            refusal="expected `desk.lend(...)` around the site",
         ),
         Example(
             "Two sites that match equally well are ambiguous.",

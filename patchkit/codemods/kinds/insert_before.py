@@ -72,7 +72,7 @@ class InsertBefore(StatementKind, frozen=True, kw_only=True, tag="insert-before"
             'find = "self.lend($book)"\ncode = "self.check($book)"',
             before="def serve(self, book): ...",
             scope="serve",
-            refusal="expected `self.lend($book)`",
+            refusal="expected `self.lend(book)`",
         ),
         Example("`code` is required.", 'find = "f()"', refusal="key `code`: the pattern is empty"),
     )

@@ -106,7 +106,7 @@ class InsertFirst(Kind, frozen=True, kw_only=True, tag="insert-first", forbid_un
             'code = "check($book)"\ncontext = ["$book.lent = True"]',
             before="def lend(item): ...",
             scope="lend",
-            refusal="expected `$book.lent = True` around the site",
+            refusal="expected `book.lent = True` around the site",
         ),
         Example("Every placeholder must be bound.", 'code = "$x()"', refusal="key `code`: nothing binds $x"),
     )

@@ -151,7 +151,7 @@ class Rewrite(StatementKind, frozen=True, kw_only=True, tag="rewrite", forbid_un
             "A refusal names the line that did not match and the nearest line.",
             'find = "$who.debt += $days * RATE"\ncode = "$who.charge($days)"',
             before="reader.debt += days * price",
-            refusal="expected `$who.debt += $days * RATE`; the nearest line is `reader.debt += days * price`",
+            refusal="expected `reader.debt += days * RATE`; the nearest line is `reader.debt += days * price`",
         ),
         Example(
             "Two sites that match equally well are ambiguous.",

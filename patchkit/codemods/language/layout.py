@@ -136,14 +136,6 @@ class _Line:
             node = cst.If(cst.Integer("0"), cst.IndentedBlock([node]))
         return syntax.code_of(node)
 
-    def is_among(self, lines: Collection[str]) -> bool:
-        """Return whether each source line of the statement is one of ``lines``, which have no indentation."""
-        if not lines:
-            return False
-        code = syntax.code_of(self._alone)
-        code = code if isinstance(self.node, cst.SimpleStatementLine) else code.removesuffix("pass\n")
-        return _is_among(f"el{code}" if self._is_elif else code, lines)
-
     def found_in(self, statement: cst.CSTNode) -> cst.CSTNode:
         """Return this line in the formatted ``code``."""
         for _ in range(self.depth):
@@ -164,22 +156,20 @@ class _Line:
         return node.with_changes(**{name: getattr(form, name) for name in names})
 
 
-def lay_out(
-    before: cst.Module, after: cst.Module, style: Style, verbatim: Collection[str] = frozenset()
-) -> cst.Module:
+def lay_out(before: cst.Module, after: cst.Module, style: Style) -> cst.Module:
     """Return ``after``, in which codemods rewrote parts of ``before``, with the new code formatted.
 
     Where the replaced lines do not follow ``style``, new lines keep their layout, too; a larger line length that they
-    show is respected. ``verbatim`` lines keep their layout except for indentation.
+    show is respected.
     """
     if before.default_indent != _INDENT:
         return after
-    after = _with_sorted_imports(before, after, style, verbatim)
+    after = _with_sorted_imports(before, after, style)
     unchanged = _members(before) & _members(after)
     old, new = ([*_lines(module, (), 0, unchanged)] for module in (before, after))
     old_keys, new_keys = ({line.key for line in lines} for lines in (old, new))
-    removed = [line for line in old if line.key not in new_keys and not line.is_among(verbatim)]
-    fresh = [line for line in new if line.key not in old_keys and not line.is_among(verbatim)]
+    removed = [line for line in old if line.key not in new_keys]
+    fresh = [line for line in new if line.key not in old_keys]
     shown = max((len(text) for line in removed for text in split_lines(line.code)), default=0)
     for width in sorted({style.width, max(style.width, shown)}):
         forms = _formatted([line.code for line in (*removed, *fresh)], width)
@@ -213,10 +203,6 @@ class _Parentheses(cst.CSTTransformer):
     ) -> cst.BaseExpression:
         is_long = not original_node.lpar and "\n" in syntax.code_of(original_node)
         return as_operand(updated_node) if is_long else updated_node
-
-
-def _is_among(code: str, lines: Collection[str]) -> bool:
-    return bool(lines) and all(line.strip() in lines for line in split_lines(code) if line.strip())
 
 
 def _members(module: cst.Module) -> set[tuple[int, int]]:
@@ -271,18 +257,13 @@ def _formatted(codes: Sequence[str], width: int) -> Sequence[cst.CSTNode]:
     return [statement.with_changes(leading_lines=()) for statement in statements]
 
 
-def _with_sorted_imports(
-    before: cst.Module, after: cst.Module, style: Style, verbatim: Collection[str]
-) -> cst.Module:
-    """Return ``after`` with each run of imports that received new ones sorted, if it was sorted before.
-
-    ``verbatim`` imports keep their place.
-    """
+def _with_sorted_imports(before: cst.Module, after: cst.Module, style: Style) -> cst.Module:
+    """Return ``after`` with each run of imports that received new ones sorted, if it was sorted before."""
     old_statements = {id(statement) for statement in before.body}
     body = list(after.body)
     for start, end in reversed([*_runs_of_imports(body)]):
         run = [syntax.typed(statement, cst.SimpleStatementLine) for statement in body[start:end]]
-        kept = [each for each in run if id(each) in old_statements or _is_among(_code_alone(each), verbatim)]
+        kept = [each for each in run if id(each) in old_statements]
         if len(kept) < len(run):
             body[start:end] = _sorted(kept, run, style)
     return after.with_changes(body=body)

@@ -12,7 +12,7 @@ import libcst as cst
 from patchkit.codemods import examination
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.comment import annotate, lost, put_above
-from patchkit.codemods.language.nearness import first_line_of, nearest_run
+from patchkit.codemods.language.nearness import first_line_of, nearest_run, partly_bound
 from patchkit.codemods.language.precedence import in_place_of
 from patchkit.lines import split_lines
 
@@ -62,20 +62,21 @@ def unmatched(scope: Scope, finds: Sequence[Pattern]) -> str:
     """Return the message for patterns that do not match: the nearest one's missing line and the closest line to it."""
     found = nearest_of(scope, finds)
     if found is None:
-        return f"expected `{brief(finds[0])}`; {nearest(scope, finds[0].text)}"
+        return f"expected `{plain(finds[0].text)}`; {nearest(scope, finds[0].text)}"
     find, near = found
+    body = syntax.statements_of(syntax.node_at(scope.module, near.block)) or ()
+    bindings = partly_bound(find, body[near.start : near.end])
+    expected, missing = plain(find.text, bindings), plain(near.missing, bindings)
     closest = line_of(scope, near.closest) if near.closest is not None else ""
     if not near.missing:
-        return (
-            f"expected `{brief(find)}`; `{closest}` is in between" if closest else f"expected `{brief(find)}`"
-        )
+        return f"expected `{expected}`; `{closest}` is in between" if closest else f"expected `{expected}`"
     if near.instead:
-        return f"expected `{near.missing}`, found `{near.instead}`; {_nearest_is(closest)}"
+        return f"expected `{missing}`, found `{near.instead}`; {_nearest_is(closest)}"
     lines = lines_of(find)
     if len(lines) == 1:
-        return f"expected `{brief(find)}`; {_nearest_is(closest)}"
+        return f"expected `{expected}`; {_nearest_is(closest)}"
     of = f" (line {lines.index(near.missing) + 1} of {len(lines)})" if near.missing in lines else ""
-    return f"expected `{near.missing}`{of}; {_nearest_is(closest)}"
+    return f"expected `{missing}`{of}; {_nearest_is(closest)}"
 
 
 def _nearest_is(line: str) -> str:
@@ -129,6 +130,7 @@ def _nearest_line(scope: Scope, wanted: str) -> str:
     return line_of(scope, where) if where is not None else ""
 
 
+_PLACEHOLDER = re.compile(r"\$(\$?)(\w+)")
 _NAMED = re.compile(r"(?<![\w$.])[A-Za-z_]\w*(?:\.\w+)+")
 _TARGET = re.compile(r"[\w$.]*\.(\w+)\s*(?::[^=]*)?[-+*/|&]?=(?!=)")
 
@@ -151,7 +153,7 @@ def bindings_given(scope: Scope, given: Iterable[Pattern]) -> Bindings | examina
         if not found:
             return examination.absent(partial(_unmet, scope, pattern))
         if any(not _agree(found[0].bindings, match.bindings) for match in found[1:]):
-            return examination.ambiguous(f"`{brief(pattern)}` matches with different names")
+            return examination.ambiguous(f"`{plain(pattern.text)}` matches with different names")
         bindings = found[0].bindings
     return bindings
 
@@ -165,9 +167,18 @@ def _agree(left: Bindings, right: Bindings) -> bool:
     return all(syntax.same(value, right[name]) for name, value in left.items())
 
 
-def brief(pattern: Pattern) -> str:
-    """Return a pattern's text on one line, for a message."""
-    return " ".join(pattern.text.split())
+def plain(text: str, bindings: Bindings | None = None) -> str:
+    """Return the text of a pattern on one line, for a message: with what its names matched, else the names alone."""
+
+    def shown(match: re.Match[str]) -> str:
+        value = (bindings or {}).get(match[2])
+        if isinstance(
+            value, (cst.Name, cst.Attribute, cst.Subscript, cst.Call, cst.BaseNumber, cst.BaseString)
+        ):
+            return " ".join(syntax.code_of(value).split())
+        return "..." if match[1] else match[2]
+
+    return _PLACEHOLDER.sub(shown, " ".join(text.split()))
 
 
 def replace_expression(module: cst.Module, path: Path, new: cst.BaseExpression, note: str) -> cst.Module:

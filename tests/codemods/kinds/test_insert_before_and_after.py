@@ -92,7 +92,7 @@ def test_statements_that_are_there_are_not_put_again(edit: Any) -> None:
 @pytest.mark.parametrize("edit", [before, after])
 def test_no_place_to_put_them(edit: Any) -> None:
     check_noop(
-        edit("$d.lend($b)", "$d.check($b)"), "desk.mend(book)\n", SiteState.ABSENT, reason="expected `$d.lend"
+        edit("$d.lend($b)", "$d.check($b)"), "desk.mend(book)\n", SiteState.ABSENT, reason="expected `d.lend"
     )
 
 

@@ -24,11 +24,10 @@ def laid_out(
     source: str,
     change: Callable[[cst.Module], cst.Module],
     style: Style = STYLE,
-    verbatim: frozenset[str] = frozenset(),
 ) -> str:
     """Return the source with a change to its syntax tree, laid out."""
     before = cst.parse_module(program(source))
-    return lay_out(before, change(before), style, verbatim).code
+    return lay_out(before, change(before), style).code
 
 
 def rewriting(find: str, code: str) -> Callable[[cst.Module], cst.Module]:
@@ -214,16 +213,6 @@ def test_tabs_are_left_alone() -> None:
 def test_what_nothing_was_done_to_stays() -> None:
     before = cst.parse_module("import b\nimport a\nx  =  1\n")
     assert lay_out(before, before, STYLE).code == before.code
-
-
-@pytest.mark.parametrize("header", ["if late(2)", "elif late(2)"])
-def test_lines_that_are_to_stay_verbatim_do(header: str) -> None:
-    opening = "" if header.startswith("if") else "if late(1):\n    pass\n"
-    wanted = f"{header.partition(' ')[0]} late( {LONG},2 ) and late( {LONG},3 )"
-    change = rewriting("late(2)", wanted.partition(" ")[2])
-    made = laid_out(f"{opening}{header}:\n    due = 1\n", change, verbatim=frozenset({f"{wanted}:"}))
-    assert f"{wanted}:" in made.splitlines()
-    assert f"{wanted}:" not in laid_out(f"{opening}{header}:\n    due = 1\n", change).splitlines()
 
 
 def test_code_for_an_empty_file_is_laid_out() -> None:

@@ -1,0 +1,212 @@
+"""Read and write the diffs of a patch folder, each with the files that it was made on.
+
+``change.diff``, or one ``change-NAME.diff`` for each of several trees, are diffs as git writes them. ``base/`` has the
+whole files that they were made on, named by git's blob ids, which the diffs state: a merge needs all of a file, and
+what a patch does to a tree must not depend on which objects are at hand where it is applied.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+from patchkit.codemods.kind import Kind
+from patchkit.errors import UsageError
+from patchkit.patchset.patch import Address, ConvertedChange, Diff, DiffEdit, Edit
+from patchkit.patchset.unified import DiffOptions, path_in_package, sections, text_after
+from patchkit.tree.sglang import PLACES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from patchkit.patchset.unified import Hunk, Section
+
+CHANGE = re.compile(r"change(?:-[A-Za-z0-9._-]+)?\.diff")
+"""The names of a patch folder's diffs."""
+BASE = "base"
+_BLOB = re.compile(r"[0-9a-f]{40}")
+OTHER = "Other: "
+"""The start of a line above a diff with one of its ``others``."""
+_DEFINITION = re.compile(r"(?:async\s+)?(?:def|class)\s+(\w+)")
+
+
+class Lines(Kind, frozen=True, kw_only=True, tag="diff", forbid_unknown_fields=True):
+    """Lines of a diff in one class or function; a patch file cannot have this kind."""
+
+    removed: str = ""
+    added: str = ""
+
+    looks_inside: ClassVar[bool] = False
+    is_for_text: ClassVar[bool] = True
+    writes: ClassVar[tuple[str, ...]] = ("added",)
+
+    @property
+    def forms(self) -> tuple[tuple[str, str], ...]:
+        """The lines before and after the change."""
+        return ((self.removed, self.added),)
+
+
+def is_of_diffs(name: str) -> bool:
+    """Return whether a file beside a ``patch.toml``, or in its folder ``base``, belongs to a diff."""
+    folder, _, file = name.rpartition("/")
+    return (CHANGE if not folder else _BLOB).fullmatch(file) is not None and folder in {"", BASE}
+
+
+def blob_id(content: bytes) -> str:
+    """Return git's id of a file's content."""
+    return hashlib.sha1(b"blob %d\0%s" % (len(content), content), usedforsecurity=False).hexdigest()
+
+
+def read(files: Mapping[str, bytes], path: Path) -> tuple[Diff, ...]:
+    """Return the diffs among the files beside the ``patch.toml`` at ``path``. Raise UsageError for a malformed one."""
+    bases = {
+        name.removeprefix(f"{BASE}/"): text for name, text in files.items() if name.startswith(f"{BASE}/")
+    }
+    for name, content in bases.items():
+        if blob_id(content) != name:
+            raise UsageError(
+                "its content differs from its name, which is a blob id of git's",
+                where=path.with_name(BASE) / name,
+                advice="restore it, or write the folder again with patchkit new",
+            )
+    return tuple(_diff(name, files[name], bases, path) for name in sorted(files) if CHANGE.fullmatch(name))
+
+
+def _diff(name: str, content: bytes, bases: Mapping[str, bytes], path: Path) -> Diff:
+    where = path.with_name(name)
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        raise UsageError(
+            "not UTF-8", where=where, advice="write the folder again with patchkit new"
+        ) from None
+    head = text.partition("\ndiff --git ")[0]
+    others = tuple(line.removeprefix(OTHER) for line in head.split("\n") if line.startswith(OTHER))
+    files: dict[str, tuple[bytes | None, bytes | None]] = {}
+    found: list[DiffEdit] = []
+    options = DiffOptions(str(where))
+    for section in sections(text, options):
+        for file, versions, parts in _versions(section, bases, options):
+            if file in files:
+                raise UsageError(f"{file} stands in it twice", where=where, advice="remove one of the two")
+            files[file] = versions
+            found += parts
+    if not files:
+        raise UsageError(
+            "it changes no file of the package",
+            where=where,
+            advice="write the folder again with patchkit new",
+        )
+    return Diff(name=name, files=files, edits=_named(found), others=others)
+
+
+def _versions(
+    section: Section, bases: Mapping[str, bytes], options: DiffOptions
+) -> Iterator[tuple[str, tuple[bytes | None, bytes | None], Sequence[DiffEdit]]]:
+    """Yield each file of a section, its content before and after it, and its parts."""
+    old, new = (
+        None if each is None else path_in_package(each, PLACES) for each in (section.old, section.new)
+    )
+    name = section.new or section.old or ""
+    if (old is None) is (section.old is not None) or (new is None) is (section.new is not None):
+        raise UsageError(
+            f"{options.diff}: {name} is outside the package", advice="remove its part of the diff"
+        )
+    if section.is_binary or any(mode.startswith(("12", "16")) for mode in section.modes):
+        raise UsageError(f"{options.diff}: {name} is not a text file", advice="remove its part of the diff")
+    before: bytes | None = None
+    if old is not None:
+        found = [text for base, text in bases.items() if section.base and base.startswith(section.base)]
+        if len(found) != 1:
+            raise UsageError(
+                f"{options.diff}: {BASE}/{section.base or 'ID'}, the file {old} that the diff was made on, is missing",
+                advice="write the folder with patchkit new ID --from-diff FILE --on TREE",
+            )
+        (before,) = found
+    try:
+        text = text_after(old or name, (before or b"").decode(), section.hunks, options)
+    except UnicodeDecodeError:
+        raise UsageError(
+            f"{options.diff}: {name} is not UTF-8", advice="remove its part of the diff"
+        ) from None
+    except UsageError:
+        raise UsageError(
+            f"{options.diff}: its hunks do not fit {BASE}/{section.base}",
+            advice="write the folder again with patchkit new",
+        ) from None
+    after = None if new is None else text.encode()
+    if old is not None and old == new and before is not None and after is not None:
+        yield old, (before, after), tuple(_parts(old, before, after, section.hunks))
+        return
+    if old is not None:
+        yield old, (before, None), [DiffEdit(old, "", (before or b"").decode(), "")]
+    if new is not None:
+        yield new, (None, after), [DiffEdit(new, "", "", text)]
+
+
+def _parts(file: str, before: bytes, after: bytes, hunks: Sequence[Hunk]) -> Iterator[DiffEdit]:
+    """Yield what a file's hunks change in each of its innermost classes and functions, as indentation shows them."""
+    versions = [text.decode().split("\n") for text in (before, after)]
+    scopes = [_scopes(lines) if file.endswith(".py") else [""] * len(lines) for lines in versions]
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    shift = 0
+    for hunk in hunks:
+        first = hunk.first - (1 if hunk.old else 0)
+        for tag, *ends in difflib.SequenceMatcher(None, hunk.old, hunk.new).get_opcodes():
+            for side, (start, end) in enumerate((ends[:2], ends[2:]) if tag != "equal" else ()):
+                for at in range(first + start + side * shift, first + end + side * shift):
+                    line = versions[side][at]
+                    if line.strip():
+                        found.setdefault(scopes[side][at], ([], []))[side].append(line)
+        shift += len(hunk.new) - len(hunk.old)
+    for site, (removed, added) in found.items() or [("", ([], []))]:
+        yield DiffEdit(file, site, "\n".join(removed), "\n".join(added))
+
+
+def _scopes(lines: Sequence[str]) -> list[str]:
+    """Return the dotted name of the innermost class or function at each line."""
+    found: list[str] = []
+    inside: list[tuple[int, str]] = []
+    for line in lines:
+        code = line.lstrip()
+        if code and code[0] not in "#)]}":
+            while inside and inside[-1][0] >= len(line) - len(code):
+                inside.pop()
+            if definition := _DEFINITION.match(code):
+                inside.append((len(line) - len(code), definition[1]))
+        found.append(".".join(name for _, name in inside))
+    return found
+
+
+def _named(parts: Iterable[DiffEdit]) -> dict[str, DiffEdit]:
+    """Return parts by unique names."""
+    found: dict[str, DiffEdit] = {}
+    for part in parts:
+        words = f"{part.file.rpartition('/')[2].removesuffix('.py')} {part.site}".lower()
+        base = re.sub(r"[^a-z0-9_]+", "-", words).strip("-") or "file"
+        name, number = base, 1
+        while name in found:
+            number += 1
+            name = f"{base}-{number}"
+        found[name] = part
+    return found
+
+
+def edits_of(diffs: Sequence[Diff]) -> tuple[Edit, ...]:
+    """Return the edits of a patch's diffs, each with its place in each of them."""
+    known: dict[str, list[DiffEdit]] = {}
+    for diff in diffs:
+        for name, part in diff.edits.items():
+            known.setdefault(name, []).append(part)
+    return tuple(
+        Edit(
+            name=name,
+            why=f"{parts[0].file}: {parts[0].site}".removesuffix(": "),
+            change=ConvertedChange(Lines(why="", removed=parts[0].removed, added=parts[0].added), ()),
+            addresses=tuple(dict.fromkeys(Address(part.site, (part.file,)) for part in parts)),
+        )
+        for name, parts in known.items()
+    )

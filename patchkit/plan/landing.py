@@ -1,0 +1,391 @@
+"""Evaluate a patch that is a diff: make its change in the tree as it is, and derive the state of each of its edits.
+
+In place is what landing finds already there. What it can make is pending, with the merged text as the change; all else
+is a conflict, with landing's reason. A file that it changes gets one comment that says whose the change is.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from itertools import zip_longest
+from typing import TYPE_CHECKING, NamedTuple
+
+from patchkit.change.edits import Outcome
+from patchkit.change.follow import Trees, alike, outlined
+from patchkit.change.land import NOT_MADE, land
+from patchkit.change.outline import NoOutlineError
+from patchkit.collector import RecentCache
+from patchkit.lines import encoding_of
+from patchkit.plan.comments import COMMENT_PREFIX
+from patchkit.plan.status import EditStatus, State
+from patchkit.tree.sglang import NAME
+from patchkit.tree.text import newline_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from patchkit.change.edits import Edit
+    from patchkit.change.land import LandedFile, Landing
+    from patchkit.patchset.patch import Diff, Patch
+    from patchkit.tree.tree import Tree
+
+    Contents = Mapping[str, bytes | None]
+
+_MADE = frozenset({Outcome.LANDED, Outcome.CHANGED})
+
+
+class Source(NamedTuple):
+    """A diff in a tree: its landing, and the edits of it that each of its parts is."""
+
+    diff: Diff
+    landing: Landing
+    edits: Mapping[str, Sequence[Edit]]
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the tree has all of it."""
+        return not any(edit.outcome in _MADE | NOT_MADE for edits in self.edits.values() for edit in edits)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether all of it is there or can be made."""
+        return not any(edit.outcome in NOT_MADE for edits in self.edits.values() for edit in edits)
+
+
+def landed(patch: Patch, tree: Tree, markers: str = "") -> Source:
+    """Return a patch's diff in a tree: the one that it has, else the one that fits, the nearest of several.
+
+    With ``markers``, a name, the landing has the files with conflict markers.
+    """
+    found = []
+    for diff in sorted(patch.diffs, key=lambda diff: -_nearness(diff, tree)):
+        found.append(_landed(diff, tree, patch.id, markers))
+        if found[-1].is_in_place:
+            return found[-1]
+    return next((each for each in found if each.is_clean), found[0])
+
+
+def contents(patch: Patch, tree: Tree, source: Source) -> Contents:
+    """Return the files that a landing changes, each with the comment of the patch."""
+    comment = f"{COMMENT_PREFIX}{patch.id}: {''.join(filter(str.isprintable, patch.title))}"
+    landing = source.landing
+    if any(_without_comments(before, patch.id) != before for before in map(tree.read, landing.contents)):
+        # The comment of what is there stays where it is.
+        landing = land(source.diff.files, Trees(_Base(source.diff), tree), adapting=False)
+    found: dict[str, bytes | None] = {}
+    for file, text in landing.contents.items():
+        before = tree.read(file) or b""
+        is_new = text is not None and file.endswith(".py") and _without_comments(before, patch.id) == before
+        found[file] = _commented(before, text, comment) if is_new and text is not None else text
+    return found
+
+
+def statuses(source: Source) -> list[EditStatus]:
+    """Return the state of each edit of a patch; those in place are not yet told apart by whose they are."""
+    return [_status(name, source) for name in source.diff.edits]
+
+
+def is_edited(patch: Patch, tree: Tree, source: Source, status: EditStatus) -> bool:
+    """Return whether a part of a diff that is pending in a file with the comment of the patch may be there in part.
+
+    It is not if its class or function is that of the diff's base, as after a person took the change of it back.
+    """
+    text = tree.read(status.file)
+    if text is None or _without_comments(text, patch.id) == text:
+        return False
+    part = source.diff.edits[status.name]
+    before, _ = source.diff.files[part.file]
+    try:
+        base, ours = outlined(before or b""), outlined(text)
+    except (NoOutlineError, UnicodeDecodeError):
+        return before != text
+    scopes = [(root.find(part.site) if part.site else root) for root in (base, ours)]
+    codes = [
+        None
+        if scope is None
+        else [each.code for each in scope.flat() if not (each.is_definition or each.parts)]
+        for scope in scopes
+    ]
+    return codes[0] != codes[1]
+
+
+class Clash(NamedTuple):
+    """What a diff's edit that cannot be made found in a file, what it expected and what it wants.
+
+    ``found`` are the lines from number ``line`` to ``end`` (exclusive); 0 if the place is not known.
+    """
+
+    found: str
+    expected: str
+    wanted: str
+    line: int
+    end: int
+
+
+def clash(patch: Patch, tree: Tree, name: str) -> Clash:
+    """Return why an edit of a diff cannot be made in a tree."""
+    source = landed(patch, tree)
+    part, edits = source.diff.edits[name], source.edits[name]
+    edit = next((each for each in edits if each.outcome in NOT_MADE), None)
+    region = edit.region if edit is not None else None
+    if edit is None or region is None or not _home(edit, source.landing):
+        known = edit if edit is not None and (edit.base_text or edit.wanted) else None
+        expected, wanted = (known.base_text, known.wanted) if known else (part.removed, part.added)
+        return Clash("", expected, wanted, 0, 0)
+    line, end = region.lines()
+    own = tree.read(_home(edit, source.landing)) or b""
+    # The comments of the patch are in the file, and not in what was merged.
+    line, end = (_in_file(each, own, patch.id) for each in (line, end))
+    found = b"".join(own.splitlines(keepends=True)[line - 1 : end - 1]).decode(errors="replace")
+    return Clash(found, edit.base_text, edit.wanted, line, end)
+
+
+def _in_file(number: int, text: bytes, identifier: str) -> int:
+    """Return the number that a line without the comments of a patch has in the file."""
+    start = f"{COMMENT_PREFIX}{identifier}:".encode()
+    for at, line in enumerate(text.splitlines(), 1):
+        if at <= number and line.strip().startswith(start):
+            number += 1
+    return number
+
+
+def marked(patch: Patch, tree: Tree) -> Contents:
+    """Return the files of a tree with conflict markers at the edits of a patch that cannot be made there."""
+    source = landed(patch, tree, patch.id)
+    numbers = {id(edit): number for number, edit in enumerate(_in_order(source.landing), 1)}
+    names = {
+        f"{patch.id} edit-{numbers[id(edit)]}": f"{patch.id} {name}"
+        for name, edits in source.edits.items()
+        for edit in edits
+        if edit.outcome in NOT_MADE
+    }
+    pattern = re.compile(r"(?<=\(patchkit )\S+ edit-\d+(?=[,)])")
+
+    def named(text: bytes) -> bytes:
+        return pattern.sub(lambda found: names.get(found[0], found[0]), text.decode()).encode()
+
+    changed = {file: text for file, text in source.landing.marked.items() if text != tree.read(file)}
+    return {file: named(text) if text is not None else None for file, text in changed.items()}
+
+
+def _in_order(landing: Landing) -> list[Edit]:
+    return [edit for file in landing.files for edit in file.edits]
+
+
+def _status(name: str, source: Source) -> EditStatus:
+    part, edits = source.diff.edits[name], source.edits[name]
+    known = _file(part.file, source.landing)
+    file = known.onto if known is not None else part.file
+    worst = next((each for each in edits if each.outcome in NOT_MADE), None)
+    if worst is not None:
+        return EditStatus(name, _home(worst, source.landing) or file, part.site, State.CONFLICT, worst.reason)
+    made = next((each for each in edits if each.outcome is Outcome.CHANGED), None) or next(
+        (each for each in edits if each.outcome is Outcome.LANDED), None
+    )
+    if made is None:
+        return EditStatus(name, file, part.site, State.APPLIED)
+    return EditStatus(name, _home(made, source.landing) or file, part.site, State.PENDING, made.reason)
+
+
+def _home(edit: Edit, landing: Landing) -> str:
+    """Return the file in which an edit is made, which may be another than that of the change."""
+    place = edit.place
+    around = () if place is None else (place, *place.around)
+    return next((file for file, root in landing.roots.items() if any(each is root for each in around)), "")
+
+
+def _file(name: str, landing: Landing) -> LandedFile | None:
+    return next((each for each in landing.files if each.file == name), None)
+
+
+class _Known(NamedTuple):
+    """A landing, and all that it read of its tree."""
+
+    diff: Diff
+    markers: str
+    read: Mapping[str, bytes | None]
+    listed: Mapping[tuple[str, str], list[str]]
+    source: Source
+
+    def holds(self, tree: Tree) -> bool:
+        return all(tree.read(file) == text for file, text in self.read.items()) and all(
+            tree.files(*arguments) == files for arguments, files in self.listed.items()
+        )
+
+
+_KNOWN: RecentCache[str, list[_Known]] = RecentCache(32)
+_MOST_KNOWN = 4
+"""The landings of a diff that are kept: in the tree itself, and with other patches before it."""
+
+
+def _landed(diff: Diff, tree: Tree, identifier: str, markers: str) -> Source:
+    known = _KNOWN.get(f"{identifier} {diff.name}", list)
+    for each in known:
+        if each.diff == diff and each.markers == markers and each.holds(tree):
+            return each.source
+    seen = _Seen(tree, "" if markers else identifier)
+    landing = land(diff.files, Trees(_Base(diff), seen), markers, adapting=False)
+    source = Source(diff, landing, _by_part(diff, landing))
+    known[:] = [_Known(diff, markers, seen.texts, seen.lists, source), *known[: _MOST_KNOWN - 1]]
+    return source
+
+
+def _by_part(diff: Diff, landing: Landing) -> dict[str, list[Edit]]:
+    """Return the edits of a landing by the part of the diff that each belongs to.
+
+    An edit of a whole file belongs to all parts of it, another to that of the innermost class or function around it.
+    """
+    found: dict[str, list[Edit]] = {name: [] for name in diff.edits}
+    names: dict[str, list[str]] = {}
+    for name, part in diff.edits.items():
+        names.setdefault(part.file, []).append(name)
+    moved = [each for each in landing.files if diff.files[each.file][1] is None]
+    for file, inside in names.items():
+        known = _file(file, landing)
+        # A new file that is a deleted one under another name is a part of that one's edits.
+        for each in (known,) if known is not None else moved:
+            for edit in each.edits:
+                for name in inside if not edit.site else [_nearest(diff, inside, edit.site)]:
+                    found[name].append(edit)
+    return found
+
+
+def _nearest(diff: Diff, names: Sequence[str], site: str) -> str:
+    """Return the part in which a class or function is, else one that is in it, else the first."""
+    around = [name for name in names if f"{site}.".startswith(f"{diff.edits[name].site}.")]
+    inside = [name for name in names if diff.edits[name].site.startswith(f"{site}.")]
+    rest = [name for name in names if not diff.edits[name].site]
+    best = sorted(around, key=lambda name: -len(diff.edits[name].site))
+    return [*best, *inside, *rest, *names][0]
+
+
+def _nearness(diff: Diff, tree: Tree) -> float:
+    """Return how much of the files that a diff was made on a tree has."""
+    versions = [(tree.read(file), before) for file, (before, _) in diff.files.items() if before is not None]
+    return sum(1.0 if now == before else alike(now or b"", before) for now, before in versions)
+
+
+def _without_comments(text: bytes | None, identifier: str) -> bytes | None:
+    start = f"{COMMENT_PREFIX}{identifier}:".encode()
+    if text is None or not identifier or start not in text:
+        return text
+    return re.sub(rb"^[ \t]*" + re.escape(start) + rb".*(\n|\Z)", b"", text, flags=re.MULTILINE)
+
+
+class _Seen:
+    """A tree without the comments of a patch (empty for all of it), which notes what is read of it."""
+
+    def __init__(self, below: Tree, identifier: str) -> None:
+        self._below = below
+        self._identifier = identifier
+        self.texts: dict[str, bytes | None] = {}
+        self.lists: dict[tuple[str, str], list[str]] = {}
+
+    @property
+    def package_label(self) -> str:
+        return self._below.package_label
+
+    @property
+    def version(self) -> str | None:
+        return self._below.version
+
+    @property
+    def name(self) -> str:
+        return self._below.name
+
+    @property
+    def line_length(self) -> int:
+        return self._below.line_length
+
+    def read(self, file: str) -> bytes | None:
+        self.texts.setdefault(file, self._below.read(file))
+        return _without_comments(self.texts[file], self._identifier)
+
+    def files(self, folder: str, suffix: str = ".py") -> list[str]:
+        self.lists.setdefault((folder, suffix), self._below.files(folder, suffix))
+        return self.lists[folder, suffix]
+
+    def unread(self, folder: str) -> list[str]:
+        return self._below.unread(folder)
+
+    def record(self) -> bytes | None:
+        return self._below.record()
+
+
+class _Base:
+    """The files that a diff was made on, and of the code besides them that it names the headers."""
+
+    package_label = "the base of the diff"
+    version = None
+    name = NAME
+    line_length = 0
+
+    def __init__(self, diff: Diff) -> None:
+        self._texts = {file: before for file, (before, _) in diff.files.items()}
+        sites: dict[str, list[list[str]]] = {}
+        for other in diff.others:
+            file, _, site = other.partition("::")
+            sites.setdefault(file, []).append(site.split(".") if site else [])
+        self._texts |= {
+            file: "\n".join(_headers(known)).encode()
+            for file, known in sites.items()
+            if file not in self._texts
+        }
+
+    def read(self, file: str) -> bytes | None:
+        return self._texts.get(file)
+
+    def files(self, folder: str, suffix: str = ".py") -> list[str]:
+        start = f"{folder}/" if folder else ""
+        return sorted(file for file in self._texts if file.startswith(start) and file.endswith(suffix))
+
+    def unread(self, folder: str) -> list[str]:
+        del folder
+        return []
+
+    def record(self) -> bytes | None:
+        return None
+
+
+def _headers(sites: Sequence[Sequence[str]], depth: int = 0) -> Iterator[str]:
+    """Yield the lines of classes that contain each other as these names say."""
+    inside: dict[str, list[Sequence[str]]] = {}
+    for site in sites:
+        if len(site) > depth:
+            inside.setdefault(site[depth], []).append(site)
+    for name, within in inside.items():
+        yield f"{'    ' * depth}class {name}:"
+        yield f"{'    ' * (depth + 1)}pass"
+        yield from _headers(within, depth + 1)
+
+
+def _commented(before: bytes, after: bytes, comment: str) -> bytes:
+    """Return a text with a comment above the first statement that differs; unchanged if it is not valid Python."""
+    lines = after.splitlines(keepends=True)
+    old = before.splitlines(keepends=True)
+    first = next((at for at, pair in enumerate(zip_longest(old, lines)) if pair[0] != pair[1]), 0) + 1
+    try:
+        statements = [
+            (_start(node), node.end_lineno or node.lineno)
+            for node in ast.walk(ast.parse(after))
+            if isinstance(node, ast.stmt) and not lines[_start(node) - 1][: node.col_offset].strip()
+        ]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return after
+    around = max((each for each in statements if each[0] <= first <= each[1]), default=None)
+    place = around or min((each for each in statements if each[0] > first), default=None)
+    at = place[0] - 1 if place is not None else len(lines)
+    line = lines[at] if at < len(lines) else b""
+    indent = line[: len(line) - len(line.lstrip(b" \t"))]
+    end = newline_of(after)
+    if at == len(lines) and lines and not lines[-1].endswith(b"\n"):
+        lines[-1] += end
+    written = comment.encode(encoding_of(after), "replace")
+    return b"".join((*lines[:at], indent, written, end, *lines[at:]))
+
+
+def _start(node: ast.stmt) -> int:
+    """Return the number of a statement's first line, that of its decorators if it has any."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(each.lineno for each in decorators)])

@@ -1,0 +1,73 @@
+"""The journal: what a write changes, so that an interrupted one can be finished or taken back."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from patchkit.plan.record import FILE_PATTERN, OUTSIDE_PATTERN, Digest
+from patchkit.tree.fork import OWN_FOLDER, RECORD
+
+FORMAT = 1
+Commit = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")]
+_RECORD = rf"^(?:{re.escape(OWN_FOLDER)}/)?{re.escape(RECORD)}\Z"
+WrittenFile = Annotated[str, msgspec.Meta(pattern=f"{FILE_PATTERN}|{OUTSIDE_PATTERN}|{_RECORD}")]
+"""The path from the package of a file or of the record, which may lead up to another folder of the checkout."""
+_Kind = TypeVar("_Kind")
+
+
+class Journal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A write in progress: each file's digests before and after it.
+
+    ``kept`` are the other contents that the record refers to after it. ``made`` are the folders that the write creates,
+    ``emptied`` those that it removes if they are empty. ``move`` is set if the write moves the checkout: the commits
+    from which and to which; ``files`` are then the numbers of those that differ between them, in git's order, and
+    ``made`` and ``emptied`` follow from the commits.
+    """
+
+    files: dict[WrittenFile, tuple[Digest | None, Digest | None]]
+    kept: tuple[Digest, ...] = ()
+    made: tuple[WrittenFile, ...] = ()
+    emptied: tuple[WrittenFile, ...] = ()
+    format: Annotated[int, msgspec.Meta(ge=FORMAT, le=FORMAT)] = FORMAT
+    move: tuple[Commit, Commit] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def contents(self) -> frozenset[str]:
+        """The digests of all contents that the write needs."""
+        return frozenset((*self.kept, *(d for pair in self.files.values() for d in pair if d is not None)))
+
+
+class DamagedError(ValueError):
+    """The bytes are not a journal."""
+
+
+class NewerError(ValueError):
+    """The bytes have a format of a newer patchkit, which the message names."""
+
+
+class _Versioned(msgspec.Struct, frozen=True):
+    format: int
+
+
+def decoded(content: bytes) -> Journal:
+    """Return the journal in ``content``. Raise DamagedError or NewerError if it cannot be read."""
+    version = _decode(content, _Versioned).format
+    if version > FORMAT:
+        raise NewerError(f"format {version}; this version reads up to {FORMAT}")
+    return _decode(content, Journal)
+
+
+def encoded(journal: Journal) -> bytes:
+    """Return a journal as bytes."""
+    return msgspec.json.format(msgspec.json.encode(journal), indent=1) + b"\n"
+
+
+def _decode(content: bytes, kind: type[_Kind]) -> _Kind:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    # Content that nests too deep or is not Unicode raises RecursionError or ValueError.
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise DamagedError(str(error)) from None
