@@ -445,3 +445,10 @@ def test_an_edit_of_a_header_that_is_not_made_shows_the_header_alone() -> None:
         ("unmet", *(f"{line.decode()}\n" for line in signature)),
         ("unmet", *(line.decode().lstrip() for line in statement)),
     ]
+
+
+def test_a_file_that_goes_and_one_that_comes_with_half_of_its_lines_are_one_that_is_renamed() -> None:
+    old, new = {"srt/a.cuh": b"int a;\nint b;\n"}, {"srt/b.cuh": b"int a;\nint c;\n"}
+    assert [file.file for file in landed(old, new, old).files] == ["srt/a.cuh"]
+    other = {"srt/b.cuh": b"int a;\nint c;\nint d;\n"}
+    assert [file.file for file in landed(old, other, old).files] == ["srt/a.cuh", "srt/b.cuh"]
