@@ -23,7 +23,7 @@ from patchkit.codemods.kind import Kind, Site
 from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.language.variants import Variant
 from patchkit.patchset import configuration, header, load, schema
-from patchkit.plan.status import State
+from patchkit.plan.status import State, name_of
 from patchkit.tree.fork import CONFIGURATION
 
 REPOSITORY = Path(__file__).parents[1]
@@ -161,7 +161,9 @@ def test_every_state_is_explained() -> None:
 
 def test_the_table_of_patches_has_a_row_for_each() -> None:
     rows = generate_docs.patch_table().splitlines()[2:]
-    assert [re.sub(r"\W*\(.*", "", row.split("|")[1]).strip(" [") for row in rows] == list(load.patches().ids)
+    assert [re.sub(r"\W*\(.*", "", row.split("|")[1]).strip(" [") for row in rows] == [
+        name_of(patch, part) for patch in load.patches() for part in patch.all_parts
+    ]
 
 
 def results_of(name: str) -> list[dict[str, Any]]:

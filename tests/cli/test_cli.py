@@ -364,8 +364,8 @@ def test_revert_of_code_without_any_comment_takes_it(
     edit(tree, MIRROR, b"    " + sign + b"\n", b"    %s\n" % instead if instead else b"")
     assert states("status", tree.root)["t-guard"] == "applied"
     assert answer("revert", tree.root, *named)["reverted"] == ["t-guard"]
-    if instead:  # A blank line may stay below a person's own comment.
-        edit(tree, MIRROR, b"    # ours\n\n", b"")
+    if instead:
+        edit(tree, MIRROR, b"    # ours\n", b"")
     assert everything(tree.package) == was
 
 

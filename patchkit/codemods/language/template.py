@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import textwrap
 
@@ -81,8 +82,8 @@ def render(template: str, bindings: Bindings) -> tuple[cst.BaseStatement, ...]:
     try:
         filled = module.with_changes(header=()).visit(_Fill(bindings))
         if bindings:
-            cst.parse_module(filled.code)
-    except (cst.CSTValidationError, cst.ParserSyntaxError):
+            ast.parse(filled.code)
+    except (cst.CSTValidationError, SyntaxError):
         names = sorted(each.lstrip("$") for each in placeholders(template))
         known = (
             f"${name} is `{textwrap.shorten(syntax.code_of(_expression(name, bindings)), 60)}`"

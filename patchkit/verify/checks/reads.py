@@ -62,11 +62,14 @@ def check(subject: Subject) -> CheckOutcome:
 
 def _unbound(subject: Subject, written: dict[Module, frozenset[int]]) -> Iterator[Finding]:
     """Yield a finding for each name that a patch's line reads unbound, and that the original does not."""
-    modules = {module.file: module for module in written}
-    for file, name, line in unbound_names({file: module.text for file, module in modules.items()}):
-        module = modules[file]
-        before = {file: subject.originals.get(file) or b""}
-        if line in written[module] and name not in {known for _, known, _ in unbound_names(before)}:
+    for module, lines in written.items():
+        found = [each for each in unbound_names(module.text) if each[1] in lines]
+        known = (
+            {name for name, _ in unbound_names(subject.originals.get(module.file) or b"")} if found else set()
+        )
+        for name, line in found:
+            if name in known:
+                continue
             around = [
                 each.qualname
                 for each in module.all_functions()
