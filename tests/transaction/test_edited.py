@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DIFFERENCE = """\
 @@ -6,3 +6,3 @@
-         first = wrap(self.copies)
+         first = repr(self.copies)
 -        second = first + 1
 +        second = first + 2
          return first, second
@@ -40,7 +40,7 @@ def edited(
 ) -> CheckoutTree:
     """A patched tree in which a person edited one line of a patch, and lines of their own."""
     fork = committing(checkout)
-    call = "first = wrap($value)\nsecond = first + 1\nreturn first, second"
+    call = "first = repr($value)\nsecond = first + 1\nreturn first, second"
     add_patch(
         patch_folder,
         "t-call",

@@ -301,6 +301,7 @@ PATCHED = [
     *ORIGINAL[7:10],
     ORIGINAL[11],
 ]
+INSERTED = {7, 8}
 
 
 @given(
@@ -308,7 +309,10 @@ PATCHED = [
     dropped=st.sets(st.integers(0, len(PATCHED) - 1), max_size=3),
 )
 def test_revert_never_loses_an_edit(added: set[int], dropped: set[int]) -> None:
-    """Whatever lines a person added and dropped since, the edits survive whole, or nothing is done."""
+    """Whatever lines a person added and dropped since, the edits survive whole, or nothing is done.
+
+    Who dropped all the lines of an insertion took it back, as the revert would have.
+    """
     mine: list[bytes] = []
     for number, line in enumerate([*PATCHED, b""]):
         mine += [b"mine_%d = 0\n" % number] if number in added else []
@@ -325,7 +329,8 @@ def test_revert_never_loses_an_edit(added: set[int], dropped: set[int]) -> None:
         assert [line for line in left if line.startswith(b"mine")] == [
             x for x in mine if x.startswith(b"mine")
         ]
-        assert not dropped or left != ORIGINAL
+        assert dropped <= INSERTED or left != ORIGINAL
+        assert dropped & INSERTED in (set(), INSERTED)
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 4, 5, 6, 7, 8])
@@ -429,7 +434,7 @@ def test_edit_that_a_person_made_once_more_without_its_comment_is_refused_by_pla
     apply(tree, flag)
     edit(tree, MIRROR, b"    copies = 0\n", b"    copies = 0\n    flag = 1\n")
     before = everything(tree.root)
-    with pytest.raises(ConflictError, match=r"mirror.py: Mirror: flag of [\w-]+ would still be in place"):
+    with pytest.raises(ConflictError, match=r"mirror.py: flag of flag would still be in place"):
         revert(tree, frozenset({"flag"}), planner_of(tree, (flag,)))
     assert everything(tree.root) == before
 
