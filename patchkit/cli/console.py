@@ -33,11 +33,14 @@ _STYLES: dict[str, str] = {
     State.UNKNOWN: "green",
     State.PENDING: "yellow",
     State.PARTIAL: "yellow",
+    State.EDITED: "red",
     State.CONFLICT: "red",
     State.NOT_APPLICABLE: "dim",
     OPT_IN: "dim",
     LEFT_OUT: "dim",
 }
+_EXPLAINED = (State.EDITED, State.CONFLICT, State.PARTIAL)
+"""The states of patches whose edits are explained one by one."""
 _MAX_LISTED = 4
 """The most patches of one state that are listed by name; for more, groups are counted."""
 
@@ -125,11 +128,9 @@ def say_states(statuses: Sequence[PatchStatus], *, verbose: bool = False) -> Non
             say(f"[{_STYLES[state]}]{str.__str__(state):14}[/] {len(group):3}{names}")
         for status in group if verbose else ():
             say(f"    [bold]{escaped(_marked(status))}[/]{_titled('  ', status.patch)}")
-            if state not in {State.CONFLICT, State.PARTIAL} and (
-                why := status.patch.left_out or status.reason
-            ):
+            if state not in _EXPLAINED and (why := status.patch.left_out or status.reason):
                 say(f"      {escaped(runnable(why))}")
-    _say_conflicts([*groups[State.CONFLICT], *groups[State.PARTIAL]])
+    _say_conflicts([status for state in _EXPLAINED for status in groups[state]])
     reasons = {status.reason for status in groups[State.NOT_APPLICABLE]}
     if not verbose and len(reasons) == 1 < len(groups[State.NOT_APPLICABLE]):
         say(f"\n{escaped(runnable(*reasons))}")
@@ -157,7 +158,9 @@ def _say_conflicts(statuses: Sequence[PatchStatus]) -> None:
     """Print each conflict in three lines: patch, location, reason. Patches with only a reason are grouped by it."""
     others: dict[str, list[PatchStatus]] = {}
     for status in statuses:
-        conflicts = [edit for edit in status.edits if edit.state is State.CONFLICT or edit.difference]
+        conflicts = [
+            edit for edit in status.edits if edit.state in {State.CONFLICT, State.EDITED} or edit.difference
+        ]
         for edit in conflicts:
             title = _titled(": ", status.patch)
             say(f"\n[bold]{escaped(_marked(status))}[/]  {escaped(edit.name)}{title}")
@@ -165,8 +168,9 @@ def _say_conflicts(statuses: Sequence[PatchStatus]) -> None:
             say(f"  {escaped(runnable(edit.reason or 'a person changed its code'))}")
             for line in excerpt(edit.difference):
                 say(escaped(line))
-            if edit.difference:
-                say(f"  {escaped(runnable(accepting(status.patch.id, edit.name)))}")
+            advice = accepting(status.patch.id, edit.name)
+            if edit.difference and advice not in edit.reason:
+                say(f"  {escaped(runnable(advice))}")
         if not conflicts:
             others.setdefault(status.reason, []).append(status)
     for reason, alike in others.items():
@@ -179,7 +183,7 @@ def say_never_run(statuses: Sequence[PatchStatus], version: str | None) -> None:
     """Print which patches that are applied, or that apply would apply, never ran on a GPU with the tree's release."""
     from patchkit.patchset import runs
 
-    ours = {State.APPLIED, State.PENDING, State.PARTIAL}
+    ours = {State.APPLIED, State.EDITED, State.PENDING, State.PARTIAL}
     relevant = (
         name for s in statuses if s.state in ours and s.label not in {LEFT_OUT, OPT_IN} for name in s.names
     )
@@ -206,7 +210,8 @@ def marking(tail: str, statuses: Iterable[PatchStatus]) -> list[tuple[str, str]]
     names = [
         status.patch.id
         for status in statuses
-        if status.state is State.CONFLICT and any(edit.state is State.CONFLICT for edit in status.edits)
+        if status.state is State.CONFLICT
+        and any(edit.state is State.CONFLICT and not edit.difference for edit in status.edits)
     ]
     command = f"apply{tail} {shlex.join(names)} --markers"
     return [(command, "writes conflict markers, to resolve by hand")] if names else []

@@ -48,7 +48,7 @@ def command(
     """Check how a move to REF affects each patch, or merge REF.
 
     Shows for each patch whether REF has it from upstream, and if not, whether it applies there or conflicts. Exit code
-    1 if a patch that TREE has or a default patch conflicts. TREE is changed only with --merge.
+    1 if a patch that TREE has or a default patch conflicts, or was edited in REF. TREE is changed only with --merge.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.rebase import Rebase
@@ -88,7 +88,8 @@ def command(
         console.say_next((f"verify{target.tail}", "checks the result"))
     else:
         console.say(f"\nNothing to merge: this branch already has {escaped(ref)}.")
-    if not merging and any(move.then.state is State.CONFLICT and move.counts for move in moves):
+    stuck = {State.CONFLICT, State.EDITED}
+    if not merging and any(move.then.state in stuck and move.counts for move in moves):
         context.exit(1)
 
 

@@ -55,7 +55,7 @@ def command(
         revert,
         revert_what_can_be,
     )
-    from patchkit.findings.printable import escaped
+    from patchkit.findings.printable import escaped, excerpt
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
     known = options.with_recorded(patches, arguments, installed=installed)
@@ -72,17 +72,21 @@ def command(
             )
             found = {} if target.ids else remaining_ports(tree, patches)
             ports = {name: committed for name, committed in found.items() if name not in not_reverted}
-    except ConflictError as error:
+    except ConflictError as refusal:
         if not keep_going and len(target.ids) != 1:
-            error.advice += "; --keep-going reverts the other patches"
+            refusal.advice += "; --keep-going reverts the other patches"
+        if as_json and refusal.difference:
+            console.emit(Revert.refused(tree, refusal.difference))
         raise
     if as_json:
         console.emit(Revert.of(tree, reverted, not_reverted, tuple(ports), commit))
         context.exit(1 if not_reverted else 0)
     if reverted.patches:
         console.say(f"Reverted: {escaped(', '.join(reverted.patches))}.")
-    for name, reason in not_reverted.items():
-        console.say(f"[red]![/] {escaped(name)}: {escaped(options.runnable(reason))}")
+    for name, error in not_reverted.items():
+        console.say(f"[red]![/] {escaped(name)}: {escaped(options.runnable(str(error)))}")
+        for line in excerpt(error.difference):
+            console.say(escaped(line))
     if reverted.patches:
         console.say(f"\nChanged {console.count(reverted.files)}{' in 1 commit' if commit else ''}.")
     elif not not_reverted:

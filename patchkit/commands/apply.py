@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from patchkit.errors import ConflictError
 from patchkit.plan import vendor
 from patchkit.plan.conflict import conflicts
 from patchkit.plan.fitting import fitting_plan
@@ -18,6 +19,7 @@ from patchkit.plan.status import State
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.conflicts import read_without_conflicts, with_unrecorded
 from patchkit.transaction.current import current_or_none
+from patchkit.transaction.edited import without_repetition
 from patchkit.transaction.origins import origin
 from patchkit.transaction.renewal import renewal
 from patchkit.transaction.resolution_store import ResolutionStore
@@ -69,8 +71,12 @@ def apply(
         make_plan = partial(planner.plan, names, try_closest_shape=resolved or markers, allow_partial=markers)
 
         def plan_without(left_out: frozenset[str] = frozenset()) -> Plan:
-            planning = partial(make_plan, without=left_out)
-            return _resolved(read, planning, allow_partial=markers) if resolved else planning()
+            def make(more: frozenset[str]) -> Plan:
+                planning = partial(make_plan, without=left_out | more)
+                return _resolved(read, planning, allow_partial=markers) if resolved else planning()
+
+            # An older form is made anew on the code from before it.
+            return make(frozenset()) if older else _without_repetition(read, make, writes_markers=markers)
 
         plan = with_markers(plan_without()) if markers else fitting_plan(plan_without)
         unrecorded = unrecorded_edits(read)
@@ -110,6 +116,26 @@ def apply(
         () if older is None else older.kept,
     )
     return prepared.completed(written)
+
+
+def _without_repetition(
+    read: ReadTree, make: Callable[[frozenset[str]], Plan], *, writes_markers: bool
+) -> Plan:
+    """Return a plan in which an edit that a person changed so that it could be made again is a conflict.
+
+    Raise ConflictError with ``writes_markers``: there is nothing to put between them.
+    """
+    plan = make(frozenset())
+    patches = without_repetition(read, plan.patches)
+    again = {new.patch.id: new for old, new in zip(plan.patches, patches, strict=True) if new is not old}
+    if not again:
+        return plan
+    if writes_markers:
+        name, status = next(iter(again.items()))
+        raise ConflictError(f"{name}: {status.reason}")
+    plan = make(frozenset(again))
+    known = {status.patch.id: status for status in plan.patches} | again
+    return replace(plan, patches=tuple(known[each.patch.id] for each in patches))
 
 
 def renewing(

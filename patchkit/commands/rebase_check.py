@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from patchkit.commands.status import status
 from patchkit.plan.cache import statuses
-from patchkit.plan.record import settled
 from patchkit.plan.status import LEFT_OUT, OPT_IN, State
 from patchkit.series.backports import IN_TREE
-from patchkit.transaction.current import committed_record
+from patchkit.transaction.edited import judged_at
 from patchkit.tree.git import commit_of, place_of
 from patchkit.tree.objects import GitRepository, GitTree
 
@@ -24,6 +23,7 @@ _WORDS: dict[str, str] = {
     State.UPSTREAM: "upstream has it there",
     State.UNKNOWN: "in place there",
     State.APPLIED: "already committed there",
+    State.EDITED: "committed there, and edited since",
     State.PENDING: "applies there",
     State.PARTIAL: "applies there, partly present already",
     State.CONFLICT: "conflicts there",
@@ -55,7 +55,7 @@ class Move:
     def summary(self) -> str:
         """What becomes of the patch, in a few words."""
         # What the tree has is applied again after the move, and only a change of patchkit's can be dropped.
-        is_made = self.now.state in {State.APPLIED, State.PARTIAL}
+        is_made = self.now.state in {State.APPLIED, State.EDITED, State.PARTIAL}
         words = _WORDS[self.then.state if is_made else self.then.label]
         return (
             f"{words}: drop yours"
@@ -73,5 +73,5 @@ def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move,
         commit_of(tree.root, ref)
         before = {each.patch.id: each for each in status(tree, patches)}
         there = GitTree(repository, ref, place_of(tree.package))
-        after = settled(statuses(there, patches), committed_record(there))
+        after = judged_at(there, statuses(there, patches))
     return tuple(Move(before[each.patch.id], each) for each in after)

@@ -20,15 +20,16 @@ from patchkit.tree.checkout import Checkout
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from patchkit.errors import PatchkitError
     from patchkit.patchset.select import PatchSet
     from patchkit.tree.tree import CheckoutTree
 
 
 class PartialRevert(NamedTuple):
-    """What was reverted, the reason for each patch that was not, and the commit of ``commit_revert``."""
+    """What was reverted, the error for each patch that was not, and the commit of ``commit_revert``."""
 
     reverted: RevertResult
-    not_reverted: Mapping[str, str]
+    not_reverted: Mapping[str, PatchkitError]
     commit: str = ""
 
 
@@ -67,14 +68,14 @@ def revert_what_can_be(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]
     reverted: set[str] = set()
     remaining = [name for name in reversed(order) if not ids or name in selected]
     while True:
-        reasons: dict[str, str] = {}
+        reasons: dict[str, PatchkitError] = {}
         for name in remaining:
             if name in reverted:
                 continue
             try:
                 results.append(reverting.revert(tree, frozenset([name]), planner))
             except (ConflictError, UsageError) as error:
-                reasons[name] = str(conflict if name in blocked else error)
+                reasons[name] = conflict if name in blocked else error
             else:
                 reverted.update(results[-1].patches)
         if not reasons or len(reasons) == len(remaining):

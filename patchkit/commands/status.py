@@ -9,11 +9,9 @@ from patchkit.errors import PatchkitError
 from patchkit.plan.comments import commenting_patches
 from patchkit.plan.fitting import with_left_out
 from patchkit.plan.planner import Planner
-from patchkit.plan.record import settled
 from patchkit.plan.status import State
 from patchkit.transaction.conflicts import before_markers, conflicts_in, with_conflicts, with_unrecorded
-from patchkit.transaction.current import current_or_none
-from patchkit.transaction.edited import difference
+from patchkit.transaction.edited import difference, judged
 from patchkit.transaction.origins import Origins
 from patchkit.transaction.resolve import unrecorded_edits
 from patchkit.transaction.write import read_consistently
@@ -41,7 +39,7 @@ def tree_status(tree: CheckoutTree, patches: PatchSet) -> TreeStatus:
         before = before_markers(read)
         found = Planner(read, patches).tree_status(before)
         blocks = conflicts_in(read) if before else {}
-        statuses = with_conflicts(settled(found.patches, current_or_none(read)), blocks)
+        statuses = with_conflicts(judged(read, found.patches), blocks)
         unrecorded = unrecorded_edits(read)
         edits = [(block.patch, block.edit) for inside in blocks.values() for block in inside]
         edits += [(patch, edit) for patch, edit, _ in unrecorded]

@@ -9,7 +9,7 @@ import msgspec
 from patchkit.plan.status import IN_PLACE, LEFT_OUT, OPT_IN, State, label_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from patchkit.plan.record import Record
     from patchkit.plan.status import PatchStatus
@@ -25,6 +25,7 @@ class Look(NamedTuple):
 
 LOOKS: dict[str, Look] = {
     State.APPLIED: Look(">", "green", "applied by patchkit"),
+    State.EDITED: Look("*", "red", "applied, and edited since"),
     State.UPSTREAM: Look("=", "green", "upstream's own"),
     State.UNKNOWN: Look("?", "green", "in place, by whom is unknown"),
     State.PENDING: Look("+", "yellow", "would apply"),
@@ -65,11 +66,16 @@ class Cell(msgspec.Struct, frozen=True):
         return label_of(self.state, opt_in=self.opt_in, left_out=self.left_out)
 
 
-def settled_cells(cells: tuple[Cell, ...], record: Record) -> tuple[Cell, ...]:
-    """Return the cells with the patches in place that a ref's record has as patchkit's."""
+def settled_cells(cells: tuple[Cell, ...], record: Record, edited: Mapping[str, str]) -> tuple[Cell, ...]:
+    """Return the cells with the patches in place that a ref's record has as patchkit's, and those edited since.
+
+    ``edited`` has the reason for each of the latter.
+    """
     recorded = {name for name, _ in record.edits}
     return tuple(
-        msgspec.structs.replace(cell, state=State.APPLIED.value)
+        msgspec.structs.replace(cell, state=State.EDITED.value, reason=edited[cell.patch], conflicts=())
+        if cell.patch in edited
+        else msgspec.structs.replace(cell, state=State.APPLIED.value)
         if cell.patch in recorded and cell.state in IN_PLACE
         else cell
         for cell in cells

@@ -24,9 +24,11 @@ from patchkit.matrix.memory import Memory
 from patchkit.matrix.questions import RecordingModules, answer
 from patchkit.matrix.tasks import VERIFY
 from patchkit.matrix.workers import spread
+from patchkit.plan.cache import statuses
 from patchkit.plan.examinations import AnsweredQuestion, Decisions, Examinations, RememberedResult
 from patchkit.plan.interest import interest_of
 from patchkit.transaction.current import committed_record
+from patchkit.transaction.edited import edited_at
 from patchkit.tree.objects import GitRepository, GitTree, MissingObjectError
 from patchkit.tree.sglang import SERVING
 
@@ -169,7 +171,9 @@ class _Survey:
         answer, verdict = self._answers[home], verified.get(home)
         if isinstance(verdict, Failure):
             verdict = Verified(False, (verdict.reason,))
-        cells = settled_cells(answer.cells, committed_record(GitTree(self._git, ref.commit)))
+        tree = GitTree(self._git, ref.commit)
+        edited = edited_at(tree, lambda: statuses(tree, self._patches)) if answer.cells else {}
+        cells = settled_cells(answer.cells, committed_record(tree), edited)
         return Row(ref.name, ref.commit, answer.state, cells, answer.error, verdict)
 
     def _examine(self) -> int:

@@ -20,6 +20,7 @@ class State(str, enum.Enum):
     """State of an edit or of a patch, spelled as the command line prints it."""
 
     APPLIED = "applied"
+    EDITED = "edited"
     UPSTREAM = "upstream"
     UNKNOWN = "unknown"
     PENDING = "pending"
@@ -29,7 +30,10 @@ class State(str, enum.Enum):
 
 
 IN_PLACE = frozenset({State.APPLIED, State.UPSTREAM, State.UNKNOWN})
-"""The states of what a tree has: by patchkit, upstream's own, or in place and nothing tells whose it is."""
+"""The states of what a tree has: by patchkit, upstream's own, or in place and nothing tells whose it is.
+
+An edited patch is not among them: what a person changed in it may be all of an edit.
+"""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ def label_of(state: str, *, opt_in: bool, left_out: str) -> str:
 
     ``left_out`` is the reason why the fork's configuration leaves the patch out.
     """
-    if left_out and state not in IN_PLACE:
+    if left_out and state not in IN_PLACE | {State.EDITED}:
         return LEFT_OUT
     return OPT_IN if opt_in and state == State.PENDING else str.__str__(state)
 
@@ -82,6 +86,8 @@ class PatchStatus:
         if not self.patch.parts:
             return self.state
         states = {edit.state for edit in self.edits_of(part)} - {State.NOT_APPLICABLE}
+        if State.EDITED in states and State.CONFLICT not in states:
+            return State.EDITED
         if State.CONFLICT in states or len(states) < 2:  # none, or that of all
             return State.CONFLICT if State.CONFLICT in states else next(iter(states), State.NOT_APPLICABLE)
         order = (State.APPLIED, State.UPSTREAM, State.UNKNOWN)
@@ -90,7 +96,7 @@ class PatchStatus:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the parts that patchkit made or would make, if any, or else of what the patch itself is."""
-        ours = {State.APPLIED, State.PENDING, State.PARTIAL}
+        ours = {State.APPLIED, State.EDITED, State.PENDING, State.PARTIAL}
         parts = [part for part in self.patch.all_parts if self.state_of(part) in ours]
         return tuple(name_of(self.patch, part) for part in parts) or (self.patch.id,)
 

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from patchkit.patchset.patch import Part
     from patchkit.plan.status import EditStatus, PatchStatus
 
-IN_TREE = IN_PLACE | {State.PARTIAL}
+IN_TREE = IN_PLACE | {State.EDITED, State.PARTIAL}
 
 
 class Backport(msgspec.Struct, frozen=True):
     """A patch that a tree contains.
 
     ``how`` is "ported", "upstream" (the tree's base contains it), "unknown" (nothing tells which of these), "by hand",
-    or "in part: " and a reason.
+    "edited" (ported, and a person changed its code since), or "in part: " and a reason.
     ``by_hand`` names the edits that a person made, ``accepted`` those of them that were not checked. ``verified``
     is what was verified, and the result.
     """
@@ -57,7 +57,7 @@ def backports(statuses: Iterable[PatchStatus], verified: str) -> tuple[Backport,
                     part.title,
                     part.upstream,
                     part.upstream_commit,
-                    tuple(sorted({edit.file for edit in edits if edit.state in IN_PLACE})),
+                    tuple(sorted({edit.file for edit in edits if edit.state in IN_TREE})),
                     _origin(state, edits, by_hand),
                     by_hand,
                     verified,
@@ -72,7 +72,7 @@ def _origin(state: State, edits: Sequence[EditStatus], by_hand: tuple[str, ...])
     if state is State.PARTIAL:
         count = sum(edit.state is State.PENDING for edit in edits)
         return f"in part: {count} of {len(edits)} edits are missing"
-    if state in {State.UPSTREAM, State.UNKNOWN}:
+    if state in {State.EDITED, State.UPSTREAM, State.UNKNOWN}:
         return str(state.value)
     applied = [edit.name for edit in edits if edit.state is State.APPLIED]
     return "by hand" if by_hand and set(applied) <= set(by_hand) else "ported"

@@ -41,6 +41,14 @@ def current_or_none(tree: CheckoutTree) -> Record:
 
 def committed_record(tree: GitTree) -> Record:
     """Return the record of what a commit's code has, empty if it cannot be read."""
+    try:
+        return still_there(record.read(tree), tree.read, committed_content(tree))
+    except TreeError:
+        return Record()
+
+
+def committed_content(tree: GitTree) -> Callable[[str], bytes]:
+    """Return what reads a content by its digest from the repository of a commit, or raises TreeError."""
 
     def content(digest: str) -> bytes:
         found = tree.repository.object(digest)
@@ -48,10 +56,7 @@ def committed_record(tree: GitTree) -> Record:
             raise TreeError(f"{tree.package_label} lacks {digest}", advice="git fetch it")
         return found[1]
 
-    try:
-        return still_there(record.read(tree), tree.read, content)
-    except TreeError:
-        return Record()
+    return content
 
 
 def unedited(tree: CheckoutTree) -> dict[str, bytes | None]:

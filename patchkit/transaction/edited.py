@@ -1,12 +1,31 @@
-"""Show what a person changed in the code that patches wrote."""
+"""Tell what a person changed in the code that patches wrote: by the record, whatever layout and comments are now."""
 
 from __future__ import annotations
 
+import ast
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
+from itertools import takewhile
+from typing import TYPE_CHECKING, NamedTuple
+
+from patchkit.errors import PatchkitError, TreeError
+from patchkit.plan.markers import blocks_in
+from patchkit.plan.record import How, settled
+from patchkit.plan.status import ACCEPTED, BY_HAND, State
+from patchkit.transaction.current import committed_content, committed_record, current_or_none
+from patchkit.transaction.store import Store
+from patchkit.transaction.swap import digest_or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from patchkit.plan.record import Record
+    from patchkit.plan.status import EditStatus, PatchStatus
+    from patchkit.tree.objects import GitTree
+    from patchkit.tree.tree import CheckoutTree
+
+    Read = Callable[[str], bytes | None]
+    Content = Callable[[str], bytes]
 
 _AROUND = 1
 """The most unchanged lines that are shown above and below a change."""
@@ -61,3 +80,309 @@ def _written(
         else:
             yield from (f"-{line}" for line in before[start:end])
             yield from (f"+{line}" for line in after[other:other_end])
+
+
+_MISSING = frozenset({State.PENDING, State.CONFLICT})
+
+
+# ---- the state -----------------------------------------------------------------------------------------------------
+
+
+def judged(tree: CheckoutTree, statuses: Iterable[PatchStatus]) -> tuple[PatchStatus, ...]:
+    """Return the statuses with whose each edit is by the tree's record, and those that a person changed since."""
+    return with_edited(tree, settled(statuses, current_or_none(tree)))
+
+
+def with_edited(tree: CheckoutTree, statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:
+    """Return settled statuses with the patches whose code a person changed since it was recorded."""
+    return _with_edited(statuses, current_or_none(tree), tree.read, Store(tree.package).get)
+
+
+def without_repetition(tree: CheckoutTree, statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:
+    """Return the statuses with the pending edits that a person only changed, and would get twice, as conflicts."""
+    return tuple(map(_not_again, statuses, with_edited(tree, statuses)))
+
+
+def _not_again(status: PatchStatus, found: PatchStatus) -> PatchStatus:
+    edits = tuple(
+        replace(now, state=State.CONFLICT)
+        if before.state is State.PENDING and now.state is State.EDITED
+        else before
+        for before, now in zip(status.edits, found.edits, strict=True)
+    )
+    if edits == status.edits:
+        return status
+    first = next(edit for edit in edits if edit.state is State.CONFLICT)
+    reason = f"{first.file}: {first.site or 'module'}: {first.name}: {first.reason}"
+    return replace(status, state=State.CONFLICT, edits=edits, reason=reason)
+
+
+def judged_at(tree: GitTree, statuses: Iterable[PatchStatus]) -> tuple[PatchStatus, ...]:
+    """Return what ``judged`` does for a commit."""
+    record = committed_record(tree)
+    return _with_edited(settled(statuses, record), record, tree.read, committed_content(tree))
+
+
+def edited_at(tree: GitTree, statuses: Callable[[], Iterable[PatchStatus]]) -> dict[str, str]:
+    """Return the patches of a commit that a person changed, with the reasons; ``statuses`` are seldom asked for."""
+    record = committed_record(tree)
+    if not _changes(record, tree.read, committed_content(tree)):
+        return {}
+    found = judged_at(tree, statuses())
+    return {status.patch.id: status.reason for status in found if status.state is State.EDITED}
+
+
+class _Line(NamedTuple):
+    """A line of code without its layout and comments, and the dotted name of the class or function around it."""
+
+    code: str
+    scope: str
+
+    @property
+    def is_import(self) -> bool:
+        return self.code.startswith(("import ", "from "))
+
+
+@dataclass(frozen=True)
+class _Change:
+    """A line that patches wrote in a file and that is no longer there; ``difference`` is that of the whole file."""
+
+    file: str
+    line: _Line
+    patches: tuple[str, ...]
+    difference: str
+
+
+@dataclass(frozen=True)
+class _Passage:
+    """Lines of one scope that a write put in place of ``replaced``, the numbers of lines of what was there before."""
+
+    before: tuple[_Line, ...]
+    replaced: tuple[int, ...]
+    patches: tuple[str, ...]
+    size: int
+
+
+def _with_edited(
+    statuses: Sequence[PatchStatus], record: Record, read: Read, content: Content
+) -> tuple[PatchStatus, ...]:
+    made = {
+        (patch.id, edit.name): edit.how
+        for layer in record.layers
+        if not layer.is_ported
+        for patch in layer.patches
+        for edit in patch.edits
+    }
+    found = {
+        (name, edit.name, edit.file): change
+        for change in reversed(_changes(record, read, content))
+        for name, edit in _concerned(statuses, change, made)
+    }
+    return tuple(_edited(status, found) for status in statuses) if found else tuple(statuses)
+
+
+def _edited(status: PatchStatus, found: Mapping[tuple[str, str, str], _Change]) -> PatchStatus:
+    changes = [found.get((status.patch.id, edit.name, edit.file)) for edit in status.edits]
+    if not any(changes):
+        return status
+    edits = tuple(
+        edit if change is None else _changed(status, edit, change)
+        for edit, change in zip(status.edits, changes, strict=True)
+    )
+    if any(edit.state is State.CONFLICT for edit in edits):
+        return replace(status, edits=edits)
+    first = next(edit for edit in edits if edit.state is State.EDITED)
+    reason = f"{first.file}: {first.site or 'module'}: {first.name}: {first.reason}"
+    return replace(status, state=State.EDITED, edits=edits, reason=reason)
+
+
+def _changed(status: PatchStatus, edit: EditStatus, change: _Change) -> EditStatus:
+    at = _first_line(change.difference)
+    where = f"line {at}: " if at else ""
+    reason = f"{where}a person changed its code: {accepting(status.patch.id, edit.name)}"
+    return replace(edit, state=State.EDITED, reason=reason, difference=change.difference)
+
+
+def _concerned(
+    statuses: Iterable[PatchStatus], change: _Change, made: Mapping[tuple[str, str], How]
+) -> Iterator[tuple[str, EditStatus]]:
+    """Yield the edits of which a changed line is: those nearest around it, and of these the missing ones if any is.
+
+    An import is of an edit that is missing for it, and else nobody's: a formatter sorts and joins imports.
+    """
+    own = [
+        (status.patch.id, edit)
+        for status in statuses
+        if status.patch.id in change.patches
+        for edit in status.edits
+        if edit.file == change.file and (status.patch.id, edit.name) in made
+    ]
+    if change.line.is_import:
+        yield from (each for each in own if each[1].state in _MISSING)
+        return
+    around = [
+        each for each in own if not each[1].site or f"{change.line.scope}.".startswith(f"{each[1].site}.")
+    ]
+    depth = max((len(edit.site) for _, edit in around), default=0)
+    near = [each for each in around if len(each[1].site) == depth] or own
+    lost = [each for each in near if each[1].state in _MISSING]
+    is_accepted = any(
+        edit.reason in {ACCEPTED, BY_HAND} or made[name, edit.name] is not How.MADE for name, edit in near
+    )
+    if lost or not is_accepted:
+        yield from lost or (each for each in near if each[1].state is State.APPLIED)
+
+
+def _changes(record: Record, read: Read, content: Content) -> list[_Change]:
+    """Return the lines that patches wrote and that a person changed; none of a file of which a content is lost."""
+    found: list[_Change] = []
+    for file in record.files:
+        current = read(file)
+        if file in record.forked or _is_as_written(record, file, digest_or_none(current)):
+            continue
+        try:
+            writes = _writes(record, file, content)
+            # What a person writes between conflict markers is recorded when it is done.
+            if any(blocks_in(text or b"") for text in (current, *(after for _, after, _ in writes))):
+                continue
+        except PatchkitError:
+            continue
+        shown = difference(writes[0][0] or b"", writes[-1][1] or b"", current or b"")
+        found += [
+            _Change(file, line, passage.patches, shown) for line, passage in _lost_lines(writes, current)
+        ]
+    return found
+
+
+def _is_as_written(record: Record, file: str, current: str | None) -> bool:
+    """Return whether nobody changed a file after a write of it, also not before the next one."""
+    known = [layer.files[file] for layer in record.layers if file in layer.files]
+    found = [*(each.original for each in known[1:]), current]
+    return [each.applied for each in known] == found
+
+
+def _writes(
+    record: Record, file: str, content: Content
+) -> list[tuple[bytes | None, bytes | None, tuple[str, ...]]]:
+    """Return what each write of a file found and left, and its patches. Raise TreeError if a content is lost.
+
+    Several writes of one layer are taken as one if what lay between them is lost.
+    """
+    found: list[tuple[bytes | None, bytes | None, tuple[str, ...]]] = []
+    for layer in record.layers:
+        known = layer.files.get(file)
+        if known is None:
+            continue
+        whole = (_text(known.original, content), _text(known.applied, content), known.patches)
+        single = next(
+            (
+                pairs
+                for name, pairs in record.writes
+                if name == file and (pairs[0].before, pairs[-1].after) == (known.original, known.applied)
+            ),
+            (),
+        )
+        try:
+            found += [
+                (_text(pair.before, content), _text(pair.after, content), pair.patches) for pair in single
+            ] or [whole]
+        except TreeError:
+            found.append(whole)
+    return found
+
+
+def _text(digest: str | None, content: Content) -> bytes | None:
+    return None if digest is None else content(digest)
+
+
+def _lost_lines(
+    writes: Sequence[tuple[bytes | None, bytes | None, tuple[str, ...]]], current: bytes | None
+) -> Iterator[tuple[_Line, _Passage]]:
+    """Follow the lines that each write added through the later ones; yield those that a person changed or removed."""
+    there: dict[int, _Passage] = {}
+    lost: list[tuple[_Line, _Passage, tuple[_Line, ...]]] = []
+    last: tuple[_Line, ...] = ()
+    for before, after, patches in writes:
+        old, new = _code(before), _code(after)
+        there = _carried(last, old, there, lost)
+        there = _carried(old, new, there, [])
+        for tag, start, end, begin, stop in _opcodes(old, new):
+            for scope in {line.scope for line in new[begin:stop]} if tag != "equal" else ():
+                replaced = tuple(at for at in range(start, end) if old[at].scope == scope)
+                written = [at for at in range(begin, stop) if new[at].scope == scope]
+                there |= dict.fromkeys(written, _Passage(old, replaced, patches, len(written)))
+        last = new
+    now = _code(current)
+    _carried(last, now, there, lost)
+    for line, passage, instead in lost:
+        codes = [each.code for each in instead if each.scope == line.scope]
+        is_whole = sum(each is passage for _, each, _ in lost) == passage.size
+        if not (is_whole and _is_back(passage, codes, now)):
+            yield line, passage
+
+
+def _carried(
+    old: tuple[_Line, ...],
+    new: tuple[_Line, ...],
+    there: dict[int, _Passage],
+    lost: list[tuple[_Line, _Passage, tuple[_Line, ...]]],
+) -> dict[int, _Passage]:
+    """Return the lines by their numbers in ``new``; those that it lacks are added to ``lost``, with what it has."""
+    if old == new or not there:
+        return there
+    moved: dict[int, _Passage] = {}
+    for tag, start, end, begin, stop in _opcodes(old, new):
+        for at in range(start, end):
+            if at in there and tag == "equal":
+                moved[begin + at - start] = there[at]
+            elif at in there:
+                lost.append((old[at], there[at], new[begin:stop]))
+    return moved
+
+
+def _is_back(passage: _Passage, instead: Sequence[str], now: tuple[_Line, ...]) -> bool:
+    """Return whether a passage gave way to exactly the lines that it replaced, so that it can be made again."""
+    kept = {
+        at
+        for tag, start, end, _, _ in _opcodes(passage.before, now)
+        if tag == "equal"
+        for at in range(start, end)
+    }
+    return instead == [passage.before[at].code for at in passage.replaced] and kept.issuperset(
+        passage.replaced
+    )
+
+
+def _opcodes(old: tuple[_Line, ...], new: tuple[_Line, ...]) -> Sequence[tuple[str, int, int, int, int]]:
+    before, after = ([line.code for line in lines] for lines in (old, new))
+    return SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+
+
+def _code(text: bytes | None) -> tuple[_Line, ...]:
+    """Return the lines of a file's code as its syntax tree has them; of a file that is not Python, its lines."""
+    try:
+        code = ast.unparse(ast.parse(text or b""))
+        lines, scopes = code.split("\n"), dict(_scopes(ast.parse(code), ""))
+    except (SyntaxError, ValueError, RecursionError):
+        lines, scopes = _lines(text or b""), {}
+    return tuple(_Line(line, scopes.get(at, "")) for at, line in enumerate(lines, 1) if line.strip())
+
+
+def _scopes(node: ast.AST, name: str) -> Iterator[tuple[int, str]]:
+    """Yield the numbers of the lines in each class and function with its dotted name, the inner ones last."""
+    for child in ast.iter_child_nodes(node):
+        inner = name
+        if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            inner = f"{name}.{child.name}" if name else child.name
+            first = min((each.lineno for each in child.decorator_list), default=child.lineno)
+            yield from ((at, inner) for at in range(first, (child.end_lineno or first) + 1))
+        yield from _scopes(child, inner)
+
+
+def _first_line(shown: str) -> int:
+    """Return the number of the first changed line in a difference, in the file as it is; 0 if there is none."""
+    if not shown:
+        return 0
+    head, *rest = shown.splitlines()
+    start = int(head.split("+")[1].split(",")[0])
+    return start + len(list(takewhile(lambda line: line.startswith(" "), rest)))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
 from support.repositories import clone, committing
-from support.toys import MIRROR, add_patch, edit, rewriting
+from support.toys import MIRROR, add_patch, edit, git, rewriting
 
 from patchkit.cli import main
 from patchkit.findings.printable import excerpt
@@ -99,6 +99,109 @@ def test_what_they_say_to_type_helps(edited: CheckoutTree) -> None:
     run("revert", edited.root, code=0)
     assert b"mine = 1" in (edited.read(MIRROR) or b"")
     assert b"first" not in (edited.read(MIRROR) or b"")
+
+
+def patch_of(tree: CheckoutTree, *options: object, code: int = 0) -> dict[str, Any]:
+    patches = json.loads(run("status", tree.root, "--json", *options, code=code))["patches"]
+    return next(patch for patch in patches if patch["id"] == "t-call")
+
+
+def test_a_changed_line_is_edited(edited: CheckoutTree) -> None:
+    patch = patch_of(edited, "t-call", "--check", code=1)
+    assert patch["state"] == "edited"
+    (edit,) = (each for each in patch["edits"] if each["state"] == "edited")
+    assert edit["site"] == "Mirror.host"
+    assert edit["reason"].startswith(
+        "line 8: a person changed its code: patchkit resolve t-call call --accept"
+    )
+    assert "edited           1  t-call\n" in run("status", edited.root, code=0)
+
+
+def test_a_removed_line_is_edited(edited: CheckoutTree) -> None:
+    edit(edited, MIRROR, b"        second = first + 2\n", b"")
+    edit(edited, MIRROR, b"return first, second", b"return first, second")
+    assert patch_of(edited)["state"] == "edited"
+
+
+def test_a_line_that_no_pattern_requires_is_edited(edited: CheckoutTree) -> None:
+    edit(edited, MIRROR, b"second = first + 2", b"second = first + 1")
+    assert patch_of(edited)["state"] == "applied"
+    edit(edited, MIRROR, b"height = 3\n", b"height = 4\n")
+    assert patch_of(edited)["state"] == "edited"
+
+
+def test_tidied_comments_and_layout_are_not_edited(edited: CheckoutTree) -> None:
+    edit(edited, MIRROR, b"second = first + 2", b"second = (\n            first + 1  # ours\n        )")
+    text = edited.read(MIRROR) or b""
+    assert patch_of(edited)["state"] == "applied"
+    tidy = [line for line in text.splitlines(keepends=True) if b"# patchkit" not in line]
+    (edited.package / MIRROR).write_bytes(b"".join(tidy))
+    assert patch_of(edited)["state"] == "applied"
+    run("verify", edited.root, code=0)
+
+
+def test_code_of_their_own_is_not_edited(edited: CheckoutTree) -> None:
+    edit(edited, MIRROR, b"second = first + 2", b"log(first)\n        second = first + 1")
+    assert {each["state"] for each in patch_of(edited)["edits"]} != {"applied", "edited"}
+
+
+def test_an_edit_that_could_be_made_again_is_edited_and_not_made_twice(edited: CheckoutTree) -> None:
+    edit(edited, MIRROR, b"return first, second", b"return self.copies")
+    patch = patch_of(edited)
+    assert patch["state"] == "edited"
+    message = run("apply", edited.root, "t-call", "--allow-dirty", code=3)
+    assert "a person changed its code" in message
+    text = run("apply", edited.root, "--allow-dirty", code=0)
+    assert "Left out" in text
+    assert text.count("--accept") == 1
+    assert "--markers" not in text
+    assert (edited.read(MIRROR) or b"").count(b"second =") == 1
+    run("apply", edited.root, "t-call", "--markers", "--allow-dirty", code=3)
+
+
+def test_an_edit_that_was_taken_back_is_made_again(edited: CheckoutTree) -> None:
+    lines = (edited.read(MIRROR) or b"").splitlines(keepends=True)
+    at = next(number for number, line in enumerate(lines) if b"first = " in line)
+    body = b"".join(lines[at - 1 : at + 3])
+    edit(edited, MIRROR, body, b"        return self.copies\n")
+    assert patch_of(edited)["state"] == "partial"
+    run("apply", edited.root, "t-call", "--allow-dirty", code=0)
+    assert b"second = first + 1" in (edited.read(MIRROR) or b"")
+
+
+def test_an_accepted_edit_is_applied_again(edited: CheckoutTree) -> None:
+    run("resolve", edited.root, "t-call", "call", "--accept", code=0)
+    assert patch_of(edited, "t-call", "--check")["state"] == "applied"
+
+
+def test_a_refused_revert_has_the_difference(edited: CheckoutTree) -> None:
+    result = CliRunner().invoke(main, ["revert", str(edited.root), "--json"])
+    assert result.exit_code == 3
+    answer = json.loads(result.stdout)
+    assert answer["reverted"] == []
+    assert "-        second = first + 1\n+        second = first + 2\n" in answer["difference"]
+    (left,) = json.loads(run("revert", edited.root, "--keep-going", "--json", code=1))["left"]
+    assert left["difference"] == answer["difference"]
+
+
+def test_the_ledger_and_the_next_commands_say_edited(edited: CheckoutTree) -> None:
+    # Git has what patchkit wrote only if that was committed.
+    edit(edited, MIRROR, b"    mine = 1\n", b"")
+    for old, new in ((b"first + 2", b"first + 1"), (b"first + 1", b"first + 2")):
+        edit(edited, MIRROR, old, new)
+        git(edited.root, "add", "-A")
+        git(edited.root, "commit", "-qm", "patched", "--allow-empty")
+    (row,) = (
+        row
+        for row in json.loads(run("status", edited.root, "--format", "ledger", "--json", code=0))["rows"]
+        if row["patch"] == "t-call"
+    )
+    assert row["how"] == "edited"
+    (ref,) = json.loads(run("matrix", edited.root, "--refs", "HEAD", "--json", code=0))["rows"]
+    assert next(c["state"] for c in ref["patches"] if c["patch"] == "t-call") == "edited"
+    moves = json.loads(run("rebase", edited.root, "--onto", "HEAD", "--json", code=1))["patches"]
+    (move,) = (each for each in moves if each["id"] == "t-call")
+    assert (move["now"], move["then"]) == ("edited", "edited")
 
 
 def test_only_lines_of_patches_count() -> None:

@@ -187,7 +187,7 @@ def test_revert_that_keeps_going_leaves_what_is_in_the_file_of_a_half_finished_c
     finish(tree)
     done = api.revert_what_can_be(tree, patches)
     assert set(done.not_reverted) == {"t-copy", "t-flag", "t-guard"}
-    assert "run patchkit resolve t-copy copy" in done.not_reverted["t-copy"]
+    assert "run patchkit resolve t-copy copy" in str(done.not_reverted["t-copy"])
     assert done.reverted == RevertResult(("t-stop",), (ABRUPT,))
     resolve(tree, patches)
     api.revert(tree, patches)

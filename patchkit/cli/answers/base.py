@@ -59,9 +59,10 @@ class EditState(Answer, frozen=True, kw_only=True):
 
 
 class PatchState(Answer, frozen=True, kw_only=True):
-    """A patch; ``state`` is applied, upstream, unknown, pending, partial, conflict or not-applicable.
+    """A patch; ``state`` is applied, edited, upstream, unknown, pending, partial, conflict or not-applicable.
 
-    A patch is unknown if it is in place and nothing tells whose it is.
+    A patch is edited if a person changed code of it that patchkit wrote, and unknown if it is in place and nothing
+    tells whose it is.
     ``ran`` is whether it ran on a GPU with this release and gave the unpatched tokens, null if that is unknown.
     ``left_out`` is the reason why the fork's configuration leaves it out, ``opt_in`` whether apply makes it only by
     name.

@@ -8,7 +8,7 @@ from patchkit.errors import TreeError
 from patchkit.findings.rule import Rule
 from patchkit.plan.status import IN_PLACE, State
 from patchkit.transaction.conflicts import UNRECORDED, recording, with_unrecorded
-from patchkit.transaction.edited import accepting, difference
+from patchkit.transaction.edited import accepting, difference, with_edited
 from patchkit.verify.check import CheckOutcome, register, violation
 from patchkit.verify.checks.compiling import COMPILE, OBSTACLE
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 PENDING = Rule("PV201", "patch-pending", "no patch is applied")
 EDIT = Rule("PV202", "edit-missing", "an edit of an applied patch is missing")
 CONFLICT = Rule("PV203", "edit-conflict", "the code around an edit differs from what the patch describes")
-_LOST = frozenset({State.PENDING, State.CONFLICT})
+_LOST = frozenset({State.EDITED, State.PENDING, State.CONFLICT})
 
 
 @register("postconditions", "Every edit is in place", PENDING, EDIT, CONFLICT, order=30, of_patches=True)
 def check(subject: Subject) -> CheckOutcome:
     """Check the edits of each applied patch; other patches become notes."""
     try:
-        statuses = with_unrecorded(subject.statuses, subject.unrecorded)
+        statuses = with_unrecorded(with_edited(subject.tree, subject.statuses), subject.unrecorded)
     except TreeError as error:
         return CheckOutcome(str(error), (_unreadable(error),), obstacle=OBSTACLE)
     conflicting = {status.patch.id for status in statuses if status.state is State.CONFLICT}
@@ -45,7 +45,7 @@ def check(subject: Subject) -> CheckOutcome:
             present += 1
             # An opt-in patch that upstream has does not make the tree a patched one.
             patched |= status.state is State.APPLIED or status.patch.default
-        elif _expected(subject, status):
+        elif status.state is State.EDITED or _expected(subject, status):
             findings += _missing(subject, status)
         elif status.patch.default:
             name = status.patch.id
@@ -112,6 +112,16 @@ def _missing(subject: Subject, status: PatchStatus) -> Iterator[Finding]:
 
 
 def _lost(subject: Subject, status: PatchStatus, edit: EditStatus) -> Finding:
+    if edit.state is State.EDITED:
+        return violation(
+            EDIT,
+            edit.file,
+            subject.line(edit.file, edit.site),
+            f"{status.patch.id}: {edit.name} is not in place as it was written: a person changed it",
+            accepting(status.patch.id, edit.name),
+            function=edit.site,
+            expression=edit.difference,
+        )
     conflict = edit.state is State.CONFLICT
     before = subject.as_written
     written = before.tree.read(edit.file) if before is not None else None
