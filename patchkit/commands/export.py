@@ -62,13 +62,13 @@ def export(tree: CheckoutTree, patches: PatchSet, folder: Path, ids: Sequence[st
         return ExportResult(planned.patches, files, planned.left_out, has_crlf)
 
 
-def _records(head: GitTree, stages: Sequence[Stage]) -> tuple[bytes, ...]:
-    """Return the text of the record after each stage."""
+def _records(head: GitTree, stages: Sequence[Stage]) -> tuple[dict[str, bytes], ...]:
+    """Return the files of the record after each stage."""
     known = record.read(head)
-    texts: list[bytes] = []
+    made: list[dict[str, bytes]] = []
     for stage in stages:
         after = with_plan(known, Plan(head, (stage.status,), stage.changes))
-        texts.append(record.text_of(after) or b"")
+        made.append(record.files_of(after))
         # As each commit leaves it.
-        known = record.parsed(texts[-1])
-    return tuple(texts)
+        known = record.parsed(tuple(made[-1].items()))
+    return tuple(made)

@@ -17,7 +17,7 @@ from patchkit.errors import TreeError, UsageError
 from patchkit.lines import split_lines
 from patchkit.patchset.unified import DiffOptions, path_in_package, printed, sections, text_after
 from patchkit.transaction.ports import TRAILER
-from patchkit.tree.fork import RECORD
+from patchkit.tree.fork import is_of_record
 from patchkit.tree.git import git, place_of
 from patchkit.tree.sglang import NAME, PARENTS, PLACES
 
@@ -83,7 +83,7 @@ def of_commit(
     for entry, name in zip(fields[::2], fields[1::2], strict=False):
         modes, blobs = entry.lstrip(":").split()[:2], entry.split()[2:4]
         file = path_in_package(name, places)
-        if posixpath.basename(name) == RECORD:
+        if is_of_record(name):
             continue  # It describes the tree of the commit.
         if file is None:
             left_out.append(f"{printed(name)}: {_OUTSIDE}")
@@ -252,7 +252,7 @@ def _apply(
         files = [
             None if each is None else path_in_package(each, places) for each in (section.old, section.new)
         ]
-        if posixpath.basename(name) == RECORD:
+        if is_of_record(name):
             continue
         if all(file is None for file in files):
             left_out.append(f"{printed(name)}: {_OUTSIDE}")

@@ -87,7 +87,7 @@ class _Snapshot:
     def unread(self, folder: str) -> list[str]:
         return self.below.unread(folder)
 
-    def record(self) -> bytes | None:
+    def record(self) -> dict[str, bytes]:
         return self.below.record()
 
 

@@ -44,9 +44,9 @@ class MemoryTree:
         del folder
         return []
 
-    def record(self) -> bytes | None:
-        """Return None: nothing was applied."""
-        return None
+    def record(self) -> dict[str, bytes]:
+        """Return no file: nothing was applied."""
+        return {}
 
 
 def faults_of(patch: Patch, example: PatchExample) -> Iterator[str]:

@@ -309,7 +309,7 @@ class _Seen:
     def unread(self, folder: str) -> list[str]:
         return self._below.unread(folder)
 
-    def record(self) -> bytes | None:
+    def record(self) -> dict[str, bytes]:
         return self._below.record()
 
 
@@ -344,8 +344,8 @@ class _Base:
         del folder
         return []
 
-    def record(self) -> bytes | None:
-        return None
+    def record(self) -> dict[str, bytes]:
+        return {}
 
 
 def _headers(sites: Sequence[Sequence[str]], depth: int = 0) -> Iterator[str]:

@@ -424,6 +424,6 @@ class WorkspaceTree:
         """Return what cannot be listed."""
         return self.space.modules.tree.unread(folder)
 
-    def record(self) -> bytes | None:
+    def record(self) -> dict[str, bytes]:
         """Return the record of the tree."""
         return self.space.modules.tree.record()

@@ -1,13 +1,15 @@
-"""The record of what patchkit changed in a tree: ``patchkit.lock``, a file that is committed with the tree.
+"""The record of what patchkit changed in a tree: ``patchkit.lock``, a folder that is committed with the tree.
 
 It says whose an edit is and where its original lies, and never that something is applied: the code says that. It has
-one block for each patch or port, which lists the files that were written for it, each with git's ids of the content
-before and after. In memory it is a stack of layers; a layer is one or more writes without another change in between.
+one file for each patch or port, so that git merges, picks and reverts one without the others. A file lists what was
+written for its patch, each with git's ids of the content before and after. In memory the record is a stack of layers; a
+layer is one or more writes without another change in between.
 """
 
 from __future__ import annotations
 
 import enum
+import hashlib
 import json
 import re
 from dataclasses import replace
@@ -32,19 +34,29 @@ FORMAT = 1
 Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{40}\Z")]
 _PART = r"(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f]+"
 _PATH = rf"{_PART}(?:/{_PART})*\Z"
-FILE_PATTERN = rf"^(?!{re.escape(OWN_FOLDER)}(?:/|\Z)|{re.escape(RECORD)}\Z){_PATH}"
+FILE_PATTERN = rf"^(?!{re.escape(OWN_FOLDER)}(?:/|\Z)|{re.escape(RECORD)}(?:/|\Z)){_PATH}"
+RECORD_PATTERN = rf"^(?:{re.escape(OWN_FOLDER)}/)?{re.escape(RECORD)}(?:/{_PART})?\Z"
 OUTSIDE_PATTERN = rf"^(?:\.\./)+{_PATH}"
 File = Annotated[str, msgspec.Meta(pattern=FILE_PATTERN)]
 """A file's path in the package, which leads neither up nor into patchkit's own folder."""
 _HEADER = """\
-# What patchkit changed here, with git's ids of the files before and after: commit this file with them.
+# What patchkit changed here for one patch, with git's ids of the files before and after: commit this file with them.
 """
+_PLAIN = re.compile(r"[a-z0-9._-]")
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|\Z)|\.")
+"""What starts a name that Windows does not take for a file, or that is hidden."""
+_LONGEST = 120
 _MARKER = re.compile(rb"^(?:<{7} |={7}$|>{7} )", re.MULTILINE)
 
 
 def is_file(name: str) -> bool:
     """Return whether a record can contain this file name."""
     return _matches(FILE_PATTERN, name)
+
+
+def is_record_file(name: str) -> bool:
+    """Return whether this is the name of a file of the record in the package."""
+    return _matches(RECORD_PATTERN, name)
 
 
 def is_outside(name: str) -> bool:
@@ -115,11 +127,15 @@ class AppliedFile(msgspec.Struct, frozen=True):
 
 
 class Layer(msgspec.Struct, frozen=True):
-    """Patches and the files that they changed, or one ported change, which no patch can make again."""
+    """Patches and the files that they changed, or one ported change, which no patch can make again.
+
+    ``number`` is that of its writes in the record's files, which it keeps when a layer below it goes.
+    """
 
     patches: tuple[AppliedPatch, ...]
     files: dict[str, AppliedFile]
     is_ported: bool = False
+    number: int = 0
 
     def with_files(self, files: dict[str, AppliedFile]) -> Layer:
         """Return the layer with only these files, and the patches that they list."""
@@ -149,18 +165,15 @@ class _Write(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was written for one patch or port."""
+    """What was written for one patch or port: the content of its file."""
 
+    format: int
+    id: str
     kind: Literal["patch", "port"]
     form: str = ""
     patchkit: str = ""
     requires: tuple[str, ...] = ()
     write: tuple[_Write, ...] = ()
-
-
-class _Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    format: int
-    patch: dict[str, _Block] = {}
 
 
 class _Pair(msgspec.Struct, frozen=True):
@@ -174,8 +187,8 @@ class _Pair(msgspec.Struct, frozen=True):
 class Record(msgspec.Struct, frozen=True):
     """Everything that patchkit did to a tree and has not reverted, oldest layer first.
 
-    ``writes`` are the single writes of a file in a layer, in order. ``forked`` are the files that two branches wrote
-    from the same content, of which the merge is the record's only trace.
+    ``writes`` are the single writes of a file in a layer, in order. ``forked`` are the files whose writes have none,
+    since two branches wrote them from the same content, or git took out one of them.
     """
 
     layers: tuple[Layer, ...] = ()
@@ -291,7 +304,8 @@ def _applied(
     needs_new_layer = not layers or ported or layers[-1].is_ported
     top = len(layers) if rewritten or needs_new_layer else len(layers) - 1
     layer_of = {file: top if level is None or file in rewritten else level for file, level in levels.items()}
-    result = [*layers, Layer((), {}, is_ported=ported)][: top + 1]
+    number = layers[-1].number + 1 if layers else 0
+    result = [*layers, Layer((), {}, is_ported=ported, number=number)][: top + 1]
     for level in set(layer_of.values()):
         applied = {file: changes[file] for file, target in layer_of.items() if target == level}
         result[level] = _with_changes(result[level], applied, patches)
@@ -354,28 +368,57 @@ def _settled(status: PatchStatus, recorded: frozenset[tuple[str, str]]) -> Patch
     return replace(status, edits=edits)
 
 
-# ---- the file ------------------------------------------------------------------------------------------------------
+# ---- the files -----------------------------------------------------------------------------------------------------
 
 
-def text_of(record: Record) -> bytes | None:
-    """Return the file's bytes, None for an empty record, for which there is no file."""
+def files_of(record: Record) -> dict[str, bytes]:
+    """Return the bytes of the record's files by name, none for an empty record."""
     blocks: dict[str, list[_Write]] = {}
     heads: dict[str, tuple[AppliedPatch, bool]] = {}
-    for level, layer in enumerate(record.layers):
+    for number, layer in _numbered(record.layers):
         for file, known in sorted(layer.files.items()):
+            # A patch's edits are in its first write.
+            edits = {p.id: {e.name: e.how for e in p.edits if e.file == file} for p in layer.patches}
             for pair in _pairs(record, file, known):
                 for name in pair.patches:
-                    blocks.setdefault(name, []).append(_Write(file, pair.before, pair.after, level))
+                    write = _Write(file, pair.before, pair.after, number, edits.pop(name, {}))
+                    blocks.setdefault(name, []).append(write)
         heads |= {patch.id: (patch, layer.is_ported) for patch in layer.patches}
-    lines = [_HEADER, f"format = {FORMAT}\n"]
+    files: dict[str, bytes] = {}
     for name in sorted(blocks):
         patch, is_ported = heads[name]
-        table = f"patch.{_quoted(name)}"
-        lines += ["\n", f"[{table}]\n", f'kind = "{"port" if is_ported else "patch"}"\n']
+        lines = [_HEADER, f"format = {FORMAT}\n", f"id = {_quoted(name)}\n"]
+        lines.append(f'kind = "{"port" if is_ported else "patch"}"\n')
         lines += [f"{key} = {_quoted(text)}\n" for key, text in _texts(patch) if text]
         lines += [f"{key} = [{', '.join(map(_quoted, names))}]\n" for key, names in _lists(patch) if names]
-        lines += [line for write in _with_edits(record, name, blocks[name]) for line in _lines(table, write)]
-    return "".join(lines).encode() if blocks else None
+        lines += [line for write in blocks[name] for line in _lines(write)]
+        files[file_of(name)] = "".join(lines).encode()
+    return files
+
+
+def _numbered(layers: Iterable[Layer]) -> Iterator[tuple[int, Layer]]:
+    """Yield each layer with its number, another one only if as a file's it would come before the last layer."""
+    last = (-1, "")
+    for layer in layers:
+        names = sorted(patch.id for patch in layer.patches) if layer.is_ported else [""]
+        number = layer.number if (layer.number, names[0]) > last else last[0] + 1
+        last = (number, names[-1])
+        yield number, layer
+
+
+def file_of(name: str) -> str:
+    """Return the name of the file for a patch or port: its id, quoted where a system does not take it for a name.
+
+    Two ids never have the same one, also where case does not count.
+    """
+    quoted = "".join(
+        each if _PLAIN.match(each) else "".join(f"%{byte:02x}" for byte in each.encode()) for each in name
+    )
+    if _RESERVED.match(quoted) or not quoted:
+        quoted = "".join(f"%{byte:02x}" for byte in quoted[:1].encode()) + quoted[1:] or "%"
+    if len(quoted) > _LONGEST:
+        quoted = f"%-{hashlib.sha256(name.encode()).hexdigest()}"
+    return f"{quoted}.toml"
 
 
 def _texts(patch: AppliedPatch) -> Iterator[tuple[str, str]]:
@@ -387,8 +430,8 @@ def _lists(patch: AppliedPatch) -> Iterator[tuple[str, Sequence[str]]]:
     yield "requires", patch.requires
 
 
-def _lines(table: str, write: _Write) -> Iterator[str]:
-    yield f"\n[[{table}.write]]\nfile = {_quoted(write.file)}\n"
+def _lines(write: _Write) -> Iterator[str]:
+    yield f"\n[[write]]\nfile = {_quoted(write.file)}\n"
     if write.before is not None:
         yield f'before = "{write.before}"\n'
     if write.after is not None:
@@ -404,11 +447,15 @@ def _quoted(text: str) -> str:
 
 
 def _pairs(record: Record, file: str, known: AppliedFile) -> tuple[_Pair, ...]:
-    """Return the single writes that a layer's file is the result of, so that a write changes no block but its own."""
+    """Return the single writes that a layer's file is the result of, so that a write changes no file but its own."""
     whole = _Pair(known.original, known.applied, known.patches)
     for name, pairs in record.writes:
+        if name != file or pairs[0].before != known.original:
+            continue
+        if file in record.forked and pairs[0].after == known.applied:
+            return tuple(pair for pair in pairs if {*pair.patches} & {*known.patches})
         earlier = frozenset(each for pair in pairs for each in pair.patches)
-        if name != file or pairs[0].before != known.original or not earlier <= frozenset(known.patches):
+        if not earlier <= frozenset(known.patches):
             continue
         added = tuple(each for each in known.patches if each not in earlier)
         if pairs[-1].after == known.applied and not added:
@@ -419,82 +466,84 @@ def _pairs(record: Record, file: str, known: AppliedFile) -> tuple[_Pair, ...]:
     return (whole,)
 
 
-def _with_edits(record: Record, name: str, writes: Sequence[_Write]) -> Iterator[_Write]:
-    """Yield a patch's writes, with its edits in the first write of their layer and file."""
-    done: set[tuple[int, str]] = set()
-    for write in writes:
-        place = (write.layer, write.file)
-        patches = record.layers[write.layer].patches if place not in done else ()
-        edits = {e.name: e.how for p in patches if p.id == name for e in p.edits if e.file == write.file}
-        done.add(place)
-        yield msgspec.structs.replace(write, edits=edits)
-
-
 class _DamagedError(ValueError):
-    """What is wrong with a record's file, and what to do."""
+    """What is wrong with one of a record's files, and what to do."""
 
-    def __init__(self, what: str, advice: str) -> None:
+    def __init__(self, file: str, what: str, advice: str) -> None:
         super().__init__(what)
-        self.what = what
+        self.what = f"{RECORD}/{file} {what}"
         self.advice = advice
 
 
 def read(tree: Tree) -> Record:
     """Return a tree's record, empty without one. Raise TreeError if it is damaged or from a newer patchkit."""
-    content = tree.record()
-    if content is None:
-        return Record()
     try:
-        return parsed(content)
+        return parsed(tuple(sorted(tree.record().items())))
     except _DamagedError as error:
-        raise TreeError(f"{tree.package_label}: {RECORD} {error.what}", advice=error.advice) from None
+        raise TreeError(f"{tree.package_label}: {error.what}", advice=error.advice) from None
 
 
 @lru_cache(maxsize=16)
-def parsed(content: bytes) -> Record:
-    """Return the record in a file's bytes. Raise ValueError if it is damaged or from a newer patchkit."""
+def parsed(files: tuple[tuple[str, bytes], ...]) -> Record:
+    """Return the record in files, by name. Raise ValueError if one is damaged or from a newer patchkit."""
+    blocks: dict[str, _Block] = {}
+    named: dict[str, str] = {}
+    for name, content in files:
+        block = _block(name, content)
+        if block.id in blocks:
+            raise _DamagedError(
+                name,
+                f"has the id {block.id!r}, as {named[block.id]} has",
+                "remove the one that git does not have",
+            )
+        blocks[block.id], named[block.id] = block, name
+    return _record(dict(sorted(blocks.items())))
+
+
+@lru_cache(maxsize=256)
+def _block(name: str, content: bytes) -> _Block:
     if _MARKER.search(content):
-        raise _DamagedError(
-            "has conflict markers",
-            "keep the blocks of both sides, or of a patch on both sides one, and remove the markers",
-        )
+        raise _DamagedError(name, "has conflict markers", "keep one of the two sides, and remove the markers")
     damaged = "restore it with git, or remove it: edits without a record are judged by the code"
+    if not is_record_file(f"{RECORD}/{name}"):
+        raise _DamagedError(name, "has a name that no system is sure to keep", damaged)
     try:
         table = toml.read(content)
         version = table.get("format")
         if isinstance(version, int) and version > FORMAT:
-            raise _DamagedError(f"is from a newer patchkit (format {version})", "upgrade patchkit")
-        lock = msgspec.convert(table, _Lock)
+            raise _DamagedError(name, f"is from a newer patchkit (format {version})", "upgrade patchkit")
+        block = msgspec.convert(table, _Block)
     except (toml.TomlError, msgspec.ValidationError) as error:
-        raise _DamagedError(f"is damaged ({error})", damaged) from None
-    if lock.format != FORMAT:
-        raise _DamagedError(f"is damaged (format {lock.format})", damaged)
-    return _record(lock)
+        raise _DamagedError(name, f"is damaged ({error})", damaged) from None
+    if block.format != FORMAT:
+        raise _DamagedError(name, f"is damaged (format {block.format})", damaged)
+    return block
 
 
-def _record(lock: _Lock) -> Record:
-    """Return the record of a file: writes of one layer and file, each from what another left, are one change."""
+def _record(blocks: Mapping[str, _Block]) -> Record:
+    """Return the record of its blocks: writes of one layer and file, each from what another left, are one change."""
     places: dict[tuple[int, str], dict[str, list[tuple[str, _Write]]]] = {}
-    for name, block in lock.patch.items():
+    for name, block in blocks.items():
         for write in block.write:
             key = (write.layer, name if block.kind == "port" else "")
             places.setdefault(key, {}).setdefault(write.file, []).append((name, write))
     layers: list[Layer] = []
     writes: set[tuple[str, tuple[_Pair, ...]]] = set()
     forked: set[str] = set()
-    for (_, port), files in sorted(places.items()):
+    for (number, port), files in sorted(places.items()):
         known: dict[str, AppliedFile] = {}
         for file, items in files.items():
             pairs = _chained(items)
             if pairs is None:
                 forked.add(file)
-                pairs = (_Pair(items[0][1].before, items[0][1].after, tuple(name for name, _ in items)),)
+                pairs = tuple(_Pair(write.before, write.after, (name,)) for name, write in items)
+            last = pairs[0 if file in forked else -1]
             writes.add((file, pairs))
             names = dict.fromkeys(name for pair in pairs for name in pair.patches)
-            known[file] = AppliedFile(pairs[0].before, pairs[-1].after, tuple(names))
+            known[file] = AppliedFile(pairs[0].before, last.after, tuple(names))
         listed = sorted({name for file in known.values() for name in file.patches})
-        patches = tuple(_patch(name, lock.patch[name], files) for name in listed)
-        layers.append(Layer(patches, known, is_ported=bool(port)))
+        patches = tuple(_patch(name, blocks[name], files) for name in listed)
+        layers.append(Layer(patches, known, is_ported=bool(port), number=number))
     return Record(tuple(layers), frozenset(writes), frozenset(forked))
 
 

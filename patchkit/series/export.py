@@ -29,11 +29,15 @@ _BREAK = re.compile(
 
 
 def export(
-    tree: GitTree, stages: Sequence[Stage], records: Sequence[bytes], folder: Path, prefix: str = ""
+    tree: GitTree,
+    stages: Sequence[Stage],
+    records: Sequence[Mapping[str, bytes]],
+    folder: Path,
+    prefix: str = "",
 ) -> tuple[Path, ...]:
     """Write one file per stage to ``folder``, or none, and return them; each subject starts with ``prefix``.
 
-    ``records`` are the texts of the tree's record after each stage. The commits are made in a temporary repository,
+    ``records`` are the files of the tree's record after each stage. The commits are made in a temporary repository,
     where git's format does not depend on a user's settings. Raise UsageError if ``folder`` already contains a series,
     TreeError if it cannot be written or git has no author.
     """
@@ -55,14 +59,19 @@ def export(
 
 
 def _written(
-    tree: GitTree, stages: Sequence[Stage], records: Sequence[bytes], place: Path, prefix: str
+    tree: GitTree, stages: Sequence[Stage], records: Sequence[Mapping[str, bytes]], place: Path, prefix: str
 ) -> list[Path]:
     repository = _Scratch(tree, place)
     repository.run("read-tree", _git_output(tree.repository.path, "rev-parse", f"{tree.ref}^{{tree}}"))
     base = parent = repository.run("commit-tree", repository.run("write-tree"), "-m", "The tree")
-    for stage, record in zip(stages, records, strict=True):
+    for stage, old, new in zip(stages, (tree.record(), *records), records, strict=False):
         changes = {posixpath.join(tree.place, change.file): change.after for change in stage.changes}
-        for name, after in {**changes, tree.record_place: record}.items():
+        recorded = {
+            posixpath.join(tree.record_place, file): new.get(file)
+            for file in sorted({*old, *new})
+            if old.get(file) != new.get(file)
+        }
+        for name, after in {**changes, **recorded}.items():
             if after is None:
                 repository.run("update-index", "--force-remove", "--", name)
                 continue

@@ -37,7 +37,7 @@ from patchkit.transaction.write import (
     write_targets,
 )
 from patchkit.tree.checkout import is_object
-from patchkit.tree.fork import OWN_FOLDER
+from patchkit.tree.fork import OWN_FOLDER, is_recorded
 from patchkit.tree.git import git, top_around
 from patchkit.tree.limits import MAX_READ_BYTES, NoFileError, TooLongError, read_whole
 from patchkit.tree.tree import CheckoutTree
@@ -237,12 +237,22 @@ class Move:
     def _read_tree(self, old: str, new: str, settings: Mapping[str, str]) -> str:
         """Move an index from one commit to another; return git's message if it has changes that are in the way."""
         words: tuple[str, ...] = ("-i",)
-        if self._setting("core.sparseCheckout", "false") == "true":
+        is_sparse = self._setting("core.sparseCheckout", "false") == "true"
+        elsewhere: dict[str, str] = {}
+        if is_sparse:
             # Only a git that writes files, here to nowhere, leaves out those that the sparse checkout does not have.
             nowhere = Path(self._stack.enter_context(tempfile.TemporaryDirectory(dir=self._scratch)))
             words = ("-u",)
-            settings = {**settings, "GIT_WORK_TREE": str(nowhere), "GIT_LFS_SKIP_SMUDGE": "1"}
-        done = run_git(self.top, *OWN_FILES, "read-tree", *words, "-m", old, new, settings=settings)
+            elsewhere = {"GIT_WORK_TREE": str(nowhere), "GIT_LFS_SKIP_SMUDGE": "1"}
+        named = {**settings, **elsewhere}
+        done = run_git(self.top, *OWN_FILES, "read-tree", *words, "-m", old, new, settings=named)
+        if is_sparse:
+            # The record is there whatever the sparse checkout has.
+            folder = os.fsencode(os.path.relpath(record_path(self.tree), self.top)) + b"/"
+            listed = run_git(self.top, "ls-files", "-z", settings=settings).stdout.split(b"\0")
+            names = b"\0".join(name for name in listed if name.startswith(folder))
+            there = ("update-index", "--no-skip-worktree", "-z", "--stdin")
+            run_git(self.top, *there, settings=settings, given=names)
         return error_line(done) if done.returncode else ""
 
     def _left_out(self) -> frozenset[str]:
@@ -323,7 +333,7 @@ class Move:
 
     # ---- the files -------------------------------------------------------------------------------------------------
 
-    def targets(self, attributes: Path, record: bytes | None) -> Targets:
+    def targets(self, attributes: Path, record: Mapping[str, bytes]) -> Targets:
         """Return the targets of the move. Raise TreeError if one was changed, or something is in the way.
 
         ``attributes`` is a checkout of the new commit. The tree's ``record`` after it can have what is not committed.
@@ -341,13 +351,18 @@ class Move:
             for number, file in self.differing.items()
             if _SUBMODULE not in file.modes and file.name not in left_out
         }
+        folder, known = record_path(self.tree), CheckoutTree(self.tree.root, self.tree.package).record()
+        recorded = {
+            number: file.place.name
+            for number, file in written.items()
+            if (self.top / file.name).parent == folder and is_recorded(file.place.name)
+        }
         is_other = any(PurePosixPath(file.name).name == _ATTRIBUTES for file in written.values())
         contents: dict[str, tuple[bytes | None, bytes | None]] = {}
-        named = record_path(self.tree)
-        self._require_free([file for file in written.values() if self.top / file.name != named])
+        self._require_free([file for number, file in written.items() if number not in recorded])
         for number, file in written.items():
-            if self.top / file.name == named:
-                contents[number] = (CheckoutTree(self.tree.root, self.tree.package).record(), record)
+            if number in recorded:
+                contents[number] = (known.get(recorded[number]), record.get(recorded[number]))
                 continue
             before = self._unedited(number) if file.exists(0) else None
             after = self.content(number, 1, attributes if is_other else None) if file.exists(1) else None
@@ -355,7 +370,7 @@ class Move:
         missing = [folder for folder in self.made(contents) if not is_folder(self.top / folder)]
         return Targets(contents, self.places, tuple(missing))
 
-    def write(self, store: Store, attributes: Path, record: bytes | None) -> None:
+    def write(self, store: Store, attributes: Path, record: Mapping[str, bytes]) -> None:
         """Move the checkout with its ``record``, with the lock held, or raise TreeError with nothing changed.
 
         ``attributes`` is a checkout of the new commit. Raise UnfinishedError if the system refuses when the branch has

@@ -13,12 +13,12 @@ import threading
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from patchkit.errors import PatchkitError, TreeError
 from patchkit.plan import record
-from patchkit.plan.record import AppliedFile, Record, text_of
+from patchkit.plan.record import AppliedFile, Record, files_of
 from patchkit.series.move import Move, branch_of, moved_error
 from patchkit.series.plumbing import FLUSHED, OWN_FILES, error_line, git_output, last_lines, run_git
 from patchkit.transaction.current import current_record, unedited
@@ -177,7 +177,7 @@ def _finish(tree: CheckoutTree, store: Store, worktree: LinkedWorktree, reason: 
     if worktree.head != worktree.base:
         commits = (worktree.base, worktree.head)
         move = Move(tree, commits, worktree.branch, reason, scratch=worktree.top.parent)
-        move.write(store, worktree.top, text_of(after) if others else worktree.tree.record())
+        move.write(store, worktree.top, files_of(after) if others else worktree.tree.record())
     # The commits may leave the record as it was, and what is not committed may not.
     if others or worktree.head == worktree.base:
         write_all(tree, store, {}, after)
@@ -237,6 +237,7 @@ def _temporary(tree: CheckoutTree, expected: str) -> Iterator[LinkedWorktree]:
                 f"git worktree add failed in {place} ({error_line(added)})",
                 advice="nothing was changed; fix the cause, or set TMPDIR to a folder with space for a checkout",
             )
+        _include(place, record_path(tree).relative_to(top))
         # A file can differ from its commit right after checkout, by its line ends: no hook has rewritten it.
         differing = run_git(place, "diff", "--name-only", "-z").stdout
         git(place, "update-index", "--assume-unchanged", "-z", "--stdin", given=differing)
@@ -244,6 +245,18 @@ def _temporary(tree: CheckoutTree, expected: str) -> Iterator[LinkedWorktree]:
         root = place / tree.root.relative_to(top) if tree.root.is_relative_to(top) else package.parent
         settings = (*_NO_MAINTENANCE, *FLUSHED, *_hooks(top, place))
         yield LinkedWorktree(CheckoutTree(root, package), place, settings, head, branch)
+
+
+def _include(place: Path, folder: PurePath) -> None:
+    """Check out a folder in a worktree that is sparse as its checkout is."""
+    named = Path(
+        git_output(place, "rev-parse", "--path-format=absolute", "--git-path", "info/sparse-checkout")
+    )
+    is_sparse = git(place, "config", "--type=bool", "core.sparseCheckout").stdout.strip() == b"true"
+    if is_sparse and named.is_file():
+        with named.open("a") as patterns:
+            patterns.write(f"/{folder.as_posix()}/\n")
+        git_output(place, *OWN_FILES, "read-tree", "-m", "-u", "HEAD")
 
 
 def _remove_for_good(tree: CheckoutTree, place: Path) -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, TypeVar
 
 import msgspec
 
-from patchkit.plan.record import FILE_PATTERN, OUTSIDE_PATTERN, Digest
-from patchkit.tree.fork import OWN_FOLDER, RECORD
+from patchkit.plan.record import FILE_PATTERN, OUTSIDE_PATTERN, RECORD_PATTERN, Digest
 
 FORMAT = 1
 Commit = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")]
-_RECORD = rf"^(?:{re.escape(OWN_FOLDER)}/)?{re.escape(RECORD)}\Z"
-WrittenFile = Annotated[str, msgspec.Meta(pattern=f"{FILE_PATTERN}|{OUTSIDE_PATTERN}|{_RECORD}")]
+WrittenFile = Annotated[str, msgspec.Meta(pattern=f"{FILE_PATTERN}|{OUTSIDE_PATTERN}|{RECORD_PATTERN}")]
 """The path from the package of a file or of the record, which may lead up to another folder of the checkout."""
 _Kind = TypeVar("_Kind")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import posixpath
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from patchkit.errors import TreeError, UnfinishedError
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import FileState
 from patchkit.transaction.write import Place, Write, clean_up, locked, place_of, wrapped_os_errors
-from patchkit.tree.fork import RECORD
+from patchkit.tree.fork import is_of_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,7 +62,7 @@ def recover(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery:
                     )
                 require_undoable(reachable, partial(_changed_error, store))
                 _undo(write)
-    files = tuple(file for file in journal.files if posixpath.basename(file) != RECORD)
+    files = tuple(file for file in journal.files if not is_of_record(file))
     return Recovery("finished" if finish else "rolled-back", files)
 
 

@@ -90,7 +90,7 @@ class Store:
                 return
             with self._existing() as folder:
                 _remove_unused(folder, needed)
-                for name in (*_FILES, RECORD):
+                for name in _FILES:
                     folder.remove(staged_name(name))
                 folder.remove_empty_folder(_STAGING)
                 folder.remove_empty_folder(_OBJECTS)
@@ -233,8 +233,7 @@ class Store:
 
 
 def _is_own(name: str) -> bool:
-    files = (*_FILES, RECORD)
-    own = (*files, *map(staged_name, files), LOCK, _OBJECTS, _STAGING)
+    own = (*_FILES, *map(staged_name, _FILES), RECORD, LOCK, _OBJECTS, _STAGING)
     return name in own
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
 from patchkit.plan import record
-from patchkit.plan.record import is_file, is_outside
+from patchkit.plan.record import is_file, is_outside, is_record_file
 from patchkit.transaction import byte_code
 from patchkit.transaction.folder import Folder
 from patchkit.transaction.journal import Journal
@@ -29,7 +29,6 @@ from patchkit.transaction.lock import exclusive
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import Kind, Swap, digest_of, staged_name, unfinished_name
 from patchkit.tree.checkout import Checkout
-from patchkit.tree.fork import OWN_FOLDER, RECORD
 from patchkit.tree.git import top_around
 from patchkit.tree.names import is_unsafe
 from patchkit.tree.tree import CheckoutTree, ReadTree
@@ -144,7 +143,7 @@ def place_of(tree: CheckoutTree, file: str, *, exists: bool) -> Place:
     Raise TreeError if it is outside the package, or outside the checkout if its name leads out of the package.
     """
     named = tree.package / file
-    is_within = is_file(file) or file in (RECORD, f"{OWN_FOLDER}/{RECORD}")
+    is_within = is_file(file) or is_record_file(file)
     if not is_within and not is_outside(file):
         raise TreeError(f"{file!r} is not a valid file name in the package", advice="rename it")
     try:
@@ -169,11 +168,11 @@ def place_of(tree: CheckoutTree, file: str, *, exists: bool) -> Place:
 
 
 def record_path(tree: CheckoutTree) -> Path:
-    """Return where the record is, or is to be written: in patchkit's own folder if git cannot tell."""
-    paths = tree.record_paths
-    existing = next(filter(os.path.lexists, paths), None)
+    """Return the folder where the record is, or is to be written: patchkit's own folder if git cannot tell."""
+    existing = tree.record_path
     if existing is not None:
         return existing
+    paths = tree.record_paths
     with suppress(TreeError):
         checkout = Checkout.around(tree.package)
         if checkout is not None and checkout.has("__init__.py"):
@@ -448,14 +447,19 @@ def write_all(
 ) -> None:
     """Write the new content of every file and the record, or leave all unchanged and raise TreeError.
 
-    ``kept`` are further contents that the record refers to. Folders of deleted files are removed if they are empty.
+    ``kept`` are further contents that the record refers to. Only those of its files that differ are written. Folders of
+    deleted files are removed if they are empty.
     """
     fresh = CheckoutTree(tree.root, tree.package)
-    pair = (fresh.record(), record.text_of(after))
-    named = os.path.relpath(record_path(fresh), fresh.package)
-    targets = check_targets(fresh, {**contents, named: pair} if pair[0] != pair[1] else contents)
+    old, new = fresh.record(), record.files_of(after)
+    folder = os.path.relpath(record_path(fresh), fresh.package)
+    pairs = {name: (old.get(name), new.get(name)) for name in sorted({*old, *new})}
+    recorded = {posixpath.join(folder, name): pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    targets = check_targets(fresh, {**contents, **recorded})
     removed = (targets.places[file] for file, (_, text) in contents.items() if text is None)
-    emptied = {folder: None for place in removed for folder in place.above if not folder.startswith("..")}
+    emptied = {each: None for place in removed for each in place.above if not each.startswith("..")}
+    if old and not new:
+        emptied[folder] = None
     write_targets(tree, store, targets, kept=kept, emptied=tuple(emptied))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from patchkit.errors import UsageError
+from patchkit.errors import TreeError, UsageError
 from patchkit.tree import project
 from patchkit.tree.limits import read_named
 from patchkit.tree.names import is_unsafe
@@ -30,7 +30,8 @@ _INSTALLED = ("site-packages", "dist-packages")
 OWN_FOLDER = ".patchkit"
 """The folder in a package in which patchkit keeps what git does not hold."""
 RECORD = "patchkit.lock"
-"""The file that says what patchkit changed."""
+"""The folder of the files that say what patchkit changed, one for each patch or port."""
+_RECORDED = ".toml"
 
 
 class Level(NamedTuple):
@@ -75,7 +76,7 @@ def places(fork: Fork) -> tuple[str, ...]:
 
 
 def record_places(fork: Fork, package: str) -> tuple[str, ...]:
-    """Return the names that the record may have, the first one that of a tracked package.
+    """Return the names that the record's folder may have, the first one that of a tracked package.
 
     It lies beside the configuration if that is sglang's own, else at the top of sglang, which can be a folder of a
     larger repository; of a package that git does not track it lies in the package, in patchkit's own folder.
@@ -85,6 +86,46 @@ def record_places(fork: Fork, package: str) -> tuple[str, ...]:
     configured = [f for f in folders if fork.kind(posixpath.join(f, CONFIGURATION)) == FILE]
     ordered = dict.fromkeys((*configured, own[-1].root, *folders))
     return tuple(posixpath.join(folder, RECORD) for folder in (*ordered, posixpath.join(package, OWN_FOLDER)))
+
+
+def found_record(fork: Fork, package: str) -> tuple[str, dict[str, bytes]]:
+    """Return the record's folder, or the first that it may have, and the bytes of its files by name.
+
+    Raise TreeError if something else is in its place, or a file in it cannot be read.
+    """
+    places = record_places(fork, package)
+    found = ((place, _recorded(fork, place)) for place in places)
+    return next(((place, files) for place, files in found if files), (places[0], {}))
+
+
+def _recorded(fork: Fork, place: str) -> dict[str, bytes]:
+    kind = fork.kind(place)
+    if kind not in (FOLDER, ""):
+        raise TreeError(f"{fork.label(place)} is a link or not a folder", advice="move it away and try again")
+    files: dict[str, bytes] = {}
+    try:
+        for file in filter(is_recorded, fork.inside(place) if kind else ()):
+            name = posixpath.join(place, file)
+            if fork.kind(name) != FILE:
+                raise TreeError(
+                    f"{fork.label(name)} is a link or not a file", advice="restore it with git, or remove it"
+                )
+            files[file] = fork.read(name)
+    except UsageError as error:
+        raise TreeError(
+            error.what, where=error.where, advice="make it readable, restore it with git, or remove it"
+        ) from None
+    return files
+
+
+def is_recorded(file: str) -> bool:
+    """Return whether a file in the record's folder is one of the record's; others are left alone."""
+    return file.endswith(_RECORDED) and not file.startswith(".")
+
+
+def is_of_record(name: str) -> bool:
+    """Return whether a name is that of a file in a record's folder."""
+    return posixpath.basename(posixpath.dirname(name)) == RECORD
 
 
 class Fork(Protocol):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError, UsageError
 from patchkit.tree import project
-from patchkit.tree.fork import FILE, FOLDER, LINK, OTHER, Level, levels, record_places
+from patchkit.tree.fork import FILE, FOLDER, LINK, OTHER, Level, found_record, levels
 from patchkit.tree.git import git, object_reader, place_of, require_repository, tag_version
 from patchkit.tree.limits import MAX_READ_BYTES
 from patchkit.tree.names import is_unsafe
@@ -252,17 +252,17 @@ class GitTree:
         links = (file for file in self.files(folder, "") if self._kind(file) == "link")
         return [file for file in links if self.read(file) is None]
 
-    def record(self) -> bytes | None:
-        """Return the bytes of the record, or None if there is none."""
-        fork = GitFork(self.repository, self.ref, self.place)
-        return fork.read(self.record_place) if fork.kind(self.record_place) == FILE else None
+    def record(self) -> dict[str, bytes]:
+        """Return the files of the record. Raise TreeError if one cannot be read, or the folder is none."""
+        return self._found_record()[1]
 
     @property
     def record_place(self) -> str:
-        """The name of the record, or that which it would have."""
-        fork = GitFork(self.repository, self.ref, self.place)
-        places = record_places(fork, self.place)
-        return next((name for name in places if fork.kind(name) == FILE), places[0])
+        """The name of the record's folder, or that which it would have."""
+        return self._found_record()[0]
+
+    def _found_record(self) -> tuple[str, dict[str, bytes]]:
+        return found_record(GitFork(self.repository, self.ref, self.place), self.place)
 
     def _kind(self, file: str) -> str | None:
         entry = self.repository.at(self.id, file)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 from patchkit.errors import RefusedRepositoryError, TreeError
 from patchkit.tree import project, sglang
 from patchkit.tree.checkout import Checkout, searched
-from patchkit.tree.fork import DiskFork, places, record_places
+from patchkit.tree.fork import DiskFork, found_record, places, record_places
 from patchkit.tree.git import is_bare, tag_version, top_around
 from patchkit.tree.limits import MAX_READ_BYTES, NoFileError, TooLongError, read_whole
 from patchkit.tree.sglang import NAME, PLACES, SERVING, stated_version
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
-_RECORD = "/"
 """The key of the record among a tree's texts, which is no file's name."""
 
 
@@ -65,8 +64,8 @@ class Tree(Protocol):
     def unread(self, folder: str) -> list[str]:
         """Return what ``files`` cannot list below ``folder``: linked and unreadable folders, sorted."""
 
-    def record(self) -> bytes | None:
-        """Return the bytes of the record of what patchkit changed, or None if there is none."""
+    def record(self) -> dict[str, bytes]:
+        """Return the files of the record of what patchkit changed by name, none if there is no record."""
 
 
 @dataclass(frozen=True)
@@ -156,20 +155,23 @@ class CheckoutTree:
 
     @property
     def record_paths(self) -> tuple[Path, ...]:
-        """The paths that the record may have, the first one that of a tracked package, the last one that of another."""
+        """The folders that the record may have: first that of a tracked package, last that of another."""
         fork = self.fork
         return tuple(map(fork.path, record_places(fork, self.package.relative_to(fork.top).as_posix())))
 
-    def record(self) -> bytes | None:
-        """Return the bytes of the record, or None if there is none. Raise TreeError if it is no readable file."""
-        for path in self.record_paths:
-            if path.is_symlink() or path.is_dir():
-                raise TreeError(
-                    f"{path} is a link or a folder", advice="replace it with the file, or remove it"
-                )
-            if (content := _read(path)) is not None:
-                return content
-        return None
+    @property
+    def record_path(self) -> Path | None:
+        """The folder of the record, None without one. Raise TreeError if it is none, or a file in it is unreadable."""
+        place, files = self._found_record()
+        return self.fork.path(place) if files else None
+
+    def record(self) -> dict[str, bytes]:
+        """Return the files of the record. Raise TreeError if one cannot be read, or the folder is none."""
+        return self._found_record()[1]
+
+    def _found_record(self) -> tuple[str, dict[str, bytes]]:
+        fork = self.fork
+        return found_record(fork, self.package.relative_to(fork.top).as_posix())
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,7 @@ class ReadTree(CheckoutTree):
 
     _texts: dict[str, bytes | None] = field(default_factory=dict, compare=False, repr=False)
     _stamps: dict[str, tuple[int, ...] | None] = field(default_factory=dict, compare=False, repr=False)
+    _record: list[dict[str, bytes]] = field(default_factory=list, compare=False, repr=False)
     _lists: dict[tuple[str, str], list[str]] = field(default_factory=dict, compare=False, repr=False)
     _searches: dict[tuple[str, ...], list[str]] = field(default_factory=dict, compare=False, repr=False)
 
@@ -200,12 +203,13 @@ class ReadTree(CheckoutTree):
             self._searches[texts] = super().containing(*texts)
         return list(self._searches[texts])
 
-    def record(self) -> bytes | None:
-        """Return the bytes of the record, or None if there is none."""
-        if _RECORD not in self._texts:
-            self._stamps.update({str(path): _stamp(str(path)) for path in self.record_paths})
-            self._texts[_RECORD] = super().record()
-        return self._texts[_RECORD]
+    def record(self) -> dict[str, bytes]:
+        """Return the files of the record."""
+        if not self._record:
+            for folder in self.record_paths:
+                self._stamps.update({str(path): _stamp(str(path)) for path in (folder, *folder.glob("*"))})
+            self._record.append(super().record())
+        return self._record[0]
 
     @property
     def is_unchanged(self) -> bool:
@@ -263,7 +267,7 @@ class OverlayTree:
         """Return what the tree below cannot list."""
         return self.below.unread(folder)
 
-    def record(self) -> bytes | None:
+    def record(self) -> dict[str, bytes]:
         """Return the record of the tree below."""
         return self.below.record()
 
@@ -434,7 +438,7 @@ def _require_checked_out(folder: Path, *paths: Path) -> None:
     top = top_around(folder)
     checkout = Checkout.around(folder)
     missing = checkout.not_checked_out(paths) if checkout is not None else []
-    files = [file for file in missing if file.suffix in (".py", ".toml", ".lock")]
+    files = [file for file in missing if file.suffix in (".py", ".toml")]
     if checkout is None or top is None or not files:
         return
     names = [path.relative_to(top) for path in paths if any(file.is_relative_to(path) for file in files)]

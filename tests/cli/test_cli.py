@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -199,7 +200,7 @@ def test_check_takes_what_is_in_place_whosever_it_is(tree: CheckoutTree, tmp_pat
         lines = (tree.package / file).read_bytes().splitlines(keepends=True)
         (tree.package / file).write_bytes(b"".join(line for line in lines if b"patchkit" not in line))
     assert set(states("status", tree.root, "--check").values()) == {"applied"}
-    (tree.package / ".patchkit" / "patchkit.lock").unlink()
+    shutil.rmtree(tree.package / ".patchkit" / "patchkit.lock")
     assert set(states("status", tree.root, "--check").values()) == {"unknown"}
 
 
@@ -319,7 +320,7 @@ def test_revert_of_several_advises_to_keep_going(tree: CheckoutTree) -> None:
 @pytest.mark.parametrize("text", ["{", "format = 99"])
 def test_status_names_no_next_command_that_a_bad_record_refuses(tree: CheckoutTree, text: str) -> None:
     run("apply", tree.root)
-    (tree.package / ".patchkit" / "patchkit.lock").write_text(text)
+    (tree.package / ".patchkit" / "patchkit.lock" / "t-flag.toml").write_text(text)
     output = run("status", tree.root).stdout
     why = refusal("revert", tree.root, code=4).splitlines()[0].removeprefix("error: ")
     assert f"Note: {why}" in output
@@ -442,7 +443,7 @@ def test_a_patch_that_is_not_at_hand_is_named_without_a_ledger(tree: CheckoutTre
 
 def test_an_unreadable_record_does_not_prevent_the_status(tree: CheckoutTree) -> None:
     run("apply", tree.root)
-    (tree.package / ".patchkit" / "patchkit.lock").write_text("{")
+    (tree.package / ".patchkit" / "patchkit.lock" / "t-flag.toml").write_text("{")
     run("status", tree.root)
 
 

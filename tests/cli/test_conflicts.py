@@ -986,7 +986,7 @@ def test_a_resolution_is_kept_in_the_repository_and_not_in_a_cache(
         "M",
         f"python/sglang/{MIRROR}",
         "??",
-        "patchkit.lock",
+        "patchkit.lock/",
     ]
     git(tmp_path, "clone", "-q", str(checkout.root), "clone")
     output = run("apply", tmp_path / "clone", "t-copy", code=3).stderr

@@ -183,7 +183,7 @@ def test_patches_that_made_something_else_are_refused(checkout: CheckoutTree, pa
     run("apply", checkout.root)
     commit(checkout, "Patched")
     shutil.rmtree(checkout.package / ".patchkit")
-    (checkout.root / "patchkit.lock").unlink()
+    shutil.rmtree(checkout.root / "patchkit.lock")
     for name in ("t-stop", "t-guard", "t-flag"):
         shutil.rmtree(patch_folder / name)
     add_patch(

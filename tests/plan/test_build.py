@@ -67,8 +67,8 @@ class MemoryTree:
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         return sorted(file for file in self.contents if file.startswith(folder) and file.endswith(suffix))
 
-    def record(self) -> bytes | None:
-        return None
+    def record(self) -> dict[str, bytes]:
+        return {}
 
     def unread(self, folder: str) -> list[str]:
         del folder

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from patchkit.errors import TreeError
 from patchkit.plan import record
 from patchkit.plan.examples import MemoryTree
-from patchkit.plan.record import AppliedEdit, AppliedFile, AppliedPatch, How, Record, text_of
+from patchkit.plan.record import AppliedEdit, AppliedFile, AppliedPatch, How, Record, file_of, files_of
+from patchkit.tree.fork import is_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,18 +18,18 @@ A, B, C, D = (letter * 40 for letter in "abcd")
 
 
 class Recorded(MemoryTree):
-    """A tree with a record of this text."""
+    """A tree with a record of these files."""
 
-    def __init__(self, text: bytes | None) -> None:
+    def __init__(self, files: Mapping[str, bytes]) -> None:
         super().__init__({})
-        self._text = text
+        self._files = files
 
-    def record(self) -> bytes | None:
-        return self._text
+    def record(self) -> dict[str, bytes]:
+        return {**self._files}
 
 
-def read(text: bytes | None) -> Record:
-    return record.read(Recorded(text))
+def read(files: Mapping[str, bytes]) -> Record:
+    return record.read(Recorded(files))
 
 
 def patch(name: str, *files: str) -> AppliedPatch:
@@ -125,46 +127,119 @@ OF_A_PORT = TWO_LAYERS.with_applied({"x": AppliedFile(D, A, ("7",))}, [patch("7"
 
 @pytest.mark.parametrize("known", [applied(Record(), "one", x=(A, B)), TWO_LAYERS, OF_A_PORT])
 def test_record_is_read_as_it_was_written(known: Record) -> None:
-    text = text_of(known)
-    assert text is not None
-    assert same(read(text), known)
-    assert text_of(read(text)) == text
+    files = files_of(known)
+    assert {*files} == {f"{name}.toml" for name in known.patches}
+    assert same(read(files), known)
+    assert files_of(read(files)) == files
 
 
-def test_empty_record_is_no_file() -> None:
-    assert text_of(Record()) is None
-    assert read(None) == Record()
+def test_empty_record_has_no_file() -> None:
+    assert files_of(Record()) == {}
+    assert read({}) == Record()
 
 
-def test_later_write_changes_no_block_but_its_own() -> None:
-    first = applied(Record(), "one", x=(A, B))
-    before = text_of(first) or b""
-    after = text_of(applied(read(before), "two", x=(B, C))) or b""
-    assert after.startswith(before)
+def test_later_write_changes_no_file_but_its_own() -> None:
+    before = files_of(applied(Record(), "one", x=(A, B)))
+    after = files_of(applied(read(before), "two", x=(B, C)))
+    assert {name: after[name] for name in before} == before
     assert read(after).layers[0].files["x"] == AppliedFile(A, C, ("one", "two"))
 
 
-def test_write_of_a_hook_changes_the_last_block() -> None:
-    text = text_of(applied(applied(Record(), "one", x=(A, B)), "two", x=(B, C))) or b""
-    rewritten = text_of(read(text).with_applied({"x": AppliedFile(C, D, ())}, ())) or b""
-    assert rewritten == text.replace(C.encode(), D.encode())
+def test_write_of_a_hook_changes_the_last_file() -> None:
+    files = files_of(applied(read(files_of(applied(Record(), "one", x=(A, B)))), "two", x=(B, C)))
+    rewritten = files_of(read(files).with_applied({"x": AppliedFile(C, D, ())}, ()))
+    assert rewritten == files | {"two.toml": files["two.toml"].replace(C.encode(), D.encode())}
 
 
 def test_patch_whose_edits_were_there_is_recorded_without_a_change() -> None:
-    known = applied(read(text_of(applied(Record(), "one", x=(A, B)))), "two", x=(B, B))
-    again = read(text_of(applied(read(text_of(known)), "three", x=(B, C))))
+    known = applied(read(files_of(applied(Record(), "one", x=(A, B)))), "two", x=(B, B))
+    again = read(files_of(applied(read(files_of(known)), "three", x=(B, C))))
     assert again.layers[0].files["x"].original == A
     assert again.layers[0].files["x"].applied == C
     assert set(again.layers[0].files["x"].patches) == {"one", "two", "three"}
 
 
 def test_two_branches_that_changed_a_file_are_told_apart() -> None:
-    blocks = [
-        (text_of(applied(Record(), name, x=(A, after))) or b"") for name, after in (("one", B), ("two", C))
-    ]
-    merged = blocks[0] + blocks[1].partition(b"format = 1\n")[2]
-    assert read(merged).forked == {"x"}
-    assert set(read(merged).patches) == {"one", "two"}
+    one, two = (files_of(applied(Record(), name, x=(A, after))) for name, after in (("one", B), ("two", C)))
+    merged = read(one | two)
+    assert merged.forked == {"x"}
+    assert set(merged.patches) == {"one", "two"}
+
+
+def test_write_changes_no_file_of_a_series_of_which_git_took_out_one() -> None:
+    known = Record()
+    for name, before, after in (("one", A, B), ("two", B, C), ("three", C, D)):
+        known = read(files_of(applied(known, name, x=(before, after))))
+    files = {name: text for name, text in files_of(known).items() if name != "two.toml"}
+    later = files_of(applied(read(files), "four", y=(A, B)))
+    assert later.keys() - files.keys() == {"four.toml"}
+    assert {name: later[name] for name in files} == files
+
+
+def test_layers_keep_their_numbers_when_one_below_goes() -> None:
+    ported = applied(Record(), "one", x=(A, B))
+    for name, before in (("7", B), ("8", C)):
+        change = {"x": AppliedFile(before, D if before == C else C, (name,))}
+        ported = ported.with_applied(change, [patch(name, "x")], ported=True)
+    files = {name: text for name, text in files_of(ported).items() if name != "7.toml"}
+    assert b"layer = 2\n" in files["8.toml"]
+    assert files_of(read(files)) == files
+    assert files_of(read(files | {"9.toml": files["8.toml"].replace(b'"8"', b'"9"')})).keys() > files.keys()
+
+
+IDS = [
+    *(
+        "25925",
+        "25925/plan-stream",
+        "25925%2fplan-stream",
+        "Own",
+        "own",
+        "OWN",
+        "con",
+        "con.x",
+        "console",
+        "COM1",
+    ),
+    *(
+        "",
+        ".",
+        "..",
+        ".own",
+        "own.",
+        "own ",
+        "a b",
+        "a:b",
+        "a\\b",
+        "a*b",
+        "é",
+        "É",
+        "\x00",
+        "x" * 400,
+        "y" * 400,
+    ),
+    *("X" * 400, "x" * 401, "%", "%-", "-", "~", "patchkit.lock", "own.toml", "own.toml.toml"),
+]
+
+
+def test_names_of_files_are_safe_on_every_system_and_of_one_patch() -> None:
+    names = {file_of(each) for each in IDS}
+    assert len({name.casefold() for name in names}) == len(IDS)
+    for name in names:
+        assert re.fullmatch(r"[a-z0-9_%-][a-z0-9._%-]{0,130}\.toml", name)
+        assert not re.match(r"(?:con|prn|aux|nul|com\d|lpt\d)\.", name)
+        assert is_recorded(name)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_id_of_any_text_is_read_as_it_was_written(name: str) -> None:
+    assert [*read(files_of(applied(Record(), name, x=(A, B)))).patches] == [name]
+
+
+def test_id_in_a_file_decides_and_not_its_name() -> None:
+    (text,) = files_of(applied(Record(), "one", x=(A, B))).values()
+    assert [*read({"other.toml": text}).patches] == ["one"]
+    with pytest.raises(TreeError, match=r"patchkit.lock/one.toml has the id 'one', as a.toml has: remove"):
+        read({"one.toml": text, "a.toml": text})
 
 
 def test_how_an_edit_was_made_is_kept() -> None:
@@ -172,7 +247,7 @@ def test_how_an_edit_was_made_is_kept() -> None:
     known = Record().with_applied(
         {"x": AppliedFile(A, B, ("one",))}, [AppliedPatch("one", ("two",), edits, form="f", patchkit="1")]
     )
-    again = read(text_of(known))
+    again = read(files_of(known))
     assert again.manual_edits == {("one", "by-hand"), ("one", "accepted"), ("one", "found")}
     assert {edit.name for edit in again.patches["one"].revertible} == {"made", "by-hand", "accepted"}
     assert again.patches["one"].requires == ("two",)
@@ -181,7 +256,7 @@ def test_how_an_edit_was_made_is_kept() -> None:
 def block(**keys: str) -> bytes:
     values = {"file": '"x"', "before": f'"{A}"', "after": f'"{B}"'} | keys
     lines = "".join(f"{key} = {value}\n" for key, value in values.items())
-    return f'format = 1\n\n[patch."one"]\nkind = "patch"\n\n[[patch."one".write]]\n{lines}'.encode()
+    return f'format = 1\nid = "one"\nkind = "patch"\n\n[[write]]\n{lines}'.encode()
 
 
 DAMAGED: Mapping[str, bytes] = {
@@ -190,6 +265,7 @@ DAMAGED: Mapping[str, bytes] = {
     "no format": block().replace(b"format = 1", b""),
     "another format": block().replace(b"format = 1", b"format = 0"),
     "a text for a format": block().replace(b"format = 1", b"format = '1'"),
+    "no patch": block().replace(b'id = "one"', b""),
     "another key": block(more="1"),
     "no id": block(before='"no"'),
     "another kind": block().replace(b'kind = "patch"', b'kind = "other"'),
@@ -209,6 +285,7 @@ DAMAGED: Mapping[str, bytes] = {
         "",
         ".patchkit/lock",
         "patchkit.lock",
+        "patchkit.lock/one.toml",
         "x\\u0000",
     )
 }
@@ -216,17 +293,17 @@ DAMAGED: Mapping[str, bytes] = {
 
 @pytest.mark.parametrize("text", DAMAGED.values(), ids=DAMAGED)
 def test_damaged_record_is_refused_in_one_sentence(text: bytes) -> None:
-    with pytest.raises(TreeError, match=r"patchkit.lock is damaged \((?s:.)*git, or remove it"):
-        read(text)
+    with pytest.raises(TreeError, match=r"patchkit.lock/one.toml is damaged \((?s:.)*git, or remove it"):
+        read({"one.toml": text})
 
 
 def test_newer_record_is_refused() -> None:
     with pytest.raises(TreeError, match=r"is from a newer patchkit \(format 7\): upgrade patchkit"):
-        read(b"format = 7\nlater = true\n")
+        read({"one.toml": b"format = 7\nlater = true\n"})
 
 
 @pytest.mark.parametrize("style", [b"", b"||||||| base\n"])
 def test_conflict_markers_of_a_merge_are_a_sentence(style: bytes) -> None:
     text = b"format = 1\n<<<<<<< HEAD\n" + style + b"=======\n>>>>>>> other\n"
-    with pytest.raises(TreeError, match="has conflict markers: keep the blocks of both sides"):
-        read(text)
+    with pytest.raises(TreeError, match=r"patchkit.lock/one.toml has conflict markers: keep one"):
+        read({"one.toml": text})

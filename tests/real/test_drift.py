@@ -364,8 +364,8 @@ class MovedTree:
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         return sorted(self.new if file == self.old else file for file in self.below.files(folder, suffix))
 
-    def record(self) -> bytes | None:
-        return None
+    def record(self) -> dict[str, bytes]:
+        return {}
 
     def unread(self, folder: str) -> list[str]:
         return self.below.unread(folder)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.releases import run
-from support.repositories import clone, committing, copied, hook, settling, whole
+from support.repositories import clone, committing, copied, hook, whole
 from support.sweeps import crossed
 from support.toys import (
     CRLF,
@@ -266,7 +266,11 @@ def test_a_file_that_a_hook_adds_to_the_package_goes_with_the_port(
     added = "python/sglang/srt/listed.py"
     hook(fork, "pre-commit", f"grep -c asked python/sglang/{MIRROR} > {added}; git add {added}")
     port(theirs, fork, 77, LATER)
-    assert git(fork.root, "show", "--name-only", "--format=").split() == [added, f"python/sglang/{MIRROR}"]
+    assert git(fork.root, "show", "--name-only", "--format=").split() == [
+        "patchkit.lock/77.toml",
+        added,
+        f"python/sglang/{MIRROR}",
+    ]
     (fork.root / ".git" / "hooks" / "pre-commit").unlink()
     tree = fork if where == "own" else clone_of(fork, tmp_path)
     run("revert", tree.root, "77", "--commit")
@@ -635,8 +639,7 @@ def test_ports_that_were_edited_or_reverted_since_are_named_if_their_code_is_lef
     reverted = port(theirs, fork, 78, (b"class Mirror:\n", b"class Mirror:\n    size = 2\n\n"))
     port(theirs, fork, 79, FAR)
     port(theirs, fork, 80, OVER)
-    settling(fork, "revert", "--no-edit", reverted)
-    git(fork.root, "commit", "-qm", "Revert")
+    git(fork.root, "revert", "--no-edit", reverted)
     commit_own(fork, OWN, (b"height = 2\n", b"height = 3\n"))
     clone = clone_of(fork, tmp_path)
     listed: list[str] = []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.releases import run
-from support.repositories import committing, copied, patched_states, settling, whole
+from support.repositories import committing, copied, patched_states, whole
 from support.toys import ABRUPT, MIRROR, SOURCES, add_patch, attribute, checked_in, edit, everything, git
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def port_and_stash(theirs: CheckoutTree, fork: CheckoutTree) -> CheckoutTree:
 def pop_and_revert(tree: CheckoutTree) -> None:
     """Take the port out of the stash, and revert it: the status is true, and the other code stays."""
     before, states = everything(tree.package / "srt"), patched_states(tree)
-    settling(tree, "stash", "pop")
+    git(tree.root, "stash", "pop")
     assert (tree.read(MIRROR) or b"").count(b"self.asked = True") == 1
     assert tree.read(FRESH) == b"fresh = 1\n"
     assert patched_states(tree) == states
@@ -203,7 +203,7 @@ def test_without_a_name_and_alone_a_port_that_was_edited_is_refused(
 def test_without_a_name_one_that_is_in_a_stash_is_reverted_when_it_is_back(stashed: CheckoutTree) -> None:
     run("revert", stashed.root)
     git(stashed.root, "commit", "--allow-empty", "-qam", "Reverted")
-    settling(stashed, "stash", "pop")
+    git(stashed.root, "stash", "pop")
     assert FRESH in str(everything(stashed.package))
     assert run("revert", stashed.root).output.startswith("Reverted: 77.\n\nChanged 2 files.")
     assert {file: stashed.read(file) for file in SOURCES} == SOURCES

@@ -28,8 +28,8 @@ class MemoryTree:
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         return sorted(name for name in self._files if name.startswith(f"{folder}/") and name.endswith(suffix))
 
-    def record(self) -> bytes | None:
-        return None
+    def record(self) -> dict[str, bytes]:
+        return {}
 
     def unread(self, folder: str) -> list[str]:
         return []

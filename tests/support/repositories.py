@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from subprocess import CalledProcessError
 from typing import TYPE_CHECKING
 
 from patchkit import api
 from patchkit.patchset import load
-from patchkit.tree.fork import RECORD
 from patchkit.tree.tree import open_tree
 from support.faults import copy_folder
 from support.toys import everything, git
@@ -49,27 +46,6 @@ def clone(tree: CheckoutTree, folder: Path, *options: str) -> CheckoutTree:
     """Clone a checkout into a folder, as ``clone``."""
     git(folder, "clone", "-q", *options, tree.root.as_uri(), "clone")
     return open_tree(folder / "clone")
-
-
-def settling(tree: CheckoutTree, *words: str) -> None:
-    """Run git, and keep in the record the blocks of both sides, as a person does where git cannot merge them."""
-    lock = tree.root / RECORD
-    own = lock.read_text() if lock.exists() else ""
-    popped = ""
-    if words[0] == "stash":
-        for place in ("stash@{0}", "stash@{0}^3"):
-            with suppress(CalledProcessError):
-                popped = git(tree.root, "show", f"{place}:{RECORD}")
-        git(tree.root, "checkout", "-q", "--", RECORD) if git(tree.root, "ls-files", RECORD) else None
-    with suppress(CalledProcessError):
-        git(tree.root, *words)
-    assert git(tree.root, "diff", "--name-only", "--diff-filter=U").split() in ([], [RECORD])
-    blocks = [block for text in (own, popped) for block in text.split("\n\n[patch.")[1:]]
-    names = dict.fromkeys(block.split("]")[0] for block in blocks)
-    kept = {name: next(block for block in reversed(blocks) if block.startswith(f"{name}]")) for name in names}
-    if kept:
-        lock.write_text("\n\n[patch.".join(["format = 1", *kept.values()]))
-        git(tree.root, "add", RECORD)
 
 
 def hook(tree: CheckoutTree, name: str, text: str) -> None:

@@ -27,6 +27,7 @@ from support.toys import (
 
 from patchkit.cli import main
 from patchkit.errors import TreeError, UnfinishedError
+from patchkit.plan.record import file_of
 from patchkit.transaction import folder as folders
 from patchkit.transaction.recover import Recovery, recover
 from patchkit.transaction.revert import recorded
@@ -263,7 +264,8 @@ def test_content_is_on_disk_before_it_is_put_in_place(
     with Faults(require_flushed).on():
         apply(tree)
     files = [Path(file).name for file in APPLIED]
-    assert placed[-4:] == [*files, "patchkit.lock"]
+    recorded = sorted(file_of(patch.id) for patch in TOYS)
+    assert placed[-len(files) - len(recorded) :] == [*files, *recorded]
     assert placed.index("journal.json") < placed.index(digest_of(SOURCES[MIRROR]))
 
 
@@ -300,9 +302,10 @@ def test_names_are_on_disk_before_what_relies_on_them(
     files = [Path(file).name for file in APPLIED]
     journal, objects = "journal.json", {digest_of(text) for text in (*SOURCES.values(), *APPLIED.values())}
     assert not before[files[0]] & {journal, "objects", ".patchkit", *objects}
-    assert not before["patchkit.lock"] & {*files}
+    recorded = {file_of(patch.id) for patch in TOYS}
+    assert not before[min(recorded)] & {*files}
     ended = max(at for at, (name, _) in enumerate(seen) if name == journal)
-    assert not seen[ended][1] & {"patchkit.lock", *files}
+    assert not seen[ended][1] & {*recorded, *files}
     assert not any(journal in unflushed for _, unflushed in seen[ended + 1 :])
     assert not any(journal in names for names in waiting.values())
 
@@ -311,7 +314,7 @@ def test_names_are_on_disk_before_what_relies_on_them(
 def test_recovery_that_fails_says_whether_it_wrote(tmp_path: Path, code: int) -> None:
     """Exit code 4 means that nothing was written; whoever was stopped in the middle says so with another."""
     begun = 0
-    for number, tree in trees(tmp_path, lambda tree: killed(partial(apply, tree), 70)):
+    for number, tree in trees(tmp_path, lambda tree: killed(partial(apply, tree), 110)):
         before = contents(tree)
         with failing(number, code).on() as faults:
             result = CliRunner().invoke(main, ["apply", "--continue", str(tree.root)])

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ruff.__main__ import find_ruff_bin
-from support.repositories import committing, copied, settling
+from support.repositories import committing, copied
 from support.toys import (
     ABRUPT,
     CRLF,
@@ -239,8 +239,7 @@ def test_older_commit_that_git_reverted_is_gone_for_status_and_the_other_is_reve
     tmp_path: Path, committed: Committed
 ) -> None:
     tree, alone = committed(tmp_path / "both", "g-method", "a-twin"), committed(tmp_path / "alone", "a-twin")
-    settling(tree, "revert", "--no-edit", "HEAD~1")
-    git(tree.root, "commit", "-qm", "Revert")
+    git(tree.root, "revert", "--no-edit", "HEAD~1")
     assert code(tree.package) == code(alone.package)
     assert in_place(tree) == in_place(alone)
     api.revert(tree, TWINS, ("a-twin",))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+from subprocess import CalledProcessError
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,7 +25,7 @@ from support.toys import (
 from patchkit import api
 from patchkit.errors import ConflictError, PatchkitError, TreeError
 from patchkit.patchset.load import patches as load
-from patchkit.plan.status import IN_PLACE
+from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -170,6 +172,108 @@ def test_one_of_several_commits_is_reverted_by_git(fork: CheckoutTree, patches: 
     assert contents(fork) == before
 
 
+def log(tree: CheckoutTree) -> list[str]:
+    return git(tree.root, "log", "--reverse", "--format=%H").split()
+
+
+def recorded_in(tree: CheckoutTree) -> list[str]:
+    return sorted(path.stem for path in (tree.root / LOCK).iterdir())
+
+
+@pytest.fixture
+def series(fork: CheckoutTree, patches: PatchSet) -> CheckoutTree:
+    """A fork with a commit for each of three patches."""
+    api.commit(fork, patches, OURS)
+    assert recorded_in(fork) == [*OURS]
+    return fork
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_git_revert_of_any_commit_of_a_series_keeps_the_others(
+    series: CheckoutTree, patches: PatchSet, name: str
+) -> None:
+    first, *made = log(series)
+    subjects = {git(series.root, "show", "-s", "--format=%s", each).split(":")[0]: each for each in made}
+    (commit,) = (each for subject, each in subjects.items() if name in subject)
+    git(series.root, "revert", "--no-edit", commit)
+    assert recorded_in(series) == [each for each in OURS if each != name]
+    tidy(series)
+    assert states(series, patches) == ["pending" if each == name else "applied" for each in OURS]
+    assert set(api.revert(series, patches).patches) == {*OURS} - {name}
+    assert git(series.root, "diff", "--stat", first) == ""
+    assert not (series.root / LOCK).exists()
+
+
+def test_git_reverts_two_commits_of_one_file_and_patchkit_commits_in_between(
+    fork: CheckoutTree, patch_folder: Path, patches: PatchSet
+) -> None:
+    add_patch(
+        patch_folder, "pk-host", rewriting("host", f"{MIRROR}::Mirror.host", "return $x", "return int($x)")
+    )
+    patches = load()
+    first = log(fork)[-1]
+    for name in ("7", "pk-own", "pk-host"):
+        api.commit(fork, patches, (name,))
+    git(fork.root, "revert", "--no-edit", "HEAD~1")
+    api.commit(fork, patches, ("8",))
+    assert git(fork.root, "show", "--format=", "--name-only").split() == [
+        f"{LOCK}/8.toml",
+        f"python/sglang/{CRLF}",
+    ]
+    git(fork.root, "revert", "--no-edit", "HEAD~2")
+    assert recorded_in(fork) == ["7", "8"]
+    assert states(fork, patches) == ["applied", "applied", "pending"]
+    assert set(api.revert(fork, patches).patches) == {"7", "8"}
+    assert git(fork.root, "diff", "--stat", first) == ""
+
+
+def test_interactive_rebase_drops_one_and_swaps_the_others(
+    fork: CheckoutTree, patch_folder: Path, patches: PatchSet
+) -> None:
+    add_patch(patch_folder, "pk-second", attribute(CRLF, "Backend", "second = 1"))
+    patches = load()
+    before = contents(fork)
+    names = ("7", "8", "pk-own", "pk-second")
+    for name in ("8", "7", "pk-second"):
+        api.commit(fork, patches, (name,))
+    edits = 'sed -i -e "1{h;d}" -e "2{G}" -e "3d"'
+    git(fork.root, "-c", f"sequence.editor={edits}", "rebase", "-q", "-i", "HEAD~3")
+    assert recorded_in(fork) == ["7", "8"]
+    tidy(fork)
+    found = {status.patch.id: status.state.value for status in api.status(fork, patches)}
+    assert [found[name] for name in names] == ["applied", "applied", "pending", "pending"]
+    assert set(api.revert(fork, patches).patches) == {"7", "8"}
+    assert contents(fork) == before
+
+
+def test_one_commit_is_picked_to_a_branch_that_has_others(fork: CheckoutTree, patches: PatchSet) -> None:
+    before = contents(fork)
+    git(fork.root, "branch", "other")
+    api.commit(fork, patches, ("7", "8"))
+    picked = next(each for each in log(fork) if "7" in git(fork.root, "show", "-s", "--format=%s", each))
+    git(fork.root, "checkout", "-q", "other")
+    api.commit(fork, patches, ("pk-own",))
+    git(fork.root, "cherry-pick", picked)
+    assert recorded_in(fork) == ["7", "pk-own"]
+    tidy(fork)
+    assert states(fork, patches) == ["applied", "pending", "applied"]
+    assert set(api.revert(fork, patches).patches) == {"7", "pk-own"}
+    assert contents(fork) == before
+
+
+@pytest.mark.parametrize(("mode", "folder"), [("--cone", "python"), ("--no-cone", "/python/")])
+def test_sparse_checkout_of_the_package_has_the_record_of_each_commit(
+    fork: CheckoutTree, patches: PatchSet, mode: str, folder: str
+) -> None:
+    before = contents(fork)
+    git(fork.root, "sparse-checkout", "set", mode, folder)
+    for number, name in enumerate(OURS, 1):
+        api.commit(fork, patches, (name,))
+        assert recorded_in(fork) == [*OURS[:number]]
+        assert git(fork.root, "status", "--porcelain") == ""
+    require_ours(open_tree(fork.root), patches, before)
+
+
 def test_branches_with_different_records_are_merged(
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path
 ) -> None:
@@ -177,21 +281,59 @@ def test_branches_with_different_records_are_merged(
     git(fork.root, "branch", "other")
     api.commit(fork, patches, ("7",))
     git(fork.root, "checkout", "-q", "other")
-    api.commit(fork, patches, ("pk-own",))
-    with pytest.raises(Exception, match="returned non-zero exit status 1"):
-        git(fork.root, "merge", "-q", "-")
-    for act in (api.revert, api.apply):
-        with pytest.raises(TreeError, match=r"keep the blocks of both sides, .* and remove the markers"):
-            act(fork, patches)
-    assert set(states(fork, patches)) <= {state.value for state in IN_PLACE} | {"pending"}
-    text = (fork.root / LOCK).read_text()
-    (fork.root / LOCK).write_text(re.sub(r"^(<<<<<<<|=======|>>>>>>>).*\n", "\n", text, flags=re.MULTILINE))
-    git(fork.root, "add", "-A")
-    git(fork.root, "commit", "-qm", "Merge")
+    api.commit(fork, patches, ("pk-own", "8"))
+    git(fork.root, "merge", "-q", "--no-edit", "-")
     for tree in (clone(fork, tmp_path), fork):
-        assert set(api.revert(tree, patches).patches) == {"7", "pk-own"}
-        assert contents(tree) == before
-        assert not (tree.root / LOCK).exists()
+        require_ours(tree, patches, before)
+
+
+def test_patch_that_two_branches_wrote_otherwise_names_its_file(
+    fork: CheckoutTree, patches: PatchSet
+) -> None:
+    before = contents(fork)
+    git(fork.root, "branch", "other")
+    api.commit(fork, patches, ("8",))
+    git(fork.root, "checkout", "-q", "other")
+    edit(fork, CRLF, b"class Backend:", b"mine = 1\r\nclass Backend:")
+    committed(fork, "Mine")
+    mine = contents(fork)
+    api.commit(fork, patches, ("8",))
+    with pytest.raises(CalledProcessError):
+        git(fork.root, "merge", "-q", "--no-edit", "-")
+    git(fork.root, "checkout", "-q", "--ours", f"python/sglang/{CRLF}")
+    for act in (api.revert, api.apply):
+        with pytest.raises(TreeError, match=r"patchkit\.lock/8\.toml has conflict markers: keep one"):
+            act(fork, patches)
+    git(fork.root, "checkout", "-q", "--ours", LOCK)
+    committed(fork, "Merge")
+    assert api.revert(fork, patches).patches == ("8",)
+    assert contents(fork) == mine != before
+
+
+def test_write_leaves_the_files_of_other_patches_and_of_a_person(
+    series: CheckoutTree, patches: PatchSet
+) -> None:
+    (series.root / LOCK / "README").write_text("mine")
+    (series.root / LOCK / ".8.toml").write_text("mine")
+    before = everything(series.root / LOCK)
+    api.revert(series, patches, ("8",))
+    left = everything(series.root / LOCK)
+    assert left == {name: text for name, text in before.items() if name != "8.toml"}
+    api.revert(series, patches)
+    assert sorted(path.name for path in (series.root / LOCK).iterdir()) == [".8.toml", "README"]
+
+
+def test_file_that_a_person_renamed_goes_with_its_patch(series: CheckoutTree, patches: PatchSet) -> None:
+    (series.root / LOCK / "8.toml").rename(series.root / LOCK / "mine.toml")
+    assert states(series, patches) == ["applied"] * 3
+    api.revert(series, patches, ("8",))
+    assert recorded_in(series) == ["7", "pk-own"]
+
+
+def test_copy_of_a_file_is_named_with_the_other(series: CheckoutTree, patches: PatchSet) -> None:
+    shutil.copy(series.root / LOCK / "8.toml", series.root / LOCK / "copy.toml")
+    with pytest.raises(TreeError, match=r"patchkit.lock/copy.toml has the id '8', as 8.toml has: remove"):
+        api.revert(series, patches)
 
 
 def test_without_its_record_code_is_judged_by_its_comments(
@@ -199,7 +341,7 @@ def test_without_its_record_code_is_judged_by_its_comments(
 ) -> None:
     before = contents(fork)
     api.commit(fork, patches, OURS)
-    git(fork.root, "rm", "-q", LOCK)
+    git(fork.root, "rm", "-qr", LOCK)
     git(fork.root, "commit", "-qm", "No record")
     there = clone(fork, tmp_path)
     assert states(there, patches) == ["applied"] * 3
@@ -215,9 +357,9 @@ def test_code_that_git_took_away_leaves_the_record_with_the_next_write(
     api.apply(fork, patches, ("7", "8"))
     git(fork.root, "checkout", "-q", "--", f"python/sglang/{CRLF}")
     assert states(fork, patches) == ["applied", "pending", "pending"]
-    assert b'"8"' in (fork.root / LOCK).read_bytes()
+    assert recorded_in(fork) == ["7", "8"]
     api.apply(fork, patches, ("pk-own",))
-    assert b'"8"' not in (fork.root / LOCK).read_bytes()
+    assert recorded_in(fork) == ["7", "pk-own"]
     assert set(api.revert(fork, patches).patches) == {"7", "pk-own"}
     assert contents(fork) == before
     assert not (fork.root / LOCK).exists()
@@ -226,17 +368,17 @@ def test_code_that_git_took_away_leaves_the_record_with_the_next_write(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("format = 2\n", r"newer patchkit \(format 2\): upgrade patchkit"),
-        ("what is this\n", r"is damaged \(not TOML"),
-        ("format = 1\n", ""),
-        ('format = 1\n[patch."7"]\nkind = "patch"\n[[patch."7".write]]\nfile = "../../../x"\n', "is damaged"),
+        ("format = 2\n", r"patchkit\.lock/8\.toml is from a newer patchkit \(format 2\): upgrade patchkit"),
+        ("what is this\n", r"patchkit\.lock/8\.toml is damaged \(not TOML"),
+        ('format = 1\nid = "8"\nkind = "patch"\n', ""),
+        ('format = 1\nid = "8"\nkind = "patch"\n[[write]]\nfile = "../../../x"\n', "is damaged"),
     ],
 )
 def test_record_that_cannot_be_read_stops_what_writes_and_nothing_else(
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path, text: str, said: str
 ) -> None:
     api.commit(fork, patches, OURS)
-    (fork.root / LOCK).write_text(text)
+    (fork.root / LOCK / "8.toml").write_text(text)
     before = everything(tmp_path)
     assert states(fork, patches) == ["applied"] * 3
     if said:
@@ -248,13 +390,15 @@ def test_record_that_cannot_be_read_stops_what_writes_and_nothing_else(
         assert set(api.revert(fork, patches).patches) == set(OURS)
 
 
+@pytest.mark.parametrize("place", [LOCK, f"{LOCK}/7.toml"])
 def test_link_in_place_of_the_record_is_not_followed(
-    fork: CheckoutTree, patches: PatchSet, tmp_path: Path
+    fork: CheckoutTree, patches: PatchSet, tmp_path: Path, place: str
 ) -> None:
     outside = tmp_path / "outside"
     outside.write_text("mine")
-    (fork.root / LOCK).symlink_to(outside)
-    with pytest.raises(TreeError, match="is a link or a folder"):
+    (fork.root / place).parent.mkdir(exist_ok=True)
+    (fork.root / place).symlink_to(outside)
+    with pytest.raises(TreeError, match="is a link or not a f"):
         api.apply(fork, patches, ("7",))
     assert outside.read_text() == "mine"
 
@@ -263,7 +407,7 @@ def test_record_lies_beside_the_configuration(fork: CheckoutTree, patches: Patch
     (fork.root / "python" / "patchkit.toml").write_text("")
     committed(fork)
     api.apply(fork, patches, ("7",))
-    assert (fork.root / "python" / LOCK).is_file()
+    assert (fork.root / "python" / LOCK / "7.toml").is_file()
     assert not (fork.root / LOCK).exists()
     api.revert(fork, patches)
     assert git(fork.root, "status", "--porcelain") == ""
@@ -272,7 +416,7 @@ def test_record_lies_beside_the_configuration(fork: CheckoutTree, patches: Patch
 def test_record_of_a_folder_without_git_lies_with_its_contents(tree: CheckoutTree, patches: PatchSet) -> None:
     before = everything(tree.root)
     api.apply(tree, patches, OURS)
-    assert (tree.package / ".patchkit" / LOCK).is_file()
+    assert (tree.package / ".patchkit" / LOCK).is_dir()
     tidy(tree)
     assert states(tree, patches) == ["applied"] * 3
     api.revert(tree, patches)
@@ -283,7 +427,7 @@ def test_what_is_not_committed_stays_recorded_beside_what_is(fork: CheckoutTree,
     before = contents(fork)
     api.apply(fork, patches, ("8",))
     api.commit(fork, patches, ("7",))
-    assert b'"8"' not in git(fork.root, "show", f"HEAD:{LOCK}").encode()
+    assert git(fork.root, "ls-files", LOCK).split() == [f"{LOCK}/7.toml"]
     tidy(fork)
     assert states(fork, patches) == ["applied", "applied", "pending"]
     assert set(api.revert(fork, patches).patches) == {"7", "8"}
@@ -365,7 +509,7 @@ def test_older_form_without_a_record_is_a_conflict_that_names_the_way(
     fork: CheckoutTree, patch_folder: Path, patches: PatchSet
 ) -> None:
     api.apply(fork, write_patch(patch_folder, "totals($value)"), ("9",))
-    (fork.root / LOCK).unlink()
+    shutil.rmtree(fork.root / LOCK)
     mine = contents(fork)
     new = write_patch(patch_folder, "rows($value)")
     with pytest.raises(ConflictError):
@@ -396,7 +540,7 @@ def test_edited_insertion_is_not_made_a_second_time(
     api.apply(fork, patches, ("9",))
     edit(fork, MIRROR, b"guard(1)", b"guard(2)")
     if not is_recorded:
-        (fork.root / LOCK).unlink()
+        shutil.rmtree(fork.root / LOCK)
     mine = contents(fork)
     (status,) = (each for each in api.status(fork, patches) if each.patch.id == "9")
     assert status.state.value == ("edited" if is_recorded else "conflict")

@@ -115,7 +115,7 @@ def test_damaged_journal_is_refused(store: Store, text: str) -> None:
 @pytest.mark.parametrize(
     "make", [os.mkfifo, socket_at, Path.mkdir, lambda path: path.symlink_to("/dev/zero")]
 )
-@pytest.mark.parametrize("name", ["patchkit.lock", "journal.json", "lock"])
+@pytest.mark.parametrize("name", ["patchkit.lock/copies.toml", "journal.json", "lock"])
 def test_what_is_no_file_is_refused_without_waiting_for_it(
     short_tmp: Path, make: Callable[[Path], None], name: str
 ) -> None:

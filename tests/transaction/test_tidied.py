@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -110,7 +111,7 @@ def test_patch_of_our_own_without_its_comment_is_never_upstreams(
 ) -> None:
     api.apply(fork, patches, ("pk-own", "9"))
     tidy(fork, MIRROR, CRLF)
-    (fork.root / "patchkit.lock").unlink()
+    shutil.rmtree(fork.root / "patchkit.lock")
     assert states(fork, patches, "pk-own", "9") == ["unknown", "upstream"]
     for name, reason in (("pk-own", "neither a comment, a record"), ("9", "upstream's own")):
         with pytest.raises(ConflictError, match=reason):
@@ -139,7 +140,7 @@ def test_clone_reverts_patches_whose_comments_git_still_has_whatever_their_state
 ) -> None:
     before = contents(fork)
     api.commit(fork, patches, ("7", "9", "pk-own", "t-flag"))
-    git(fork.root, "rm", "-q", "patchkit.lock")
+    git(fork.root, "rm", "-qr", "patchkit.lock")
     git(fork.root, "commit", "-qm", "No record")
     there = clone(fork, tmp_path)
     # Of a file that calls no runtime, only HEAD's own comments are looked for.

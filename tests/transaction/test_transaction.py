@@ -200,7 +200,7 @@ def test_second_patchkit_at_the_same_moment_is_refused(tree: CheckoutTree) -> No
 
 def test_damaged_record_is_refused(tree: CheckoutTree) -> None:
     apply(tree, COPIES)
-    (tree.package / ".patchkit/patchkit.lock").write_text("{")
+    (tree.package / ".patchkit/patchkit.lock/copies.toml").write_text("{")
     refused(tree, "is damaged")
     with pytest.raises(TreeError, match="is damaged"):
         revert_patches(tree)
@@ -211,7 +211,9 @@ def test_clean_checkout_shows_only_the_targets_as_changed(checkout: CheckoutTree
     assert git(checkout.root, "diff", "--name-only").split() == sorted(
         f"python/sglang/{file}" for file in APPLIED
     )
-    assert git(checkout.root, "ls-files", "--others", "--exclude-standard") == "patchkit.lock\n"
+    assert git(checkout.root, "ls-files", "--others", "--exclude-standard").split() == [
+        f"patchkit.lock/{name}.toml" for name in recorded(checkout)
+    ]
 
 
 @pytest.mark.parametrize("staged", [False, True])
