@@ -182,7 +182,7 @@ def test_a_drafted_patch_has_upstreams_package_name(fork: CheckoutTree, tmp_path
         git(top(fork), "checkout", "-q", ".")
     folder = tmp_path / "own" / "x-own"
     assert answer("new", "x-own", *source, "--on", fork.package, "-o", folder)["exact"]
-    text = (folder / "patch.toml").read_text()
+    text = (folder / "change.diff").read_text()
     assert "from sglang.srt.speculative.abrupt import Worker" in text
     assert "acme" not in text
 

@@ -399,7 +399,7 @@ class HybridLinearAttnBackend(AttentionBackend):
         (
             b"pass",
             b"both = full, linear",
-            "keeps the mirror, by HybridLinearAttnBackend; patch 28579 removes it.",
+            "keeps the mirror in any case, by HybridLinearAttnBackend.",
         ),
         (
             b"needs_cpu_seq_lens = False",

@@ -510,6 +510,7 @@ def test_mutants_of_a_room_of_the_tool_are_tried_with_its_own_tests_alone(
 ) -> None:
     project.put("patchkit/audit/steps.py", STEPS)
     project.put("tests/audit/test_steps.py", TEST_OF_STEPS.replace("runtime", "audit"))
+    project.put("tests/cli/test_audit.py", "def test_nothing():\n    pass\n")
     project.put(
         "tests/audit/test_releases.py",
         "import pytest\n\n\n@pytest.mark.release\ndef test_a_release_is_not_tried():\n    assert 1 == 2\n",

@@ -241,7 +241,6 @@ def patched_repository(tmp_path_factory: pytest.TempPathFactory) -> Callable[[],
         git(root, "branch", "stem")
         run("apply", root, "--commit")
         git(root, "tag", "made")
-        shutil.rmtree(tree.package / ".patchkit")
         sign_head(root)
         git(place, "init", "-q", "within")
         git(place / "within", "commit", "-qm", "A submodule", "--allow-empty")
