@@ -243,7 +243,7 @@ def test_killed_at_any_call_it_is_the_old_commit_or_the_new_one(fork: CheckoutTr
 def test_a_file_that_is_saved_meanwhile_is_kept(fork: CheckoutTree) -> None:
     path, mine, outcomes = fork.package / MIRROR, b"mine = 1\n", set()
     head = git(fork.root, "rev-parse", "HEAD").strip()
-    for number in range(1, 200, 3):
+    for number in range(1, 600, 5):
         saved: list[int] = []
 
         def saving(at: int, name: str, arguments: tuple[Any, ...], number: int = number) -> None:
