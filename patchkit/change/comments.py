@@ -71,6 +71,16 @@ def merged_blank_lines(base: str, theirs: str, ours: str) -> str:
     return "\n" * max(0, current + new - old) + rest
 
 
+def spaced(base: str, theirs: str, ours: str, comments: str) -> str:
+    """Return ``comments``, which remain of ``ours``, with the blank lines above that a merge of the three has."""
+    return spaced_as(theirs if _top(ours)[0] == _top(base)[0] else ours, comments)
+
+
+def spaced_as(other: str, lead: str) -> str:
+    """Return the comments above a statement with as many blank lines above them as other ones have."""
+    return "\n" * _top(other)[0] + _top(lead)[1]
+
+
 def _top(lead: str) -> tuple[int, str]:
     """Return the number of blank lines at the beginning, and the rest."""
     lines = lines_with_ends(lead)

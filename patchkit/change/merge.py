@@ -17,6 +17,8 @@ from patchkit.change.comments import (
     merged_blank_lines,
     remaining_comments,
     remaining_lead,
+    spaced,
+    spaced_as,
     stripped_lines,
 )
 from patchkit.change.correspondence import Correspondence
@@ -220,10 +222,14 @@ class Merge:
         comments = remaining_comments(old, new, ours_text)
         if new == current or comments == ours_text:
             self.log.record(theirs, Outcome.ALREADY)
-            return None
-        if current == old or comments is not None:
+            result = spaced(base_text, theirs_text, ours_text, ours_text)
+            return result if result != ours_text else None
+        if current == old:
             self.log.record(theirs, Outcome.LANDED)
-            return tokens.shifted(theirs_text, theirs.indent, ours.indent) if current == old else comments
+            return tokens.shifted(theirs_text, theirs.indent, ours.indent)
+        if comments is not None:
+            self.log.record(theirs, Outcome.LANDED)
+            return spaced(base_text, theirs_text, ours_text, comments)
         where = "above it" if base.above is not None else "at the end of the file"
         reason = f"this tree has another comment {where}, which was kept"
         self.log.record(base, Outcome.KEPT, reason, theirs=theirs, ours=ours)
@@ -326,6 +332,10 @@ class Merge:
                     self._insert(row, gap)
             else:
                 self._replace(row, gap)
+        top = self.output.first(ours)
+        if top is not None and top is not ours.parts[0] and top in row.only_in_ours():
+            # Its blank lines separated it from what was deleted.
+            self.output.write_lead(top, spaced_as(ours.parts[0].lead, self.output.lead(top)))
 
     def _move(self, row: Row, base: Item, theirs: Item) -> None:
         """Move a statement to its new place, with the tree's text."""

@@ -34,7 +34,7 @@ class Output:
         header, *inside = blocks.get(item) or [None]
         head = self._heads.get(item, item.head)
         found = [
-            self._leads.get(item, item.lead),
+            self.lead(item),
             head if header is None else header.around(head, item.indent),
         ]
         end = 0
@@ -57,6 +57,19 @@ class Output:
             yield from self._slots.get((item, at), ()) if at > start else ()
             yield self.render(item.parts[at])
 
+    def first(self, item: Item) -> Item | None:
+        """Return the first part that stays of an item; None if something is inserted above it."""
+        for at, each in enumerate(item.parts):
+            if (item, at) in self._slots:
+                return None
+            if self._texts.get(each) != "":
+                return each
+        return None
+
+    def lead(self, item: Item) -> str:
+        """Return the comments above an item after the edits."""
+        return self._leads.get(item, item.lead)
+
     def delete(self, item: Item, left: str = "") -> None:
         """Leave an item out; ``left`` is what stays of the comments and blank lines above it."""
         self._texts[item] = left
@@ -65,7 +78,7 @@ class Output:
         """Set an item's own text, given without indentation; the comments above it stay."""
         if item.own.endswith("\n") and not own.endswith("\n"):  # It was the last line of its file.
             own = f"{own}\n"
-        self._texts[item] = self._leads.get(item, item.lead) + tokens.shifted(own, "", item.indent)
+        self._texts[item] = self.lead(item) + tokens.shifted(own, "", item.indent)
 
     def write_head(self, item: Item, head: str) -> None:
         """Set an item's header, given without indentation."""

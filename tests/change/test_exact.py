@@ -265,3 +265,22 @@ def test_each_line_keeps_its_end() -> None:
     base, theirs = GUARD.replace("\n", "\r\n").encode(), NO_GUARD.replace("\n", "\r\n").encode()
     mine = b"own = 1\n"
     assert merged(FILE, base, theirs, base + mine).text == theirs + mine
+
+
+@pytest.mark.parametrize("kept", ["", "    # mine\n"])
+def test_a_blank_line_that_a_comment_of_the_change_stood_for_returns_also_where_the_comment_is_gone(
+    kept: str,
+) -> None:
+    base = "def lend(book):\n    note(book)\n    # why\n    return book\n"
+    theirs = "def lend(book):\n    note(book)\n\n    return book\n"
+    ours = base.replace("    # why\n", kept)
+    result = merged(FILE, base.encode(), theirs.encode(), ours.encode()).text.decode()
+    assert result == theirs.replace("\n    return", f"\n{kept}    return")
+
+
+def test_a_blank_line_below_the_removed_first_statements_of_a_block_does_not_stay_at_its_top() -> None:
+    base = "class Desk:\n    low = 1\n    high = 2\n    days = 14\n"
+    ours = base.replace("    high = 2\n", "    high = 2\n\n    # mine\n    mine = 3\n")
+    theirs = "class Desk:\n    days = 14\n"
+    result = merged(FILE, base.encode(), theirs.encode(), ours.encode()).text.decode()
+    assert result == "class Desk:\n    # mine\n    mine = 3\n    days = 14\n"
