@@ -254,14 +254,25 @@ class Origins:
         if not self.traces and not self.record.layers:
             return {}
         error: PatchkitError | None = None
-        for candidate in self:
-            try:
-                originals = candidate.originals
-            except PatchkitError as found:
-                error = error or found
-                continue
-            if self.traces.keys() <= originals.keys() and not any(map(is_patched, originals.values())):
-                return originals
+        nearest: Contents | None = None
+        try:
+            for candidate in self:
+                try:
+                    originals = candidate.originals
+                except PatchkitError as found:
+                    error = error or found
+                    continue
+                if not self.traces.keys() <= originals.keys() or any(map(is_patched, originals.values())):
+                    continue
+                if not (candidate.is_recorded and candidate.record.found_files):
+                    return originals
+                # Git's history may have the code from before a person made an edit.
+                nearest = originals
+        except ConflictError:
+            if nearest is None:
+                raise
+        if nearest is not None:
+            return nearest
         raise error or ConflictError("the code before the patches is not known", advice="use git revert")
 
     @property
@@ -292,11 +303,13 @@ class Origins:
     def _before(self, files: Iterable[str]) -> dict[str, bytes | None]:
         """Return the files' contents from before the patches. Raise ConflictError if one is not known.
 
-        A record that began in a patched file, as a tree without one leaves it, does not have the original.
+        A record that began in a patched file, as a tree without one leaves it, or in one in which a person had made an
+        edit, does not have the original.
         """
         found: dict[str, bytes | None] = {}
+        unknown = self.record.found_files if self._checkout is not None else frozenset[str]()
         for layer in self.record.layers:
-            for file in layer.files.keys() - found.keys() if not layer.is_ported else ():
+            for file in layer.files.keys() - found.keys() - unknown if not layer.is_ported else ():
                 with suppress(TreeError):
                     original = layer.files[file].original
                     content = None if original is None else self._store.get(original)
