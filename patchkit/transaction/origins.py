@@ -346,7 +346,7 @@ class Origins:
             if edit.state is State.APPLIED or (status.patch.id in self.tidied and edit.state in IN_PLACE)
         }
         written = {file for layer in self.record.layers if not layer.is_ported for file in layer.files}
-        originals = self._before(sites.union(self.traces, written))
+        originals = self._before(sites.union(self.traces, written) - self._moved)
         if vendor.is_vendored(self._tree):
             originals |= dict.fromkeys(self._tree.files(vendor.FOLDER, ""))
         planned = self._planner.plan_exactly([status.patch.id for status in statuses], originals)
@@ -376,6 +376,18 @@ class Origins:
         pairs = ((change.before, change.after) for change in planned.changes)
         texts = {digest_of(text): text for pair in pairs for text in pair if text is not None}
         return CandidateRecord(record, texts.__getitem__, committed_conflicts=conflicts)
+
+    @property
+    def _moved(self) -> frozenset[str]:
+        """The recorded files that are gone and of which a patch is in a file that the record does not have."""
+        known = self.record.files
+        lost = {file for file, each in known.items() if each.applied is not None and self.read(file) is None}
+        if not lost:
+            return frozenset()
+        found = {(file, name) for file, names in self.traces.items() for name in names}
+        found |= {(e.file, s.patch.id) for s in self.statuses for e in s.edits if e.state is State.APPLIED}
+        elsewhere = {name for file, name in found if file not in known}
+        return frozenset(file for file in lost if not elsewhere.isdisjoint(known[file].patches))
 
     def _vendored_copies(self, checkout: Checkout) -> dict[str, bytes]:
         """The files of the vendored runtime that nobody edited, which another version of patchkit may have copied.
