@@ -213,6 +213,12 @@ class Record(msgspec.Struct, frozen=True):
         )
 
     @property
+    def found_files(self) -> frozenset[str]:
+        """The files in which a person had made an edit before the record began, so that it lacks the original."""
+        patches = (patch for layer in self.layers for patch in layer.patches)
+        return frozenset(edit.file for patch in patches for edit in patch.edits if edit.how is How.FOUND)
+
+    @property
     def ported(self) -> frozenset[str]:
         """The ids of the ported changes."""
         return frozenset(patch.id for layer in self.layers if layer.is_ported for patch in layer.patches)

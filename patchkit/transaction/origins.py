@@ -254,14 +254,25 @@ class Origins:
         if not self.traces and not self.record.layers:
             return {}
         error: PatchkitError | None = None
-        for candidate in self:
-            try:
-                originals = candidate.originals
-            except PatchkitError as found:
-                error = error or found
-                continue
-            if self.traces.keys() <= originals.keys() and not any(map(is_patched, originals.values())):
-                return originals
+        nearest: Contents | None = None
+        try:
+            for candidate in self:
+                try:
+                    originals = candidate.originals
+                except PatchkitError as found:
+                    error = error or found
+                    continue
+                if not self.traces.keys() <= originals.keys() or any(map(is_patched, originals.values())):
+                    continue
+                if not (candidate.is_recorded and candidate.record.found_files):
+                    return originals
+                # Git's history may have the code from before a person made an edit.
+                nearest = originals
+        except ConflictError:
+            if nearest is None:
+                raise
+        if nearest is not None:
+            return nearest
         raise error or ConflictError("the code before the patches is not known", advice="use git revert")
 
     @property
@@ -292,11 +303,13 @@ class Origins:
     def _before(self, files: Iterable[str]) -> dict[str, bytes | None]:
         """Return the files' contents from before the patches. Raise ConflictError if one is not known.
 
-        A record that began in a patched file, as a tree without one leaves it, does not have the original.
+        A record that began in a patched file, as a tree without one leaves it, or in one in which a person had made an
+        edit, does not have the original.
         """
         found: dict[str, bytes | None] = {}
+        unknown = self.record.found_files if self._checkout is not None else frozenset[str]()
         for layer in self.record.layers:
-            for file in layer.files.keys() - found.keys() if not layer.is_ported else ():
+            for file in layer.files.keys() - found.keys() - unknown if not layer.is_ported else ():
                 with suppress(TreeError):
                     original = layer.files[file].original
                     content = None if original is None else self._store.get(original)
@@ -333,7 +346,7 @@ class Origins:
             if edit.state is State.APPLIED or (status.patch.id in self.tidied and edit.state in IN_PLACE)
         }
         written = {file for layer in self.record.layers if not layer.is_ported for file in layer.files}
-        originals = self._before(sites.union(self.traces, written))
+        originals = self._before(sites.union(self.traces, written) - self._moved)
         if vendor.is_vendored(self._tree):
             originals |= dict.fromkeys(self._tree.files(vendor.FOLDER, ""))
         planned = self._planner.plan_exactly([status.patch.id for status in statuses], originals)
@@ -363,6 +376,18 @@ class Origins:
         pairs = ((change.before, change.after) for change in planned.changes)
         texts = {digest_of(text): text for pair in pairs for text in pair if text is not None}
         return CandidateRecord(record, texts.__getitem__, committed_conflicts=conflicts)
+
+    @property
+    def _moved(self) -> frozenset[str]:
+        """The recorded files that are gone and of which a patch is in a file that the record does not have."""
+        known = self.record.files
+        lost = {file for file, each in known.items() if each.applied is not None and self.read(file) is None}
+        if not lost:
+            return frozenset()
+        found = {(file, name) for file, names in self.traces.items() for name in names}
+        found |= {(e.file, s.patch.id) for s in self.statuses for e in s.edits if e.state is State.APPLIED}
+        elsewhere = {name for file, name in found if file not in known}
+        return frozenset(file for file in lost if not elsewhere.isdisjoint(known[file].patches))
 
     def _vendored_copies(self, checkout: Checkout) -> dict[str, bytes]:
         """The files of the vendored runtime that nobody edited, which another version of patchkit may have copied.

@@ -270,8 +270,8 @@ def step_of(
                     plan = _plan_with(tree, candidate, reverted, planner)
                 _require_removed(origins, candidate, None if named is None else reverted, plan, planner)
             except PatchkitError as error:
-                # No other candidate has an edit that was made by hand.
-                if record.manual_edits and candidate.is_recorded:
+                # No other candidate has an edit that was made by hand, unless a clone lacks what was not committed.
+                if record.manual_edits and candidate.is_recorded and not isinstance(error, TreeError):
                     raise
                 # A record may lack a patch that was committed separately.
                 needed = origins.traced if named is None else named

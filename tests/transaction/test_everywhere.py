@@ -229,7 +229,7 @@ def test_patch_of_which_the_base_has_a_half_in_another_file_verifies_and_reverts
 def test_revert_without_an_object_of_git_says_what_helps(fork: CheckoutTree, patches: PatchSet) -> None:
     blob = git(fork.package, "rev-parse", f"HEAD:./{MIRROR}").strip()
     api.commit(fork, patches, ("t-flag",))
-    shutil.rmtree(fork.package / ".patchkit")
+    shutil.rmtree(fork.package / ".patchkit", ignore_errors=True)
     (fork.root / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
     with pytest.raises(ConflictError, match="git fsck") as caught:
         api.revert(fork, patches)
@@ -353,20 +353,28 @@ def test_newer_base_that_was_merged_stays(fork: CheckoutTree, patches: PatchSet,
         assert contents(tree) == base
 
 
-def test_patch_that_is_not_at_hand_beside_others_is_named_and_nothing_is_half_reverted(
+def test_patch_that_is_not_at_hand_beside_others_is_reverted_by_the_record_or_named_without_one(
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path
 ) -> None:
     add_patch(tmp_path / "own", "x-own", attribute(MIRROR, "Mirror", "own = 1"))
+    without = contents(fork)
     api.commit(fork, load([tmp_path / "own"]), ("t-flag", "x-own"))
     edit(fork, MIRROR, b"depth = 1", b"depth = 1\nmine = 1")
     commit(fork)
     fresh = clone(fork, tmp_path)
+    edited = (without[MIRROR] or b"").replace(b"depth = 1", b"depth = 1\nmine = 1")
+    assert set(api.revert(fresh, patches).patches) == {"t-flag", "x-own"}
+    assert contents(fresh) == without | {MIRROR: edited}
+    git(fresh.root, "checkout", "-q", ".")
+    assert api.revert(fresh, patches, ("t-flag",)).patches == ("t-flag",)
+    assert in_place(fresh, load([tmp_path / "own"])) == {"x-own"}
+    git(fresh.root, "checkout", "-q", ".")
+    git(fresh.root, "rm", "-rq", "patchkit.lock")
+    commit(fresh)
     before = contents(fresh)
     with pytest.raises(ConflictError, match=r"x-own: in the code, but not loaded: .*--patches DIR"):
         api.revert(fresh, patches)
     assert contents(fresh) == before
-    assert api.revert(fresh, patches, ("t-flag",)).patches == ("t-flag",)
-    assert in_place(fresh, load([tmp_path / "own"])) == {"x-own"}
 
 
 def test_what_a_full_clone_would_write_comes_in_the_order_of_a_shallow_one(
