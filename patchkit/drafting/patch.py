@@ -13,6 +13,7 @@ from patchkit.patchset.unified import printed
 from patchkit.plan.comments import commenting_patches
 from patchkit.plan.diff import unified
 from patchkit.plan.status import FileChange
+from patchkit.tree.git import object_id
 from patchkit.tree.sglang import PLACES
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def draft_patch(
     if not kept:
         return Draft({}, (), tuple(all_left_out))
     files = {
-        f"{diffs.BASE}/{diffs.blob_id(each.before)}": each.before for each in kept if each.before is not None
+        f"{diffs.BASE}/{object_id(each.before)}": each.before for each in kept if each.before is not None
     }
     head = "".join(f"{diffs.OTHER}{other}\n" for other in sorted(set(others)))
     files[CHANGE] = head.encode() + b"".join(map(_section, kept))
@@ -82,7 +83,7 @@ def _refusal(change: FileDiff) -> str:
 def _section(change: FileDiff) -> bytes:
     """Return a file's part of a diff, as git writes it."""
     name = f"{PLACES[0]}/{change.file}"
-    ids = [diffs.blob_id(text) if text is not None else "0" * 40 for text in (change.before, change.after)]
+    ids = [object_id(text) if text is not None else "0" * 40 for text in (change.before, change.after)]
     return "".join(_header(change, name, ids)).encode() + unified(
         FileChange(change.file, change.before, change.after, ()), name
     )

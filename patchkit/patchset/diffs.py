@@ -8,7 +8,6 @@ what a patch does to a tree must not depend on which objects are at hand where i
 from __future__ import annotations
 
 import difflib
-import hashlib
 import re
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,6 +15,7 @@ from patchkit.codemods.kind import Kind
 from patchkit.errors import UsageError
 from patchkit.patchset.patch import Address, ConvertedChange, Diff, DiffEdit, Edit
 from patchkit.patchset.unified import DiffOptions, path_in_package, sections, text_after
+from patchkit.tree.git import object_id
 from patchkit.tree.sglang import PLACES
 
 if TYPE_CHECKING:
@@ -55,18 +55,13 @@ def is_of_diffs(name: str) -> bool:
     return (CHANGE if not folder else _BLOB).fullmatch(file) is not None and folder in {"", BASE}
 
 
-def blob_id(content: bytes) -> str:
-    """Return git's id of a file's content."""
-    return hashlib.sha1(b"blob %d\0%s" % (len(content), content), usedforsecurity=False).hexdigest()
-
-
 def read(files: Mapping[str, bytes], path: Path) -> tuple[Diff, ...]:
     """Return the diffs among the files beside the ``patch.toml`` at ``path``. Raise UsageError for a malformed one."""
     bases = {
         name.removeprefix(f"{BASE}/"): text for name, text in files.items() if name.startswith(f"{BASE}/")
     }
     for name, content in bases.items():
-        if blob_id(content) != name:
+        if object_id(content) != name:
             raise UsageError(
                 "its content differs from its name, which is a blob id of git's",
                 where=path.with_name(BASE) / name,

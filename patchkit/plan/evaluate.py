@@ -705,8 +705,7 @@ def _summarise(evaluation: _Evaluation, statuses: list[EditStatus]) -> PatchStat
         return PatchStatus(patch, State.NOT_APPLICABLE, settled, "no site of this patch is in the tree")
     if State.CONFLICT in states:
         first = next(status for status in settled if status.state is State.CONFLICT)
-        reason = f"{first.file}: {first.site or 'module'}: {first.name}: {first.reason}"
-        return PatchStatus(patch, State.CONFLICT, settled, reason)
+        return PatchStatus(patch, State.CONFLICT, settled, first.placed_reason)
     if states == {State.PENDING}:
         return PatchStatus(patch, State.PENDING, settled, own)
     if State.PENDING in states:

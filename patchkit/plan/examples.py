@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,43 +9,14 @@ import msgspec
 from patchkit.change.undefined import undefined_names
 from patchkit.plan.build import make_plan
 from patchkit.plan.status import State
-from patchkit.tree.sglang import NAME
+from patchkit.tree.tree import MemoryTree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from patchkit.patchset.examples import PatchExample
     from patchkit.patchset.patch import Diff, Patch
     from patchkit.tree.tree import Tree
-
-
-@dataclass(frozen=True)
-class MemoryTree:
-    """A tree of a few files in memory."""
-
-    contents: Mapping[str, bytes]
-    package_label: str = "the example"
-    version: str | None = None
-    name: str = NAME
-    line_length: int = 88
-
-    def read(self, file: str) -> bytes | None:
-        """Return the bytes of a file."""
-        return self.contents.get(file)
-
-    def files(self, folder: str, suffix: str = ".py") -> list[str]:
-        """Return the files below a folder, sorted."""
-        inside = f"{folder}/" if folder else ""
-        return sorted(file for file in self.contents if file.startswith(inside) and file.endswith(suffix))
-
-    def unread(self, folder: str) -> list[str]:
-        """Return an empty list: every file can be read."""
-        del folder
-        return []
-
-    def record(self) -> dict[str, bytes]:
-        """Return no file: nothing was applied."""
-        return {}
 
 
 def faults_of(patch: Patch, example: PatchExample) -> Iterator[str]:

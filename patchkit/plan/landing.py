@@ -19,8 +19,9 @@ from patchkit.collector import RecentCache
 from patchkit.lines import encoding_of
 from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.plan.status import EditStatus, State
-from patchkit.tree.sglang import NAME
+from patchkit.tree.source import first_line, parsed
 from patchkit.tree.text import newline_of
+from patchkit.tree.tree import MemoryTree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -72,7 +73,7 @@ def contents(patch: Patch, tree: Tree, source: Source) -> Contents:
     landing = source.landing
     if any(_without_comments(before, patch.id) != before for before in map(tree.read, landing.contents)):
         # The comment of what is there stays where it is.
-        landing = land(source.diff.files, Trees(_Base(source.diff), tree), adapting=False)
+        landing = land(source.diff.files, Trees(_base(source.diff), tree), adapting=False)
     found: dict[str, bytes | None] = {}
     for file, text in landing.contents.items():
         before = tree.read(file) or b""
@@ -225,7 +226,7 @@ def _landed(diff: Diff, tree: Tree, identifier: str, markers: str) -> Source:
         if each.diff == diff and each.markers == markers and each.holds(tree):
             return each.source
     seen = _Seen(tree, "" if markers else identifier)
-    landing = land(diff.files, Trees(_Base(diff), seen), markers, adapting=False)
+    landing = land(diff.files, Trees(_base(diff), seen), markers, adapting=False)
     source = Source(diff, landing, _by_part(diff, landing))
     known[:] = [_Known(diff, markers, seen.texts, seen.lists, source), *known[: _MOST_KNOWN - 1]]
     return source
@@ -313,39 +314,17 @@ class _Seen:
         return self._below.record()
 
 
-class _Base:
-    """The files that a diff was made on, and of the code besides them that it names the headers."""
-
-    package_label = "the base of the diff"
-    version = None
-    name = NAME
-    line_length = 0
-
-    def __init__(self, diff: Diff) -> None:
-        self._texts = {file: before for file, (before, _) in diff.files.items()}
-        sites: dict[str, list[list[str]]] = {}
-        for other in diff.others:
-            file, _, site = other.partition("::")
-            sites.setdefault(file, []).append(site.split(".") if site else [])
-        self._texts |= {
-            file: "\n".join(_headers(known)).encode()
-            for file, known in sites.items()
-            if file not in self._texts
-        }
-
-    def read(self, file: str) -> bytes | None:
-        return self._texts.get(file)
-
-    def files(self, folder: str, suffix: str = ".py") -> list[str]:
-        start = f"{folder}/" if folder else ""
-        return sorted(file for file in self._texts if file.startswith(start) and file.endswith(suffix))
-
-    def unread(self, folder: str) -> list[str]:
-        del folder
-        return []
-
-    def record(self) -> dict[str, bytes]:
-        return {}
+def _base(diff: Diff) -> MemoryTree:
+    """Return the files that a diff was made on, and of the code besides them that it names the headers."""
+    sites: dict[str, list[list[str]]] = {}
+    for other in diff.others:
+        file, _, site = other.partition("::")
+        sites.setdefault(file, []).append(site.split(".") if site else [])
+    headers = {file: "\n".join(_headers(known)).encode() for file, known in sites.items()}
+    known = {file: before for file, (before, _) in diff.files.items() if before is not None}
+    new = diff.files.keys() - known.keys()
+    texts = {file: text for file, text in headers.items() if file not in new} | known
+    return MemoryTree(texts, package_label="the base of the diff", line_length=0)
 
 
 def _headers(sites: Sequence[Sequence[str]], depth: int = 0) -> Iterator[str]:
@@ -367,9 +346,9 @@ def _commented(before: bytes, after: bytes, comment: str) -> bytes:
     first = next((at for at, pair in enumerate(zip_longest(old, lines)) if pair[0] != pair[1]), 0) + 1
     try:
         statements = [
-            (_start(node), node.end_lineno or node.lineno)
-            for node in ast.walk(ast.parse(after))
-            if isinstance(node, ast.stmt) and not lines[_start(node) - 1][: node.col_offset].strip()
+            (first_line(node) + 1, node.end_lineno or node.lineno)
+            for node in ast.walk(parsed(after))
+            if isinstance(node, ast.stmt) and not lines[first_line(node)][: node.col_offset].strip()
         ]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return after
@@ -383,9 +362,3 @@ def _commented(before: bytes, after: bytes, comment: str) -> bytes:
         lines[-1] += end
     written = comment.encode(encoding_of(after), "replace")
     return b"".join((*lines[:at], indent, written, end, *lines[at:]))
-
-
-def _start(node: ast.stmt) -> int:
-    """Return the number of a statement's first line, that of its decorators if it has any."""
-    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(each.lineno for each in decorators)])

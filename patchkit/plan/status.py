@@ -52,6 +52,11 @@ class EditStatus:
     calls_runtime: bool = False
     difference: str = ""
 
+    @property
+    def placed_reason(self) -> str:
+        """The reason with the edit's place and name, as a patch gives it for its own state."""
+        return f"{self.file}: {self.site or 'module'}: {self.name}: {self.reason}"
+
 
 OPT_IN = "opt-in"
 LEFT_OUT = "left-out"

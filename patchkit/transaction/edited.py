@@ -15,6 +15,7 @@ from patchkit.plan.status import ACCEPTED, BY_HAND, State
 from patchkit.transaction.current import committed_content, committed_record, current_or_none
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_or_none
+from patchkit.tree.source import first_line, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -90,7 +91,8 @@ _MISSING = frozenset({State.PENDING, State.CONFLICT})
 
 def judged(tree: CheckoutTree, statuses: Iterable[PatchStatus]) -> tuple[PatchStatus, ...]:
     """Return the statuses with whose each edit is by the tree's record, and those that a person changed since."""
-    return with_edited(tree, settled(statuses, current_or_none(tree)))
+    record = current_or_none(tree)
+    return _with_edited(settled(statuses, record), record, tree.read, Store(tree.package).get)
 
 
 def with_edited(tree: CheckoutTree, statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:
@@ -113,8 +115,7 @@ def _not_again(status: PatchStatus, found: PatchStatus) -> PatchStatus:
     if edits == status.edits:
         return status
     first = next(edit for edit in edits if edit.state is State.CONFLICT)
-    reason = f"{first.file}: {first.site or 'module'}: {first.name}: {first.reason}"
-    return replace(status, state=State.CONFLICT, edits=edits, reason=reason)
+    return replace(status, state=State.CONFLICT, edits=edits, reason=first.placed_reason)
 
 
 def judged_at(tree: GitTree, statuses: Iterable[PatchStatus]) -> tuple[PatchStatus, ...]:
@@ -192,8 +193,7 @@ def _edited(status: PatchStatus, found: Mapping[tuple[str, str, str], _Change]) 
     if any(edit.state is State.CONFLICT for edit in edits):
         return replace(status, edits=edits)
     first = next(edit for edit in edits if edit.state is State.EDITED)
-    reason = f"{first.file}: {first.site or 'module'}: {first.name}: {first.reason}"
-    return replace(status, state=State.EDITED, edits=edits, reason=reason)
+    return replace(status, state=State.EDITED, edits=edits, reason=first.placed_reason)
 
 
 def _changed(status: PatchStatus, edit: EditStatus, change: _Change) -> EditStatus:
@@ -361,8 +361,8 @@ def _opcodes(old: tuple[_Line, ...], new: tuple[_Line, ...]) -> Sequence[tuple[s
 def _code(text: bytes | None) -> tuple[_Line, ...]:
     """Return the lines of a file's code as its syntax tree has them; of a file that is not Python, its lines."""
     try:
-        code = ast.unparse(ast.parse(text or b""))
-        lines, scopes = code.split("\n"), dict(_scopes(ast.parse(code), ""))
+        code = ast.unparse(parsed(text or b""))
+        lines, scopes = code.split("\n"), dict(_scopes(parsed(code), ""))
     except (SyntaxError, ValueError, RecursionError):
         lines, scopes = _lines(text or b""), {}
     return tuple(_Line(line, scopes.get(at, "")) for at, line in enumerate(lines, 1) if line.strip())
@@ -374,8 +374,7 @@ def _scopes(node: ast.AST, name: str) -> Iterator[tuple[int, str]]:
         inner = name
         if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             inner = f"{name}.{child.name}" if name else child.name
-            first = min((each.lineno for each in child.decorator_list), default=child.lineno)
-            yield from ((at, inner) for at in range(first, (child.end_lineno or first) + 1))
+            yield from ((at, inner) for at in range(first_line(child) + 1, (child.end_lineno or 0) + 1))
         yield from _scopes(child, inner)
 
 

@@ -8,7 +8,6 @@ another name, so that what is aside is the new content, the old one, or what a p
 from __future__ import annotations
 
 import enum
-import hashlib
 import os
 import stat
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 from patchkit.transaction import byte_code
+from patchkit.tree.git import object_id
 from patchkit.tree.limits import MAX_READ_BYTES
 
 if TYPE_CHECKING:
@@ -257,8 +257,7 @@ def unfinished_name(staged: str) -> str:
 
 def digest_of(content: bytes, kind: Kind = Kind.PLAIN) -> str:
     """Return git's id of a file's content, or, unless it is a plain file, an id of its content and kind."""
-    header = f"{'blob' if kind is Kind.PLAIN else kind.value} {len(content)}\0".encode()
-    return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
+    return object_id(content, "blob" if kind is Kind.PLAIN else kind.value)
 
 
 def digest_or_none(content: bytes | None) -> str | None:

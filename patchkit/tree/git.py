@@ -6,6 +6,7 @@ signature.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shlex
@@ -325,3 +326,10 @@ def tag_version(folder: Path, ref: str) -> str | None:
 
 
 _SINCE = re.compile(r"(.+)-(\d+)-(g[0-9a-f]+)")
+
+
+def object_id(content: bytes, kind: str = "blob") -> str:
+    """Return the id that git gives an object of this kind and content."""
+    return hashlib.sha1(
+        b"%s %d\0%s" % (kind.encode(), len(content), content), usedforsecurity=False
+    ).hexdigest()

@@ -226,6 +226,35 @@ class ReadTree(CheckoutTree):
 
 
 @dataclass(frozen=True)
+class MemoryTree:
+    """A tree of a few files in memory."""
+
+    contents: Mapping[str, bytes]
+    package_label: str = "the example"
+    version: str | None = None
+    name: str = NAME
+    line_length: int = 88
+
+    def read(self, file: str) -> bytes | None:
+        """Return the bytes of a file."""
+        return self.contents.get(file)
+
+    def files(self, folder: str, suffix: str = ".py") -> list[str]:
+        """Return the files below a folder, sorted."""
+        inside = f"{folder}/" if folder else ""
+        return sorted(file for file in self.contents if file.startswith(inside) and file.endswith(suffix))
+
+    def unread(self, folder: str) -> list[str]:
+        """Return an empty list: every file can be read."""
+        del folder
+        return []
+
+    def record(self) -> dict[str, bytes]:
+        """Return no file: nothing was applied."""
+        return {}
+
+
+@dataclass(frozen=True)
 class OverlayTree:
     """A tree in which ``contents`` replaces some files of the tree ``below``; None removes a file."""
 

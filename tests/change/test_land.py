@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from patchkit.change.follow import Trees
 from patchkit.change.land import Landing, land
-from patchkit.plan.examples import MemoryTree
+from patchkit.tree.tree import MemoryTree
 
 DESK = "srt/desk.py"
 BASE = b"""\

@@ -18,7 +18,7 @@ from patchkit.change.follow import Trees
 from patchkit.change.land import NOT_MADE, land
 from patchkit.change.outline import outline
 from patchkit.change.sequence import disturbances
-from patchkit.plan.examples import MemoryTree
+from patchkit.tree.tree import MemoryTree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

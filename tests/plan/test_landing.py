@@ -14,15 +14,17 @@ from hypothesis import strategies as st
 from patchkit.drafting.change import Facts, FileDiff
 from patchkit.drafting.patch import draft_patch
 from patchkit.errors import UsageError
-from patchkit.patchset import convert, diffs
+from patchkit.patchset import convert
 from patchkit.patchset.examples import PatchExample
 from patchkit.patchset.header import OwnFile
 from patchkit.plan.build import make_plan
 from patchkit.plan.conflict import conflicts
-from patchkit.plan.examples import MemoryTree, faults_of
+from patchkit.plan.examples import faults_of
 from patchkit.plan.markers import blocks_in, with_markers, without_markers
 from patchkit.plan.status import State
 from patchkit.tree import toml
+from patchkit.tree.git import object_id
+from patchkit.tree.tree import MemoryTree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -314,7 +316,7 @@ def test_landing_again_changes_nothing(before: str, after: str, ours: str) -> No
     assert again.patches[0].state is State.APPLIED
 
 
-BASE = f"base/{diffs.blob_id(BEFORE.encode())}"
+BASE = f"base/{object_id(BEFORE.encode())}"
 FOLDER = folder({DESK: (BEFORE, changing(LATER))})
 DIFF = FOLDER["change.diff"]
 

@@ -7,9 +7,9 @@ import pytest
 
 from patchkit.errors import TreeError
 from patchkit.plan import record
-from patchkit.plan.examples import MemoryTree
 from patchkit.plan.record import AppliedEdit, AppliedFile, AppliedPatch, How, Record, file_of, files_of
 from patchkit.tree.fork import is_recorded
+from patchkit.tree.tree import MemoryTree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

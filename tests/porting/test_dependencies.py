@@ -6,8 +6,8 @@ import pytest
 
 from patchkit.change.follow import Trees
 from patchkit.change.land import land
-from patchkit.plan.examples import MemoryTree
 from patchkit.porting.dependencies import dependencies_of
+from patchkit.tree.tree import MemoryTree
 
 DESK, SHELF, FORK = "srt/desk.py", "srt/shelf.py", "srt/own.py"
 USER = b"""\

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from patchkit.plan.examples import MemoryTree
 from patchkit.porting.findings import findings_of
+from patchkit.tree.tree import MemoryTree
 
 DESK, SHELF = "srt/desk.py", "srt/shelf.py"
 HELPERS = b"def put(book):\n    return book\n"

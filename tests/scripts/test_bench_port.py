@@ -10,7 +10,7 @@ from support.toys import git, write_package
 
 from patchkit.change.follow import Trees
 from patchkit.drafting.change import FileDiff
-from patchkit.plan.examples import MemoryTree
+from patchkit.tree.tree import MemoryTree
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 sys.path.append(str(SCRIPTS))

@@ -31,13 +31,13 @@ from support.toys import (
 )
 
 from patchkit.errors import ConflictError
-from patchkit.plan.examples import MemoryTree
 from patchkit.plan.record import AppliedFile, AppliedPatch, Record
 from patchkit.transaction.revert import RevertResult, recorded, revert
 from patchkit.transaction.revert_plan import plan_revert
 from patchkit.transaction.swap import digest_of
 from patchkit.transaction.undo import undo
 from patchkit.tree.limits import MAX_BYTES
+from patchkit.tree.tree import MemoryTree
 
 if TYPE_CHECKING:
     from patchkit.patchset.patch import Patch

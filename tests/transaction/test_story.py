@@ -39,7 +39,7 @@ from patchkit.tree.tree import open_tree
 from patchkit.verify.subject import Criteria
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus
@@ -209,29 +209,22 @@ class Story(RuleBasedStateMachine):
 
     @rule(ids=ids)
     def revert(self, ids: set[str]) -> None:
-        before, texts = self._kept(), self._texts()
-        try:
-            reverted = api.revert(self.tree, self.patches, tuple(sorted(ids)))
-        except PatchkitError:
-            assert self._texts() == texts
-            return
-        assert self._kept() == before
-        left = self._texts().values()
-        for name in ids or reverted.patches:
-            assert not any(f"patchkit {name}:".encode() in text for text in left)
-        assert ids or not any(b"patchkit" in text for text in left)
+        self._reverts(ids, lambda named: api.revert(self.tree, self.patches, named).patches)
 
     @rule(ids=ids)
     def commit_a_revert(self, ids: set[str]) -> None:
+        self._reverts(ids, lambda named: api.commit_revert(self.tree, self.patches, named).reverted.patches)
+
+    def _reverts(self, ids: set[str], act: Callable[[tuple[str, ...]], tuple[str, ...]]) -> None:
         before, texts = self._kept(), self._texts()
         try:
-            reverted = api.commit_revert(self.tree, self.patches, tuple(sorted(ids))).reverted
+            reverted = act(tuple(sorted(ids)))
         except PatchkitError:
             assert self._texts() == texts
             return
         assert self._kept() == before
         left = self._texts().values()
-        for name in ids or reverted.patches:
+        for name in ids or reverted:
             assert not any(f"patchkit {name}:".encode() in text for text in left)
         assert ids or not any(b"patchkit" in text for text in left)
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from patchkit import collector
-from patchkit.plan.examples import MemoryTree
 from patchkit.tree.backends import Backends, InheritingBackend, inheriting_backends
 from patchkit.tree.index import Program
+from patchkit.tree.tree import MemoryTree
 
 ROOT = "class AttentionBackend:\n    needs_cpu_seq_lens = True\n"
 FAST = """\
