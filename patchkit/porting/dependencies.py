@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from patchkit import collector
 from patchkit.tree.index import index_module, last_name
-from patchkit.tree.nodes import walk
+from patchkit.tree.nodes import TRIES, bound_names, own_statements, walk
 from patchkit.tree.sglang import SERVING, files_of, imported_from, package_of
 from patchkit.tree.tree import OverlayTree
 from patchkit.verify.attributes import any_file_sets
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import Tree
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_BLOCKS = ("body", "orelse", "finalbody", "handlers")
 _RULES = {"name": imports.IMPORT, "attribute": reads.ATTRIBUTE, "parameter": signatures.SIGNATURE}
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception"})
 _COMMON = frozenset(name for kind in vars(builtins).values() if isinstance(kind, type) for name in dir(kind))
@@ -80,29 +79,15 @@ def _definitions(file: str, content: bytes | None) -> Mapping[Definition, int]:
 
 def _defined(body: Sequence[ast.AST], owner: str) -> Iterator[tuple[Definition, int]]:
     """Yield what the statements of a module or class define; ``owner`` is the class."""
-    for node in body:
+    for node in own_statements(body):
+        yield from ((_member(owner, name), -1) for name in bound_names(node))
         if isinstance(node, _FUNCTIONS):
-            yield _member(owner, node.name), -1
             yield from _parameters(node, owner)
             yield from _stored(node, owner)
         elif isinstance(node, ast.ClassDef):
-            yield _member(owner, node.name), -1
             yield from _defined(node.body, node.name)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            yield from (
-                (_member(owner, each.asname or each.name.partition(".")[0]), -1) for each in node.names
-            )
-        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = [each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
-            yield from ((_member(owner, name), -1) for name in names)
-            if owner and isinstance(
-                node, ast.AnnAssign
-            ):  # A field of a dataclass is a parameter of its class.
-                yield from ((Definition("parameter", owner, name), -1) for name in names)
-        else:
-            for block in _BLOCKS:
-                yield from _defined(getattr(node, block, ()), owner)
+        elif owner and isinstance(node, ast.AnnAssign):  # A field of a dataclass is a parameter of its class.
+            yield from ((Definition("parameter", owner, name), -1) for name in bound_names(node))
 
 
 def _member(owner: str, name: str) -> Definition:
@@ -318,7 +303,7 @@ def _caught(tree: ast.Module) -> set[ast.AST]:
     return {
         node
         for each in ast.walk(tree)
-        if isinstance(each, ast.Try)
+        if isinstance(each, TRIES)
         and any(_handled(handler.type) & _CAUGHT or handler.type is None for handler in each.handlers)
         for statement in each.body
         for node in ast.walk(statement)

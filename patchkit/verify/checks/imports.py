@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from patchkit.findings.rule import Rule
 from patchkit.plan.vendor import PACKAGE, RESTORE, VENDORED, is_inside
 from patchkit.tree.index import index_module
-from patchkit.tree.nodes import statements, walk
+from patchkit.tree.nodes import bound_as, statements, walk
 from patchkit.tree.sglang import files_of, imported_from, package_of
 from patchkit.verify.check import CheckOutcome, register, violation
-from patchkit.verify.runtime import Runtime, bound_names, is_api
+from patchkit.verify.runtime import Runtime, is_api, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +57,7 @@ def _apis(module: ast.Module) -> Iterator[tuple[str, str, str, int]]:
         if isinstance(node, ast.ImportFrom) and (node.module == PACKAGE or is_inside(node.module)):
             package = PACKAGE if node.module == PACKAGE else VENDORED
             for alias in node.names:
-                yield package, alias.name, alias.asname or alias.name, node.lineno
+                yield package, alias.name, bound_as(alias), node.lineno
 
 
 def _mismatches(
@@ -73,7 +73,7 @@ def _mismatches(
         rule = OLDER if is_api(name) else NAME
         yield violation(rule, file, line, f"{message}: it is older than the patches", _INSTALL)
         return
-    names = bound_names(api)
+    names = names_in(api)
     for node in walk(module):
         if not isinstance(node, ast.Attribute) or node.attr in names:
             continue
@@ -153,6 +153,6 @@ def _plain_names(text: bytes) -> frozenset[bytes]:
 def _all_bound(home: str, text: bytes) -> frozenset[str]:
     """Return the names that a module binds; none if it is not valid Python."""
     try:
-        return frozenset(bound_names(index_module(home, text).tree))
+        return frozenset(names_in(index_module(home, text).tree))
     except (SyntaxError, ValueError):
         return frozenset()
