@@ -20,7 +20,7 @@ from patchkit.change.sequence import unreachable
 from patchkit.change.surroundings import reported
 from patchkit.change.tokens import shifted, words
 from patchkit.change.variants import new_names, variant_of
-from patchkit.tree.source import fault_of, parsed
+from patchkit.tree.source import INVALID, fault_of, parsed
 from patchkit.tree.text import decoded, encoded
 
 if TYPE_CHECKING:
@@ -501,7 +501,7 @@ def _unreachable(theirs: str, ours: str, result: str) -> str:
     try:
         trees = [parsed(text) for text in (theirs, ours, result)]
         return next((each.reason for each in unreachable(*([tree] for tree in trees))), "")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except INVALID:
         return ""
 
 

@@ -14,7 +14,7 @@ from patchkit.change.tokens import shifted, words
 from patchkit.errors import TreeError
 from patchkit.tree.limits import require_manageable
 from patchkit.tree.nodes import DEFINITIONS, TRIES
-from patchkit.tree.source import first_line, parsed
+from patchkit.tree.source import INVALID, first_line, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -229,7 +229,7 @@ def outline(source: str, content: bytes | None = None) -> Item:
         tree = parsed(source if content is None else content)
     except TreeError as error:
         raise NoOutlineError(str(error)) from None
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+    except INVALID as error:
         raise NoOutlineError(f"line {getattr(error, 'lineno', None) or 1} is not valid Python") from None
     reader = _Reader(source)
     parts = reader.block(tree.body, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import re
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.change.pairing import equal_positions
 from patchkit.change.tokens import ClashError, Element, Group, Node, Token, is_prose, parsed, words
+from patchkit.tree.source import parsed_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,11 +38,9 @@ def merged_header(base: str, theirs: str, ours: str, kind: str) -> str:
 
 def _valid(result: str, kind: str = "") -> str:
     """Return the text if it parses as a statement, or as a header of a ``kind``; else raise ClashError."""
-    try:
-        before, behind = _BEFORE_HEADERS.get(kind, ""), _BEHIND_HEADERS.get(kind, "    pass\n")
-        ast.parse(f"{before}{result.rstrip()}\n{behind}" if kind else result)
-    except (SyntaxError, ValueError):
-        raise ClashError("merging both versions gives invalid Python") from None
+    before, behind = _BEFORE_HEADERS.get(kind, ""), _BEHIND_HEADERS.get(kind, "    pass\n")
+    if parsed_or_none(f"{before}{result.rstrip()}\n{behind}" if kind else result) is None:
+        raise ClashError("merging both versions gives invalid Python")
     return result
 
 

@@ -19,7 +19,7 @@ from patchkit.collector import RecentCache
 from patchkit.lines import encoding_of
 from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.plan.status import EditStatus, State
-from patchkit.tree.source import first_line, parsed
+from patchkit.tree.source import INVALID, first_line, parsed
 from patchkit.tree.text import newline_of
 from patchkit.tree.tree import MemoryTree
 
@@ -350,7 +350,7 @@ def _commented(before: bytes, after: bytes, comment: str) -> bytes:
             for node in ast.walk(parsed(after))
             if isinstance(node, ast.stmt) and not lines[first_line(node)][: node.col_offset].strip()
         ]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except INVALID:
         return after
     around = max((each for each in statements if each[0] <= first <= each[1]), default=None)
     place = around or min((each for each in statements if each[0] > first), default=None)

@@ -15,9 +15,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from patchkit import collector
-from patchkit.tree.index import index_module, last_name
+from patchkit.tree.index import last_name
 from patchkit.tree.nodes import TRIES, bound_names, own_statements, walk
 from patchkit.tree.sglang import SERVING, files_of, imported_from, package_of
+from patchkit.tree.source import parsed_or_none
 from patchkit.tree.tree import OverlayTree
 from patchkit.verify.attributes import any_file_sets
 from patchkit.verify.check import violation
@@ -70,11 +71,8 @@ def _definitions(file: str, content: bytes | None) -> Mapping[Definition, int]:
     """Return what a file defines, with the positions of parameters; nothing if it is not Python."""
     if content is None or not file.endswith(".py"):
         return {}
-    try:
-        tree = index_module(file, content).tree
-    except (SyntaxError, ValueError, RecursionError):
-        return {}
-    return dict(_defined(tree.body, ""))
+    tree = parsed_or_none(content)
+    return {} if tree is None else dict(_defined(tree.body, ""))
 
 
 def _defined(body: Sequence[ast.AST], owner: str) -> Iterator[tuple[Definition, int]]:
@@ -182,9 +180,8 @@ class _Uses:
         lines: Container[int],
     ) -> Iterator[Finding]:
         """Yield the uses in lines of a file."""
-        try:
-            tree = index_module(file, content).tree
-        except (SyntaxError, ValueError, RecursionError):
+        tree = parsed_or_none(content)
+        if tree is None:
             return
         wanted: dict[str, list[_MissingDefinition]] = {}
         for each in missing:

@@ -15,7 +15,7 @@ from patchkit.plan.status import ACCEPTED, BY_HAND, State
 from patchkit.transaction.current import committed_content, committed_record, current_or_none
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_or_none
-from patchkit.tree.source import first_line, parsed
+from patchkit.tree.source import INVALID, first_line, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -363,7 +363,7 @@ def _code(text: bytes | None) -> tuple[_Line, ...]:
     try:
         code = ast.unparse(parsed(text or b""))
         lines, scopes = code.split("\n"), dict(_scopes(parsed(code), ""))
-    except (SyntaxError, ValueError, RecursionError):
+    except INVALID:
         lines, scopes = _lines(text or b""), {}
     return tuple(_Line(line, scopes.get(at, "")) for at, line in enumerate(lines, 1) if line.strip())
 

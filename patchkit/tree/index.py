@@ -17,7 +17,7 @@ from patchkit.tree import mirror, sglang
 from patchkit.tree.limits import MAX_BYTES, require_manageable
 from patchkit.tree.nesting import MAX_DEPTH
 from patchkit.tree.nodes import assigned_names, bound_as, own_statements, statements
-from patchkit.tree.source import parsed
+from patchkit.tree.source import INVALID, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -236,7 +236,7 @@ def class_of_annotation(node: ast.expr | None) -> str | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         try:
             node = ast.parse(node.value, mode="eval").body
-        except SyntaxError:
+        except INVALID:
             return None
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         return class_of_annotation(node.left) or class_of_annotation(node.right)
@@ -292,7 +292,7 @@ class Index:
             elif text is not None:
                 try:
                     module = index_module(file, text)
-                except (SyntaxError, ValueError, RecursionError, MemoryError):
+                except INVALID:
                     self.unparsed.append(file)
             self._modules[file] = module
         return self._modules[file]
@@ -450,10 +450,7 @@ def _linearised(
 
 @collector.cached(512)
 def index_module(file: str, text: bytes) -> Module:
-    """Parse one file; results are cached.
-
-    Raise SyntaxError or ValueError if this interpreter cannot parse it.
-    """
+    """Parse one file; results are cached. Raise one of ``INVALID`` if this interpreter cannot parse it."""
     module = Module(file, text, parsed(text))
     for node in own_statements(module.tree.body):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):

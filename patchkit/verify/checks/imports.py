@@ -12,6 +12,7 @@ from patchkit.plan.vendor import PACKAGE, RESTORE, VENDORED, is_inside
 from patchkit.tree.index import index_module
 from patchkit.tree.nodes import bound_as, statements, walk
 from patchkit.tree.sglang import files_of, imported_from, package_of
+from patchkit.tree.source import parsed_or_none
 from patchkit.verify.check import CheckOutcome, register, violation
 from patchkit.verify.runtime import Runtime, is_api, names_in
 
@@ -136,7 +137,7 @@ def _binds(subject: Subject, home: str, name: str) -> bool:
     # Parsing every imported file would take seconds; a regular expression finds plain definitions.
     if name == "*" or name.encode() in _plain_names(text):
         return True
-    names = _all_bound(home, text)
+    names = _all_bound(text)
     # A module with a star import or a ``__getattr__`` may have any name.
     return name in names or bool(names & {"*", "__getattr__"})
 
@@ -150,9 +151,7 @@ def _plain_names(text: bytes) -> frozenset[bytes]:
 
 
 @lru_cache(maxsize=512)
-def _all_bound(home: str, text: bytes) -> frozenset[str]:
+def _all_bound(text: bytes) -> frozenset[str]:
     """Return the names that a module binds; none if it is not valid Python."""
-    try:
-        return frozenset(names_in(index_module(home, text).tree))
-    except (SyntaxError, ValueError):
-        return frozenset()
+    tree = parsed_or_none(text)
+    return frozenset() if tree is None else names_in(tree)
