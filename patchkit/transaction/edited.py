@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import PatchkitError, TreeError
-from patchkit.plan.markers import blocks_in
+from patchkit.plan.markers import marked_conflicts
 from patchkit.plan.record import How, settled
 from patchkit.plan.status import ACCEPTED, BY_HAND, State
 from patchkit.transaction.current import committed_content, committed_record, current_or_none
@@ -243,7 +243,7 @@ def _changes(record: Record, read: Read, content: Content) -> list[_Change]:
         try:
             writes = _writes(record, file, content)
             # What a person writes between conflict markers is recorded when it is done.
-            if any(blocks_in(text or b"") for text in (current, *(after for _, after, _ in writes))):
+            if any(marked_conflicts(text or b"") for text in (current, *(after for _, after, _ in writes))):
                 continue
         except PatchkitError:
             continue
