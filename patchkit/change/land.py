@@ -290,7 +290,7 @@ class _Landing:
     def _mark(self, files: Sequence[LandedFile]) -> None:
         """Write markers at the conflicts, and note which edits have none."""
         every = [edit for file in files for edit in file.edits]
-        numbers = {id(edit): number for number, edit in enumerate(every, 1)}
+        numbers = {edit: number for number, edit in enumerate(every, 1)}
         marked: set[int] = set()
         for name, root in self._roots.items():
             text, marked_here = self._merging.marked(root, self._name, numbers)
@@ -301,7 +301,7 @@ class _Landing:
         for file in files:
             file.edits = [
                 replace(edit, reason=f"{edit.reason}; {_UNMARKED}")
-                if edit.outcome in NOT_MADE and numbers[id(edit)] not in marked
+                if edit.outcome in NOT_MADE and numbers[edit] not in marked
                 else edit
                 for edit in file.edits
             ]

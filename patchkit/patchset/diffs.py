@@ -150,7 +150,7 @@ def _parts(file: str, before: bytes, after: bytes, hunks: Sequence[Hunk]) -> Ite
     shift = 0
     for hunk in hunks:
         first = hunk.first - (1 if hunk.old else 0)
-        for tag, *ends in difflib.SequenceMatcher(None, hunk.old, hunk.new).get_opcodes():
+        for tag, *ends in difflib.SequenceMatcher(None, hunk.old, hunk.new, autojunk=False).get_opcodes():
             for side, (start, end) in enumerate((ends[:2], ends[2:]) if tag != "equal" else ()):
                 for at in range(first + start + side * shift, first + end + side * shift):
                     line = versions[side][at]

@@ -155,9 +155,9 @@ def _in_file(number: int, text: bytes, identifier: str) -> int:
 def marked(patch: Patch, tree: Tree) -> Contents:
     """Return the files of a tree with conflict markers at the edits of a patch that cannot be made there."""
     source = landed(patch, tree, patch.id)
-    numbers = {id(edit): number for number, edit in enumerate(_in_order(source.landing), 1)}
+    numbers = {edit: number for number, edit in enumerate(_in_order(source.landing), 1)}
     names = {
-        f"{patch.id} edit-{numbers[id(edit)]}": f"{patch.id} {name}"
+        f"{patch.id} edit-{numbers[edit]}": f"{patch.id} {name}"
         for name, edits in source.edits.items()
         for edit in edits
         if edit.outcome in NOT_MADE

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import difflib
 import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -19,6 +18,7 @@ from patchkit.tree.index import last_name
 from patchkit.tree.nodes import TRIES, bound_names, own_statements, walk
 from patchkit.tree.sglang import SERVING, files_of, imported_from, package_of
 from patchkit.tree.source import parsed_or_none
+from patchkit.tree.text import new_lines
 from patchkit.tree.tree import OverlayTree
 from patchkit.verify.attributes import any_file_sets
 from patchkit.verify.check import violation
@@ -129,7 +129,8 @@ class _Uses:
         missing = list(self._missing(sources))
         for file, content in self._landing.contents.items() if missing else ():
             if content is not None and file.endswith(".py"):
-                yield from self._uses_in(file, content, missing, _new_lines(self._tree.read(file), content))
+                new = set(new_lines(self._tree.read(file) or b"", content))
+                yield from self._uses_in(file, content, missing, new)
         removed = list(self._removed())
         names = {each.definition.name for each in removed}
         word = re.compile(rb"\b(?:%s)\b" % b"|".join(re.escape(name.encode()) for name in sorted(names)))
@@ -316,10 +317,3 @@ def _is_like(receiver: str, owner: str) -> bool:
     """Return whether a variable is named like a class: ``server_args`` like ``ServerArgs``."""
     plain = receiver.replace("_", "").lower()
     return bool(plain) and (owner.lower().endswith(plain) or plain.endswith(owner.lower()))
-
-
-def _new_lines(before: bytes | None, after: bytes) -> set[int]:
-    """Return the numbers of the lines, from 1, that were not there before."""
-    old, new = (before or b"").splitlines(), after.splitlines()
-    changes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    return {line for tag, _, _, start, end in changes if tag != "equal" for line in range(start + 1, end + 1)}

@@ -10,7 +10,7 @@ from patchkit.transaction.edited import _code
 from patchkit.tree.index import class_of_annotation
 from patchkit.tree.sglang import own_names
 from patchkit.tree.source import fault_of, first_line, parsed, parsed_or_none
-from patchkit.tree.text import decoded, decoded_alike, encoded
+from patchkit.tree.text import decoded, decoded_alike, encoded, new_lines
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,8 @@ def test_python_s_warnings_about_a_source_are_not_printed(recwarn: pytest.Warnin
     _normalized("a = '\\d'")
     own_names([b"from sglang.srt import a\nb = '\\d'\n"])
     assert not recwarn.list
+
+
+def test_a_line_that_a_long_text_has_often_is_no_new_one_beside_one_that_is() -> None:
+    before = b"pass\n" * 300
+    assert new_lines(before, b"new\n" + before) == [1]
