@@ -82,18 +82,18 @@ class Merge:
         for each in (each for each in theirs.parts if each not in pairs.values() and not each.is_import):
             self.log.record(each, Outcome.NO_SITE, reason, theirs=each)
 
-    def marked(self, root: Item, name: str, numbers: Mapping[int, int]) -> tuple[str, frozenset[int]]:
+    def marked(self, root: Item, name: str, numbers: Mapping[Edit, int]) -> tuple[str, frozenset[int]]:
         """Return a file with markers at its conflicts, and the numbers of the edits in conflict.
 
-        ``name`` is the name of the change in markers, ``numbers`` the number of each edit by its identity.
+        ``name`` is the name of the change in markers, ``numbers`` that of each edit.
         """
         conflicting: list[tuple[Region, int, str, str]] = []
         for edit in self.log.edits:
-            if edit.region is not None and id(edit) in numbers:
+            if edit.region is not None and edit in numbers:
                 base_text, wanted = (
                     self._renamed(text, edit.region.inside) for text in (edit.base_text, edit.wanted)
                 )
-                conflicting.append((edit.region, numbers[id(edit)], base_text, wanted))
+                conflicting.append((edit.region, numbers[edit], base_text, wanted))
         blocks = blocks_of(name, conflicting)
         text = self.output.render(root, blocks)
         return text, marked_numbers(text, blocks)

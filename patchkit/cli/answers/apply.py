@@ -11,7 +11,7 @@ from patchkit.verify.result import Result  # noqa: TC001  # schemas are made of 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from patchkit.plan.markers import Block
+    from patchkit.plan.markers import MarkedConflict
     from patchkit.series.commit import Commit
     from patchkit.transaction.apply import ApplyResult
     from patchkit.tree.backends import InheritingBackend
@@ -28,7 +28,7 @@ class Marked(Answer, frozen=True, kw_only=True):
     line: int
 
     @classmethod
-    def of(cls, file: str, block: Block) -> Marked:
+    def of(cls, file: str, block: MarkedConflict) -> Marked:
         """Return the answer for a conflict in a file."""
         return cls(patch=block.patch, edit=block.edit, file=file, line=block.start + 1)
 
