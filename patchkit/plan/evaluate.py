@@ -654,9 +654,11 @@ class _Evaluation:
     def _meets_own_code(self, spec: Edit, file: str, undone: Mapping[str, EditedFile]) -> bool:
         """Return whether an edit nested its code in code of its patch, or put it beside the same one, edited since."""
         start = comment_start(self.patch)
+        if start.encode() not in (self.space.modules.source(file) or b""):
+            return False  # Nothing is parsed for a tree without the patch.
         before = undone[file].module if file in undone else self.space.modules.get(file)
         after = self.space.get(file)
-        if start.encode() not in (self.space.modules.source(file) or b"") or before is None or after is None:
+        if before is None or after is None:
             return False
         old, new = (source_of(each).decode(errors="replace").splitlines() for each in (before, after))
         codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
