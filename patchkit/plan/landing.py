@@ -21,7 +21,7 @@ from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.plan.status import EditStatus, State
 from patchkit.tree.source import first_line, parsed
 from patchkit.tree.text import newline_of
-from patchkit.tree.tree import MemoryTree
+from patchkit.tree.tree import DerivedTree, MemoryTree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -274,44 +274,22 @@ def _without_comments(text: bytes | None, identifier: str) -> bytes | None:
     return re.sub(rb"^[ \t]*" + re.escape(start) + rb".*(\n|\Z)", b"", text, flags=re.MULTILINE)
 
 
-class _Seen:
+class _Seen(DerivedTree):
     """A tree without the comments of a patch (empty for all of it), which notes what is read of it."""
 
-    def __init__(self, below: Tree, identifier: str) -> None:
-        self._below = below
+    def __init__(self, tree: Tree, identifier: str) -> None:
+        self.below = tree
         self._identifier = identifier
         self.texts: dict[str, bytes | None] = {}
         self.lists: dict[tuple[str, str], list[str]] = {}
 
-    @property
-    def package_label(self) -> str:
-        return self._below.package_label
-
-    @property
-    def version(self) -> str | None:
-        return self._below.version
-
-    @property
-    def name(self) -> str:
-        return self._below.name
-
-    @property
-    def line_length(self) -> int:
-        return self._below.line_length
-
     def read(self, file: str) -> bytes | None:
-        self.texts.setdefault(file, self._below.read(file))
+        self.texts.setdefault(file, self.below.read(file))
         return _without_comments(self.texts[file], self._identifier)
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
-        self.lists.setdefault((folder, suffix), self._below.files(folder, suffix))
+        self.lists.setdefault((folder, suffix), self.below.files(folder, suffix))
         return self.lists[folder, suffix]
-
-    def unread(self, folder: str) -> list[str]:
-        return self._below.unread(folder)
-
-    def record(self) -> dict[str, bytes]:
-        return self._below.record()
 
 
 def _base(diff: Diff) -> MemoryTree:

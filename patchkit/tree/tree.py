@@ -254,12 +254,10 @@ class MemoryTree:
         return {}
 
 
-@dataclass(frozen=True)
-class OverlayTree:
-    """A tree in which ``contents`` replaces some files of the tree ``below``; None removes a file."""
+class DerivedTree:
+    """A tree that answers what the tree ``below`` does; a subclass answers some of it itself."""
 
     below: Tree
-    contents: Mapping[str, bytes | None]
 
     @property
     def package_label(self) -> str:
@@ -282,6 +280,30 @@ class OverlayTree:
         return self.below.line_length
 
     def read(self, file: str) -> bytes | None:
+        """Return the bytes of ``file`` in the tree below."""
+        return self.below.read(file)
+
+    def files(self, folder: str, suffix: str = ".py") -> list[str]:
+        """Return the files of the tree below."""
+        return self.below.files(folder, suffix)
+
+    def unread(self, folder: str) -> list[str]:
+        """Return what the tree below cannot list."""
+        return self.below.unread(folder)
+
+    def record(self) -> dict[str, bytes]:
+        """Return the record of the tree below."""
+        return self.below.record()
+
+
+@dataclass(frozen=True)
+class OverlayTree(DerivedTree):
+    """A tree in which ``contents`` replaces some files of the tree ``below``; None removes a file."""
+
+    below: Tree
+    contents: Mapping[str, bytes | None]
+
+    def read(self, file: str) -> bytes | None:
         """Return the replaced bytes of ``file``, or those of the tree below; None if there is no such file."""
         return self.contents[file] if file in self.contents else self.below.read(file)
 
@@ -291,14 +313,6 @@ class OverlayTree:
         overlaid = {file for file in self.contents if file.startswith(start) and file.endswith(suffix)}
         deleted = {file for file in overlaid if self.contents[file] is None}
         return sorted(overlaid.union(self.below.files(folder, suffix)) - deleted)
-
-    def unread(self, folder: str) -> list[str]:
-        """Return what the tree below cannot list."""
-        return self.below.unread(folder)
-
-    def record(self) -> dict[str, bytes]:
-        """Return the record of the tree below."""
-        return self.below.record()
 
 
 def files_containing(tree: Tree, *texts: str, among: Sequence[str] | None = None) -> list[str]:
