@@ -208,6 +208,7 @@ def _end(
 ) -> None:
     """Finish or roll back the interrupted write. Raise UsageError for options that only a new write takes."""
     from patchkit.cli import console
+    from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.recover import Recover
     from patchkit.commands.recover import recover
     from patchkit.transaction.conflicts import conflicts_in
@@ -226,7 +227,7 @@ def _end(
     opened = target.open()
     recovery = recover(opened, roll_back=aborting)
     if as_json:
-        console.emit(Recover.of(opened, recovery))
+        console.emit(Recover.of(recovery, tree=TreeAnswer.of(opened)))
     elif recovery.action == "nothing":
         console.say(f"Nothing to {how.removeprefix('--')}: no write was interrupted.")
         # Git's options of these names are for conflicts, so users may try them on those of apply --markers.
@@ -265,7 +266,7 @@ def _print(
     from patchkit.verify import text
 
     if as_json:
-        console.emit(Apply.of(tree, applied, commits, verdict))
+        console.emit(Apply.made_of(tree, applied, commits, verdict))
         return
     is_planned = dry_run and bool(applied.files)
     if is_planned:

@@ -151,7 +151,7 @@ def _print(found: Sequence[PortResult], *, done: str, written: bool = False, as_
     from patchkit.findings.printable import escaped
 
     if as_json:
-        console.emit(Port(written=written, trees=tuple(map(PortedOnto.of, found))))
+        console.emit(Port(written=written, trees=tuple(map(PortedOnto.made_of, found))))
         return
     for each in found:
         console.say(f"\n{escaped(each.onto)}:")
