@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.commands.status import tree_status
 from patchkit.drafting.extension import extensions
-from patchkit.errors import ConflictError, PatchkitError, UsageError
+from patchkit.errors import ConflictError, PatchkitError, UsageError, spelling_hint
 from patchkit.plan.conflict import at_site, missing_line
 from patchkit.plan.markers import marked_conflicts
 from patchkit.plan.planner import Planner
@@ -275,8 +274,7 @@ def export_resolutions(tree: CheckoutTree, patches: PatchSet, folder: Path) -> S
 def _require_edit(patch: Patch, name: str) -> None:
     names = [edit.name for edit in patch.edits]
     if name not in names:
-        close = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
+        hint = spelling_hint(name, names)
         raise UsageError(
             f"{patch.id} has no edit {name!r}", advice=f"{hint}patchkit show {patch.id} lists them"
         )

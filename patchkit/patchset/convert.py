@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -12,7 +11,7 @@ from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.language import texts
 from patchkit.codemods.language.imports import Import
-from patchkit.errors import UsageError
+from patchkit.errors import UsageError, spelling_hint
 from patchkit.patchset import condition, diffs
 from patchkit.patchset.extend import Addition, ExtensionFile, extended
 from patchkit.patchset.header import patch_of, require_free, unknown_patch
@@ -107,11 +106,9 @@ def _fault(raw: Raw, error: msgspec.ValidationError, form: type[_Form], edit: An
     for name, table in edits.items() if isinstance(edits, dict) and "`$.edit[...]" in str(error) else ():
         kind = table.get("kind") if isinstance(table, dict) else None
         if edit is AnyKind and isinstance(kind, str) and kind not in KINDS:
-            close = difflib.get_close_matches(kind, KINDS, n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
             return Malformation(
                 f"edit.{name}: key `kind`: no kind is called {kind!r}",
-                f"{hint}the kinds are {', '.join(KINDS)}",
+                f"{spelling_hint(kind, KINDS)}the kinds are {', '.join(KINDS)}",
             )
         try:
             msgspec.convert(table, edit)

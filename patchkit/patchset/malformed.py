@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import inspect
+
+from patchkit.errors import spelling_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,9 +56,8 @@ def malformation_of(error: msgspec.ValidationError, form: Any, table: str = "") 
 
 def _unknown(key: str, keys: list[str], steps: list[str]) -> Malformation:
     where = _path(steps)
-    close = difflib.get_close_matches(key, keys, n=1)
     known = ", ".join(f"`{each}`" for each in keys)
-    hint = f"did you mean `{close[0]}`? " if close else ""
+    hint = spelling_hint(key, keys, "`")
     return Malformation(f"{where}{': ' if where else ''}unknown key `{key}`", f"{hint}the keys are {known}")
 
 

@@ -28,13 +28,22 @@ _AREA = "status"
 _PACKAGES = ("change", "codemods", "patchset", "plan", "tree")
 
 
-class _CachedStatus(msgspec.Struct, frozen=True):
+class CachedStatus(msgspec.Struct, frozen=True):
     """One patch's cached status."""
 
     patch: str
     state: State
     edits: tuple[EditStatus, ...]
     reason: str
+
+    @classmethod
+    def of(cls, status: PatchStatus) -> CachedStatus:
+        """Return a status to cache."""
+        return cls(status.patch.id, status.state, status.edits, status.reason)
+
+    def status(self, patches: PatchSet) -> PatchStatus:
+        """Return the status of one of these patches."""
+        return PatchStatus(patches.get(self.patch), self.state, self.edits, self.reason)
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -44,7 +53,7 @@ class _Entry(msgspec.Struct, frozen=True):
     """
 
     key: str
-    patches: tuple[_CachedStatus, ...]
+    patches: tuple[CachedStatus, ...]
     unknown: tuple[str, ...]
     beside: dict[str, str]
 
@@ -83,19 +92,13 @@ def tree_status(tree: Tree, patches: PatchSet) -> TreeStatus:
     name = f"{patches.digest[:16]}-{cache.key(sources, _PACKAGES, ('libcst',))}"
     entry = cache.load(_AREA, name, _Entry)
     if entry is not None and _is_of(entry, name, tree, patches):
-        found = tuple(
-            PatchStatus(patches.get(cached.patch), cached.state, cached.edits, cached.reason)
-            for cached in entry.patches
-        )
-        return TreeStatus(found, entry.unknown)
+        return TreeStatus(tuple(cached.status(patches) for cached in entry.patches), entry.unknown)
     # libcst is slow to import, so it is loaded only on a cache miss.
     from patchkit.plan.build import inspect
 
     snapshot = _Snapshot(tree, sources)
     found = inspect(snapshot, tuple(patches))
-    cached = tuple(
-        _CachedStatus(status.patch.id, status.state, status.edits, status.reason) for status in found
-    )
+    cached = tuple(map(CachedStatus.of, found))
     commenting = frozenset[str]().union(*map(commenting_patches, sources.values()))
     unknown = tuple(sorted(commenting.difference(patches.ids, patches.former)))
     beside = {file: _digest(content) for file, content in snapshot.beside.items()}

@@ -37,7 +37,6 @@ from patchkit.plan.status import (
     missing_reason,
     name_of,
 )
-from patchkit.tree.history import has_commit
 from patchkit.tree.limits import recursing
 from patchkit.tree.tree import OverlayTree
 
@@ -61,7 +60,7 @@ def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Ex
     """Return an edit's location, as a status whose state is not yet decided, and its examination."""
     if space.examinations is None:
         return _examine_now(space, patch, spec)
-    key = _key_of(patch.id, spec)
+    key = _key_of(f"{patch.id} {patch.form}", spec)
     found = space.examinations.find(key, space.answer)
     if found is None:
         return _examine_first(space, space.examinations, patch, spec)
@@ -91,7 +90,7 @@ def _examine_first(
     """Examine an edit for which nothing is remembered, and remember the result."""
     recording = space.snapshot(recording=True)
     status, examined = _examine_now(recording, patch, spec)
-    key, answers = _key_of(patch.id, spec), recording.answers
+    key, answers = _key_of(f"{patch.id} {patch.form}", spec), recording.answers
     found = ExaminationResult(
         status.file,
         status.site,
@@ -604,8 +603,8 @@ class _Evaluation:
         """
         commit, subject = self.patch.upstream_commit, self.patch.upstream_subject
         states = {each.state for each in known}
-        return states not in ({State.PENDING}, {State.APPLIED}) and has_commit(
-            self.space.modules.tree, commit, subject
+        return states not in ({State.PENDING}, {State.APPLIED}) and self.space.modules.has_commit(
+            commit, subject
         )
 
     def _settled(self, status: EditStatus) -> EditStatus:
@@ -639,7 +638,7 @@ class _Evaluation:
         """Make an edit, and undo it if a second examination does not find it in place."""
         assert examined.rewrite is not None
         undone = dict(self.space.edited)
-        key = _key_of(self.patch.id, spec)
+        key = _key_of(f"{self.patch.id} {self.patch.form}", spec)
         what = (key, status.site, *examined.added_imports)
         self.space.make(status.file, examined.rewrite, *what)
         _, again = _examine(self.space, self.patch, spec)
@@ -654,9 +653,11 @@ class _Evaluation:
     def _meets_own_code(self, spec: Edit, file: str, undone: Mapping[str, EditedFile]) -> bool:
         """Return whether an edit nested its code in code of its patch, or put it beside the same one, edited since."""
         start = comment_start(self.patch)
+        if start.encode() not in (self.space.modules.source(file) or b""):
+            return False  # Nothing is parsed for a tree without the patch.
         before = undone[file].module if file in undone else self.space.modules.get(file)
         after = self.space.get(file)
-        if start.encode() not in (self.space.modules.source(file) or b"") or before is None or after is None:
+        if before is None or after is None:
             return False
         old, new = (source_of(each).decode(errors="replace").splitlines() for each in (before, after))
         codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()

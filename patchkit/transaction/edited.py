@@ -124,15 +124,6 @@ def judged_at(tree: GitTree, statuses: Iterable[PatchStatus]) -> tuple[PatchStat
     return _with_edited(settled(statuses, record), record, tree.read, committed_content(tree))
 
 
-def edited_at(tree: GitTree, statuses: Callable[[], Iterable[PatchStatus]]) -> dict[str, str]:
-    """Return the patches of a commit that a person changed, with the reasons; ``statuses`` are seldom asked for."""
-    record = committed_record(tree)
-    if not _changes(record, tree.read, committed_content(tree)):
-        return {}
-    found = judged_at(tree, statuses())
-    return {status.patch.id: status.reason for status in found if status.state is State.EDITED}
-
-
 class _CodeLine(NamedTuple):
     """A line of code without its layout and comments, and the dotted name of the class or function around it."""
 

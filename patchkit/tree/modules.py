@@ -14,6 +14,7 @@ import libcst as cst
 from patchkit import collector
 from patchkit.errors import TreeError
 from patchkit.tree.headers import Interest, ReducedSource, Reduction, without_bodies
+from patchkit.tree.history import has_commit
 from patchkit.tree.index import Class, Function, Index
 from patchkit.tree.limits import require_manageable, require_short
 from patchkit.tree.parts import parse
@@ -99,6 +100,10 @@ class Modules:
     def version(self) -> str | None:
         """Return the tree's version, or None if it is unknown."""
         return self.tree.version
+
+    def has_commit(self, commit: str, subject: str) -> bool:
+        """Return whether a commit, or one with this subject, is in the history of the tree."""
+        return has_commit(self.tree, commit, subject)
 
     def get(self, file: str) -> cst.Module | None:
         """Return a file's syntax tree, or None if there is no such file. Raise TreeError if it does not parse."""
