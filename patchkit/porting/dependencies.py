@@ -24,7 +24,7 @@ from patchkit.verify.check import violation
 from patchkit.verify.checks import imports, reads, signatures
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from patchkit.change.land import Landing, Sources
     from patchkit.findings.finding import Finding
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BLOCKS = ("body", "orelse", "finalbody", "handlers")
 _RULES = {"name": imports.IMPORT, "attribute": reads.ATTRIBUTE, "parameter": signatures.SIGNATURE}
-_CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception"})
 _COMMON = frozenset(name for kind in vars(builtins).values() if isinstance(kind, type) for name in dir(kind))
 """Attributes of built-in types: a use does not show whose attribute it is."""
 
@@ -206,11 +205,11 @@ class _Uses:
             key = each.definition.owner if each.definition.kind == "parameter" else each.definition.name
             wanted.setdefault(key, []).append(each)
         modules = _modules(file, tree)
-        caught = _caught(tree)
+        needed = set(imports.needed_imports(tree.body))
         for function, owner, node in _nodes(tree, "", ""):
             if getattr(node, "lineno", 0) not in lines and not isinstance(node, ast.Call):
                 continue
-            if isinstance(node, ast.ImportFrom) and node not in caught:
+            if isinstance(node, ast.ImportFrom) and node in needed:
                 for name in node.names:
                     home = files_of(imported_from(node.module, node.level, package_of(file)) or "")
                     for each in wanted.get(name.name, ()):
@@ -311,23 +310,6 @@ def _modules(file: str, tree: ast.Module) -> dict[str, tuple[str, ...]]:
             for each in node.names:
                 found[each.asname or each.name.rpartition(".")[2]] = files_of(each.name)
     return found
-
-
-def _caught(tree: ast.Module) -> set[ast.AST]:
-    """Return the nodes in a ``try`` that handles a failed import."""
-    return {
-        node
-        for each in ast.walk(tree)
-        if isinstance(each, ast.Try)
-        and any(_handled(handler.type) & _CAUGHT or handler.type is None for handler in each.handlers)
-        for statement in each.body
-        for node in ast.walk(statement)
-    }
-
-
-def _handled(kind: ast.expr | None) -> set[str]:
-    kinds: Iterable[ast.expr] = kind.elts if isinstance(kind, ast.Tuple) else [kind] if kind else []
-    return {last_name(each) for each in kinds}
 
 
 def _is_like(receiver: str, owner: str) -> bool:

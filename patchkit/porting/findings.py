@@ -6,6 +6,7 @@ are not bound on every path.
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,8 @@ from patchkit import collector
 from patchkit.change.tokens import words
 from patchkit.change.undefined import undefined_names
 from patchkit.findings.finding import Confidence
-from patchkit.tree.index import Program
-from patchkit.tree.sglang import SERVING, serves
+from patchkit.tree.index import Program, index_module
+from patchkit.tree.sglang import SERVING, files_of, imported_from, package_of, serves
 from patchkit.tree.tree import OverlayTree
 from patchkit.verify.check import violation
 from patchkit.verify.checks import compiling, imports, reads, signatures
@@ -22,7 +23,7 @@ from patchkit.verify.runtime import Runtime
 from patchkit.verify.subject import Criteria, Subject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from patchkit.findings.finding import Finding
     from patchkit.patchset.patch import Patch
@@ -86,6 +87,22 @@ def _undefined(tree: Tree, contents: Mapping[str, bytes | None], files: Sequence
     ]
 
 
+def _modules_of(file: str, tree: ast.Module) -> Iterator[str]:
+    """Yield the modules that the imports of a file name, and what may be one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = imported_from(node.module, node.level, package_of(file))
+            yield from (base, *(f"{base}.{each.name}" for each in node.names)) if base else ()
+
+
+def _folders(tree: Tree) -> frozenset[str]:
+    """Return every folder with a Python file, at any depth, each with a trailing slash."""
+    files = tree.files("")
+    return frozenset(file[: at + 1] for file in files for at, each in enumerate(file) if each == "/") | {""}
+
+
 def _identity(finding: Finding) -> tuple[str, ...]:
     # A file may have another name by now.
     return (finding.rule, finding.function, finding.expression, finding.message)
@@ -110,8 +127,17 @@ def _subject(
     for module in program.core:
         for name in named & module.imports.keys():
             program.resolve(module, name)  # Checks follow imports only to files that are parsed.
+    imported = {
+        home: text
+        for file in files
+        for name in _modules_of(file, index_module(file, sources[file]).tree)
+        for home in files_of(name)
+        if home not in sources and (text := tree.read(home)) is not None
+    }
     subject.__dict__.update(
-        sources=sources,
+        sources={**sources, **imported},
+        folders=_folders(tree),
+        before=None,
         files=files,
         in_place=tuple(in_place),
         runtime=Runtime("", lambda _dotted: None),

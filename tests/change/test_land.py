@@ -452,3 +452,82 @@ def test_a_file_that_goes_and_one_that_comes_with_half_of_its_lines_are_one_that
     assert [file.file for file in landed(old, new, old).files] == ["srt/a.cuh"]
     other = {"srt/b.cuh": b"int a;\nint c;\nint d;\n"}
     assert [file.file for file in landed(old, other, old).files] == ["srt/a.cuh", "srt/b.cuh"]
+
+
+SHELF_OF_BASE = b"LIMIT = 3\n\n\ndef stamp(book):\n    book.stamped = True\n    return book\n"
+WAX_OF_OURS = SHELF_OF_BASE + b"\n\ndef melt(book):\n    return book\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "home"),
+    [
+        ("from sglang.srt.shelf import stamp", "from sglang.srt.wax import stamp"),
+        ("from sglang.srt.shelf import LIMIT", "from sglang.srt.wax import LIMIT"),
+        ("from sglang.srt.shelf import stamp as press", "from sglang.srt.wax import stamp as press"),
+        ("import sglang.srt.shelf as press", "import sglang.srt.wax as press"),
+        ("from sglang.srt import shelf", "from sglang.srt import wax as shelf"),
+        ("from sglang.srt.shelf import nowhere", ""),
+        ("from torch import shelf", ""),
+    ],
+)
+@pytest.mark.parametrize(
+    "place", ["{}\n", "if x:\n    {}\n", "def f():\n    {}\n", "try:\n    {}\nexcept E:\n    pass\n"]
+)
+def test_an_import_comes_from_where_this_tree_has_what_it_imports(line: str, home: str, place: str) -> None:
+    base = {DESK: b"x = E = OSError\n", "srt/shelf.py": SHELF_OF_BASE * 5}
+    ours = {DESK: base[DESK], "srt/wax.py": SHELF_OF_BASE * 5}
+    for file in (DESK, "srt/new.py"):
+        theirs = base | {file: base[DESK] + place.format(line).encode()}
+        landing = landed(base, theirs, ours)
+        assert landing.contents[file] == base[DESK] + place.format(home or line).encode()
+        note = f"`{line}` is `{home}` in this tree"
+        assert [each.notes for each in landing.files if each.file == file] == [[note] if home else []]
+        again = landed(base, theirs, ours | {file: landing.contents[file] or b""})
+        assert {outcome for outcome, _ in outcomes(again)} == {"already"}
+
+
+def test_an_import_comes_from_where_this_tree_imports_what_the_change_imports_beside_it() -> None:
+    line = b"from sglang.srt.shelf import stamp\n\n\nx = stamp(1)\n"
+    base = {DESK: line, "srt/shelf.py": SHELF_OF_BASE}
+    theirs = base | {DESK: b"from sglang.srt.shelf import LIMIT, stamp\n\n\nx = stamp(LIMIT)\n"}
+    other = {"srt/own.py": b"LIMIT = 4\n"}
+    ours = {DESK: line.replace(b"shelf", b"wax"), "srt/wax.py": WAX_OF_OURS} | other
+    text = landed(base, theirs, ours).contents[DESK] or b""
+    assert text.splitlines()[:2] == [b"from sglang.srt.wax import LIMIT", b"from sglang.srt.wax import stamp"]
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_code_that_went_out_of_the_serving_package_is_followed_if_the_base_is_whole(is_whole: bool) -> None:
+    root = {"__init__.py": b""} if is_whole else {}
+    base = {"srt/shelf.py": SHELF_OF_BASE, DESK: b"x = 1\n"} | root
+    theirs = base | {
+        "srt/shelf.py": SHELF_OF_BASE.replace(b"= True", b"= 1"),
+        DESK: b"from sglang.srt.shelf import LIMIT\n\nx = LIMIT\n",
+    }
+    ours = {DESK: b"x = 1\n", "kernels/wax.py": b"import os\n\n\n" + WAX_OF_OURS} | root
+    landing = landed(base, theirs, ours)
+    if is_whole:
+        assert landing.contents == {
+            "kernels/wax.py": b"import os\n\n\n" + WAX_OF_OURS.replace(b"= True", b"= 1"),
+            DESK: b"from sglang.kernels.wax import LIMIT\n\nx = LIMIT\n",
+        }
+    else:
+        assert "kernels/wax.py" not in landing.contents
+
+
+@pytest.mark.parametrize("all_else", [b"from sglang.srt.wax import *\n", b"def __getattr__(name): ...\n"])
+def test_an_import_from_a_module_that_may_have_all_names_stays(all_else: bytes) -> None:
+    base = {DESK: b"x = 1\n", "srt/__init__.py": all_else, "srt/wax.py": WAX_OF_OURS}
+    line = b"from sglang.srt import stamp\n"
+    landing = landed(base, base | {DESK: base[DESK] + line}, base | {DESK: b"x = 2\n"})
+    assert landing.contents == {DESK: b"x = 2\n" + line}
+
+
+@pytest.mark.parametrize("shelf", [{"srt/shelf.py": SHELF_OF_BASE}, {}])
+def test_an_import_of_what_the_change_adds_stays(shelf: dict[str, bytes]) -> None:
+    base = {DESK: b"x = 1\n"} | shelf
+    line = b"from sglang.srt.shelf import melt\n"
+    theirs = {DESK: base[DESK] + line, "srt/shelf.py": WAX_OF_OURS}
+    ours = {DESK: b"x = 2\n", "srt/other.py": WAX_OF_OURS} | shelf
+    landing = landed(base, theirs, ours)
+    assert landing.contents[DESK] == b"x = 2\n" + line

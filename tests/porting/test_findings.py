@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from patchkit.porting.findings import findings_of
 from patchkit.tree.tree import MemoryTree
 
@@ -43,3 +45,41 @@ def test_all_that_is_wrong_in_a_new_file_is_a_finding() -> None:
     tree = MemoryTree({SHELF: HELPERS})
     messages = [each.message for each in findings_of(tree, {DESK: WRONG}, ())]
     assert len(messages) == 3
+
+
+SHELVED = {DESK: b"x = 1\n", SHELF: HELPERS, "kernels/ops/wax.py": b"def melt(): ...\n"}
+LACKING = "the tree has no module sglang.srt.gone"
+
+
+@pytest.mark.parametrize(
+    ("code", "messages"),
+    [
+        (b"if x:\n    from sglang.srt.gone import melt\n", [LACKING]),
+        (b"def f():\n    if x:\n        from sglang.srt.gone import melt\n", [LACKING]),
+        (b"import sglang.srt.gone as wax\n", [LACKING]),
+        (b"from sglang.srt import gone\n", [LACKING]),
+        (b"with x:\n    import sglang.srt.gone\n", [LACKING]),
+        (b"try:\n    import sglang.srt.gone\nexcept KeyError:\n    pass\n", [LACKING]),
+        (b"try:\n    pass\nexcept ImportError:\n    import sglang.srt.gone\n", [LACKING]),
+        (
+            b"try:\n    def f():\n        import sglang.srt.gone\nexcept ImportError:\n    pass\n",
+            [LACKING],
+        ),
+        (b"match x:\n    case 1:\n        import sglang.srt.gone\n", [LACKING]),
+        (b"try:\n    import sglang.srt.gone\nexcept (KeyError, ImportError):\n    pass\n", []),
+        (b"try:\n    if x:\n        import sglang.srt.gone\nexcept Exception:\n    pass\n", []),
+        (b"with contextlib.suppress(ImportError):\n    import sglang.srt.gone\n", []),
+        (b"if TYPE_CHECKING:\n    from sglang.srt.gone import melt\n", []),
+        (b"if x:\n    from sglang.srt.shelf import put\n", []),
+        (b"from sglang.kernels.ops.wax import melt\n", []),
+        (b"from sglang.kernels.ops import wax\n", []),
+        (b"from sglang.kernels import ops\n", []),
+        (b"import torch.gone as gone\n", []),
+    ],
+)
+def test_an_import_of_what_the_tree_lacks_is_a_finding_wherever_it_runs(
+    code: bytes, messages: list[str]
+) -> None:
+    head = b"import contextlib\nfrom typing import TYPE_CHECKING\n\n"
+    findings = findings_of(MemoryTree(SHELVED), {DESK: head + b"x = 1\n" + code}, ())
+    assert [each.message for each in findings if each.rule == "PV301"] == messages
