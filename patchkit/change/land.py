@@ -20,6 +20,7 @@ from patchkit.change.output import Output
 from patchkit.change.sequence import unreachable
 from patchkit.change.surroundings import reported
 from patchkit.change.tokens import shifted, words
+from patchkit.change.undefined import undefined_names
 from patchkit.change.variants import new_names, variant_of
 from patchkit.tree.source import fault_of, parsed
 from patchkit.tree.text import decoded, encoded
@@ -96,7 +97,7 @@ def land(
         found = (
             made.invalid(landing.files)
             or made.disturbing()
-            or made.unmet(landing.files)
+            or made.unmet(landing.files, sources)
             or made.repeating(landing.files, sources)
             or ({} if adapting else made.adapted(sources))
         )
@@ -248,11 +249,13 @@ class _Landing:
         found = self._merging.disturbing()
         return {edit.key: (Outcome.CONFLICT, reason) for edit, reason in found if edit.key is not None}
 
-    def unmet(self, files: Sequence[LandedFile]) -> dict[Key, Refusal]:
-        """Return the edits that leave a name undefined in their file, and what it is."""
+    def unmet(self, files: Sequence[LandedFile], sources: Sources) -> dict[Key, Refusal]:
+        """Return the edits that leave a name undefined in their file that the change's file defines, and what it is."""
         found: dict[Key, Refusal] = {}
         for name, content in self._written():
-            for missing in self._trees.undefined(name, content):
+            theirs = (sources[file][1] or b"" for file in self._from[name])
+            known = {missing for text in theirs for missing, _ in undefined_names(b"", text)}
+            for missing in (each for each in self._trees.undefined(name, content) if each not in known):
                 for edit in self._inside(name, files):
                     assert edit.key is not None
                     item, part = edit.key

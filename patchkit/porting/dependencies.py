@@ -77,6 +77,15 @@ def _definitions(file: str, content: bytes | None) -> Mapping[Definition, int]:
     return dict(_defined(tree.body, ""))
 
 
+def _imported(file: str, content: bytes | None) -> set[str]:
+    """Return the names that a Python file imports at its top level; it has definitions, so it is one."""
+    body = (
+        index_module(file, content).tree.body if content is not None and _definitions(file, content) else []
+    )
+    imports = (node for node in body if isinstance(node, (ast.Import, ast.ImportFrom)))
+    return {alias.asname or alias.name for node in imports for alias in node.names}
+
+
 def _defined(body: Sequence[ast.AST], owner: str) -> Iterator[tuple[Definition, int]]:
     """Yield what the statements of a module or class define; ``owner`` is the class."""
     for node in body:
@@ -184,7 +193,10 @@ class _Uses:
             now = _definitions(file, content)
             if {Definition("name", "", "*"), Definition("name", "", "__getattr__")} & now.keys():
                 continue
+            imported = _imported(file, content)
             for each in _definitions(file, self._tree.read(file)).keys() - now.keys():
+                if each.owner in imported:
+                    continue  # It is another module's now.
                 if each.kind == "name" or (each.owner and each not in self._there):
                     yield _MissingDefinition(each, file, -1, is_removed=True)
 

@@ -54,18 +54,21 @@ def test_a_block_of_which_nothing_would_be_left_is_left_as_it_is() -> None:
     assert "not be valid Python" in outcomes(landing)[0][1]
 
 
+OS = b"\n\ndef os(book):\n    return book\n"
+
+
 def test_a_name_that_one_file_lacks_keeps_no_edit_of_another_file_back() -> None:
     base = {
         DESK: BASE,
-        "srt/counter.py": b"from sglang.srt.shelf import stamp\n\n\ndef sell(book):\n    return book\n",
+        "srt/counter.py": b"from sglang.srt.shelf import stamp\n\n\ndef sell(book):\n    return book\n" + OS,
     }
     theirs = {
         DESK: b"import os\n\n\n" + BASE.replace(b"    return book\n", b"    os.sync()\n    return book\n"),
-        "srt/counter.py": base["srt/counter.py"].replace(b"return book", b"return os(stamp(book))"),
+        "srt/counter.py": base["srt/counter.py"].replace(b"return book", b"return os(stamp(book))", 1),
     }
     ours = {
         DESK: BASE.replace(b"book.noted", b"book.is_noted"),
-        "srt/counter.py": base["srt/counter.py"] + b"\n\nopen = True\n",
+        "srt/counter.py": base["srt/counter.py"].removesuffix(OS) + b"\n\nopen = True\n",
     }
     landing = landed(base, theirs, ours)
     assert [file.outcome.value for file in landing.files] == ["landed", "unmet"]
@@ -117,12 +120,13 @@ RENAMED = "srt/counter.py"
 
 
 def test_a_renamed_file_is_renamed_also_where_another_edit_of_the_change_cannot_be_made() -> None:
-    other = {"srt/readers.py": b"def read(book):\n    return book\n"}
+    helper = b"\n\ndef nobody(book):\n    return 1\n"
+    other = {"srt/readers.py": b"def read(book):\n    return book\n" + helper}
     theirs = {
         RENAMED: BASE,
         "srt/readers.py": other["srt/readers.py"].replace(b"return book", b"return nobody(book)"),
     }
-    own = {DESK: BASE, "srt/readers.py": b"import os\n\n\n" + other["srt/readers.py"]}
+    own = {DESK: BASE, "srt/readers.py": b"import os\n\n\n" + other["srt/readers.py"].removesuffix(helper)}
     landing = landed({DESK: BASE} | other, theirs, own)
     assert [(file.file, file.outcome.value) for file in landing.files] == [
         (DESK, "landed"),
@@ -438,8 +442,9 @@ def test_a_block_that_shares_one_line_with_that_of_the_change_is_another_block()
 def test_an_edit_of_a_header_that_is_not_made_shows_the_header_alone() -> None:
     signature = b"def note(book):", b"def note(book, k=nobody):"
     statement = b"    reader.told = True\n", b"    reader.told = nowhere\n"
+    names = b"nobody = nowhere = 1\n"
     theirs = BASE.replace(*signature).replace(*statement)
-    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: BASE + b"\n\nx = 1\n"})
+    landing = landed({DESK: names + BASE}, {DESK: names + theirs}, {DESK: BASE + b"\n\nx = 1\n"})
     shown = [(edit.outcome.value, edit.base_text, edit.wanted) for edit in landing.files[0].edits]
     assert shown == [
         ("unmet", *(f"{line.decode()}\n" for line in signature)),
@@ -531,3 +536,9 @@ def test_an_import_of_what_the_change_adds_stays(shelf: dict[str, bytes]) -> Non
     ours = {DESK: b"x = 2\n", "srt/other.py": WAX_OF_OURS} | shelf
     landing = landed(base, theirs, ours)
     assert landing.contents[DESK] == b"x = 2\n" + line
+
+
+def test_a_name_that_the_file_of_the_change_lacks_too_keeps_no_edit_back() -> None:
+    theirs = BASE.replace(b"noted = True", b"noted = os.name")
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: BASE + b"\n\nx = 1\n"})
+    assert [outcome for outcome, _ in outcomes(landing)] == ["landed"]

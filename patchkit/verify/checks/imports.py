@@ -14,11 +14,13 @@ from patchkit.tree.nodes import statements, walk
 from patchkit.tree.sglang import files_of, imported_from, package_of
 from patchkit.verify.check import CheckOutcome, register, violation
 from patchkit.verify.runtime import Runtime, bound_names, is_api
+from patchkit.verify.written import written_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from patchkit.findings.finding import Finding
+    from patchkit.tree.index import Module
     from patchkit.verify.subject import Subject
 
 IMPORT = Rule("PV301", "import-unresolved", "an import of a patched file does not resolve in the tree")
@@ -39,8 +41,9 @@ def check(subject: Subject) -> CheckOutcome:
     findings: list[Finding] = []
     apis: set[str] = set()
     for file in subject.files:
-        module = index_module(file, subject.sources[file]).tree
-        findings += _new_unresolved(subject, file, module)
+        indexed = index_module(file, subject.sources[file])
+        module = indexed.tree
+        findings += _unresolved(subject, file, indexed)
         for package, name, local, line in _apis(module):
             apis.add(name)
             if package != subject.runtime.package:
@@ -93,23 +96,25 @@ def _without_repeats(findings: list[Finding]) -> tuple[Finding, ...]:
     return tuple(seen.values())
 
 
-def _new_unresolved(subject: Subject, file: str, module: ast.Module) -> list[Finding]:
-    """Return the imports that do not resolve, and did not fail in the original file too."""
-    found = list(_unresolved(subject, file, module))
-    before = subject.before if found else None
-    if before is None or file not in before.sources:
-        return found
-    original = index_module(file, before.sources[file]).tree
-    known = {(each.expression, each.message) for each in _unresolved(before, file, original)}
-    return [each for each in found if (each.expression, each.message) not in known]
-
-
-def _unresolved(subject: Subject, file: str, module: ast.Module) -> Iterator[Finding]:
-    for node in needed_imports(module.body):
+def _unresolved(subject: Subject, file: str, module: Module) -> Iterator[Finding]:
+    """Yield the imports that do not resolve: those that always run, and of the others those in a patch's lines."""
+    always = set(_unguarded(module.tree.body))
+    for node in needed_imports(module.tree.body):
         for missing in _missing(subject, file, node):
+            if node not in always and node.lineno not in written_lines(subject, module):
+                continue
             is_runtime = isinstance(node, ast.ImportFrom) and is_inside(node.module)
             remedy = RESTORE if is_runtime else _NAMED
             yield violation(IMPORT, file, node.lineno, missing, remedy, expression=ast.unparse(node))
+
+
+def _unguarded(body: list[ast.stmt]) -> Iterator[ast.ImportFrom]:
+    """Yield the imports of names that always run: neither in a ``try`` nor under a condition."""
+    for statement in body:
+        if isinstance(statement, ast.ImportFrom):
+            yield statement
+        elif isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield from _unguarded(statement.body)
 
 
 def _missing(subject: Subject, file: str, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
