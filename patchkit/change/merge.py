@@ -490,7 +490,10 @@ class Merge:
             self.log.conflict(base, None, ours, _COMMENTED)
         elif self._is_same(base, ours):
             self._remove(row, base, ours)
-            self.log.record(base, Outcome.LANDED, ours=ours, key=(base, ""))
+            is_displaced = ours.above is not row.ours and not base.is_definition
+            outcome = Outcome.CHANGED if is_displaced else Outcome.LANDED
+            reason = "the deleted code is in another block in this tree" if is_displaced else ""
+            self.log.record(base, outcome, reason, ours=ours, key=(base, ""))
         elif self._is_within(base, ours):
             self._remove(row, base, ours)
             reason = "this tree's version of the deleted code lacks statements of it"
