@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from patchkit import collector
 from patchkit.tree.index import last_name
-from patchkit.tree.nodes import TRIES, bound_names, own_statements, walk
+from patchkit.tree.nodes import bound_as, bound_names, own_statements, walk
 from patchkit.tree.sglang import SERVING, files_of, imported_from, package_of
 from patchkit.tree.source import parsed_or_none
 from patchkit.tree.text import new_lines
@@ -25,7 +25,7 @@ from patchkit.verify.check import violation
 from patchkit.verify.checks import imports, reads, signatures
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from patchkit.change.land import Landing, Sources
     from patchkit.findings.finding import Finding
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _RULES = {"name": imports.IMPORT, "attribute": reads.ATTRIBUTE, "parameter": signatures.SIGNATURE}
-_CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception"})
 _COMMON = frozenset(name for kind in vars(builtins).values() if isinstance(kind, type) for name in dir(kind))
 """Attributes of built-in types: a use does not show whose attribute it is."""
 
@@ -73,6 +72,13 @@ def _definitions(file: str, content: bytes | None) -> Mapping[Definition, int]:
         return {}
     tree = parsed_or_none(content)
     return {} if tree is None else dict(_defined(tree.body, ""))
+
+
+def _imported(file: str, content: bytes | None) -> set[str]:
+    """Return the names that a file imports at its top level; none if it is not Python."""
+    tree = None if content is None or not file.endswith(".py") else parsed_or_none(content)
+    imports = (node for node in (tree.body if tree else ()) if isinstance(node, (ast.Import, ast.ImportFrom)))
+    return {bound_as(alias) for node in imports for alias in node.names}
 
 
 def _defined(body: Sequence[ast.AST], owner: str) -> Iterator[tuple[Definition, int]]:
@@ -169,7 +175,10 @@ class _Uses:
             now = _definitions(file, content)
             if {Definition("name", "", "*"), Definition("name", "", "__getattr__")} & now.keys():
                 continue
+            imported = _imported(file, content)
             for each in _definitions(file, self._tree.read(file)).keys() - now.keys():
+                if each.owner in imported:
+                    continue  # It is another module's now.
                 if each.kind == "name" or (each.owner and each not in self._there):
                     yield _MissingDefinition(each, file, -1, is_removed=True)
 
@@ -189,11 +198,11 @@ class _Uses:
             key = each.definition.owner if each.definition.kind == "parameter" else each.definition.name
             wanted.setdefault(key, []).append(each)
         modules = _modules(file, tree)
-        caught = _caught(tree)
+        needed = set(imports.needed_imports(tree.body))
         for function, owner, node in _nodes(tree, "", ""):
             if getattr(node, "lineno", 0) not in lines and not isinstance(node, ast.Call):
                 continue
-            if isinstance(node, ast.ImportFrom) and node not in caught:
+            if isinstance(node, ast.ImportFrom) and node in needed:
                 for name in node.names:
                     home = files_of(imported_from(node.module, node.level, package_of(file)) or "")
                     for each in wanted.get(name.name, ()):
@@ -294,23 +303,6 @@ def _modules(file: str, tree: ast.Module) -> dict[str, tuple[str, ...]]:
             for each in node.names:
                 found[each.asname or each.name.rpartition(".")[2]] = files_of(each.name)
     return found
-
-
-def _caught(tree: ast.Module) -> set[ast.AST]:
-    """Return the nodes in a ``try`` that handles a failed import."""
-    return {
-        node
-        for each in ast.walk(tree)
-        if isinstance(each, TRIES)
-        and any(_handled(handler.type) & _CAUGHT or handler.type is None for handler in each.handlers)
-        for statement in each.body
-        for node in ast.walk(statement)
-    }
-
-
-def _handled(kind: ast.expr | None) -> set[str]:
-    kinds: Iterable[ast.expr] = kind.elts if isinstance(kind, ast.Tuple) else [kind] if kind else []
-    return {last_name(each) for each in kinds}
 
 
 def _is_like(receiver: str, owner: str) -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import Tree
 
 _Source = TypeVar("_Source", bound="Hashable")
-_MAX_SEARCHES = 4
+_MAX_SEARCHES = 8
 """The most names that are searched one by one; for more, reading every file once is faster."""
 _Result = TypeVar("_Result")
 

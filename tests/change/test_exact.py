@@ -8,7 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patchkit.change.edits import Outcome
 from patchkit.change.exact import NotPythonError, RefusedError, merged
+from patchkit.change.follow import Trees
+from patchkit.change.land import land
+from patchkit.tree.tree import MemoryTree
 
 FILE = "srt/desk.py"
 BASE = """\
@@ -233,6 +237,19 @@ def test_what_the_change_does_not_find_as_it_left_it_is_refused_with_its_line(
     with pytest.raises(RefusedError) as refusal:
         merged(FILE, base.encode(), theirs.encode(), changed(base, own).encode())
     assert refusal.value.line == line
+
+
+# What is gone is already as a port wants it, and that is its outcome.
+PORTED = OBSTACLES.keys() - {"one of two statements of the change is gone"}
+
+
+@pytest.mark.parametrize("obstacle", sorted(PORTED))
+def test_what_a_revert_refuses_a_port_refuses_or_says(obstacle: str) -> None:
+    base, theirs, own, _ = OBSTACLES[obstacle]
+    before, after, ours = base.encode(), theirs.encode(), changed(base, own).encode()
+    landing = land({FILE: (before, after)}, Trees(MemoryTree({FILE: before}), MemoryTree({FILE: ours})))
+    outcomes = {edit.outcome for file in landing.files for edit in file.edits}
+    assert outcomes - {Outcome.LANDED, Outcome.ALREADY}
 
 
 def test_a_comment_and_blank_lines_above_what_goes_stay() -> None:
