@@ -238,6 +238,7 @@ def _end(
         done = recovery.action.capitalize().replace("-", " ")
         console.say(f"{done}: {console.count(recovery.files)}.")
         console.say_next((f"status{target.tail}", "shows the state of the tree"))
+        console.say_new_files(opened, recovery.files)
 
 
 def _print(
@@ -340,3 +341,5 @@ def _print(
             console.say_next(*marking)
     if applied.unrecorded and not (is_planned or applied.marked):
         console.say_unfinished(target.tail, *applied.unrecorded[0])
+    if applied.files and not (is_planned or commits or applied.marked):
+        console.say_new_files(tree, applied.files)

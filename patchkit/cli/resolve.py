@@ -122,8 +122,9 @@ def command(
         console.say("patchkit apply --resolved will use it wherever the same code conflicts.")
     if done.ported:
         console.say_next((f"status{target.tail}", "shows what is left to resolve"))
-        return
-    console.say_next((f"apply{target.tail}", "applies the rest"))
+    else:
+        console.say_next((f"apply{target.tail}", "applies the rest"))
+    console.say_new_files(opened, ())
 
 
 def _list_open(target: options.Target, patches: PatchSet, patch: str, *, as_json: bool) -> None:

@@ -119,5 +119,7 @@ def command(
         steps.append((f"revert{target.tail} {shlex.join(ports)}", "reverts what was ported"))
     if steps:
         console.say_next(*steps)
+    if reverted.files and not commit:
+        console.say_new_files(tree, reverted.files)
     if not_reverted:
         context.exit(1)
