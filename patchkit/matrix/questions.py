@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from patchkit.tree.history import has_commit
 from patchkit.tree.modules import Modules
 from patchkit.tree.sglang import SERVING
-from patchkit.tree.tree import DerivedTree
+from patchkit.tree.tree import TreeAbove
 
 if TYPE_CHECKING:
     from patchkit.matrix.definitions import Definitions
@@ -37,7 +37,7 @@ def answer(tree: GitTree, definitions: Definitions, question: Question) -> str:
 
 
 @dataclass(frozen=True)
-class AskedTree(DerivedTree):
+class AskedTree(TreeAbove):
     """A tree that records each question with its answer, in order."""
 
     below: GitTree

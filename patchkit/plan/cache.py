@@ -16,7 +16,7 @@ from patchkit.plan.comments import commenting_patches
 from patchkit.plan.status import EditStatus, PatchStatus, State, TreeStatus
 from patchkit.tree.history import has_commit
 from patchkit.tree.sglang import SERVING, serves
-from patchkit.tree.tree import DerivedTree
+from patchkit.tree.tree import TreeAbove
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,10 +59,9 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class _Snapshot(DerivedTree):
+class _Snapshot(TreeAbove):
     """A tree as it was when ``sources`` were read from it; every other file is read once, on first use."""
 
-    below: Tree
     sources: Mapping[str, bytes]
     beside: dict[str, bytes | None] = field(default_factory=dict)
 
@@ -70,12 +69,12 @@ class _Snapshot(DerivedTree):
         if file in self.sources:
             return self.sources[file]
         if file not in self.beside:
-            self.beside[file] = self.below.read(file)
+            self.beside[file] = super().read(file)
         return self.beside[file]
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         if (folder, suffix) != (SERVING, ".py"):
-            return self.below.files(folder, suffix)
+            return super().files(folder, suffix)
         return sorted(file for file in self.sources if serves(file) and file.endswith(suffix))
 
 

@@ -24,7 +24,7 @@ from patchkit.patchset.patch import Address, ConvertedChange
 from patchkit.plan import landing, vendor
 from patchkit.plan.comments import COMMENT_PREFIX, PREFIX, comments_of
 from patchkit.plan.examinations import ExaminationResult
-from patchkit.plan.locate import WorkspaceTree, key_of
+from patchkit.plan.locate import key_of
 from patchkit.plan.status import (
     ACCEPTED,
     BY_HAND,
@@ -566,7 +566,7 @@ class _Evaluation:
 
     def landed(self, *, allow_partial: bool) -> list[EditStatus]:
         """Return the statuses of a diff's edits, and make those that are pending, unless one conflicts."""
-        tree = WorkspaceTree(self.space)
+        tree = self.space.tree
         source = landing.landed(self.patch, tree)
         known = landing.statuses(source)
         is_upstreams = not self.has_comment and (self.has_landed or self._is_in_history(known))
@@ -615,7 +615,7 @@ class _Evaluation:
             self.noted.setdefault(how, []).append(status.name)
             return replace(status, state=State.APPLIED, reason=how)
         if is_there and status.file in self.space.edited:
-            source = landing.landed(self.patch, WorkspaceTree(self.pristine))
+            source = landing.landed(self.patch, self.pristine.tree)
             before = next((each for each in landing.statuses(source) if each.name == status.name), status)
             if before.state is not State.APPLIED:
                 return replace(status, state=State.PENDING)

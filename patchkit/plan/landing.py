@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +22,7 @@ from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.plan.status import EditStatus, State
 from patchkit.tree.source import first_line, parsed
 from patchkit.tree.text import newline_of
-from patchkit.tree.tree import DerivedTree, MemoryTree
+from patchkit.tree.tree import MemoryTree, TreeAbove
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -274,21 +275,20 @@ def _without_comments(text: bytes | None, identifier: str) -> bytes | None:
     return re.sub(rb"^[ \t]*" + re.escape(start) + rb".*(\n|\Z)", b"", text, flags=re.MULTILINE)
 
 
-class _Seen(DerivedTree):
+@dataclass(frozen=True)
+class _Seen(TreeAbove):
     """A tree without the comments of a patch (empty for all of it), which notes what is read of it."""
 
-    def __init__(self, tree: Tree, identifier: str) -> None:
-        self.below = tree
-        self._identifier = identifier
-        self.texts: dict[str, bytes | None] = {}
-        self.lists: dict[tuple[str, str], list[str]] = {}
+    identifier: str
+    texts: dict[str, bytes | None] = field(default_factory=dict)
+    lists: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def read(self, file: str) -> bytes | None:
-        self.texts.setdefault(file, self.below.read(file))
-        return _without_comments(self.texts[file], self._identifier)
+        self.texts.setdefault(file, super().read(file))
+        return _without_comments(self.texts[file], self.identifier)
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
-        self.lists.setdefault((folder, suffix), self.below.files(folder, suffix))
+        self.lists.setdefault((folder, suffix), super().files(folder, suffix))
         return self.lists[folder, suffix]
 
 

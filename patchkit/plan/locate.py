@@ -23,7 +23,7 @@ from patchkit.tree.index import linearised
 from patchkit.tree.limits import recursing
 from patchkit.tree.plain import PlainText, is_no_file, plain
 from patchkit.tree.sglang import files_of, module_of, serves
-from patchkit.tree.tree import DerivedTree
+from patchkit.tree.tree import TreeAbove
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -161,6 +161,11 @@ class Workspace:
         parsed = self.modules.parsed
         make = (lambda: parsed(file, content)) if content is not None else (lambda: plain(None))
         self.edited[file] = EditedFile(make, label, content=content)
+
+    @property
+    def tree(self) -> WorkspaceTree:
+        """The tree with the edits made so far."""
+        return WorkspaceTree(self.modules.tree, self)
 
     def content(self, file: str) -> bytes | None:
         """Return a file's bytes with the edits so far, or None if there is no such file."""
@@ -384,12 +389,11 @@ class Workspace:
         return bool(scopes) and (not fact.has or has(fact.has)) and not (fact.lacks and has(fact.lacks))
 
 
-class WorkspaceTree(DerivedTree):
+@dataclass(frozen=True)
+class WorkspaceTree(TreeAbove):
     """A tree with the edits made so far, as a tree."""
 
-    def __init__(self, space: Workspace) -> None:
-        self.below = space.modules.tree
-        self.space = space
+    space: Workspace
 
     def read(self, file: str) -> bytes | None:
         """Return the bytes of a file with the edits so far, None if there is no such file."""
@@ -400,4 +404,4 @@ class WorkspaceTree(DerivedTree):
         start = f"{folder}/" if folder else ""
         edited = {file for file in self.space.edited if file.startswith(start) and file.endswith(suffix)}
         present = {file for file in edited if self.space.content(file) is not None}
-        return sorted((set(self.below.files(folder, suffix)) - edited) | present)
+        return sorted((set(super().files(folder, suffix)) - edited) | present)

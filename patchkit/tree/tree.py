@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
-"""The key of the record among a tree's texts, which is no file's name."""
-
-
 class Tree(Protocol):
     """An sglang source tree, read-only."""
 
@@ -254,8 +251,9 @@ class MemoryTree:
         return {}
 
 
-class DerivedTree:
-    """A tree that answers what the tree ``below`` does; a subclass answers some of it itself."""
+@dataclass(frozen=True)
+class TreeAbove:
+    """A tree that shows the tree ``below`` it, as far as it has nothing of its own."""
 
     below: Tree
 
@@ -297,22 +295,21 @@ class DerivedTree:
 
 
 @dataclass(frozen=True)
-class OverlayTree(DerivedTree):
+class OverlayTree(TreeAbove):
     """A tree in which ``contents`` replaces some files of the tree ``below``; None removes a file."""
 
-    below: Tree
     contents: Mapping[str, bytes | None]
 
     def read(self, file: str) -> bytes | None:
         """Return the replaced bytes of ``file``, or those of the tree below; None if there is no such file."""
-        return self.contents[file] if file in self.contents else self.below.read(file)
+        return self.contents[file] if file in self.contents else super().read(file)
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         """Return the files of the tree below with the replacements, sorted."""
         start = f"{folder}/" if folder else ""
         overlaid = {file for file in self.contents if file.startswith(start) and file.endswith(suffix)}
         deleted = {file for file in overlaid if self.contents[file] is None}
-        return sorted(overlaid.union(self.below.files(folder, suffix)) - deleted)
+        return sorted(overlaid.union(super().files(folder, suffix)) - deleted)
 
 
 def files_containing(tree: Tree, *texts: str, among: Sequence[str] | None = None) -> list[str]:
