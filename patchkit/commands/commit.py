@@ -48,7 +48,7 @@ def commit(
                 advice="run patchkit apply, which replaces it, and commit that first",
             )
         made = prepare(read, patches, ids, keep_going=keep_going, runtime=runtime, committing=True)
-        found = committable(read, made.plan, patches)
+        found = committable(read, made.plan)
         return replace(found, applied=made.completed(found.applied))
 
     found = read_without_conflicts(tree, prepared)
