@@ -1,18 +1,16 @@
-"""Compute what apply would change in a tree, and describe the conflicts."""
+"""Compute what apply would change in a tree."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from patchkit.commands.apply import prepare
-from patchkit.plan import conflict
 from patchkit.transaction.conflicts import read_without_conflicts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from patchkit.patchset.select import PatchSet
-    from patchkit.plan.conflict import Conflict
     from patchkit.plan.status import Plan
     from patchkit.tree.tree import CheckoutTree
 
@@ -22,8 +20,3 @@ def diff(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str] = ()) -> Plan
     return read_without_conflicts(
         tree, lambda read: prepare(read, patches, ids, keep_going=True, closest=True).plan
     )
-
-
-def conflicts(plan: Plan) -> tuple[Conflict, ...]:
-    """Return each conflict of a plan with the found code, the expected code and the code that the edit would write."""
-    return conflict.conflicts(plan.tree, plan.patches)
