@@ -128,16 +128,15 @@ def prepare(
     known = settled(plan.patches, current_or_none(read))
     plan = replace(plan, patches=with_unrecorded(known, unrecorded))
     resolutions = (
-        _recorded_resolutions(read, partial(make_plan, try_closest_shape=True))
-        if plan.left_out and not resolved
-        else ()
+        _recorded_resolutions(read, partial(make_plan, try_closest_shape=True)) if plan.left_out else ()
     )
     if not keep_going:
         remedy = _describe_recording(plan.patches, unrecorded)
         if committing:
             remedy = remedy or (describe_committing(resolutions, plan.patches) if resolutions else "")
         else:
-            offer = f"; {describe_resolutions(resolutions, plan.patches)}" if resolutions else ""
+            option = "--markers with --resolved" if resolved else "--resolved"
+            offer = f"; {describe_resolutions(resolutions, plan.patches, option)}" if resolutions else ""
             remedy = remedy or f"--markers writes conflict markers to finish by hand{offer}"
         require_fitting(plan, patches.requested(ids), remedy)
     step = plan
@@ -146,7 +145,7 @@ def prepare(
     elif not markers:
         step = plan = planner.combined_plan(plan, origin(read, planner))
     edits = tuple((patch, edit) for patch, edit, _ in unrecorded)
-    return PreparedApply(read, plan, step, older, resolutions, edits)
+    return PreparedApply(read, plan, step, older, () if resolved else resolutions, edits)
 
 
 def _without_repetition(
