@@ -5,20 +5,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from patchkit.patchset.unified import Hunk
+
+
+PLAIN = "100644"
+PROGRAM = "100755"
+"""git's modes of files."""
+
 
 @dataclass(frozen=True)
 class FileDiff:
-    """A file, by its path in the package, before and after a change; None if it does not exist."""
+    """A file, by its path from the package, before and after a change; None if it does not exist.
+
+    The path of one outside the package starts with ``../``. If the tree of the change does not have that, ``hunks`` are
+    what is known of the change. ``modes`` are git's before and after it.
+    """
 
     file: str
     before: bytes | None
     after: bytes | None
+    hunks: tuple[Hunk, ...] = field(default=(), kw_only=True)
+    modes: tuple[str, str] = field(default=(PLAIN, PLAIN), kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,11 @@ class PortFinding(Answer, frozen=True, kw_only=True):
 
 
 class Change(Answer, frozen=True, kw_only=True):
-    """A change; ``commit`` is its original commit, ``made`` the commit made here, ``left`` what is left out."""
+    """A change; ``commit`` is its original commit, ``made`` the commit made here, ``left`` what is left out.
+
+    ``outside`` are its files outside the package, named from the top of sglang's repository. ``skipped`` is whether it
+    was left out, since it is not whole, and ``needs`` are the changes left out before it that it needs.
+    """
 
     id: str
     title: str
@@ -92,26 +96,33 @@ class Change(Answer, frozen=True, kw_only=True):
     made: str
     left: tuple[str, ...]
     files: tuple[PortedFile, ...]
+    outside: tuple[PortedFile, ...]
     findings: tuple[PortFinding, ...]
+    skipped: bool
+    needs: tuple[str, ...]
 
     @classmethod
     def of(cls, ported: PortedChange) -> Change:
         """Return the answer for a change."""
         return cls(
             id=ported.change.facts.id,
-            title=ported.change.facts.title,
+            title=ported.change.title,
             commit=ported.change.facts.upstream_commit,
             made=ported.commit,
             left=ported.change.left_out,
             files=tuple(map(PortedFile.of, ported.files)),
+            outside=tuple(map(PortedFile.of, ported.outside)),
             findings=tuple(map(PortFinding.of, ported.findings)),
+            skipped=ported.skipped,
+            needs=ported.needs,
         )
 
 
 class PortedOnto(Answer, frozen=True, kw_only=True):
     """The outcome of changes on a tree; ``error`` is the reason why there is no tree.
 
-    ``not_ported`` are the ids of changes behind one whose conflicts are marked.
+    ``not_ported`` are the ids of changes behind one whose conflicts are marked, ``patches`` the files of the series for
+    this tree.
     """
 
     onto: str
@@ -130,7 +141,7 @@ class PortedOnto(Answer, frozen=True, kw_only=True):
             whole=ported.is_whole,
             changes=tuple(map(Change.of, ported.changes)),
             changed_files=ported.changed,
-            patches=tuple(map(str, ported.folders)),
+            patches=tuple(map(str, ported.written)),
             error=ported.error,
             not_ported=tuple(change.facts.id for change in ported.not_ported),
         )
