@@ -11,6 +11,7 @@ from patchkit.plan.fitting import with_left_out
 from patchkit.plan.planner import Planner
 from patchkit.plan.status import State
 from patchkit.transaction.conflicts import before_markers, conflicts_in, with_conflicts, with_unrecorded
+from patchkit.transaction.current import current_or_none
 from patchkit.transaction.edited import difference, judged
 from patchkit.transaction.origins import Origins
 from patchkit.transaction.resolve import unrecorded_edits
@@ -45,7 +46,8 @@ def tree_status(tree: CheckoutTree, patches: PatchSet) -> TreeStatus:
         edits += [(patch, edit) for patch, edit, _ in unrecorded]
         statuses = with_left_out(with_unrecorded(statuses, unrecorded))
         statuses = _with_differences(read, statuses, Planner(read, patches))
-        return replace(found, patches=statuses, unfinished=tuple(edits))
+        ports = tuple(sorted(current_or_none(read).ported))
+        return replace(found, patches=statuses, unfinished=tuple(edits), ports=ports)
 
     return read_consistently(tree, status_of)
 

@@ -456,3 +456,26 @@ def test_a_folder_is_not_overwritten(theirs: Path, fork: Path, tmp_path: Path) -
     before = everything(fork), read(given)
     run("port", given, "--from", "v0.5.12", "--repo", theirs, "--onto", fork, "-o", given, code=2)
     assert (everything(fork), read(given)) == before
+
+
+def test_ported_commits_are_in_the_status_and_rebase_tells_which_fit_a_ref(theirs: Path, fork: Path) -> None:
+    named = commits(theirs, (NOTED,), (LONGER,), (PLACED,))
+    run("port", named, "--repo", theirs, "--onto", fork, "--commit")
+    names = git(theirs, "log", "--reverse", "--format=%h", "--abbrev=12", named).split()
+    assert sorted(json.loads(run("status", fork, "--json").stdout)["ports"]) == sorted(names)
+    git(fork, "branch", "next", "v0.5.12")
+    git(fork, "stash", "-q", "-u")
+    git(fork, "switch", "-q", "next")
+    edit(fork, (DESK, "    days = 14\n", "    days = 15\n"))
+    edit(fork, PLACED)
+    git(fork, "commit", "-qam", "The next release")
+    git(fork, "switch", "-q", "main")
+    output = run("rebase", fork, "--onto", "next", code=1).output
+    summaries = [line.split("ported", 1)[1].strip() for line in output.splitlines() if "  ported  " in line]
+    assert summaries == ["applies there", "conflicts there", "in place there: drop yours"]
+    answer = json.loads(run("rebase", fork, "--onto", "next", "--json", code=1).stdout)
+    assert [each["id"] for each in answer["ports"]] == names
+    run("revert", fork, names[1], "--commit")
+    assert names[1] not in json.loads(run("status", fork, "--json").stdout)["ports"]
+    left = CliRunner().invoke(main, ["rebase", str(fork), "--onto", "next", "--json"])
+    assert [each["id"] for each in json.loads(left.stdout)["ports"]] == [names[0], names[2]]

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, UnsetType
 
 from patchkit.cli.answers.base import Answer, CommitAnswer, TreeAnswer
+from patchkit.cli.answers.port import Change
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from patchkit.commands.merge import BranchMerge
+    from patchkit.commands.port import PortedChange
     from patchkit.commands.rebase_check import Move
     from patchkit.tree.tree import CheckoutTree
 
@@ -38,23 +40,33 @@ class MovedPatch(Answer, frozen=True, kw_only=True):
 
 
 class Rebase(Answer, frozen=True, kw_only=True):
-    """The answer of ``rebase``; ``merged`` and ``commits`` are those of ``--merge``."""
+    """The answer of ``rebase``; ``merged`` and ``commits`` are those of ``--merge``.
+
+    ``ports`` are the outcomes that the ported commits of the tree would have there.
+    """
 
     tree: TreeAnswer
     onto: str
     patches: tuple[MovedPatch, ...]
+    ports: tuple[Change, ...]
     merged: str | UnsetType = UNSET
     commits: tuple[CommitAnswer, ...] | UnsetType = UNSET
 
     @classmethod
     def of(
-        cls, tree: CheckoutTree, ref: str, moves: Iterable[Move], merged: BranchMerge | None = None
+        cls,
+        tree: CheckoutTree,
+        ref: str,
+        moves: Iterable[Move],
+        ports: Iterable[PortedChange] = (),
+        merged: BranchMerge | None = None,
     ) -> Rebase:
         """Return the answer for a move and, with ``--merge``, for the merge."""
         return cls(
             tree=TreeAnswer.of(tree),
             onto=ref,
             patches=tuple(map(MovedPatch.of, moves)),
+            ports=tuple(map(Change.of, ports)),
             merged=merged.merged if merged else UNSET,
             commits=tuple(map(CommitAnswer.of, merged.commits)) if merged else UNSET,
         )

@@ -12,11 +12,20 @@ if TYPE_CHECKING:
 
 
 class Status(States, frozen=True, kw_only=True):
-    """The answer of ``status``; ``unknown`` are the ids of patches in the tree that are not loaded."""
+    """The answer of ``status``; ``unknown`` are the ids of patches in the tree that are not loaded.
+
+    ``ports`` are the names of the ported changes in it.
+    """
 
     unknown: tuple[str, ...] = ()
+    ports: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, tree: CheckoutTree, status: TreeStatus) -> Status:
         """Return the answer for a tree."""
-        return cls(tree=TreeAnswer.of(tree), patches=states(tree, status.patches), unknown=status.unknown)
+        return cls(
+            tree=TreeAnswer.of(tree),
+            patches=states(tree, status.patches),
+            unknown=status.unknown,
+            ports=status.ports,
+        )
