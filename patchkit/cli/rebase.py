@@ -31,7 +31,8 @@ if TYPE_CHECKING:
         "--merge",
         "merging",
         is_flag=True,
-        help="Merge REF into the current branch: revert the patches on both sides, merge, and apply them again.",
+        help="Merge REF into the current branch: revert the patches on both sides, merge, and apply them again; exit 1 "
+        "if one conflicts and is left out.",
     ),
     options.folders,
     options.as_json,
@@ -87,12 +88,18 @@ def command(
     elif merged.is_new:
         applied = counted(len(merged.commits), "patch")
         console.say(f"\nMerged {escaped(ref)} at {merged.merged[:9]}; {applied} applied.")
-        console.say_next((f"verify{target.tail}", "checks the result"))
+        for name, reason in merged.left_out.items():
+            console.say(f"  [red]![/] {escaped(name)} is left out: {escaped(options.runnable(reason))}")
+        again = f"apply{target.tail} {shlex.join(merged.left_out)} --markers"
+        more = [(again, "applies what was left out, with conflict markers")] if merged.left_out else []
+        console.say_next(*more, (f"verify{target.tail}", "checks the result"))
     else:
         console.say(f"\nNothing to merge: this branch already has {escaped(ref)}.")
     stuck = {State.CONFLICT, State.EDITED}
     is_stuck = any(move.then.state in stuck and move.counts for move in moves)
     if not merging and (is_stuck or not all(port.is_whole for port in ports)):
+        context.exit(1)
+    if merged is not None and merged.left_out:
         context.exit(1)
 
 

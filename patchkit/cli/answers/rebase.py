@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
-from patchkit.cli.answers.base import Answer, CommitAnswer, TreeAnswer
+from patchkit.cli.answers.base import Answer, CommitAnswer, LeftOutAnswer, TreeAnswer
 from patchkit.cli.answers.port import Change
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ class MovedPatch(Answer, frozen=True, kw_only=True):
 class Rebase(Answer, frozen=True, kw_only=True):
     """The answer of ``rebase``; ``merged`` and ``commits`` are those of ``--merge``.
 
-    ``ports`` are the outcomes that the ported commits of the tree would have there.
+    ``left`` are the patches that conflict with the merge, which were reverted and not applied again. ``ports`` are the
+    outcomes that the ported commits of the tree would have there.
     """
 
     tree: TreeAnswer
@@ -51,6 +52,7 @@ class Rebase(Answer, frozen=True, kw_only=True):
     ports: tuple[Change, ...]
     merged: str | UnsetType = UNSET
     commits: tuple[CommitAnswer, ...] | UnsetType = UNSET
+    left: tuple[LeftOutAnswer, ...] | UnsetType = UNSET
 
     @classmethod
     def of(
@@ -69,4 +71,5 @@ class Rebase(Answer, frozen=True, kw_only=True):
             ports=tuple(map(Change.of, ports)),
             merged=merged.merged if merged else UNSET,
             commits=tuple(map(CommitAnswer.of, merged.commits)) if merged else UNSET,
+            left=LeftOutAnswer.each(merged.left_out) if merged else UNSET,
         )
