@@ -225,6 +225,8 @@ def _print_change(change: PortedChange, *, brief: bool) -> None:
         reason = "; left out" if not file.is_whole else ", as text"
         why = "".join(f": {edit.reason}" for edit in file.edits if edit.reason)
         console.say(f"  {mark} {escaped(file.onto)}: {text}{escaped(why)}{reason}")
+        for note in file.notes:
+            console.say(f"      {escaped(note)}")
     for part in change.change.left_out:
         console.say(f"  [yellow]![/] {escaped(part)}")
     for finding in change.findings:

@@ -187,7 +187,8 @@ def facts_of_diff(identifier: str, text: str, where: Path | str = "") -> Facts:
     if mail["Subject"] is None:
         mail = email.message_from_string(around[start.start() :])
     subject = _PREFIX.sub("", " ".join(_header(mail, "Subject").split()))
-    body = str(mail.get_payload()).replace("\r\n", "\n").partition("\n---\n")[0].strip()
+    # Without a message the line that ends it is the first one.
+    body = f"\n{mail.get_payload()}".replace("\r\n", "\n").partition("\n---\n")[0].strip()
     author, date = _header(mail, "From"), _header(mail, "Date")
     while inside := _HEADER_INSIDE.match(
         body

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from patchkit.change import lines
 from patchkit.change.edits import Edit, Outcome
+from patchkit.change.follow import LIKE, alike
 from patchkit.change.land import LandedFile
 from patchkit.errors import UsageError
 from patchkit.patchset.unified import DiffOptions, text_after
-from patchkit.tree.outside import content, shown
+from patchkit.tree.outside import content, namesakes, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,12 +26,25 @@ def merged(changes: Sequence[FileDiff], onto: Tree) -> tuple[tuple[LandedFile, .
     found: list[LandedFile] = []
     contents: dict[str, bytes | None] = {}
     for change in changes:
-        ours = content(onto, change.file)
-        edit, after = _after(change, ours)
-        found.append(LandedFile(shown(change.file), shown(change.file), [edit]))
+        file = _moved(change, onto)
+        edit, after = _after(change, content(onto, file))
+        notes = [f"{shown(change.file)} is {shown(file)} in this tree"] if file != change.file else []
+        found.append(LandedFile(shown(change.file), shown(file), [edit], notes))
         if edit.outcome is Outcome.LANDED:
-            contents[change.file] = after
+            contents[file] = after
     return tuple(found), contents
+
+
+def _moved(change: FileDiff, onto: Tree) -> str:
+    """Return where a tree has a file: in its place, or in the only other folder with a similar one of its name."""
+    if change.before is None or content(onto, change.file) is not None:
+        return change.file
+    others = [
+        file
+        for file in namesakes(onto, change.file)
+        if alike(change.before, content(onto, file) or b"") >= LIKE
+    ]
+    return others[0] if len(others) == 1 else change.file
 
 
 def _after(change: FileDiff, ours: bytes | None) -> tuple[Edit, bytes | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 
-from patchkit.tree.git import top_around
+from patchkit.tree.git import git, top_around
 from patchkit.tree.names import is_outside
 from patchkit.tree.objects import GitTree
 from patchkit.tree.sglang import PLACES
@@ -41,3 +41,21 @@ def content(tree: Tree, file: str) -> bytes | None:
     if not has_outside(tree, file):
         return None
     return tree.read_outside(file) if isinstance(tree, GitTree) else tree.read(file)
+
+
+def namesakes(tree: Tree, file: str) -> list[str]:
+    """Return the files outside the package that have the same name as one, in another folder."""
+    if isinstance(tree, OverlayTree):
+        return [name for name in namesakes(tree.below, file) if tree.contents.get(name, b"") is not None]
+    name = posixpath.basename(file)
+    if isinstance(tree, GitTree):
+        named, place = tree.repository.path, tree.place
+        words: tuple[str, ...] = ("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree.ref)
+    elif isinstance(tree, CheckoutTree) and (top := top_around(tree.package)) is not None:
+        named, place = top, os.path.relpath(tree.package, top)
+        words = ("ls-files", "-z")
+    else:
+        return []
+    listed = os.fsdecode(git(named, *words).stdout).split("\0")
+    found = (posixpath.relpath(each, place) for each in listed if posixpath.basename(each) == name)
+    return sorted(each for each in found if is_outside(each))

@@ -121,13 +121,14 @@ def commits(root: Path, *changes: tuple[tuple[str, str, str], ...]) -> str:
     for number, parts in enumerate(changes, 1):
         for part in parts:
             edit(root, part)
+        why = "\n\nBecause." if number % 2 else ""
         person = "Jörg Müller <joerg@example.org>"
         git(root, "add", "-A")
         git(
             root,
             "commit",
             "-qm",
-            f"Ändere {number}\n\nBecause.",
+            f"Ändere {number}{why}",
             f"--author={person}",
             f"--date=@{1000 + number} +0300",
         )
@@ -146,6 +147,16 @@ def read(folder: Path) -> dict[str, str]:
 
 def subjects(root: Path) -> list[str]:
     return git(root, "log", "--reverse", "--format=%an <%ae> %at %s", "v0.5.12..").splitlines()
+
+
+def messages(root: Path, count: int) -> list[str]:
+    """Return the last messages without the trailers of a port."""
+    found = git(root, "log", "--reverse", f"-{count}", "-z", "--format=%B").strip("\0").split("\0")
+    kept = (
+        [line for line in each.splitlines() if not line.startswith(("Patchkit-Port", "(cherry"))]
+        for each in found
+    )
+    return ["\n".join(lines).strip() for lines in kept]
 
 
 def test_a_folder_becomes_one_commit_each_with_its_author_date_and_message_and_its_tests(
@@ -186,6 +197,9 @@ def test_the_series_comes_back_with_its_names_and_git_am_makes_what_port_made(
     difference = git(fork, "diff", "--stat", "main", "--", ".", ":!patchkit.lock")
     assert difference == ""
     assert subjects(fork)[1:] == [f"Jörg Müller <joerg@example.org> {1000 + n} Ändere {n}" for n in (1, 2, 3)]
+    assert messages(fork, 3) == ["Ändere 1\n\nBecause.", "Ändere 2", "Ändere 3\n\nBecause."]
+    git(fork, "switch", "-q", "main")
+    assert messages(fork, 3) == ["Ändere 1\n\nBecause.", "Ändere 2", "Ändere 3\n\nBecause."]
 
 
 def test_a_series_is_written_for_a_ref_without_a_checkout(theirs: Path, fork: Path, tmp_path: Path) -> None:
@@ -387,6 +401,21 @@ def test_a_test_that_drifted_is_left_out_and_the_change_lands(theirs: Path, fork
     assert [(each["file"], each["outcome"]) for each in tree["changes"][0]["outside"]] == [(TEST, "conflict")]
     assert (fork / TEST).read_bytes() == before
     assert "reader.due = due" in (fork / DESK).read_text()
+
+
+@pytest.mark.parametrize("onto", ["a checkout", "a ref"])
+def test_a_test_that_moved_is_followed(theirs: Path, fork: Path, tmp_path: Path, onto: str) -> None:
+    (fork / "test" / "unit").mkdir()
+    git(fork, "mv", TEST, "test/unit/run_desk.py")
+    git(fork, "commit", "-qm", "Moved")
+    named = commits(theirs, (NOTED, TESTED))
+    git(theirs, "fetch", "-q", str(fork), "main:their-fork")
+    place = fork if onto == "a checkout" else "their-fork"
+    tree = answer_of(named, "--repo", theirs, "--onto", place, "-o", tmp_path / "new")
+    assert [each["onto"] for each in tree["changes"][0]["outside"]] == ["test/unit/run_desk.py"]
+    git(fork, "stash", "-q", "-u")
+    git(fork, "am", "-q", *map(str, (tmp_path / "new").iterdir()))
+    assert "take(1)" in (fork / "test" / "unit" / "run_desk.py").read_text()
 
 
 def test_a_tree_that_is_only_the_package_leaves_out_the_files_beside_it(theirs: Path, tmp_path: Path) -> None:
