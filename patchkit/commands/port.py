@@ -303,7 +303,7 @@ class _PortedTree:
         contents = (landing.marked if self._markers else landing.contents) | others
         plan = _plan(tree, change, landing.files, contents)
         applied = [(status.patch, edit) for status in plan.patches for edit in status.edits]
-        found = findings_of(tree, landing.contents, applied)
+        found = findings_of(tree, landing.contents, applied, change.base, sources)
         known = {(each.rule, each.file, each.line) for each in found}
         used = dependencies_of(tree, sources, landing)
         found += tuple(each for each in used if (each.rule, each.file, each.line) not in known)

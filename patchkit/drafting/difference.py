@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from patchkit.patchset.unified import Hunk, Section
+    from patchkit.patchset.unified import FileSection, Hunk
     from patchkit.tree.tree import Tree
 
     Blob = Callable[[str], bytes | None]
@@ -122,10 +122,10 @@ def of_commit(
         left_out += _notes_of(name, modes[0], modes[1])
         if blobs[0] != blobs[1]:
             sides = zip((first, last), blobs, strict=True)
-            contents = [
+            before, after = (
                 _blob(root, f"{end}:{name}", option) if blob.strip("0") else None for end, blob in sides
-            ]
-            files.append(FileDiff(file, *contents, modes=(modes[0], modes[1])))
+            )
+            files.append(FileDiff(file, before, after, modes=(modes[0], modes[1])))
     return Difference(*_parted(files, left_out))
 
 
@@ -328,7 +328,7 @@ class _Applied:
             left_out += self._apply_section(section, files, options)
         return left_out
 
-    def _is_of(self, section: Section, name: str, file: str) -> bool:
+    def _is_of(self, section: FileSection, name: str, file: str) -> bool:
         """Return whether a section is for this file of the package, and not for one outside it."""
         known = self._read(file)
         if known is None or self._read(f"{'../' * 2}{name}") is not None:
@@ -337,7 +337,7 @@ class _Applied:
         old = (line.rstrip("\r\n") for hunk in section.hunks for line in hunk.old)
         return self._blob is not None or all(line in lines for line in old)
 
-    def _note(self, layout: Layout, found: Sequence[Section]) -> None:
+    def _note(self, layout: Layout, found: Sequence[FileSection]) -> None:
         """Note how the names of the diff lead to the package."""
         self.layout = layout
         for each in found:
@@ -350,7 +350,7 @@ class _Applied:
     def _read(self, file: str) -> bytes | None:
         return self.contents[file] if file in self.contents else content(self._tree, file)
 
-    def _before(self, file: str, section: Section, options: DiffOptions) -> bytes | None:
+    def _before(self, file: str, section: FileSection, options: DiffOptions) -> bytes | None:
         """Return the content of a file that a diff changes."""
         known = self._read(file)
         if self._blob is None or (
@@ -366,7 +366,7 @@ class _Applied:
         return found
 
     def _apply_section(
-        self, section: Section, files: Sequence[str | None], options: DiffOptions
+        self, section: FileSection, files: Sequence[str | None], options: DiffOptions
     ) -> Iterator[str]:
         """Apply a section for one file, and yield why it is left out."""
         old, new = files

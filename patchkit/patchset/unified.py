@@ -41,7 +41,7 @@ class Hunk(NamedTuple):
 
 
 @dataclass
-class Section:
+class FileSection:
     """A diff's section for one file."""
 
     old: str | None = None
@@ -67,7 +67,7 @@ class Section:
         return changes and bool(sides)
 
 
-def sections(text: str, options: DiffOptions) -> Iterator[Section]:
+def sections(text: str, options: DiffOptions) -> Iterator[FileSection]:
     """Yield a diff's section for each file. Raise UsageError if one, or a hunk of it, is incomplete."""
     for section in _sections(text, options):
         if section.is_cut:
@@ -78,9 +78,9 @@ def sections(text: str, options: DiffOptions) -> Iterator[Section]:
         yield section
 
 
-def _sections(text: str, options: DiffOptions) -> Iterator[Section]:
+def _sections(text: str, options: DiffOptions) -> Iterator[FileSection]:
     lines = text.split("\n")
-    section: Section | None = None
+    section: FileSection | None = None
     at = 0
     while at < len(lines):
         line = lines[at].removesuffix("\r")
@@ -88,17 +88,17 @@ def _sections(text: str, options: DiffOptions) -> Iterator[Section]:
         if header:
             if section is not None:
                 yield section
-            section = Section(_unquoted(header["old"]), _unquoted(header["new"]), signs=("a/", "b/"))
+            section = FileSection(_unquoted(header["old"]), _unquoted(header["new"]), signs=("a/", "b/"))
         elif line.startswith("diff --git "):  # Other signs, or none: the lines below have the names.
             if section is not None:
                 yield section
-            section = Section()
+            section = FileSection()
         elif line.startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ "):
             old, new = (_name(each.removesuffix("\r")) for each in lines[at : at + 2])
             if section is None or section.hunks:
                 if section is not None:
                     yield section
-                section = Section()
+                section = FileSection()
             signs = [_sign(name) for name in (old, new)]
             section.signs = (signs[0] or (signs[1] and "a/"), signs[1] or (signs[0] and "b/"))
             section.old, section.new = (
@@ -116,7 +116,7 @@ def _sections(text: str, options: DiffOptions) -> Iterator[Section]:
         yield section
 
 
-def _read_header_line(section: Section, line: str) -> None:
+def _read_header_line(section: FileSection, line: str) -> None:
     """Read a line between a file's name and its first hunk."""
     if line.startswith("new file mode "):
         section.old = None

@@ -43,7 +43,7 @@ def patches(steps: Sequence[Written], folders: Sequence[Path] = ()) -> dict[str,
             given = step.change.given
             is_mail = not given.file or bool(step.change.facts.message)
             text = _mail(repository, step.change, commits) if is_mail else _diff(repository, given, commits)
-            name = given.file or f"{number:04}-{_slug(step.change.facts.title)}.patch"
+            name = given.file or f"{number:04}-{_slug(step.change)}.patch"
             found[name] = found.get(name, b"") + text
     for folder in folders:
         if (folder / SERIES).is_file():
@@ -110,9 +110,8 @@ def _diff(repository: Scratch, given: Given, commits: tuple[str, str]) -> bytes:
     return head.encode() + repository.output("diff-tree", "-p", "-r", *_OPTIONS, *signs, *commits)
 
 
-def _slug(title: str) -> str:
-    """Return a title as git format-patch makes it the name of a file."""
-    return (
-        re.sub(r"\.{2,}", ".", re.sub(r"[^A-Za-z0-9._]+", "-", title)).strip("-.")[:52].rstrip("-.")
-        or "patch"
-    )
+def _slug(change: Change) -> str:
+    """Return a change's subject as git format-patch makes it the name of a file."""
+    subject = (change.facts.message or change.title).partition("\n")[0]
+    name = re.sub(r"\.{2,}", ".", re.sub(r"[^A-Za-z0-9._]+", "-", subject)).strip("-.")
+    return name[:52].rstrip("-.") or "patch"

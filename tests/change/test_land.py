@@ -54,18 +54,21 @@ def test_a_block_of_which_nothing_would_be_left_is_left_as_it_is() -> None:
     assert "not be valid Python" in outcomes(landing)[0][1]
 
 
+OS = b"\n\ndef os(book):\n    return book\n"
+
+
 def test_a_name_that_one_file_lacks_keeps_no_edit_of_another_file_back() -> None:
     base = {
         DESK: BASE,
-        "srt/counter.py": b"from sglang.srt.shelf import stamp\n\n\ndef sell(book):\n    return book\n",
+        "srt/counter.py": b"from sglang.srt.shelf import stamp\n\n\ndef sell(book):\n    return book\n" + OS,
     }
     theirs = {
         DESK: b"import os\n\n\n" + BASE.replace(b"    return book\n", b"    os.sync()\n    return book\n"),
-        "srt/counter.py": base["srt/counter.py"].replace(b"return book", b"return os(stamp(book))"),
+        "srt/counter.py": base["srt/counter.py"].replace(b"return book", b"return os(stamp(book))", 1),
     }
     ours = {
         DESK: BASE.replace(b"book.noted", b"book.is_noted"),
-        "srt/counter.py": base["srt/counter.py"] + b"\n\nopen = True\n",
+        "srt/counter.py": base["srt/counter.py"].removesuffix(OS) + b"\n\nopen = True\n",
     }
     landing = landed(base, theirs, ours)
     assert [file.outcome.value for file in landing.files] == ["landed", "unmet"]
@@ -117,12 +120,13 @@ RENAMED = "srt/counter.py"
 
 
 def test_a_renamed_file_is_renamed_also_where_another_edit_of_the_change_cannot_be_made() -> None:
-    other = {"srt/readers.py": b"def read(book):\n    return book\n"}
+    helper = b"\n\ndef nobody(book):\n    return 1\n"
+    other = {"srt/readers.py": b"def read(book):\n    return book\n" + helper}
     theirs = {
         RENAMED: BASE,
         "srt/readers.py": other["srt/readers.py"].replace(b"return book", b"return nobody(book)"),
     }
-    own = {DESK: BASE, "srt/readers.py": b"import os\n\n\n" + other["srt/readers.py"]}
+    own = {DESK: BASE, "srt/readers.py": b"import os\n\n\n" + other["srt/readers.py"].removesuffix(helper)}
     landing = landed({DESK: BASE} | other, theirs, own)
     assert [(file.file, file.outcome.value) for file in landing.files] == [
         (DESK, "landed"),
@@ -438,8 +442,9 @@ def test_a_block_that_shares_one_line_with_that_of_the_change_is_another_block()
 def test_an_edit_of_a_header_that_is_not_made_shows_the_header_alone() -> None:
     signature = b"def note(book):", b"def note(book, k=nobody):"
     statement = b"    reader.told = True\n", b"    reader.told = nowhere\n"
+    names = b"nobody = nowhere = 1\n"
     theirs = BASE.replace(*signature).replace(*statement)
-    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: BASE + b"\n\nx = 1\n"})
+    landing = landed({DESK: names + BASE}, {DESK: names + theirs}, {DESK: BASE + b"\n\nx = 1\n"})
     shown = [(edit.outcome.value, edit.base_text, edit.wanted) for edit in landing.files[0].edits]
     assert shown == [
         ("unmet", *(f"{line.decode()}\n" for line in signature)),
@@ -452,3 +457,88 @@ def test_a_file_that_goes_and_one_that_comes_with_half_of_its_lines_are_one_that
     assert [file.file for file in landed(old, new, old).files] == ["srt/a.cuh"]
     other = {"srt/b.cuh": b"int a;\nint c;\nint d;\n"}
     assert [file.file for file in landed(old, other, old).files] == ["srt/a.cuh", "srt/b.cuh"]
+
+
+SHELF_OF_BASE = b"LIMIT = 3\n\n\ndef stamp(book):\n    book.stamped = True\n    return book\n"
+WAX_OF_OURS = SHELF_OF_BASE + b"\n\ndef melt(book):\n    return book\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "home"),
+    [
+        ("from sglang.srt.shelf import stamp", "from sglang.srt.wax import stamp"),
+        ("from sglang.srt.shelf import LIMIT", "from sglang.srt.wax import LIMIT"),
+        ("from sglang.srt.shelf import stamp as press", "from sglang.srt.wax import stamp as press"),
+        ("import sglang.srt.shelf as press", "import sglang.srt.wax as press"),
+        ("from sglang.srt import shelf", "from sglang.srt import wax as shelf"),
+        ("from sglang.srt.shelf import nowhere", ""),
+        ("from torch import shelf", ""),
+    ],
+)
+@pytest.mark.parametrize(
+    "place", ["{}\n", "if x:\n    {}\n", "def f():\n    {}\n", "try:\n    {}\nexcept E:\n    pass\n"]
+)
+def test_an_import_comes_from_where_this_tree_has_what_it_imports(line: str, home: str, place: str) -> None:
+    base = {DESK: b"x = E = OSError\n", "srt/shelf.py": SHELF_OF_BASE * 5}
+    ours = {DESK: base[DESK], "srt/wax.py": SHELF_OF_BASE * 5}
+    for file in (DESK, "srt/new.py"):
+        theirs = base | {file: base[DESK] + place.format(line).encode()}
+        landing = landed(base, theirs, ours)
+        assert landing.contents[file] == base[DESK] + place.format(home or line).encode()
+        note = f"`{line}` is `{home}` in this tree"
+        assert [each.notes for each in landing.files if each.file == file] == [[note] if home else []]
+        again = landed(base, theirs, ours | {file: landing.contents[file] or b""})
+        assert {outcome for outcome, _ in outcomes(again)} == {"already"}
+
+
+def test_an_import_comes_from_where_this_tree_imports_what_the_change_imports_beside_it() -> None:
+    line = b"from sglang.srt.shelf import stamp\n\n\nx = stamp(1)\n"
+    base = {DESK: line, "srt/shelf.py": SHELF_OF_BASE}
+    theirs = base | {DESK: b"from sglang.srt.shelf import LIMIT, stamp\n\n\nx = stamp(LIMIT)\n"}
+    other = {"srt/own.py": b"LIMIT = 4\n"}
+    ours = {DESK: line.replace(b"shelf", b"wax"), "srt/wax.py": WAX_OF_OURS} | other
+    text = landed(base, theirs, ours).contents[DESK] or b""
+    assert text.splitlines()[:2] == [b"from sglang.srt.wax import LIMIT", b"from sglang.srt.wax import stamp"]
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_code_that_went_out_of_the_serving_package_is_followed_if_the_base_is_whole(is_whole: bool) -> None:
+    root = {"__init__.py": b""} if is_whole else {}
+    base = {"srt/shelf.py": SHELF_OF_BASE, DESK: b"x = 1\n"} | root
+    theirs = base | {
+        "srt/shelf.py": SHELF_OF_BASE.replace(b"= True", b"= 1"),
+        DESK: b"from sglang.srt.shelf import LIMIT\n\nx = LIMIT\n",
+    }
+    ours = {DESK: b"x = 1\n", "kernels/wax.py": b"import os\n\n\n" + WAX_OF_OURS} | root
+    landing = landed(base, theirs, ours)
+    if is_whole:
+        assert landing.contents == {
+            "kernels/wax.py": b"import os\n\n\n" + WAX_OF_OURS.replace(b"= True", b"= 1"),
+            DESK: b"from sglang.kernels.wax import LIMIT\n\nx = LIMIT\n",
+        }
+    else:
+        assert "kernels/wax.py" not in landing.contents
+
+
+@pytest.mark.parametrize("all_else", [b"from sglang.srt.wax import *\n", b"def __getattr__(name): ...\n"])
+def test_an_import_from_a_module_that_may_have_all_names_stays(all_else: bytes) -> None:
+    base = {DESK: b"x = 1\n", "srt/__init__.py": all_else, "srt/wax.py": WAX_OF_OURS}
+    line = b"from sglang.srt import stamp\n"
+    landing = landed(base, base | {DESK: base[DESK] + line}, base | {DESK: b"x = 2\n"})
+    assert landing.contents == {DESK: b"x = 2\n" + line}
+
+
+@pytest.mark.parametrize("shelf", [{"srt/shelf.py": SHELF_OF_BASE}, {}])
+def test_an_import_of_what_the_change_adds_stays(shelf: dict[str, bytes]) -> None:
+    base = {DESK: b"x = 1\n"} | shelf
+    line = b"from sglang.srt.shelf import melt\n"
+    theirs = {DESK: base[DESK] + line, "srt/shelf.py": WAX_OF_OURS}
+    ours = {DESK: b"x = 2\n", "srt/other.py": WAX_OF_OURS} | shelf
+    landing = landed(base, theirs, ours)
+    assert landing.contents[DESK] == b"x = 2\n" + line
+
+
+def test_a_name_that_the_file_of_the_change_lacks_too_keeps_no_edit_back() -> None:
+    theirs = BASE.replace(b"noted = True", b"noted = os.name")
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: BASE + b"\n\nx = 1\n"})
+    assert [outcome for outcome, _ in outcomes(landing)] == ["landed"]

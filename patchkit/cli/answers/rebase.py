@@ -10,7 +10,7 @@ from patchkit.cli.answers.base import Answer, CommitAnswer, LeftOutAnswer, TreeA
 from patchkit.cli.answers.port import Change
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from patchkit.commands.merge import BranchMerge
     from patchkit.commands.port import PortedChange
@@ -26,17 +26,6 @@ class MovedPatch(Answer, frozen=True, kw_only=True):
     then: str
     reason: str
     summary: str
-
-    @classmethod
-    def of(cls, move: Move) -> MovedPatch:
-        """Return the answer for a patch."""
-        return cls(
-            id=move.patch,
-            now=move.now.state.value,
-            then=move.then.state.value,
-            reason=move.then.reason,
-            summary=move.summary,
-        )
 
 
 class Rebase(Answer, frozen=True, kw_only=True):
@@ -55,21 +44,26 @@ class Rebase(Answer, frozen=True, kw_only=True):
     left: tuple[LeftOutAnswer, ...] | UnsetType = UNSET
 
     @classmethod
-    def of(
+    def made_of(
         cls,
         tree: CheckoutTree,
         ref: str,
-        moves: Iterable[Move],
-        ports: Iterable[PortedChange] = (),
-        merged: BranchMerge | None = None,
+        moves: Sequence[Move],
+        ports: Sequence[PortedChange],
+        merged: BranchMerge | None,
     ) -> Rebase:
         """Return the answer for a move and, with ``--merge``, for the merge."""
-        return cls(
+        patches = (
+            MovedPatch.of(
+                move, id=move.patch, now=move.now.state, then=move.then.state, reason=move.then.reason
+            )
+            for move in moves
+        )
+        return cls.of(
+            merged,
             tree=TreeAnswer.of(tree),
             onto=ref,
-            patches=tuple(map(MovedPatch.of, moves)),
-            ports=tuple(map(Change.of, ports)),
-            merged=merged.merged if merged else UNSET,
-            commits=tuple(map(CommitAnswer.of, merged.commits)) if merged else UNSET,
+            patches=tuple(patches),
+            ports=tuple(map(Change.made_of, ports)),
             left=LeftOutAnswer.each(merged.left_out) if merged else UNSET,
         )
