@@ -542,3 +542,75 @@ def test_a_name_that_the_file_of_the_change_lacks_too_keeps_no_edit_back() -> No
     theirs = BASE.replace(b"noted = True", b"noted = os.name")
     landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: BASE + b"\n\nx = 1\n"})
     assert [outcome for outcome, _ in outcomes(landing)] == ["landed"]
+
+
+STRUCTS = b"""\
+import msgspec
+
+
+class Card(msgspec.Struct, kw_only=True):
+    number: int = 0
+
+
+class Pass(Card):
+    days: int = 14
+"""
+DATACLASSES = b"""\
+from dataclasses import dataclass
+
+
+@dataclass
+class Card:
+    number: int = 0
+
+
+@dataclass
+class Pass(Card):
+    days: int = 14
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "outcome"),
+    [
+        (b"\n\nclass Pass", b"\n\nclass Day(Card, kw_only=True):\n    at: int\n\n\nclass Pass", "conflict"),
+        (b"class Pass(Card)", b"class Pass(Card, frozen=True)", "conflict"),
+        (b"14\n", b"14\n    fees: list = msgspec.field(default_factory=list)\n", "conflict"),
+        (b"14\n", b"14\n    fee: int = 3\n", "landed"),
+        (b"14\n", b"14\n\n    def fee(self):\n        return 3\n", "landed"),
+    ],
+    ids=["a class", "a keyword", "a field", "a plain field", "a method"],
+)
+@pytest.mark.parametrize("is_beside", [True, False])
+def test_what_depends_on_the_kind_of_a_base_class_is_a_conflict_where_that_is_another(
+    old: bytes, new: bytes, outcome: str, is_beside: bool
+) -> None:
+    assert old in STRUCTS
+    theirs = STRUCTS.replace(old, new)
+    if is_beside:
+        landing = landed({DESK: STRUCTS}, {DESK: theirs}, {DESK: DATACLASSES})
+    else:  # The base class is in another file, and this one is as it was.
+        at = STRUCTS.index(b"class Pass")
+        head = b"import msgspec\nfrom sglang.srt.card import Card\n\n\n"
+        base = {"srt/card.py": STRUCTS[:at], DESK: head + STRUCTS[at:]}
+        at = theirs.index(b"class Day") if b"class Day" in theirs else theirs.index(b"class Pass")
+        landing = landed(base, base | {DESK: head + theirs[at:]}, base | {"srt/card.py": DATACLASSES})
+    assert {found for found, _ in outcomes(landing)} == {outcome}
+
+
+def test_a_class_of_a_base_class_of_the_same_kind_comes() -> None:
+    theirs = STRUCTS + b"\n\nclass Day(Card, kw_only=True):\n    at: int\n"
+    ours = STRUCTS.replace(b"number: int = 0", b"number: str = ''")
+    assert outcomes(landed({DESK: STRUCTS}, {DESK: theirs}, {DESK: ours})) == [("landed", "")]
+
+
+@pytest.mark.parametrize(
+    "line", [b"from sglang.srt.desks import lend\n", b"from sglang.srt.desk import lend\n"]
+)
+def test_a_file_that_nothing_imports_any_more_is_said(line: bytes) -> None:
+    root = {"__init__.py": b"", "srt/main.py": b"from sglang.srt.desk import lend\n"}
+    theirs = BASE.replace(b"told = True", b"told = 1")
+    landing = landed(root | {DESK: BASE}, root | {DESK: theirs}, root | {DESK: BASE, "srt/main.py": line})
+    said = ("changed", "nothing in this tree imports the file any more")
+    found = [each for each in outcomes(landing) if each[0] != "already"]
+    assert found == [("landed", ""), *([said] if b"desks" in line else [])]
