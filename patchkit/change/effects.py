@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from patchkit.change.imports import bound, imported
+from patchkit.tree.nodes import EXITS, bound_names, own_statements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,10 +94,8 @@ def _effects(items: Sequence[Item]) -> tuple[set[str], set[str]]:
                 if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
                     name = ast.unparse(node.value) if isinstance(node, ast.Subscript) else ast.unparse(node)
                     (bound if isinstance(node.ctx, (ast.Store, ast.Del)) else used).add(name)
-                elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                    bound.add(node.name)
-        if item.is_import:
-            bound.update(name.rpartition(" ")[2] for name in imported(item))
+                elif isinstance(node, ast.stmt):
+                    bound.update(bound_names(node))
     return bound, used
 
 
@@ -109,5 +108,4 @@ def may_leave(item: Item) -> bool:
 
 def may_exit(item: Item) -> bool:
     """Return whether a statement may leave its block."""
-    exits = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-    return any(isinstance(node, exits) for top in item.nodes for node in ast.walk(top))
+    return any(isinstance(each, EXITS) for each in own_statements(item.nodes))

@@ -23,7 +23,7 @@ from patchkit.change.surroundings import reported
 from patchkit.change.tokens import shifted, words
 from patchkit.change.undefined import undefined_names
 from patchkit.change.variants import new_names, variant_of
-from patchkit.tree.source import fault_of, parsed
+from patchkit.tree.source import INVALID, fault_of, parsed
 from patchkit.tree.text import decoded, encoded
 
 if TYPE_CHECKING:
@@ -376,7 +376,7 @@ class _Landing:
     def _mark(self, files: Sequence[LandedFile]) -> None:
         """Write markers at the conflicts, and note which edits have none."""
         every = [edit for file in files for edit in file.edits]
-        numbers = {id(edit): number for number, edit in enumerate(every, 1)}
+        numbers = {edit: number for number, edit in enumerate(every, 1)}
         marked: set[int] = set()
         for name, root in self._roots.items():
             text, marked_here = self._merging.marked(root, self._name, numbers)
@@ -387,7 +387,7 @@ class _Landing:
         for file in files:
             file.edits = [
                 replace(edit, reason=f"{edit.reason}; {_UNMARKED}")
-                if edit.outcome in NOT_MADE and numbers[id(edit)] not in marked
+                if edit.outcome in NOT_MADE and numbers[edit] not in marked
                 else edit
                 for edit in file.edits
             ]
@@ -587,7 +587,7 @@ def _unreachable(theirs: str, ours: str, result: str) -> str:
     try:
         trees = [parsed(text) for text in (theirs, ours, result)]
         return next((each.reason for each in unreachable(*([tree] for tree in trees))), "")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except INVALID:
         return ""
 
 

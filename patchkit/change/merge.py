@@ -82,18 +82,18 @@ class Merge:
         for each in (each for each in theirs.parts if each not in pairs.values() and not each.is_import):
             self.log.record(each, Outcome.NO_SITE, reason, theirs=each)
 
-    def marked(self, root: Item, name: str, numbers: Mapping[int, int]) -> tuple[str, frozenset[int]]:
+    def marked(self, root: Item, name: str, numbers: Mapping[Edit, int]) -> tuple[str, frozenset[int]]:
         """Return a file with markers at its conflicts, and the numbers of the edits in conflict.
 
-        ``name`` is the name of the change in markers, ``numbers`` the number of each edit by its identity.
+        ``name`` is the name of the change in markers, ``numbers`` that of each edit.
         """
         conflicting: list[tuple[Region, int, str, str]] = []
         for edit in self.log.edits:
-            if edit.region is not None and id(edit) in numbers:
+            if edit.region is not None and edit in numbers:
                 base_text, wanted = (
                     self._renamed(text, edit.region.inside) for text in (edit.base_text, edit.wanted)
                 )
-                conflicting.append((edit.region, numbers[id(edit)], base_text, wanted))
+                conflicting.append((edit.region, numbers[edit], base_text, wanted))
         blocks = blocks_of(name, conflicting)
         text = self.output.render(root, blocks)
         return text, marked_numbers(text, blocks)
@@ -490,7 +490,10 @@ class Merge:
             self.log.conflict(base, None, ours, _COMMENTED)
         elif self._is_same(base, ours):
             self._remove(row, base, ours)
-            self.log.record(base, Outcome.LANDED, ours=ours, key=(base, ""))
+            is_displaced = ours.above is not row.ours and not base.is_definition
+            outcome = Outcome.CHANGED if is_displaced else Outcome.LANDED
+            reason = "the deleted code is in another block in this tree" if is_displaced else ""
+            self.log.record(base, outcome, reason, ours=ours, key=(base, ""))
         elif self._is_within(base, ours):
             self._remove(row, base, ours)
             reason = "this tree's version of the deleted code lacks statements of it"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import enum
 import keyword
@@ -12,13 +11,15 @@ from typing import TYPE_CHECKING
 
 from patchkit.change.pairing import equal_positions
 from patchkit.change.tokens import ClashError, Element, Group, Node, Token, is_prose, parsed, words
+from patchkit.tree.source import parsed_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _QUOTED = re.compile(r"([rRbBuUfF]{0,2})(\"{3}|'{3}|\"|')(.*)\2", re.DOTALL)
 _PROSE_WORDS = re.compile(r"\s*(?:\{[^{}]*\}|\S)+|\s+")
-_CLAUSE_PREFIXES = {"elif": "if a:\n    pass\n", "except": "try:\n    pass\n"}
+_BEFORE_HEADERS = {"elif": "if a:\n    pass\n", "except": "try:\n    pass\n", "case": "match a:\n  "}
+_BEHIND_HEADERS = {"Match": "    case _:\n        pass\n"}
 
 
 def merged_statement(base: str, theirs: str, ours: str) -> str:
@@ -39,10 +40,9 @@ def merged_header(base: str, theirs: str, ours: str, kind: str) -> str:
 
 def _valid(result: str, kind: str = "") -> str:
     """Return the text if it parses as a statement, or as a header of a ``kind``; else raise ClashError."""
-    try:
-        ast.parse(f"{_CLAUSE_PREFIXES.get(kind, '')}{result.rstrip()}\n    pass\n" if kind else result)
-    except (SyntaxError, ValueError):
-        raise ClashError("merging both versions gives invalid Python") from None
+    before, behind = _BEFORE_HEADERS.get(kind, ""), _BEHIND_HEADERS.get(kind, "    pass\n")
+    if parsed_or_none(f"{before}{result.rstrip()}\n{behind}" if kind else result) is None:
+        raise ClashError("merging both versions gives invalid Python")
     return result
 
 

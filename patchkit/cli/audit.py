@@ -84,6 +84,8 @@ def command(
 def _answer(
     report: Report, entries: Sequence[OptOut] | None, tree: CheckoutTree, style: str, *, explain: bool
 ) -> None:
+    from msgspec import UNSET
+
     from patchkit.audit import text
     from patchkit.cli.answers.audit import Audit
     from patchkit.cli.console import Stdout, emit
@@ -93,7 +95,14 @@ def _answer(
     from patchkit.lines import decoded_lines
 
     if style == "json":
-        emit(Audit.of(report, entries))
+        emit(
+            Audit.of(
+                report,
+                seconds=round(report.seconds, 3),
+                baseline=len(report.known),
+                opt_out=UNSET if entries is None else tuple(entries),
+            )
+        )
     elif style == "text":
         console = Stdout(soft_wrap=True)
         text.show(report, console, lambda file: decoded_lines(tree.read(file) or b""), explain)

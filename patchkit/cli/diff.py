@@ -55,7 +55,8 @@ def _print(tree: CheckoutTree, planned: Plan, conflicts: tuple[Conflict, ...], *
     from rich.syntax import Syntax
 
     from patchkit.cli import console
-    from patchkit.cli.answers.diff import Diff
+    from patchkit.cli.answers.base import LeftOutAnswer, TreeAnswer
+    from patchkit.cli.answers.diff import Diff, FileDiff
     from patchkit.findings.printable import plain
     from patchkit.plan.diff import unified
 
@@ -65,7 +66,17 @@ def _print(tree: CheckoutTree, planned: Plan, conflicts: tuple[Conflict, ...], *
     }
     texts = {change.file: unified(change, names[change.file]) for change in changes}
     if as_json:
-        console.emit(Diff.of(tree, changes, texts, conflicts, planned.left_out))
+        console.emit(
+            Diff.of(
+                tree=TreeAnswer.of(tree),
+                files=tuple(
+                    FileDiff.of(change, diff=texts[change.file].decode(errors="replace"))
+                    for change in changes
+                ),
+                conflicts=conflicts,
+                left=LeftOutAnswer.each(planned.left_out),
+            )
+        )
         return
     text = b"".join(texts.values())
     out = console.stdout()

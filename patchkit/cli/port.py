@@ -151,7 +151,7 @@ def _print(found: Sequence[PortResult], *, done: str, written: bool = False, as_
     from patchkit.findings.printable import escaped
 
     if as_json:
-        console.emit(Port(written=written, trees=tuple(map(PortedOnto.of, found))))
+        console.emit(Port(written=written, trees=tuple(map(PortedOnto.made_of, found))))
         return
     for each in found:
         console.say(f"\n{escaped(each.onto)}:")
@@ -192,6 +192,7 @@ def _say_next(tree: Path, ported: PortResult, *, committed: bool, again: str) ->
     elif is_in_git and ported.changed:
         names = dict.fromkeys(change.change.facts.id for change in ported.changes if change.is_made)
         console.say_next((shlex.join(("revert", str(tree), *names)), f"reverts the change{note}"))
+        console.say_new_files(opened, ported.changed)
 
 
 def _print_change(change: PortedChange, *, brief: bool) -> None:

@@ -70,7 +70,7 @@ def command(
         with console.working(opened):
             merged = merge(opened, patches, ref)
     if as_json:
-        console.emit(Rebase.of(opened, ref, moves, merged))
+        console.emit(Rebase.made_of(opened, ref, moves, merged))
     elif merged is None and is_merged(opened, ref):
         console.say(f"\nThis branch already has {escaped(ref)}.")
     elif merged is None and (obstacle := merge_obstacle(opened, ref)):

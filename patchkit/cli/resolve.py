@@ -61,8 +61,9 @@ def command(
     with its patch.
     """
     from patchkit.cli import console
+    from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.resolve import Resolve
-    from patchkit.commands.resolve import give_up, resolve
+    from patchkit.commands.resolve import ResolveResult, give_up, resolve
     from patchkit.findings.printable import escaped
     from patchkit.transaction.revert import recorded
 
@@ -91,7 +92,15 @@ def command(
     if giving_up:
         file = give_up(opened, patches, patch, edit)
         if as_json:
-            console.emit(Resolve.of_given_up(opened, patch, edit))
+            console.emit(
+                Resolve.of(
+                    ResolveResult(recorded=False, remembered=False),
+                    tree=TreeAnswer.of(opened),
+                    patch=patch,
+                    edit=edit,
+                    given_up=True,
+                )
+            )
             return
         console.say(f"Restored {escaped(file)} where {patch} {edit} was in conflict; the edit is left out.")
         if patch in recorded(opened):
@@ -102,7 +111,7 @@ def command(
     with console.working(opened):
         done = resolve(opened, patches, patch, edit, accept=accept)
     if as_json:
-        console.emit(Resolve.of(opened, patch, edit, done))
+        console.emit(Resolve.of(done, tree=TreeAnswer.of(opened), patch=patch, edit=edit))
         return
     if not done.recorded:
         console.say(f"{patch} {edit} is already recorded.")
@@ -113,13 +122,15 @@ def command(
         console.say("patchkit apply --resolved will use it wherever the same code conflicts.")
     if done.ported:
         console.say_next((f"status{target.tail}", "shows what is left to resolve"))
-        return
-    console.say_next((f"apply{target.tail}", "applies the rest"))
+    else:
+        console.say_next((f"apply{target.tail}", "applies the rest"))
+    console.say_new_files(opened, ())
 
 
 def _list_open(target: options.Target, patches: PatchSet, patch: str, *, as_json: bool) -> None:
     from patchkit.cli import console
-    from patchkit.cli.answers.resolve import Resolve
+    from patchkit.cli.answers.base import TreeAnswer
+    from patchkit.cli.answers.resolve import OpenEdit, Resolve
     from patchkit.commands.resolve import open_edits
     from patchkit.findings.printable import escaped
 
@@ -127,7 +138,8 @@ def _list_open(target: options.Target, patches: PatchSet, patch: str, *, as_json
     with console.working(tree):
         found = open_edits(tree, patches, patch)
     if as_json:
-        console.emit(Resolve.of_open(tree, patch, (edit for edit, _ in found)))
+        edits = tuple(OpenEdit.of(edit, edit=edit.name) for edit, _ in found)
+        console.emit(Resolve.of(tree=TreeAnswer.of(tree), patch=patch, open=edits))
         return
     if not found:
         console.say(f"{escaped(patch)} has no edit in conflict.")
@@ -148,6 +160,7 @@ def _list_open(target: options.Target, patches: PatchSet, patch: str, *, as_json
 
 def _export(target: options.Target, folder: Path, *, as_json: bool) -> None:
     from patchkit.cli import console
+    from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.resolve import Resolve
     from patchkit.commands.resolve import export_resolutions
     from patchkit.findings.printable import escaped
@@ -156,7 +169,7 @@ def _export(target: options.Target, folder: Path, *, as_json: bool) -> None:
     patches = options.loaded_patches(target.folders, [target.tree], installed=target.installed)
     done = export_resolutions(tree, patches, folder)
     if as_json:
-        console.emit(Resolve.of_export(tree, done))
+        console.emit(Resolve.of(done, tree=TreeAnswer.of(tree), left=done.left_out))
         return
     for file in done.files:
         console.say(escaped(str(file)))

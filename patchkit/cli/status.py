@@ -96,6 +96,7 @@ def _only(status: TreeStatus, named: Collection[str]) -> TreeStatus:
 
 def _say_ledger(tree: CheckoutTree, patches: PatchSet, named: Collection[str], *, as_json: bool) -> None:
     from patchkit.cli import console
+    from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.report import Report
     from patchkit.commands.report import report
     from patchkit.findings.printable import plain
@@ -104,7 +105,7 @@ def _say_ledger(tree: CheckoutTree, patches: PatchSet, named: Collection[str], *
     with console.checking() as watch:
         rows = tuple(row for row in report(tree, patches, watch) if not named or row.patch in named)
     if as_json:
-        console.emit(Report.of(tree, rows))
+        console.emit(Report.of(tree=TreeAnswer.of(tree), rows=rows))
     else:
         click.echo(plain(markdown(rows)).encode(), nl=False)
 
@@ -113,13 +114,14 @@ def _say(
     tree: CheckoutTree, status: TreeStatus, target: options.Target, *, verbose: bool, as_json: bool
 ) -> None:
     from patchkit.cli import console
+    from patchkit.cli.answers.base import TreeAnswer, states
     from patchkit.cli.answers.status import Status
     from patchkit.findings.printable import escaped
     from patchkit.plan.fitting import is_left_out
     from patchkit.plan.status import State
 
     if as_json:
-        console.emit(Status.of(tree, status))
+        console.emit(Status.of(status, tree=TreeAnswer.of(tree), patches=states(tree, status.patches)))
         return
     console.say(f"sglang {tree.version or '(version unknown)'} in {escaped(str(tree.package))}")
     console.say_states(status.patches, verbose=verbose)

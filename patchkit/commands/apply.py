@@ -52,11 +52,11 @@ def apply(
 ) -> ApplyResult:
     """Apply ``ids`` (default: every default patch that fits) with the patches that they require.
 
-    Unless ``only`` is set, patches that harden one of them are applied too. A patch that conflicts is left out with all
-    patches that need it. If one of ``ids``, or a patch that they require, is among these, PlanConflictError is raised
-    and nothing is written; with ``keep_going`` the others are applied anyway. With ``markers`` nothing is left out:
-    edits with unambiguous sites are made, and conflict markers are written for the others. With ``resolved``, recorded
-    resolutions of the same code are used for conflicts. With ``dry_run`` everything is checked and nothing is written.
+    A patch that conflicts is left out with all patches that need it. If one of ``ids``, or a patch that they require,
+    is among these, PlanConflictError is raised and nothing is written; with ``keep_going`` the others are applied
+    anyway. With ``markers`` nothing is left out: edits with unambiguous sites are made, and conflict markers are
+    written for the others. With ``resolved``, recorded resolutions of the same code are used for conflicts. With
+    ``dry_run`` everything is checked and nothing is written.
 
     ``runtime`` says where patched code imports the runtime from: ``import`` for the installed patchkit, ``vendored``
     for a copy in the tree. The default is the fork's configuration, then what the tree uses already, then ``import``.

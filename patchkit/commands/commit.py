@@ -62,7 +62,7 @@ def commit(
         if not keep_going:
             offer = describe_committing(known, planned.patches) if known else ""
             require_fitting(planned, requested, describe_recording(planned.patches, unrecorded) or offer)
-        found = prepare(read, planner.combined_plan(planned, origin(read, planner)), patches)
+        found = prepare(read, planner.combined_plan(planned, origin(read, planner)))
         edits = tuple((patch, edit) for patch, edit, _ in unrecorded)
         return replace(found, applied=replace(found.applied, resolved_elsewhere=known, unrecorded=edits))
 

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from patchkit.drafting.change import Draft, FileDiff
+    from patchkit.drafting.change import Draft
     from patchkit.drafting.patch import Watch
+    from patchkit.plan.status import FileChange
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -115,7 +116,7 @@ def draft_of(
         return draft_patch(below, files, facts, changes.left_out, watch=watch)
 
 
-def _as_upstream(change: FileDiff, name: str) -> FileDiff:
+def _as_upstream(change: FileChange, name: str) -> FileChange:
     """Return a change in a renamed package with upstream's names, in which patches are written."""
 
     def spelled(content: bytes | None) -> bytes | None:

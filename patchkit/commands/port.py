@@ -14,7 +14,6 @@ from patchkit.change.follow import Trees
 from patchkit.change.land import NOT_MADE, land
 from patchkit.commands.patch_folder import staged
 from patchkit.drafting import difference
-from patchkit.drafting.change import FileDiff
 from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.findings.plural import counted
 from patchkit.patchset.patch import Patch
@@ -49,7 +48,7 @@ class Change:
 
     facts: Facts
     base: Tree
-    files: tuple[FileDiff, ...]
+    files: tuple[FileChange, ...]
     left_out: tuple[str, ...] = ()
 
 
@@ -399,9 +398,8 @@ def _drafts(steps: Sequence[_Step], folder: Path, watch: Watch | None) -> dict[P
 
     found: dict[Path, Draft] = {}
     for step in steps:
-        files = [FileDiff(each.file, each.before, each.after) for each in step.plan.changes]
         change = step.ported.change
-        draft = draft_patch(step.tree, files, change.facts, change.left_out, watch=watch)
+        draft = draft_patch(step.tree, step.plan.changes, change.facts, change.left_out, watch=watch)
         place = folder if len(steps) == 1 else folder / change.facts.id
         if draft.files:
             _require_new(place)

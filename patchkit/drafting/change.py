@@ -1,4 +1,4 @@
-"""Input and output of drafting: files before and after, facts about the change, and a patch folder.
+"""Input and output of drafting: facts about a change, and a patch folder.
 
 ``patchkit.drafting.patch.draft_patch`` makes one of the other, and writes nothing.
 """
@@ -10,15 +10,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-
-@dataclass(frozen=True)
-class FileDiff:
-    """A file, by its path in the package, before and after a change; None if it does not exist."""
-
-    file: str
-    before: bytes | None
-    after: bytes | None
 
 
 @dataclass(frozen=True)

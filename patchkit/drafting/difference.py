@@ -12,10 +12,11 @@ from email.utils import parseaddr, parsedate_to_datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from patchkit.drafting.change import Facts, FileDiff
+from patchkit.drafting.change import Facts
 from patchkit.errors import TreeError, UsageError
 from patchkit.lines import split_lines
 from patchkit.patchset.unified import DiffOptions, path_in_package, printed, sections, text_after
+from patchkit.plan.status import FileChange
 from patchkit.transaction.ports import TRAILER
 from patchkit.tree.fork import is_of_record
 from patchkit.tree.git import git, place_of
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from patchkit.patchset.unified import Section
+    from patchkit.patchset.unified import FileSection
     from patchkit.tree.tree import Tree
 
 _NUMBER = re.compile(r"\s*\(#([0-9]+)\)\s*$")
@@ -50,7 +51,7 @@ _OLD_MODE = "it is executable, and revert creates it again without that mode."
 class Difference:
     """The changed files of the package, and why other changes are left out."""
 
-    files: tuple[FileDiff, ...]
+    files: tuple[FileChange, ...]
     left_out: tuple[str, ...] = ()
 
 
@@ -78,7 +79,7 @@ def of_commit(
             advice="run git fetch there, or name another commit",
         )
     fields = raw.stdout.decode(errors="surrogateescape").split("\0")
-    files: list[FileDiff] = []
+    files: list[FileChange] = []
     left_out: list[str] = []
     for entry, name in zip(fields[::2], fields[1::2], strict=False):
         modes, blobs = entry.lstrip(":").split()[:2], entry.split()[2:4]
@@ -94,10 +95,10 @@ def of_commit(
         left_out += _notes_of(name, modes[0], modes[1])
         if blobs[0] != blobs[1]:
             sides = zip((first, last), blobs, strict=True)
-            contents = [
+            before, after = (
                 _blob(root, f"{end}:{name}", option) if blob.strip("0") else None for end, blob in sides
-            ]
-            files.append(FileDiff(file, *contents))
+            )
+            files.append(FileChange(file, before, after))
     return Difference(tuple(files), tuple(left_out))
 
 
@@ -234,7 +235,7 @@ def of_diffs(
     for file, after in contents.items():
         original = before[file] if file in before else tree.read(file)
         if original != after:
-            files.append(FileDiff(file, original, after))
+            files.append(FileChange(file, original, after))
     return Difference(tuple(files), tuple(dict.fromkeys(left_out)))
 
 
@@ -278,7 +279,7 @@ def _notes_of(name: str, before: str, after: str) -> list[str]:
 
 
 def _apply_section(
-    section: Section,
+    section: FileSection,
     files: Sequence[str | None],
     read: Callable[[str], bytes | None],
     contents: dict[str, bytes | None],

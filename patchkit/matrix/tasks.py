@@ -39,7 +39,7 @@ class Task(Generic[Result]):
         """Return whether the task runs on a tree with this answer."""
         if answer.error:
             return False
-        return not self.states or any(cell.state in self.states for cell in answer.cells)
+        return not self.states or any(status.state in self.states for status in answer.patches)
 
 
 def _diffs(tree: GitTree, patches: Sequence[Patch]) -> tuple[PatchDiff, ...]:

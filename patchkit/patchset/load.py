@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from patchkit.codemods.kind import Kind
     from patchkit.patchset.configuration import ConfigurationFile
-    from patchkit.patchset.patch import Change, Patch
+    from patchkit.patchset.patch import Patch, SiteChange
     from patchkit.tree.fork import Fork
 
     Raw = dict[str, Any]
@@ -54,12 +54,12 @@ class _Late:
     def __init__(self, files: Mapping[str, tuple[Raw, Path]]) -> None:
         self._files = files
 
-    def of(self, patch: str) -> Iterator[Change]:
+    def of(self, patch: str) -> Iterator[SiteChange]:
         """Yield the changes of a patch's edits."""
         return (_LateChange(self, patch, number) for number in itertools.count())
 
     @cached_property
-    def converted(self) -> dict[str, tuple[Change, ...]]:
+    def converted(self) -> dict[str, tuple[SiteChange, ...]]:
         """The changes of each patch's edits, by patch id."""
         return {
             name: tuple(edit.change for edit in read(raw, path).edits)

@@ -45,7 +45,7 @@ class Fact(_Addressed, frozen=True, kw_only=True):
     why: str = ""
 
 
-class Change(Protocol):
+class SiteChange(Protocol):
     """What an edit does at its site; it may be converted on first use."""
 
     @property
@@ -71,7 +71,7 @@ class Edit(_Addressed, frozen=True, kw_only=True):
 
     name: str
     why: str
-    change: Change
+    change: SiteChange
     part: str = ""
     shapes: tuple[str, ...] = ()
     optional: str = ""
@@ -110,7 +110,7 @@ class DiffEdit(msgspec.Struct, frozen=True):
     added: str
 
 
-class Diff(msgspec.Struct, frozen=True, kw_only=True):
+class PatchDiff(msgspec.Struct, frozen=True, kw_only=True):
     """A change of whole files, by their paths in the package; None for a file that does not exist.
 
     ``edits`` are its edits by name. ``others`` is code, as ``file`` or ``file::Class.method``, that the diff's tree has
@@ -161,7 +161,7 @@ class Patch(Part, frozen=True, kw_only=True):
     id: str
     verify: str
     edits: tuple[Edit, ...]
-    diffs: tuple[Diff, ...] = ()
+    diffs: tuple[PatchDiff, ...] = ()
     group: str = ""
     affects: Affects | None = None
     built_in: bool = False

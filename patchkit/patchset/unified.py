@@ -38,7 +38,7 @@ class Hunk(NamedTuple):
 
 
 @dataclass
-class Section:
+class FileSection:
     """A diff's section for one file."""
 
     old: str | None = None
@@ -51,10 +51,10 @@ class Section:
     hunks: list[Hunk] = field(default_factory=list)
 
 
-def sections(text: str, options: DiffOptions) -> Iterator[Section]:
+def sections(text: str, options: DiffOptions) -> Iterator[FileSection]:
     """Yield a diff's section for each file. Raise UsageError if a hunk is incomplete."""
     lines = text.split("\n")
-    section: Section | None = None
+    section: FileSection | None = None
     at = 0
     while at < len(lines):
         line = lines[at].removesuffix("\r")
@@ -62,13 +62,13 @@ def sections(text: str, options: DiffOptions) -> Iterator[Section]:
         if header:
             if section is not None:
                 yield section
-            section = Section(_unquoted(header["old"]), _unquoted(header["new"]))
+            section = FileSection(_unquoted(header["old"]), _unquoted(header["new"]))
         elif line.startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ "):
             old, new = (_name(each.removesuffix("\r")) for each in lines[at : at + 2])
             if section is None or section.hunks:
                 if section is not None:
                     yield section
-                section = Section()
+                section = FileSection()
             section.old, section.new = old, new
             at += 1
         elif section is not None and line.startswith("@@ "):
@@ -82,7 +82,7 @@ def sections(text: str, options: DiffOptions) -> Iterator[Section]:
         yield section
 
 
-def _read_header_line(section: Section, line: str) -> None:
+def _read_header_line(section: FileSection, line: str) -> None:
     """Read a line between a file's name and its first hunk."""
     if line.startswith("new file mode "):
         section.old = None

@@ -24,7 +24,7 @@ from patchkit.patchset.patch import Address, ConvertedChange
 from patchkit.plan import landing, vendor
 from patchkit.plan.comments import COMMENT_PREFIX, PREFIX, comments_of
 from patchkit.plan.examinations import ExaminationResult
-from patchkit.plan.locate import WorkspaceTree, key_of
+from patchkit.plan.locate import key_of
 from patchkit.plan.status import (
     ACCEPTED,
     BY_HAND,
@@ -37,7 +37,6 @@ from patchkit.plan.status import (
     missing_reason,
     name_of,
 )
-from patchkit.tree.history import has_commit
 from patchkit.tree.limits import recursing
 from patchkit.tree.tree import OverlayTree
 
@@ -61,7 +60,7 @@ def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Ex
     """Return an edit's location, as a status whose state is not yet decided, and its examination."""
     if space.examinations is None:
         return _examine_now(space, patch, spec)
-    key = _key_of(patch.id, spec)
+    key = _key_of(f"{patch.id} {patch.form}", spec)
     found = space.examinations.find(key, space.answer)
     if found is None:
         return _examine_first(space, space.examinations, patch, spec)
@@ -91,7 +90,7 @@ def _examine_first(
     """Examine an edit for which nothing is remembered, and remember the result."""
     recording = space.snapshot(recording=True)
     status, examined = _examine_now(recording, patch, spec)
-    key, answers = _key_of(patch.id, spec), recording.answers
+    key, answers = _key_of(f"{patch.id} {patch.form}", spec), recording.answers
     found = ExaminationResult(
         status.file,
         status.site,
@@ -567,7 +566,7 @@ class _Evaluation:
 
     def landed(self, *, allow_partial: bool) -> list[EditStatus]:
         """Return the statuses of a diff's edits, and make those that are pending, unless one conflicts."""
-        tree = WorkspaceTree(self.space)
+        tree = self.space.tree
         source = landing.landed(self.patch, tree)
         known = landing.statuses(source)
         is_upstreams = not self.has_comment and (self.has_landed or self._is_in_history(known))
@@ -604,8 +603,8 @@ class _Evaluation:
         """
         commit, subject = self.patch.upstream_commit, self.patch.upstream_subject
         states = {each.state for each in known}
-        return states not in ({State.PENDING}, {State.APPLIED}) and has_commit(
-            self.space.modules.tree, commit, subject
+        return states not in ({State.PENDING}, {State.APPLIED}) and self.space.modules.has_commit(
+            commit, subject
         )
 
     def _settled(self, status: EditStatus) -> EditStatus:
@@ -616,7 +615,7 @@ class _Evaluation:
             self.noted.setdefault(how, []).append(status.name)
             return replace(status, state=State.APPLIED, reason=how)
         if is_there and status.file in self.space.edited:
-            source = landing.landed(self.patch, WorkspaceTree(self.pristine))
+            source = landing.landed(self.patch, self.pristine.tree)
             before = next((each for each in landing.statuses(source) if each.name == status.name), status)
             if before.state is not State.APPLIED:
                 return replace(status, state=State.PENDING)
@@ -639,7 +638,7 @@ class _Evaluation:
         """Make an edit, and undo it if a second examination does not find it in place."""
         assert examined.rewrite is not None
         undone = dict(self.space.edited)
-        key = _key_of(self.patch.id, spec)
+        key = _key_of(f"{self.patch.id} {self.patch.form}", spec)
         what = (key, status.site, *examined.added_imports)
         self.space.make(status.file, examined.rewrite, *what)
         _, again = _examine(self.space, self.patch, spec)
@@ -654,9 +653,11 @@ class _Evaluation:
     def _meets_own_code(self, spec: Edit, file: str, undone: Mapping[str, EditedFile]) -> bool:
         """Return whether an edit nested its code in code of its patch, or put it beside the same one, edited since."""
         start = comment_start(self.patch)
+        if start.encode() not in (self.space.modules.source(file) or b""):
+            return False  # Nothing is parsed for a tree without the patch.
         before = undone[file].module if file in undone else self.space.modules.get(file)
         after = self.space.get(file)
-        if start.encode() not in (self.space.modules.source(file) or b"") or before is None or after is None:
+        if before is None or after is None:
             return False
         old, new = (source_of(each).decode(errors="replace").splitlines() for each in (before, after))
         codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()

@@ -152,7 +152,7 @@ class FileChange:
     file: str
     before: bytes | None
     after: bytes | None
-    patches: tuple[str, ...]
+    patches: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from patchkit.series.obstacles import is_folder, is_obstructed
 from patchkit.series.plumbing import FLUSHED, OWN_FILES, error_line, git_output, run_git
 from patchkit.transaction.recover import Recovery, require_undoable
 from patchkit.transaction.store import Store
-from patchkit.transaction.swap import Kind, digest_of
+from patchkit.transaction.swap import FileKind, digest_of
 from patchkit.transaction.write import (
     Place,
     Targets,
@@ -111,12 +111,12 @@ class Move:
         return files
 
     @cached_property
-    def kinds(self) -> dict[str, tuple[Kind, Kind]]:
+    def kinds(self) -> dict[str, tuple[FileKind, FileKind]]:
         """The kinds of each file before and after, as the file system and git's settings have them."""
-        named = {_LINK: (Kind.LINK, "core.symlinks"), _PROGRAM: (Kind.EXECUTABLE, "core.fileMode")}
+        named = {_LINK: (FileKind.LINK, "core.symlinks"), _PROGRAM: (FileKind.EXECUTABLE, "core.fileMode")}
         of_mode = {mode: kind for mode, (kind, key) in named.items() if self._setting(key, "true") == "true"}
         return {
-            number: (of_mode.get(file.modes[0], Kind.PLAIN), of_mode.get(file.modes[1], Kind.PLAIN))
+            number: (of_mode.get(file.modes[0], FileKind.PLAIN), of_mode.get(file.modes[1], FileKind.PLAIN))
             for number, file in self.differing.items()
         }
 
@@ -424,8 +424,8 @@ class Move:
             status = path.lstat()
             content = os.readlink(os.fsencode(path)) if path.is_symlink() else read_whole(path)
             is_program = bool(status.st_mode & 0o100)
-            is_same = path.is_symlink() is (kind is Kind.LINK) and (
-                kind is Kind.LINK or not self._has_modes or is_program is (kind is Kind.EXECUTABLE)
+            is_same = path.is_symlink() is (kind is FileKind.LINK) and (
+                kind is FileKind.LINK or not self._has_modes or is_program is (kind is FileKind.EXECUTABLE)
             )
             is_in_place = all(is_folder(self.top / each) for each in _above(file.name))
             if is_same and is_in_place:

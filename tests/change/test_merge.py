@@ -330,6 +330,8 @@ def test_what_cannot_be_followed_has_no_outline(text: str) -> None:
         "for a in b:\n    pass\nelse:\n    c\nwhile x:\n    y\n",
         "if (\n    a\n):\n    b\nelif c:\n    d\nelse:\n    if e:\n        f\n",
         "match x:\n    case 1:\n        y\n",
+        "match (\n    x\n):  # so\n\n    # one\n    case (\n        1\n    ):\n        y\n    # last\n    case _: z\n",
+        "match x:\n    case 1: y\n    case _:\n        z\n",
         's = """\n  a\n"""\n\n\n# tail\n',
     ],
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 from support.repositories import clone, committing
-from support.toys import MIRROR, add_patch, edit, git, rewriting
+from support.toys import CRLF, MIRROR, add_patch, edit, git, rewriting, statement
 
 from patchkit.cli import main
 from patchkit.findings.printable import excerpt
@@ -218,3 +218,24 @@ def test_excerpt_fits_a_terminal() -> None:
     lines = excerpt("".join(f"+{'x' * 100}\x1b{number}\n" for number in range(30)))
     assert all(len(line) <= 80 and "\x1b" not in line for line in lines)
     assert lines[-1].endswith("20 more lines (--json has all)")
+
+
+def test_an_edit_of_the_same_patch_in_another_file_stays_applied(
+    checkout: CheckoutTree, patch_folder: Path
+) -> None:
+    code = "def lent():\n    return 1"
+    edits = [statement("module-code", name, file, "", code) for name, file in (("a", MIRROR), ("b", CRLF))]
+    add_patch(patch_folder, "t-call", *(each.replace("find = ''''''\n", "") for each in edits))
+    run("apply", checkout.root, "t-call", code=0)
+    edit(checkout, MIRROR, b"return 1", b"return 2")
+    assert {each["file"]: each["state"] for each in patch_of(checkout)["edits"]} == {
+        MIRROR: "edited",
+        CRLF: "applied",
+    }
+
+
+def test_a_line_that_a_file_has_hundreds_of_times_is_a_persons_where_a_patch_did_not_write_it() -> None:
+    rows = ["row,"] * 300
+    written = [*rows[:150], "own,", *rows[150:]]
+    there = [*written[:200], "mine,", *written[201:]]
+    assert difference(*("\n".join(each).encode() for each in (rows, written, there))) == ""

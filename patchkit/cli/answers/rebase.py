@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from patchkit.cli.answers.base import Answer, CommitAnswer, TreeAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from patchkit.commands.merge import BranchMerge
     from patchkit.commands.rebase_check import Move
@@ -25,17 +25,6 @@ class MovedPatch(Answer, frozen=True, kw_only=True):
     reason: str
     summary: str
 
-    @classmethod
-    def of(cls, move: Move) -> MovedPatch:
-        """Return the answer for a patch."""
-        return cls(
-            id=move.patch,
-            now=move.now.state.value,
-            then=move.then.state.value,
-            reason=move.then.reason,
-            summary=move.summary,
-        )
-
 
 class Rebase(Answer, frozen=True, kw_only=True):
     """The answer of ``rebase``; ``merged`` and ``commits`` are those of ``--merge``."""
@@ -47,14 +36,14 @@ class Rebase(Answer, frozen=True, kw_only=True):
     commits: tuple[CommitAnswer, ...] | UnsetType = UNSET
 
     @classmethod
-    def of(
-        cls, tree: CheckoutTree, ref: str, moves: Iterable[Move], merged: BranchMerge | None = None
+    def made_of(
+        cls, tree: CheckoutTree, ref: str, moves: Sequence[Move], merged: BranchMerge | None
     ) -> Rebase:
         """Return the answer for a move and, with ``--merge``, for the merge."""
-        return cls(
-            tree=TreeAnswer.of(tree),
-            onto=ref,
-            patches=tuple(map(MovedPatch.of, moves)),
-            merged=merged.merged if merged else UNSET,
-            commits=tuple(map(CommitAnswer.of, merged.commits)) if merged else UNSET,
+        patches = (
+            MovedPatch.of(
+                move, id=move.patch, now=move.now.state, then=move.then.state, reason=move.then.reason
+            )
+            for move in moves
         )
+        return cls.of(merged, tree=TreeAnswer.of(tree), onto=ref, patches=tuple(patches))

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from patchkit.findings.rule import Rule
 from patchkit.plan.vendor import PACKAGE, RESTORE, VENDORED, is_inside
 from patchkit.tree.index import index_module, last_name
-from patchkit.tree.nodes import statements, walk
+from patchkit.tree.nodes import bound_as, statements, walk
 from patchkit.tree.sglang import files_of, imported_from, package_of
+from patchkit.tree.source import parsed_or_none
 from patchkit.verify.check import CheckOutcome, register, violation
-from patchkit.verify.runtime import Runtime, bound_names, is_api
+from patchkit.verify.runtime import Runtime, is_api, names_in
 from patchkit.verify.written import written_lines
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def _apis(module: ast.Module) -> Iterator[tuple[str, str, str, int]]:
         if isinstance(node, ast.ImportFrom) and (node.module == PACKAGE or is_inside(node.module)):
             package = PACKAGE if node.module == PACKAGE else VENDORED
             for alias in node.names:
-                yield package, alias.name, alias.asname or alias.name, node.lineno
+                yield package, alias.name, bound_as(alias), node.lineno
 
 
 def _mismatches(
@@ -77,7 +78,7 @@ def _mismatches(
         rule = OLDER if is_api(name) else NAME
         yield violation(rule, file, line, f"{message}: it is older than the patches", _INSTALL)
         return
-    names = bound_names(api)
+    names = names_in(api)
     for node in walk(module):
         if not isinstance(node, ast.Attribute) or node.attr in names:
             continue
@@ -203,7 +204,7 @@ def _binds(subject: Subject, home: str, name: str) -> bool:
     # Parsing every imported file would take seconds; a regular expression finds plain definitions.
     if name == "*" or name.encode() in _plain_names(text):
         return True
-    names = _all_bound(home, text)
+    names = _all_bound(text)
     # A module with a star import or a ``__getattr__`` may have any name.
     return name in names or bool(names & {"*", "__getattr__"})
 
@@ -217,9 +218,7 @@ def _plain_names(text: bytes) -> frozenset[bytes]:
 
 
 @lru_cache(maxsize=512)
-def _all_bound(home: str, text: bytes) -> frozenset[str]:
+def _all_bound(text: bytes) -> frozenset[str]:
     """Return the names that a module binds; none if it is not valid Python."""
-    try:
-        return frozenset(bound_names(index_module(home, text).tree))
-    except (SyntaxError, ValueError):
-        return frozenset()
+    tree = parsed_or_none(text)
+    return frozenset() if tree is None else names_in(tree)
