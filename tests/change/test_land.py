@@ -384,6 +384,9 @@ def test_blank_lines_come_and_go_as_in_a_merge_by_lines() -> None:
     assert landing.contents[DESK] == theirs.replace(b"reader.told = True", b"reader.told = 1")
 
 
+SHELF_OF_BASE = b"LIMIT = 3\n\n\ndef stamp(book):\n    book.stamped = True\n    return book\n"
+WAX_OF_OURS = SHELF_OF_BASE + b"\n\ndef melt(book):\n    return book\n"
+
 CHANGES = [
     (b"        tell(reader)\n", b""),
     (b"    book.out = True\n", b"    book.out = 1\n    log(book)\n"),
@@ -392,6 +395,10 @@ CHANGES = [
     (b"\n\ndef note(book):\n    book.noted = True\n", b""),
     (b"    reader.told = True\n", b"    # Once.\n    reader.told = True\n    reader.asked = False\n"),
     (b"def tell(", b"@once\ndef tell("),
+    (b"    return book\n", b"    log(book, own)\n    return book\n"),
+    (b"        note(book)\n", b"        note(book)\n    elif reader:\n        tell(reader)\n"),
+    (b"    book.noted = True\n", b"    book.noted = True\n    note = 1\n"),
+    (b"\n\ndef tell", b"\n\nfrom sglang.srt.shelf import stamp\n\n\ndef tell"),
 ]
 OWN = [
     (b"def lend(book, reader):\n", b"def lend(book, reader):\n    own(book)\n"),
@@ -400,6 +407,13 @@ OWN = [
     (b"book.noted = True", b"book.noted = own"),
     (b"    book.out = True\n", b"    # Ours.\n    book.out = True\n"),
     (b"def tell(reader):\n", b"def tell(reader, own=None):\n"),
+    (b"        note(book)\n", b"        note(book)\n    elif own:\n        log(book)\n"),
+    (b"    return book\n", b"    log(book, reader)\n    return book\n"),
+    (b"    book.noted = True\n", b"    note = 2\n    book.noted = True\n"),
+    (
+        b"        note(book)\n        tell(reader)\n",
+        b"        if own:\n            note(book)\n            tell(reader)\n",
+    ),
 ]
 KNOWN = b"log = own = once = print\n\n\n"
 
@@ -416,8 +430,9 @@ def test_a_change_that_landed_lands_again_and_changes_nothing(
     change: set[tuple[bytes, bytes]], own: set[tuple[bytes, bytes]]
 ) -> None:
     base, theirs, ours = KNOWN + BASE, changed(sorted(change)), changed(sorted(own))
-    made = landed({DESK: base}, {DESK: theirs}, {DESK: ours}).contents.get(DESK) or ours
-    again = landed({DESK: base}, {DESK: theirs}, {DESK: made})
+    shelf, wax = {"srt/shelf.py": SHELF_OF_BASE}, {"srt/wax.py": WAX_OF_OURS}
+    made = landed({DESK: base} | shelf, {DESK: theirs} | shelf, {DESK: ours} | wax).contents.get(DESK) or ours
+    again = landed({DESK: base} | shelf, {DESK: theirs} | shelf, {DESK: made} | wax)
     assert again.contents in ({}, {DESK: made})
 
 
@@ -457,10 +472,6 @@ def test_a_file_that_goes_and_one_that_comes_with_half_of_its_lines_are_one_that
     assert [file.file for file in landed(old, new, old).files] == ["srt/a.cuh"]
     other = {"srt/b.cuh": b"int a;\nint c;\nint d;\n"}
     assert [file.file for file in landed(old, other, old).files] == ["srt/a.cuh", "srt/b.cuh"]
-
-
-SHELF_OF_BASE = b"LIMIT = 3\n\n\ndef stamp(book):\n    book.stamped = True\n    return book\n"
-WAX_OF_OURS = SHELF_OF_BASE + b"\n\ndef melt(book):\n    return book\n"
 
 
 @pytest.mark.parametrize(
