@@ -20,6 +20,8 @@ from patchkit.transaction.swap import digest_or_none
 from patchkit.transaction.uncommitted import PACKAGE_FILE, uncommitted
 from patchkit.transaction.write import locked, place_of, write_all
 from patchkit.tree.checkout import Checkout
+from patchkit.tree.names import is_outside
+from patchkit.tree.outside import content
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -52,7 +54,7 @@ def commit_ports(
             files = sorted({change.file for change in plan.changes})
             worktree.add(files)
             changed = {change.file: (change.before, change.after) for change in plan.changes}
-            line = trailer(facts.id, changed)
+            line = trailer(facts.id, {file: pair for file, pair in changed.items() if not is_outside(file)})
             authorship = [f"--author={facts.author}"] if facts.author else []
             authorship += [f"--date={facts.date}"] if facts.date else []
             parent = worktree.head
@@ -68,7 +70,7 @@ def commit_ports(
 
 def _require_found_committed(tree: CheckoutTree, files: Iterable[str]) -> None:
     """Raise TreeError if a file differs from HEAD: an edit that is found in it would be in no commit."""
-    contents = {file: tree.read(file) for file in sorted(files)}
+    contents = {file: content(tree, file) for file in sorted(files)}
     checkout = Checkout(tree.package)
     if not checkout.has(PACKAGE_FILE):
         raise TreeError(f"git does not track {tree.package}", advice="leave out --commit")

@@ -233,6 +233,11 @@ def test_a_tree_after_upstreams_commit_has_it_also_where_it_changed_since(
     run("new", OWN, "--from-commit", "HEAD", "--on", tree.root, "-o", folder)
     later = AFTER.replace("check(self.copies)", "check(self, self.copies)")
     put(tree, later)
+    with (folder / "patch.toml").open("a") as text:
+        text.write('remove_when = "upstream checks the copies"\n')
+    plan = "upstream has it: remove the patch (its plan: upstream checks the copies)"
+    assert plan in " ".join(run("status", tree.root, "--patches", folder).stdout.split())
+    assert "Remove when: upstream checks the copies" in run("show", OWN, "--patches", folder).stdout
     assert state_of("status", tree.root, "--patches", folder) == "upstream"
     head = git(tree.root, "rev-parse", "HEAD").strip()
     assert run("test", folder, "--on", tree.root).stdout.endswith("upstream: nothing to test\n")
