@@ -47,9 +47,9 @@ def commit_ports(
     """Commit each change on the current branch, all or none; return their commits, empty for a change without effect.
 
     ``whole`` is the plan of all changes together, and ``concerned`` are the files that they change or find changed;
-    each step names the files of which its commit leaves out a part. Raise TreeError if git does not track the package,
-    one of these files has uncommitted changes, or another git operation is in progress, and RefusedCommitError if git or
-    a hook rejects a commit.
+    each step names the files of which its commit leaves out a part. Raise TreeError if git does not track the
+    package, one of these files has uncommitted changes, or another git operation is in progress, and
+    RefusedCommitError if git or a hook rejects a commit.
     """
     require_committable(tree)
     require_committed(tree, {change.file: (change.before, change.after) for change in whole.changes})
