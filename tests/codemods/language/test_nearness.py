@@ -237,3 +237,14 @@ def test_a_scope_is_not_its_own_nearest_statement() -> None:
     where = closest(scope_of("def lend(desk):\n    lend(desk)\n"), "lend($desk)")
     assert where is not None
     assert where[-1] == ("body", 0)
+
+
+def test_a_line_that_assigns_the_same_attribute_is_nearer_than_one_that_looks_like_it() -> None:
+    code = """
+        def lend(self, book):
+            self.due = None
+            book.dues = today() + self.days
+    """
+    assert message_for(code, "book.due = today() + self.days").endswith(
+        "the nearest line is `self.due = None`"
+    )
