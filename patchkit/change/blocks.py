@@ -140,3 +140,9 @@ def _renamed_headers(one: Sequence[_Path], other: Sequence[_Path]) -> dict[_Head
             if counts[0][header[:length]] == counts[1][header[:length]] == 1
         }
     return found
+
+
+def same_statements(one: str, other: str) -> bool:
+    """Return whether two versions have the same statements in the same blocks, in whatever order."""
+    found, beside = (Counter(path for path, _ in rest) for rest in _different(one, other))
+    return found == beside
