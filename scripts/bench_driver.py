@@ -143,10 +143,10 @@ def merged_again(clone: Path, commit: str, ours: str, theirs: str) -> Pick:
             stages.setdefault(name.decode(errors="surrogateescape"), {})[stage] = blob_id
     files: dict[str, Stages] = {}
     others = 0
-    for name, ids in stages.items():
+    for path, ids in stages.items():
         versions = [blob(clone, ids[stage]) for stage in "123" if stage in ids]
-        if name.endswith(".py") and len(versions) == 3 and None not in versions:
-            files[name] = Stages(*(version or b"" for version in versions))
+        if path.endswith(".py") and len(versions) == 3 and None not in versions:
+            files[path] = Stages(*(version or b"" for version in versions))
         else:
             others += 1
     return Pick(commit, files, others)

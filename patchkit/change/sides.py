@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.change import exact
-from patchkit.change.blocks import same_statements
+from patchkit.change.blocks import merged_counts, same_statements
 from patchkit.change.correspondence import Correspondence
 from patchkit.change.outline import NoOutlineError
 from patchkit.change.tokens import is_prose, words
@@ -77,10 +77,9 @@ def merged(sides: Sides) -> Merged:
         return Merged(Sides(*(text.removesuffix("\n") for text in found.sides)), found.is_whole)
     parts = by_lines(sides)
     if not any(isinstance(part, Sides) for part in parts):
-        text = "".join(map(str, parts))
-        if fault_of(text) is not None:
-            text = _sure(sides) or ""
-        return Merged(Sides(text, text, text), is_whole=True) if text else Merged(sides, is_whole=False)
+        clean = "".join(map(str, parts))
+        clean = clean if fault_of(clean) is None else _sure(sides) or ""
+        return Merged(Sides(clean, clean, clean) if clean else sides, bool(clean))
     if _uses_replaced(sides):
         return Merged(_joined(parts), is_whole=False)
     parts = [part if isinstance(part, str) else united_imports(*part) or part for part in parts]
@@ -88,7 +87,9 @@ def merged(sides: Sides) -> Merged:
     if text is not None and not any(isinstance(part, Sides) and _uses_replaced(part) for part in parts):
         return Merged(Sides(text, text, text), is_whole=True)
     _merge_each(parts)
-    return Merged(_joined(parts), not any(isinstance(part, Sides) for part in parts))
+    is_whole = not any(isinstance(part, Sides) for part in parts)
+    result = _joined(parts)
+    return Merged(result, is_whole) if fault_of(result.ours) is None else Merged(sides, is_whole=False)
 
 
 def _merge_each(parts: list[_Part]) -> None:
@@ -142,23 +143,24 @@ def _side(part: _Part, side: int) -> str:
 
 
 def _sure(sides: Sides) -> str | None:
-    """Return the merge of two sides; None unless both directions agree on it, and nothing is lost."""
+    """Return the merge of two sides; None if both directions refuse it or they differ, or if something is lost."""
     if any(fault_of(text) is not None for text in sides):
         return None
     with suppress(NoOutlineError):
         sides = Sides(*united(sides, Correspondence()))
     base, ours, theirs = (text.encode() for text in sides)
-    try:
-        versions = [
-            exact.merged("x.py", base, *pair).text.decode() for pair in ((theirs, ours), (ours, theirs))
-        ]
-    except (exact.RefusedError, exact.NotPythonError):
+    versions: list[str] = []
+    for pair in ((theirs, ours), (ours, theirs)):
+        with suppress(exact.RefusedError, exact.NotPythonError):
+            versions.append(exact.merged("x.py", base, *pair).text.decode())
+    if not versions or not same_statements(versions[0], versions[-1]):
         return None
-    text = versions[0]
-    is_sure = (
-        same_statements(*versions) and kept_comments(*sides, text) and not _restores_imports(sides, text)
-    )
-    return text if is_sure else None
+    return next((text for text in versions if _is_complete(sides, text)), None)
+
+
+def _is_complete(sides: Sides, text: str) -> bool:
+    """Return whether a merge has all that the sides leave, and nothing that one of them removes."""
+    return merged_counts(*sides, text) and kept_comments(*sides, text) and not _restores_imports(sides, text)
 
 
 def _restores_imports(sides: Sides, text: str) -> bool:

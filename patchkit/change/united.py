@@ -12,6 +12,7 @@ import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from patchkit.change.blocks import merged_count
 from patchkit.change.comments import comments
 from patchkit.change.effects import order_matters
 from patchkit.change.imports import bound, import_of, imported
@@ -134,7 +135,7 @@ def _agreed(texts: Sequence[str], kind: str) -> str:
         below = _agreed(rest, kind) if len(set(rest)) == len(rest) else rest[1 + (rest[0] == rest[1])]
         return above + below if above is not None and below else ""
     base, ours, theirs = texts
-    pairs = (ours, theirs), (theirs, ours)
+    pairs = (theirs, ours), (ours, theirs)
     try:
         found = [
             merged_header(base, *pair, kind) if kind else merged_statement(base, *pair) for pair in pairs
@@ -186,11 +187,7 @@ class _Unordered(ast.NodeTransformer):
 def kept_comments(base: str, ours: str, theirs: str, result: str) -> bool:
     """Return whether a merge has each comment as often as a merge of comments alone would have it."""
     b, o, t, r = (comments(text) for text in (base, ours, theirs, result))
-    return all(_merged_number(b[each], o[each], t[each]) == r[each] for each in {*b, *o, *t, *r})
-
-
-def _merged_number(base: int, ours: int, theirs: int) -> int:
-    return ours if ours == theirs else ours + theirs - base
+    return all(merged_count(b[each], o[each], t[each]) == r[each] for each in {*b, *o, *t, *r})
 
 
 # ---- runs of imports ------------------------------------------------------------------------------------------------
