@@ -184,8 +184,8 @@ def test_a_clean_merge_by_lines_that_is_no_python() -> None:
 
 def test_texts_that_contain_markers() -> None:
     base = f'"""\n{"<" * 7} ours\n{"=" * 7}\n{">" * 7} theirs\n"""\n{BASE}'
-    sides = (changed(base, ("import os\n", f"import os\nimport {name}\n")) for name in ("re", "ast"))
-    assert both(*sides, base) is not None
+    ours, theirs = (changed(base, ("import os\n", f"import os\nimport {name}\n")) for name in ("re", "ast"))
+    assert both(ours, theirs, base) is not None
 
 
 @pytest.mark.parametrize("end", ["", "\n"])
