@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from patchkit.change.outline import Item
 
-_BRANCHES = frozenset({"elif", "except"})
+_BRANCHES = frozenset({"elif", "except", "case"})
 
 
 def order_matters(one: Sequence[Item], other: Sequence[Item]) -> bool:
@@ -59,6 +59,9 @@ def _are_exclusive(one: Item, other: Item) -> bool:
 def _compared(branch: Item) -> tuple[str, frozenset[str]]:
     """Return the value that a branch compares, and the constants of which it has to be one; nothing for other tests."""
     test = branch.nodes[0]
+    patterns = test.patterns if isinstance(test, ast.MatchOr) else [test]
+    if all(isinstance(each, (ast.MatchValue, ast.MatchSingleton)) for each in patterns):
+        return "match", frozenset(map(ast.unparse, patterns))
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return "", frozenset()
     (right,) = test.comparators
