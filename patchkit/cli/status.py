@@ -90,6 +90,7 @@ def _only(status: TreeStatus, named: Collection[str]) -> TreeStatus:
         status,
         patches=tuple(each for each in status.patches if each.patch.id in named),
         unknown=(),
+        ports=(),
         unfinished=tuple(edit for edit in status.unfinished if edit[0] in named),
     )
 
@@ -129,6 +130,11 @@ def _say(
         console.say("\nIn the tree, but not among the loaded patches (--patches DIR loads more):")
     for name in status.unknown:
         console.say(f"  [yellow]?[/] {escaped(name)}")
+    for each in status.patches:
+        if each.patch.remove_when and each.state is State.UPSTREAM and not verbose:
+            console.say(f"\n{escaped(each.patch.id)}: {escaped(each.reason)}")
+    if status.ports:
+        console.say(f"\nPorted: {escaped(', '.join(status.ports))}")
     console.say_never_run(status.patches, tree.version)
     if unreadable := _unreadable(tree):
         console.say(f"\nNote: {escaped(unreadable)}")

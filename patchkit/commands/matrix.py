@@ -96,24 +96,15 @@ class _PatchSets:
 
 def _merged(repository: Path, patches: PatchSet, parts: Sequence[SurveyResult]) -> SurveyResult:
     """Merge surveys of refs with different patch sets."""
-    rows: list[PatchRow] = []
     answers: dict[str, dict[str, Any]] = {}
-    for number, part in enumerate(parts):
-        # With other patches, the same files are another state.
-        prefix = f"{number}-" if number else ""
-        rows += [
-            msgspec.structs.replace(row, state=row.state and f"{prefix}{row.state}")
-            for row in part.matrix.rows
-        ]
-        for task, part_answers in part.answers.items():
-            answers.setdefault(task, {}).update(
-                {f"{prefix}{name}": answer for name, answer in part_answers.items()}
-            )
+    for part in parts:
+        for task, found in part.answers.items():
+            answers.setdefault(task, {}).update(found)
     ids = dict.fromkeys(name for part in parts for name in part.matrix.patches) if parts else patches.ids
     matrix = Matrix(
         str(parts[0].matrix.repository if parts else repository),
         tuple(ids),
-        tuple(rows),
+        tuple(row for part in parts for row in part.matrix.rows),
         sum(part.matrix.states for part in parts),
         sum(part.matrix.examined for part in parts),
         round(sum(part.matrix.seconds for part in parts), 3),

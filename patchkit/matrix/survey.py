@@ -11,6 +11,7 @@ import posixpath
 import time
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -195,10 +196,10 @@ class _Survey:
                     alike.setdefault(blobs, commit)
             chosen = [(commit, commit) for commit in alike.values()]
             done, share = total - len(unsettled), len(unsettled) / max(1, len(chosen))
-            edits = tuple(self._memory.recall(_EDITS, tuple[RememberedResult, ...], shared=True).values())
-            work = _Examination(
-                self._git.path, tuple(self._patches), self._known | self._fresh, sum(edits, ())
-            )
+            kept = self._memory.recall(_EDITS, tuple[RememberedResult, ...], shared=True)
+            edits = tuple(chain.from_iterable(kept.values()))
+            names, patches = self._known | self._fresh, self._patches
+            work = _Examination(self._git.path, tuple(patches), patches.digest, names, edits)
             for commit, outcome in spread(work, chosen, self._jobs, self._new_results):
                 examined += 1
                 if isinstance(outcome, Failure):
@@ -218,8 +219,7 @@ class _Survey:
         self._decisions.add(found.answers, found.answer)
         self._memory.keep(_EXAMINE, {found.answer.state: found})
         # Each is kept under its patch's digest, also for the patch sets of other refs and later ones.
-        name = f"{self._patches.digest} {found.answer.state}"
-        self._memory.keep(_EDITS, {name: inspection.edits}, shared=True)
+        self._memory.keep(_EDITS, {found.answer.state: inspection.edits}, shared=True)
 
     def _blobs(self, commit: str) -> tuple[str | None, ...]:
         return tuple(map(self._trees[commit].blob, self._named))
@@ -300,6 +300,7 @@ class _Execution(_Reading):
 class _Examination(_Reading):
     """Inspect a commit with the results of others, and return the new results."""
 
+    digest: str
     names: dict[str, str]
     edits: tuple[RememberedResult, ...]
     _fresh: dict[str, str] = field(default_factory=dict, init=False)
@@ -332,6 +333,7 @@ class _Examination(_Reading):
             answer = StateResult(error=str(error))
         names = dict(self._fresh)
         self._fresh.clear()
-        state = hashlib.sha256(repr(modules.answers).encode()).hexdigest()[:16]
+        # With other patches, the same files are another state.
+        state = hashlib.sha256(repr((self.digest, modules.answers)).encode()).hexdigest()[:16]
         examined = _ExaminedState(modules.answers, msgspec.structs.replace(answer, state=state))
         return _Inspection(examined, names, examinations.fresh())

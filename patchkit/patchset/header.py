@@ -67,6 +67,7 @@ class PatchHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     upstream: str = ""
     upstream_commit: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{40})?$")] = ""
     no_switch: str = ""
+    remove_when: str = ""
     affects: Affects | None = None
     default: bool = True
     requires: tuple[str, ...] = ()
@@ -172,6 +173,7 @@ def _patch(file: PatchHeader, late: Iterator[SiteChange], diffs: tuple[BasedDiff
         upstream=file.upstream,
         upstream_commit=file.upstream_commit,
         no_switch=file.no_switch,
+        remove_when=file.remove_when,
         affects=file.affects,
         default=file.default,
         requires=file.requires,
