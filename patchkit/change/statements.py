@@ -40,10 +40,15 @@ def merged_header(base: str, theirs: str, ours: str, kind: str) -> str:
 
 def _valid(result: str, kind: str = "") -> str:
     """Return the text if it parses as a statement, or as a header of a ``kind``; else raise ClashError."""
-    before, behind = _BEFORE_HEADERS.get(kind, ""), _BEHIND_HEADERS.get(kind, "    pass\n")
-    if parsed_or_none(f"{before}{result.rstrip()}\n{behind}" if kind else result) is None:
+    if parsed_or_none(as_code(result, kind)) is None:
         raise ClashError("merging both versions gives invalid Python")
     return result
+
+
+def as_code(text: str, kind: str) -> str:
+    """Return a statement, or a header of a ``kind`` of item, as code that can be parsed."""
+    before, behind = _BEFORE_HEADERS.get(kind, ""), _BEHIND_HEADERS.get(kind, "    pass\n")
+    return f"{before}{text.rstrip()}\n{behind}" if kind else text
 
 
 def merged(base: str, theirs: str, ours: str) -> str:
