@@ -125,7 +125,7 @@ class Merge:
         if ours.kind != "ClassDef" and theirs.code == ours.code and base.code != theirs.code:
             self._record_present(base, theirs, ours)
             return
-        is_nested = base.parts and theirs.parts and ours.parts and _same_shape(base, theirs, ours)
+        is_nested = base.parts and theirs.parts and ours.parts and base.form == theirs.form == ours.form
         if is_nested and (ours.bare != base_text or self.log.is_refused_inside(base, theirs)):
             self._merge_header(base, theirs, ours)
             self._merge_parts(base, theirs, ours)
@@ -695,8 +695,3 @@ class Merge:
         for each in added:
             text = self._renamed(tokens.shifted(each.text, each.indent, indent), container)
             self.output.insert(container, at, text)
-
-
-def _same_shape(*items: Item) -> bool:
-    kinds = {item.kind for item in items}
-    return len(kinds) == 1 or kinds <= {"if", "elif"} or kinds <= {"FunctionDef", "AsyncFunctionDef"}
