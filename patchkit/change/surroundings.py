@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.change.edits import Outcome
 from patchkit.change.tokens import words
-from patchkit.tree.nodes import assigned_names
+from patchkit.tree.nodes import assigned_names, bound_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -150,6 +150,6 @@ def _bindings(function: Item) -> dict[str, list[Item]]:
         if item.parts or not item.nodes:
             continue
         for top in item.nodes:
-            for name in assigned_names(top):
+            for name in {*assigned_names(top), *bound_names(top)}:
                 found.setdefault(name, []).append(item)
     return found

@@ -49,6 +49,18 @@ def test_what_does_not_is_not(change: tuple[str, str]) -> None:
     assert [edit.outcome for edit in ported(BASE.replace(*change))] == [Outcome.LANDED]
 
 
+def test_a_name_that_is_imported_from_elsewhere_is_bound_otherwise_too() -> None:
+    base = BASE.replace("due = today() + days", "from clock import due")
+    theirs, ours = (
+        base.replace("    keep(book)\n", "    keep(book)\n    tell(due)\n"),
+        base.replace("clock", "desk"),
+    )
+    versions, merge = [outline(text) for text in (base, theirs, ours)], Merge(lambda _: None)
+    merge.make(*versions)
+    notes = [reported(edit, versions[0]).reason for edit in merge.log.edits]
+    assert "this tree assigns due differently" in notes
+
+
 FORMS = "class Form(Sheet):\n    size = 4\n"
 NEW_FORM = f"{FORMS}\n\nclass Letter(Form, kw_only=True):\n    size = 5\n"
 
