@@ -22,7 +22,7 @@ from patchkit.change.comments import (
     stripped_lines,
 )
 from patchkit.change.correspondence import Correspondence
-from patchkit.change.edits import Edit, EditLog, Outcome
+from patchkit.change.edits import EditLog, EditOutcome, Outcome
 from patchkit.change.effects import order_matters
 from patchkit.change.imports import bound, import_of, import_place, imported, joined
 from patchkit.change.outline import NoOutlineError, outline
@@ -82,7 +82,7 @@ class Merge:
         for each in (each for each in theirs.parts if each not in pairs.values() and not each.is_import):
             self.log.record(each, Outcome.NO_SITE, reason, theirs=each)
 
-    def marked(self, root: Item, name: str, numbers: Mapping[Edit, int]) -> tuple[str, frozenset[int]]:
+    def marked(self, root: Item, name: str, numbers: Mapping[EditOutcome, int]) -> tuple[str, frozenset[int]]:
         """Return a file with markers at its conflicts, and the numbers of the edits in conflict.
 
         ``name`` is the name of the change in markers, ``numbers`` that of each edit.
@@ -98,7 +98,7 @@ class Merge:
         text = self.output.render(root, blocks)
         return text, marked_numbers(text, blocks)
 
-    def disturbing(self) -> Iterator[tuple[Edit, str]]:
+    def disturbing(self) -> Iterator[tuple[EditOutcome, str]]:
         """Yield the edits that leave a statement unreachable, or reverse the order of this tree's, and the reason."""
         for versions in self._merged:
             _, _, ours = versions
@@ -596,7 +596,7 @@ class Merge:
         reason = row.displacement(gap, first) if is_same else differs
         if own_lead and not reason and self.policy is Policy.ADAPT:
             reason = "this tree has another comment above it, which was kept"
-        edit = Edit(
+        edit = EditOutcome(
             row.base.site,
             Outcome.CHANGED if reason else Outcome.LANDED,
             reason,
@@ -672,7 +672,7 @@ class Merge:
         place = container.parts[slot.at - 1] if slot.at else container
         for each in added:
             self.log.edits.append(
-                Edit(
+                EditOutcome(
                     each.site or row.base.site,
                     outcome,
                     slot.reason,

@@ -16,7 +16,7 @@ from patchkit.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchkit.change.edits import Edit
+    from patchkit.change.edits import EditOutcome
     from patchkit.change.land import LandedFile
     from patchkit.commands.port import PortedChange, PortResult
 
@@ -256,7 +256,7 @@ def _counted(file: LandedFile) -> str:
     return f" ({made} of {len(file.edits)} edits)" if len(file.edits) > 1 else ""
 
 
-def _print_edit(edit: Edit) -> None:
+def _print_edit(edit: EditOutcome) -> None:
     from patchkit.cli import console
     from patchkit.findings.printable import escaped
 

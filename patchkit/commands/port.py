@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from patchkit.change.edits import Edit, Outcome
+from patchkit.change.edits import EditOutcome, Outcome
 from patchkit.change.follow import Trees
 from patchkit.change.land import NOT_MADE, LandedFile, land
 from patchkit.change.tokens import words
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
     from patchkit.change.land import Watch
     from patchkit.findings.finding import Finding
-    from patchkit.series.source import Change, Source
+    from patchkit.series.source import GivenChange, Source
     from patchkit.tree.tree import CheckoutTree, ReadTree, Tree
 
     Contents = Mapping[str, bytes | None]
 
 _MADE = frozenset({Outcome.LANDED, Outcome.CHANGED})
-_RESOLVED = Edit("", Outcome.ALREADY, "a person resolved its conflict in this tree")
+_RESOLVED = EditOutcome("", Outcome.ALREADY, "a person resolved its conflict in this tree")
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class PortedChange:
     are the skipped ones before it that change the same code, or that define what it uses.
     """
 
-    change: Change
+    change: GivenChange
     files: tuple[LandedFile, ...]
     outside: tuple[LandedFile, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -100,7 +100,7 @@ class PortResult:
     changed: tuple[str, ...] = ()
     written: tuple[Path, ...] = ()
     error: str = ""
-    not_ported: tuple[Change, ...] = ()
+    not_ported: tuple[GivenChange, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -242,7 +242,7 @@ def _resolved(tree: ReadTree) -> frozenset[str]:
     return frozenset(each.form for each in known.patches.values() if each.form and each.by_hand)
 
 
-def _watched(changes: Sequence[Change], watch: Watch | None) -> Iterator[Change]:
+def _watched(changes: Sequence[GivenChange], watch: Watch | None) -> Iterator[GivenChange]:
     for at, change in enumerate(changes):
         if watch is not None and len(changes) > 1:
             watch(f"commits: porting {change.facts.id}", at, len(changes))
@@ -300,7 +300,7 @@ class _PortedTree:
             file for file, text in sorted(self._contents.items()) if text != content(self._onto, file)
         )
 
-    def step(self, change: Change, watch: Watch | None = None, *, alone: bool) -> _Step:
+    def step(self, change: GivenChange, watch: Watch | None = None, *, alone: bool) -> _Step:
         """Make a change; one that is not ``alone`` is skipped if it is not whole and gets no markers."""
         tree = OverlayTree(self._onto, dict(self._contents))
         sources = {each.file: (each.before, each.after) for each in change.files}
@@ -342,7 +342,7 @@ class _PortedTree:
         return Plan(self._onto, tuple(status for step in steps for status in step.plan.patches), changes)
 
 
-def _plan(tree: Tree, change: Change, files: Sequence[LandedFile], contents: Contents) -> Plan:
+def _plan(tree: Tree, change: GivenChange, files: Sequence[LandedFile], contents: Contents) -> Plan:
     """Return the plan of one change, for a transaction."""
     facts = change.facts
     title = facts.title or facts.id
@@ -360,7 +360,7 @@ def _plan(tree: Tree, change: Change, files: Sequence[LandedFile], contents: Con
     return Plan(tree, (PatchStatus(patch, State.PENDING, edits),), changes)
 
 
-def _form(change: Change) -> str:
+def _form(change: GivenChange) -> str:
     """Return a digest of what a change changes, by which it is known when it is ported again."""
     described = [
         (each.file, object_id(each.before or b""), object_id(each.after or b"")) for each in change.files
@@ -391,7 +391,7 @@ def _sites(ported: PortedChange) -> set[tuple[str, str]]:
     }
 
 
-def _defined(change: Change) -> set[str]:
+def _defined(change: GivenChange) -> set[str]:
     """Return the names that a change adds."""
     sides = ([each.before for each in change.files], [each.after for each in change.files])
     before, after = (

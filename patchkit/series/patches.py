@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from patchkit.series.source import Change, Given
+    from patchkit.series.source import Given, GivenChange
 
     Contents = Mapping[str, tuple[bytes | None, bytes | None]]
 
@@ -26,7 +26,7 @@ _DIFF = re.compile(r"^(?:diff --git |Index: |--- \S)", re.MULTILINE)
 class Written(NamedTuple):
     """A change, and what it changes in the new tree: each file's content before and after it."""
 
-    change: Change
+    change: GivenChange
     contents: Contents
 
 
@@ -92,7 +92,7 @@ def _author(person: str, date: str) -> dict[str, str]:
 _OPTIONS = ("--full-index", "--binary", "--no-renames")
 
 
-def _mail(repository: Scratch, change: Change, commits: tuple[str, str]) -> bytes:
+def _mail(repository: Scratch, change: GivenChange, commits: tuple[str, str]) -> bytes:
     """Return a change as git format-patch writes it, with the commit that it was."""
     signs = [
         f"--{side}-prefix={text}" for side, text in zip(("src", "dst"), change.given.prefixes, strict=True)
@@ -110,7 +110,7 @@ def _diff(repository: Scratch, given: Given, commits: tuple[str, str]) -> bytes:
     return head.encode() + repository.output("diff-tree", "-p", "-r", *_OPTIONS, *signs, *commits)
 
 
-def _slug(change: Change) -> str:
+def _slug(change: GivenChange) -> str:
     """Return a change's subject as git format-patch makes it the name of a file."""
     subject = (change.facts.message or change.title).partition("\n")[0]
     name = re.sub(r"\.{2,}", ".", re.sub(r"[^A-Za-z0-9._]+", "-", subject)).strip("-.")

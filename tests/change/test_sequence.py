@@ -24,7 +24,7 @@ from patchkit.tree.tree import MemoryTree
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchkit.change.edits import Edit
+    from patchkit.change.edits import EditOutcome
 
 FILE = "srt/desk.py"
 NAME = re.compile(r"\b[a-z]\w*\b")
@@ -34,7 +34,7 @@ def program(body: str) -> str:
     return f"def f(self, a, b):\n{body}"
 
 
-def landed(base: str, theirs: str, ours: str) -> tuple[str, list[Edit]]:
+def landed(base: str, theirs: str, ours: str) -> tuple[str, list[EditOutcome]]:
     """Return a function after a port, without the globals that it uses, and the outcomes of the edits."""
     names = sorted({name for text in (base, theirs, ours) for name in NAME.findall(text)} - {"self", *kwlist})
     known = "".join(f"{name} = 0\n" for name in names)

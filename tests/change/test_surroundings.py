@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchkit.change.edits import Edit, Outcome
+from patchkit.change.edits import EditOutcome, Outcome
 from patchkit.change.merge import Merge
 from patchkit.change.outline import outline
 from patchkit.change.surroundings import reported
@@ -13,7 +13,7 @@ BASE = "def lend(book, days):\n    due = today() + days\n    note(book)\n    kee
 THEIRS = BASE.replace("    keep(book)\n", "    keep(book)\n    tell(due)\n")
 
 
-def ported(ours: str) -> list[Edit]:
+def ported(ours: str) -> list[EditOutcome]:
     base, whole, merge = outline(BASE), outline(ours), Merge(lambda _: None)
     merge.make(base, outline(THEIRS), whole)
     assert "tell(due)" in merge.output.render(whole)
