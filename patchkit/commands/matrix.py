@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from patchkit.errors import TreeError, UsageError
-from patchkit.matrix.answer import Matrix, Row
+from patchkit.matrix.answer import Matrix, PatchRow
 from patchkit.matrix.refs import left_out, refs
 from patchkit.matrix.survey import SurveyResult, survey
 from patchkit.patchset import configuration
@@ -54,7 +54,7 @@ def matrix(
         parts.append(survey(repository, chosen, patch_set, tasks=tasks, jobs=jobs, watch=watch))
     merged = _merged(repository, patches, parts)
     refused = {
-        ref.name: Row(ref.name, ref.commit, error=reason)
+        ref.name: PatchRow(ref.name, ref.commit, error=reason)
         for ref, reason in sets.items()
         if isinstance(reason, str)
     }

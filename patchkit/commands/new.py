@@ -113,7 +113,7 @@ def draft_of(
         parent = difference.parent_of(commit)
         below = tree if repository is None else GitTree(repository, parent, place_of(tree.package))
         files = [_as_upstream(change, below.name) for change in changes.files]
-        return draft_patch(below, files, facts, changes.left_out, watch=watch)
+        return draft_patch(below, files, facts, changes.without_outside, watch=watch)
 
 
 def _as_upstream(change: FileChange, name: str) -> FileChange:

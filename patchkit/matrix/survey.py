@@ -18,7 +18,7 @@ import msgspec
 
 from patchkit import collector
 from patchkit.errors import PatchkitError, UsageError
-from patchkit.matrix.answer import Answer, Matrix, Row, Verified, cell_of
+from patchkit.matrix.answer import Matrix, PatchRow, StateResult, Verified, cell_of
 from patchkit.matrix.definitions import Definitions
 from patchkit.matrix.extent import Extents
 from patchkit.matrix.failure import Failure, attempted
@@ -51,7 +51,7 @@ class _ExaminedState(msgspec.Struct, frozen=True):
     """The questions of an inspection with their answers, and its result."""
 
     answers: tuple[AnsweredQuestion, ...]
-    answer: Answer
+    answer: StateResult
 
 
 class _Inspection(msgspec.Struct, frozen=True):
@@ -110,7 +110,7 @@ def survey(
         memory.close()
 
 
-def recalled(patches: PatchSet) -> tuple[Definitions, Decisions[Answer]]:
+def recalled(patches: PatchSet) -> tuple[Definitions, Decisions[StateResult]]:
     """Return the cached definitions and results, which settle a ref whose files are known from earlier runs."""
     memory = Memory(patches.digest)
     try:
@@ -119,8 +119,8 @@ def recalled(patches: PatchSet) -> tuple[Definitions, Decisions[Answer]]:
         memory.close()
 
 
-def _decisions(memory: Memory, patches: PatchSet) -> Decisions[Answer]:
-    decisions = Decisions[Answer]()
+def _decisions(memory: Memory, patches: PatchSet) -> Decisions[StateResult]:
+    decisions = Decisions[StateResult]()
     for examined in memory.recall(_EXAMINE, _ExaminedState).values():
         if examined.answer.error or tuple(cell.patch for cell in examined.answer.patches) == patches.ids:
             decisions.add(examined.answers, examined.answer)
@@ -139,7 +139,7 @@ class _Survey:
         self._trees: dict[str, GitTree] = {}
         # It grows while `spread` runs, which passes to each worker what was added since its last task.
         self._new_results: list[tuple[RememberedResult, ...]] = []
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, StateResult] = {}
         self._extents = Extents(git)
         self._known = memory.recall(_NAMES, str, shared=True)
         # Definitions are found deep inside an inspection, whose result is statuses alone.
@@ -151,7 +151,7 @@ class _Survey:
         for commit in dict.fromkeys(ref.commit for ref in refs):
             opened = attempted(partial(self._open, commit))
             if isinstance(opened, Failure):
-                self._answers[commit] = Answer(error=opened.reason)
+                self._answers[commit] = StateResult(error=opened.reason)
             else:
                 self._trees[commit] = opened
         examined = self._examine()
@@ -168,15 +168,17 @@ class _Survey:
         self._extents.require_bounded(tree, SERVING)
         return tree
 
-    def _row(self, ref: Ref, verified: Mapping[str, Verified | Failure]) -> Row:
+    def _row(self, ref: Ref, verified: Mapping[str, Verified | Failure]) -> PatchRow:
         answer, tree = self._answers[ref.commit], self._trees.get(ref.commit)
         if tree is None:
-            return Row(ref.name, ref.commit, error=answer.error)
+            return PatchRow(ref.name, ref.commit, error=answer.error)
         verdict = verified.get(_package(tree))
         if isinstance(verdict, Failure):
             verdict = Verified(False, (verdict.reason,))
         statuses = judged_at(tree, [status.status(self._patches) for status in answer.patches])
-        return Row(ref.name, ref.commit, answer.state, tuple(map(cell_of, statuses)), answer.error, verdict)
+        return PatchRow(
+            ref.name, ref.commit, answer.state, tuple(map(cell_of, statuses)), answer.error, verdict
+        )
 
     def _examine(self) -> int:
         """Set the answer of each commit, and return how many were examined."""
@@ -189,7 +191,7 @@ class _Survey:
             for commit in unsettled:
                 blobs = attempted(partial(self._blobs, commit))
                 if isinstance(blobs, Failure):
-                    self._answers[commit] = Answer(error=blobs.reason)
+                    self._answers[commit] = StateResult(error=blobs.reason)
                 else:
                     alike.setdefault(blobs, commit)
             chosen = [(commit, commit) for commit in alike.values()]
@@ -201,7 +203,7 @@ class _Survey:
             for commit, outcome in spread(work, chosen, self._jobs, self._new_results):
                 examined += 1
                 if isinstance(outcome, Failure):
-                    self._answers[commit] = Answer(error=outcome.reason)
+                    self._answers[commit] = StateResult(error=outcome.reason)
                 else:
                     self._add_inspection(commit, outcome)
                 self._watch("trees: examining", round(done + share * examined), total)
@@ -236,7 +238,7 @@ class _Survey:
             find_answer = partial(answer, self._trees[commit], self._definitions)
             found = attempted(partial(self._decisions.find, find_answer))
             if isinstance(found, Failure):
-                self._answers[commit] = Answer(error=found.reason)
+                self._answers[commit] = StateResult(error=found.reason)
             elif found is None:
                 unsettled.append(commit)
             else:
@@ -324,11 +326,11 @@ class _Examination(_Reading):
         modules = RecordingModules(tree, interest_of(self.patches), self._definitions)
         try:
             statuses = inspect(tree, self.patches, modules, examinations)
-            answer = Answer(tuple(map(CachedStatus.of, statuses)))
+            answer = StateResult(tuple(map(CachedStatus.of, statuses)))
         except (MissingObjectError, UsageError):
             raise
         except PatchkitError as error:
-            answer = Answer(error=str(error))
+            answer = StateResult(error=str(error))
         names = dict(self._fresh)
         self._fresh.clear()
         # With other patches, the same files are another state.

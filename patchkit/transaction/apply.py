@@ -18,6 +18,7 @@ from patchkit.transaction.write import (
     require_no_pending_write,
     write_all,
 )
+from patchkit.tree.names import is_outside
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -144,6 +145,7 @@ def with_plan(
     changes = {
         change.file: AppliedFile(digest_or_none(change.before), digest_or_none(change.after), change.patches)
         for change in plan.changes
+        if not is_outside(change.file)  # The record is of the package.
     }
     return record.with_applied(changes, _applied(plan), ported=ported, others=others)
 

@@ -49,7 +49,11 @@ class PortFinding(Answer, frozen=True, kw_only=True):
 
 
 class Change(Answer, frozen=True, kw_only=True):
-    """A change; ``commit`` is its original commit, ``made`` the commit made here, ``left`` what is left out."""
+    """A change; ``commit`` is its original commit, ``made`` the commit made here, ``left`` what is left out.
+
+    ``outside`` are its files outside the package, named from the top of sglang's repository. ``skipped`` is whether it
+    was left out, since it is not whole, and ``needs`` are the changes left out before it that it needs.
+    """
 
     id: str
     title: str
@@ -57,7 +61,10 @@ class Change(Answer, frozen=True, kw_only=True):
     made: str
     left: tuple[str, ...]
     files: tuple[PortedFile, ...]
+    outside: tuple[PortedFile, ...]
     findings: tuple[PortFinding, ...]
+    skipped: bool
+    needs: tuple[str, ...]
 
     @classmethod
     def made_of(cls, ported: PortedChange) -> Change:
@@ -66,6 +73,7 @@ class Change(Answer, frozen=True, kw_only=True):
         return cls.of(
             ported,
             facts,
+            title=ported.change.title,
             commit=facts.upstream_commit,
             made=ported.commit,
             left=ported.change.left_out,
@@ -75,7 +83,8 @@ class Change(Answer, frozen=True, kw_only=True):
 class PortedOnto(Answer, frozen=True, kw_only=True):
     """The outcome of changes on a tree; ``error`` is the reason why there is no tree.
 
-    ``not_ported`` are the ids of changes behind one whose conflicts are marked.
+    ``not_ported`` are the ids of changes behind one whose conflicts are marked, ``patches`` the files of the series for
+    this tree.
     """
 
     onto: str
@@ -94,7 +103,7 @@ class PortedOnto(Answer, frozen=True, kw_only=True):
             whole=ported.is_whole,
             changes=tuple(map(Change.made_of, ported.changes)),
             changed_files=ported.changed,
-            patches=ported.folders,
+            patches=ported.written,
             not_ported=tuple(change.facts.id for change in ported.not_ported),
         )
 
