@@ -280,6 +280,24 @@ def test_a_test_folder_named_as_the_package_is_none(theirs: Path, fork: Path, tm
     assert (fork / DESK).read_bytes() == before
 
 
+def test_a_kernel_beside_the_package_does_not_make_its_folder_the_package(
+    theirs: Path, tmp_path: Path
+) -> None:
+    kernel = "sgl-kernel/csrc/moe/topk.cu"
+    (theirs / kernel).parent.mkdir(parents=True)
+    (theirs / kernel).write_text("int a;\n")
+    (theirs / "sgl-kernel" / "csrc" / "moe" / "b.cu").write_text("int b;\n")
+    git(theirs, "add", ".")
+    git(theirs, "commit", "-qm", "Kernels")
+    start = git(theirs, "rev-parse", "HEAD").strip()
+    commits(theirs, (NOTED, (kernel, "a;", "c;"), ("sgl-kernel/csrc/moe/b.cu", "b;", "d;")))
+    (tmp_path / "it.patch").write_text(git(theirs, "diff", start))
+    wheel = write_package(tmp_path / "site" / "sglang", SOURCES).parent
+    tree = answer_of(tmp_path / "it.patch", "--from", wheel, "--onto", wheel, "--dry-run", code=1)
+    assert [file["file"] for each in tree["changes"] for file in each["files"]] == ["srt/desk.py"]
+    assert len(tree["changes"][0]["left"]) == 2
+
+
 def test_without_a_base_the_blob_ids_of_a_series_tell_what_was_before(
     theirs: Path, fork: Path, tmp_path: Path
 ) -> None:
