@@ -387,11 +387,12 @@ def test_a_change_that_conflicts_is_skipped_whole_with_those_that_need_it_and_th
 
 
 def test_a_conflict_that_a_person_resolved_is_there_when_the_series_is_ported_again(
-    theirs: Path, fork: Path
+    theirs: Path, fork: Path, tmp_path: Path
 ) -> None:
-    named = commits(theirs, (NOTED,), (LONGER,), (PLACED,))
+    named = commits(theirs, (NOTED, TESTED), (LONGER,), (PLACED,))
     edit(fork, (DESK, "    days = 14\n", "    days = 15\n"))
     git(fork, "commit", "-qam", "Fifteen")
+    git(fork, "branch", "plain")
     words = ("port", named, "--repo", theirs, "--onto", fork)
     run(*words, "--markers", code=1)
     assert "<<<<<<<" in (fork / DESK).read_text()
@@ -402,12 +403,17 @@ def test_a_conflict_that_a_person_resolved_is_there_when_the_series_is_ported_ag
     run("resolve", fork, block.patch, block.edit)
     git(fork, "add", "-A")
     git(fork, "commit", "-qm", "By hand")
-    again = answer_of(*words[1:], "--commit")
+    again = answer_of(*words[1:], "--commit", "-o", tmp_path / "new")
     outcomes = [
         [edit["outcome"] for file in each["files"] for edit in file["edits"]] for each in again["changes"]
     ]
     assert outcomes == [["already"], ["already"], ["landed"]]
     assert "days = 22" in (fork / DESK).read_text()
+    # What the first run made is in the series that the second writes.
+    git(fork, "switch", "-q", "plain")
+    git(fork, "am", "-q", *map(str, sorted((tmp_path / "new").iterdir())))
+    assert git(fork, "diff", "--stat", "main", "--", ".", ":!patchkit.lock") == ""
+    assert len(read(tmp_path / "new")) == 3
 
 
 def test_a_test_that_drifted_is_left_out_and_the_change_lands(theirs: Path, fork: Path) -> None:
