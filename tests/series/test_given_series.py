@@ -142,7 +142,7 @@ def folder_of(root: Path, named: str, folder: Path) -> Path:
 
 
 def read(folder: Path) -> dict[str, str]:
-    return {each.name: each.read_text() for each in sorted(folder.iterdir())}
+    return {each.name: each.read_text() for each in sorted(folder.iterdir()) if each.is_file()}
 
 
 def subjects(root: Path) -> list[str]:
@@ -218,19 +218,21 @@ def test_the_file_series_has_the_order_and_keeps_its_comments(
     given = tmp_path / "given"
     given.mkdir()
     commits(theirs, (NOTED,), (AGAIN,), (LONGER,))
-    for name, ref in (("z-first", "HEAD~2"), ("b-last", "HEAD~1"), ("c-already", "HEAD")):
+    (given / "a").mkdir()
+    for name, ref in (("z-first", "HEAD~2"), ("a/b-last", "HEAD~1"), ("c-already", "HEAD")):
         (given / f"{name}.patch").write_text("About it.\n\n" + git(theirs, "diff", f"{ref}^", ref))
-    (given / "series").write_text("# ours\nz-first.patch -p1\n\nb-last.patch # why\nc-already.patch\n")
+    (given / "series").write_text("# ours\nz-first.patch -p1\n\na/b-last.patch # why\nc-already.patch\n")
     edit(fork, LONGER)
     git(fork, "commit", "-qam", "Longer")
     tree = answer_of(given, "--from", "v0.5.12", "--repo", theirs, "--onto", fork, "-o", tmp_path / "new")
     assert [each["id"] for each in tree["changes"]] == ["z-first", "b-last", "c-already"]
+    assert (tmp_path / "new" / "a" / "b-last.patch").is_file()
     new = read(tmp_path / "new")
-    assert new["series"] == "# ours\nz-first.patch -p1\n\nb-last.patch # why\n"
-    assert new.keys() == {"series", "z-first.patch", "b-last.patch"}
+    assert new["series"] == "# ours\nz-first.patch -p1\n\na/b-last.patch # why\n"
+    assert new.keys() == {"series", "z-first.patch"}
     assert new["z-first.patch"].startswith(f"About it.\n\ndiff --git a/{DESK} b/{DESK}\n")
     git(fork, "stash", "-q", "-u")
-    git(fork, "apply", *(str(tmp_path / "new" / name) for name in ("z-first.patch", "b-last.patch")))
+    git(fork, "apply", *(str(tmp_path / "new" / name) for name in ("z-first.patch", "a/b-last.patch")))
     assert "reader.due = due or 1" in (fork / DESK).read_text()
 
 
@@ -306,6 +308,15 @@ def test_without_a_base_the_blob_ids_of_a_series_tell_what_was_before(
     assert "reader.due = due or 1" in (fork / DESK).read_text()
     assert "take(1)" in (fork / TEST).read_text()
     assert len(subjects(fork)) == 4
+
+
+def test_outside_of_a_repository_the_blobs_are_those_of_the_tree(
+    theirs: Path, fork: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = folder_of(theirs, commits(theirs, (NOTED,), (AGAIN,)), tmp_path / "given")
+    monkeypatch.chdir(tmp_path)
+    run("port", given, "--onto", fork)
+    assert "reader.due = due or 1" in (fork / DESK).read_text()
 
 
 def test_a_diff_without_a_base_of_which_nothing_is_known_asks_for_it(
