@@ -15,7 +15,7 @@ from patchkit.tree.sglang import SERVING, files_of, module_of, serves
 from patchkit.tree.text import decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from patchkit.tree.tree import Tree
 
@@ -125,6 +125,13 @@ class Trees:
             return None
         return scores[0][1:]
 
+    def is_orphan(self, name: str, file: str) -> bool:
+        """Return whether nothing in the second tree imports a file, as something in the first, if whole, does."""
+        if self.base.read("__init__.py") is None or _imports_of(file, self._sources):
+            return False
+        read = ((each, self.base.read(each)) for each in self.base.files(""))
+        return _imports_of(name, {each: text for each, text in read if text is not None})
+
     def importing(self, line: str, siblings: Iterable[str] = ()) -> str:
         """Return an import of one name as the second tree has it, from where that is now; empty if that is unclear.
 
@@ -220,6 +227,23 @@ class Trees:
     def _sources(self) -> dict[str, bytes]:
         read = ((file, self.onto.read(file)) for file in [*self.onto.files(SERVING), *self._outside()])
         return {file: content for file, content in read if content is not None}
+
+
+def _imports_of(file: str, sources: Mapping[str, bytes]) -> bool:
+    """Return whether other files may import a file: they name it below its folder, or are beside it and name it."""
+    folder, name = posixpath.split(file.removesuffix(".py").removesuffix("/__init__"))
+    above, stem = (re.escape(each.encode()) for each in (posixpath.basename(folder), name))
+    sign = re.compile(
+        rb"\b%b\.%b\b|\b%b\s+import\s*(?:\([^)]*|[^\n(]*)\b%b\b" % (above, stem, above, stem)
+        if above
+        else rb"\b%b\b" % stem
+    )
+    beside = re.compile(rb"\b%b\b" % stem)
+    return any(
+        (sign.search(text) or (posixpath.dirname(each).startswith(folder) and beside.search(text)))
+        for each, text in sources.items()
+        if each != file and name.encode() in text
+    )
 
 
 def _split(line: str) -> tuple[str, str, str]:

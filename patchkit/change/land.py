@@ -13,6 +13,7 @@ from patchkit.change.correspondence import Correspondence
 from patchkit.change.edits import Edit, EditLog, Outcome
 from patchkit.change.follow import LIKE, alike, module_files, outlined
 from patchkit.change.imports import import_of, imported
+from patchkit.change.kinds import another_kind, may_depend
 from patchkit.change.layout import laid_out
 from patchkit.change.merge import Merge
 from patchkit.change.outline import Item, NoOutlineError, outline
@@ -99,11 +100,13 @@ def land(
             or made.disturbing()
             or made.unmet(landing.files, sources)
             or made.repeating(landing.files, sources)
+            or made.of_another_kind(landing.files, sources)
             or ({} if adapting else made.adapted(sources))
         )
         more = {key: why for key, why in found.items() if key not in refused}
         if not more:
             made.lay_out(sources, landing)
+            made.report_orphans(landing.files, sources)
             for file in landing.files:
                 file.notes += notes.get(file.file, ())
             return landing
@@ -283,6 +286,40 @@ class _Landing:
                         found |= {edit.key: why} if variant else {}
         return found
 
+    def of_another_kind(self, files: Sequence[LandedFile], sources: Sources) -> dict[Key, Refusal]:
+        """Return the edits of classes whose base class is of another kind in this tree."""
+
+        def read_theirs(file: str) -> Item | None:
+            _, after = sources.get(file, (None, None))
+            with suppress(NoOutlineError, UnicodeDecodeError):
+                return self._trees.outline(file, onto=False) if after is None else self._known.of(after)
+            return None
+
+        def read_ours(file: str) -> Item | None:
+            return self._trees.outline(file, onto=True)
+
+        found: dict[Key, Refusal] = {}
+        for file in files:
+            for edit in file.edits:
+                home = edit.place and next(
+                    (n for n, root in self._roots.items() if edit.place.root is root), ""
+                )
+                if edit.key is not None and home:
+                    item, part = edit.key
+                    theirs, ours = (read_theirs, file.file), (read_ours, home)
+                    reason = another_kind(item, bool(part), theirs, ours)
+                    found |= {edit.key: (Outcome.CONFLICT, reason)} if reason else {}
+        return found
+
+    def report_orphans(self, files: Sequence[LandedFile], sources: Sources) -> None:
+        """Say which changed files nothing imports any more."""
+        for file in files:
+            is_python = file.file.endswith(".py") and None not in sources[file.file]
+            made = {Outcome.LANDED, Outcome.CHANGED}
+            if is_python and file.outcome in made and self._trees.is_orphan(file.file, file.onto):
+                reason = "nothing in this tree imports the file any more"
+                file.edits.append(Edit("", Outcome.CHANGED, reason))
+
     def adapted(self, sources: Sources) -> dict[Key, Refusal]:
         """Return the edits of statements that this tree has in a form of its own."""
         roots = {self._known.of(sources[name][0] or b"") for names in self._from.values() for name in names}
@@ -436,7 +473,7 @@ class _Landing:
             self._delete_file(found, before, ours)
         elif ours == after:
             self._keep_file(found, ours)
-        elif ours == before and not self._merging.log.refused:
+        elif ours == before and not (self._merging.log.refused or may_depend(before, after)):
             self._put(onto, after)
             found.edits.append(Edit("", Outcome.LANDED))
         else:

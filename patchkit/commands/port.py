@@ -27,7 +27,7 @@ from patchkit.transaction.conflicts import read_without_conflicts
 from patchkit.transaction.current import current_record
 from patchkit.transaction.store import Store
 from patchkit.tree.git import object_id
-from patchkit.tree.outside import content
+from patchkit.tree.outside import content, shown
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
@@ -73,6 +73,14 @@ class PortedChange:
         adapted = any(edit.outcome is Outcome.CHANGED for file in self.files for edit in file.edits)
         is_complete = all(file.is_whole for file in self.outside) and not self.change.left_out
         return self.is_whole and is_complete and not (adapted or self.findings)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The files of which a part or all is left out: an edit that was not made, a link, a mode, a place outside."""
+        inside = [each.onto for each in self.files if not each.is_whole]
+        outside = [shown(each.file) for each in self.outside if not each.is_whole]
+        named = (part.partition(": ")[0] for part in self.change.left_out)
+        return tuple(dict.fromkeys((*inside, *outside, *named)))
 
     @property
     def is_made(self) -> bool:
@@ -162,7 +170,10 @@ def port(
         if committing:
             concerned = frozenset[str]().union(*(step.concerned for step in steps))
             commits = commit_ports(
-                onto, plan, [(step.ported.change.facts, step.plan) for step in steps], concerned
+                onto,
+                plan,
+                [(step.ported.change.facts, step.plan, step.ported.left_out) for step in steps],
+                concerned,
             )
             done = tuple(
                 replace(step.ported, commit=commit) for step, commit in zip(steps, commits, strict=True)

@@ -384,6 +384,9 @@ def test_blank_lines_come_and_go_as_in_a_merge_by_lines() -> None:
     assert landing.contents[DESK] == theirs.replace(b"reader.told = True", b"reader.told = 1")
 
 
+SHELF_OF_BASE = b"LIMIT = 3\n\n\ndef stamp(book):\n    book.stamped = True\n    return book\n"
+WAX_OF_OURS = SHELF_OF_BASE + b"\n\ndef melt(book):\n    return book\n"
+
 CHANGES = [
     (b"        tell(reader)\n", b""),
     (b"    book.out = True\n", b"    book.out = 1\n    log(book)\n"),
@@ -392,6 +395,10 @@ CHANGES = [
     (b"\n\ndef note(book):\n    book.noted = True\n", b""),
     (b"    reader.told = True\n", b"    # Once.\n    reader.told = True\n    reader.asked = False\n"),
     (b"def tell(", b"@once\ndef tell("),
+    (b"    return book\n", b"    log(book, own)\n    return book\n"),
+    (b"        note(book)\n", b"        note(book)\n    elif reader:\n        tell(reader)\n"),
+    (b"    book.noted = True\n", b"    book.noted = True\n    note = 1\n"),
+    (b"\n\ndef tell", b"\n\nfrom sglang.srt.shelf import stamp\n\n\ndef tell"),
 ]
 OWN = [
     (b"def lend(book, reader):\n", b"def lend(book, reader):\n    own(book)\n"),
@@ -400,6 +407,13 @@ OWN = [
     (b"book.noted = True", b"book.noted = own"),
     (b"    book.out = True\n", b"    # Ours.\n    book.out = True\n"),
     (b"def tell(reader):\n", b"def tell(reader, own=None):\n"),
+    (b"        note(book)\n", b"        note(book)\n    elif own:\n        log(book)\n"),
+    (b"    return book\n", b"    log(book, reader)\n    return book\n"),
+    (b"    book.noted = True\n", b"    note = 2\n    book.noted = True\n"),
+    (
+        b"        note(book)\n        tell(reader)\n",
+        b"        if own:\n            note(book)\n            tell(reader)\n",
+    ),
 ]
 KNOWN = b"log = own = once = print\n\n\n"
 
@@ -416,8 +430,9 @@ def test_a_change_that_landed_lands_again_and_changes_nothing(
     change: set[tuple[bytes, bytes]], own: set[tuple[bytes, bytes]]
 ) -> None:
     base, theirs, ours = KNOWN + BASE, changed(sorted(change)), changed(sorted(own))
-    made = landed({DESK: base}, {DESK: theirs}, {DESK: ours}).contents.get(DESK) or ours
-    again = landed({DESK: base}, {DESK: theirs}, {DESK: made})
+    shelf, wax = {"srt/shelf.py": SHELF_OF_BASE}, {"srt/wax.py": WAX_OF_OURS}
+    made = landed({DESK: base} | shelf, {DESK: theirs} | shelf, {DESK: ours} | wax).contents.get(DESK) or ours
+    again = landed({DESK: base} | shelf, {DESK: theirs} | shelf, {DESK: made} | wax)
     assert again.contents in ({}, {DESK: made})
 
 
@@ -457,10 +472,6 @@ def test_a_file_that_goes_and_one_that_comes_with_half_of_its_lines_are_one_that
     assert [file.file for file in landed(old, new, old).files] == ["srt/a.cuh"]
     other = {"srt/b.cuh": b"int a;\nint c;\nint d;\n"}
     assert [file.file for file in landed(old, other, old).files] == ["srt/a.cuh", "srt/b.cuh"]
-
-
-SHELF_OF_BASE = b"LIMIT = 3\n\n\ndef stamp(book):\n    book.stamped = True\n    return book\n"
-WAX_OF_OURS = SHELF_OF_BASE + b"\n\ndef melt(book):\n    return book\n"
 
 
 @pytest.mark.parametrize(
@@ -542,3 +553,75 @@ def test_a_name_that_the_file_of_the_change_lacks_too_keeps_no_edit_back() -> No
     theirs = BASE.replace(b"noted = True", b"noted = os.name")
     landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: BASE + b"\n\nx = 1\n"})
     assert [outcome for outcome, _ in outcomes(landing)] == ["landed"]
+
+
+STRUCTS = b"""\
+import msgspec
+
+
+class Card(msgspec.Struct, kw_only=True):
+    number: int = 0
+
+
+class Pass(Card):
+    days: int = 14
+"""
+DATACLASSES = b"""\
+from dataclasses import dataclass
+
+
+@dataclass
+class Card:
+    number: int = 0
+
+
+@dataclass
+class Pass(Card):
+    days: int = 14
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "outcome"),
+    [
+        (b"\n\nclass Pass", b"\n\nclass Day(Card, kw_only=True):\n    at: int\n\n\nclass Pass", "conflict"),
+        (b"class Pass(Card)", b"class Pass(Card, frozen=True)", "conflict"),
+        (b"14\n", b"14\n    fees: list = msgspec.field(default_factory=list)\n", "conflict"),
+        (b"14\n", b"14\n    fee: int = 3\n", "landed"),
+        (b"14\n", b"14\n\n    def fee(self):\n        return 3\n", "landed"),
+    ],
+    ids=["a class", "a keyword", "a field", "a plain field", "a method"],
+)
+@pytest.mark.parametrize("is_beside", [True, False])
+def test_what_depends_on_the_kind_of_a_base_class_is_a_conflict_where_that_is_another(
+    old: bytes, new: bytes, outcome: str, is_beside: bool
+) -> None:
+    assert old in STRUCTS
+    theirs = STRUCTS.replace(old, new)
+    if is_beside:
+        landing = landed({DESK: STRUCTS}, {DESK: theirs}, {DESK: DATACLASSES})
+    else:  # The base class is in another file, and this one is as it was.
+        at = STRUCTS.index(b"class Pass")
+        head = b"import msgspec\nfrom sglang.srt.card import Card\n\n\n"
+        base = {"srt/card.py": STRUCTS[:at], DESK: head + STRUCTS[at:]}
+        at = theirs.index(b"class Day") if b"class Day" in theirs else theirs.index(b"class Pass")
+        landing = landed(base, base | {DESK: head + theirs[at:]}, base | {"srt/card.py": DATACLASSES})
+    assert {found for found, _ in outcomes(landing)} == {outcome}
+
+
+def test_a_class_of_a_base_class_of_the_same_kind_comes() -> None:
+    theirs = STRUCTS + b"\n\nclass Day(Card, kw_only=True):\n    at: int\n"
+    ours = STRUCTS.replace(b"number: int = 0", b"number: str = ''")
+    assert outcomes(landed({DESK: STRUCTS}, {DESK: theirs}, {DESK: ours})) == [("landed", "")]
+
+
+@pytest.mark.parametrize(
+    "line", [b"from sglang.srt.desks import lend\n", b"from sglang.srt.desk import lend\n"]
+)
+def test_a_file_that_nothing_imports_any_more_is_said(line: bytes) -> None:
+    root = {"__init__.py": b"", "srt/main.py": b"from sglang.srt.desk import lend\n"}
+    theirs = BASE.replace(b"told = True", b"told = 1")
+    landing = landed(root | {DESK: BASE}, root | {DESK: theirs}, root | {DESK: BASE, "srt/main.py": line})
+    said = ("changed", "nothing in this tree imports the file any more")
+    found = [each for each in outcomes(landing) if each[0] != "already"]
+    assert found == [("landed", ""), *([said] if b"desks" in line else [])]

@@ -438,6 +438,23 @@ def test_a_test_that_drifted_is_left_out_and_the_change_lands(theirs: Path, fork
     assert "reader.due = due" in (fork / DESK).read_text()
 
 
+def test_a_commit_that_leaves_out_a_part_says_so_and_names_each_file(theirs: Path, fork: Path) -> None:
+    edit(fork, (TEST, "lend(1)\n", "lend(2)\n"))
+    edit(fork, (DESK, "    days = 14\n", "    days = 20\n"))
+    git(fork, "commit", "-qam", "Other days")
+    (theirs / "python" / "sglang" / "srt" / "link.py").symlink_to("desk.py")
+    named = commits(theirs, (NOTED, TESTED, (DESK, "    days = 14\n", "    days = 21\n")))
+    words = (named, "--repo", theirs, "--onto", fork, "--keep-going", "--commit")
+    run("port", *words, code=1)
+    assert "reader.due = due" in (fork / DESK).read_text()
+    message = git(fork, "log", "-1", "--format=%B")
+    assert "\n\nOnly a part of the change: 3 files left out or not whole.\n\n" in message
+    format_of = "--format=%(trailers:key=Patchkit-Left-Out,valueonly)"
+    left_out = git(fork, "log", "-1", format_of).split()
+    assert left_out == ["srt/desk.py", TEST, "python/sglang/srt/link.py"]
+    run("revert", fork, git(fork, "log", "-1", "--format=%(trailers:key=Patchkit-Port,valueonly)").split()[0])
+
+
 @pytest.mark.parametrize("onto", ["a checkout", "a ref"])
 def test_a_test_that_moved_is_followed(theirs: Path, fork: Path, tmp_path: Path, onto: str) -> None:
     (fork / "test" / "unit").mkdir()
