@@ -11,6 +11,7 @@ from patchkit.drafting.change import PLAIN, PROGRAM
 from patchkit.errors import UsageError
 from patchkit.series.export import BREAK, Scratch
 from patchkit.series.source import SERIES
+from patchkit.transaction.ports import without_trailers
 from patchkit.tree.scratch import scratch
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _committed(repository: Scratch, step: Written) -> tuple[str, str]:
                 repository.run("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
             elif side:
                 repository.run("update-index", "--force-remove", "--", name)
-        message = BREAK.sub(r" \g<0>", facts.message or step.change.title or facts.id)
+        message = BREAK.sub(r" \g<0>", without_trailers(facts.message) or step.change.title or facts.id)
         parent = [word for commit in commits for word in ("-p", commit)]
         tree = repository.run("write-tree")
         author = {} if not facts.author else _author(facts.author, facts.date)
