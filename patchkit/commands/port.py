@@ -25,6 +25,7 @@ from patchkit.series.port import commit_ports
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.conflicts import read_without_conflicts
 from patchkit.transaction.current import current_record
+from patchkit.transaction.store import Store
 from patchkit.tree.git import object_id
 from patchkit.tree.outside import content, shown
 from patchkit.tree.tree import OverlayTree
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from patchkit.change.land import Watch
     from patchkit.findings.finding import Finding
+    from patchkit.plan.record import Layer
     from patchkit.series.source import GivenChange, Source
     from patchkit.tree.tree import CheckoutTree, ReadTree, Tree
 
@@ -142,7 +144,7 @@ def port(
 
     def prepare(read: ReadTree) -> _PreparedPort:
         changes = source.changes(read)
-        tree = _PortedTree(read, markers=markers, resolved=_resolved(read))
+        tree = _PortedTree(read, markers=markers, earlier=_earlier(read))
         steps: list[_Step] = []
         for change in _watched(changes, watch):
             # Of a range each change is one step, of a change alone each file.
@@ -163,7 +165,7 @@ def port(
         return _PreparedPort(read, steps, plan, ported)
 
     read, steps, plan, ported = read_without_conflicts(onto, prepare)
-    written = _patches(source, steps, folder) if folder is not None and not dry_run else {}
+    written = _patches(source, steps, folder, read) if folder is not None and not dry_run else {}
     with staged({place: Draft(files, ()) for place, files in written.items()}):
         if committing:
             concerned = frozenset[str]().union(*(step.concerned for step in steps))
@@ -219,12 +221,21 @@ def port_matrix(
     return tuple(found)
 
 
-def _patches(source: Source, steps: Sequence[_Step], folder: Path) -> dict[Path, dict[str, bytes]]:
-    """Return the series as patches for its new tree, by folder. Raise UsageError if one of them exists."""
-    written = [
-        Written(step.ported.change, {each.file: (each.before, each.after) for each in step.plan.changes})
-        for step in steps
-    ]
+def _patches(
+    source: Source, steps: Sequence[_Step], folder: Path, tree: ReadTree | None = None
+) -> dict[Path, dict[str, bytes]]:
+    """Return the series as patches for its new tree, by folder. Raise UsageError if one of them exists.
+
+    What an earlier port made in ``tree`` is in them too.
+    """
+    earlier = _earlier(tree) if tree is not None else {}
+    written: list[Written] = []
+    for step in steps:
+        contents = {each.file: (each.before, each.after) for each in step.plan.changes}
+        layer = earlier.get(_form(step.ported.change))
+        if tree is not None and layer is not None and not contents:
+            contents = _made_earlier(step.ported.change, layer, tree)
+        written.append(Written(step.ported.change, contents))
     files = patches(written, source.folders)
     existing = next((name for name in files if os.path.lexists(folder / name)), None)
     if existing is not None:
@@ -236,10 +247,26 @@ def _paths(written: Mapping[Path, Iterable[str]]) -> tuple[Path, ...]:
     return tuple(folder / name for folder, files in written.items() for name in files)
 
 
-def _resolved(tree: ReadTree) -> frozenset[str]:
-    """Return the forms of the changes of which a person resolved a conflict in a tree."""
-    known = current_record(tree)
-    return frozenset(each.form for each in known.patches.values() if each.form and each.by_hand)
+def _earlier(tree: ReadTree) -> dict[str, Layer]:
+    """Return what earlier ports made in a tree, by the forms of their changes."""
+    ports = (layer for layer in current_record(tree).layers if layer.is_ported)
+    return {each.form: layer for layer in ports for each in layer.patches if each.form}
+
+
+def _made_earlier(
+    change: GivenChange, layer: Layer, tree: ReadTree
+) -> dict[str, tuple[bytes | None, bytes | None]]:
+    """Return the files of a change that an earlier port made, before and after it."""
+    get = Store(tree.package).get
+    found: dict[str, tuple[bytes | None, bytes | None]] = {
+        file: (get(known.original) if known.original else None, get(known.applied) if known.applied else None)
+        for file, known in layer.files.items()
+    }
+    undone = [
+        replace(each, before=each.after, after=each.before) for each in change.outside if not each.hunks
+    ]
+    _, before = merged(undone, tree)
+    return found | {file: (text, content(tree, file)) for file, text in before.items()}
 
 
 def _watched(changes: Sequence[GivenChange], watch: Watch | None) -> Iterator[GivenChange]:
@@ -286,10 +313,10 @@ class _PreparedPort(NamedTuple):
 class _PortedTree:
     """A tree to which changes are made one after the other."""
 
-    def __init__(self, onto: Tree, *, markers: bool, resolved: frozenset[str] = frozenset()) -> None:
+    def __init__(self, onto: Tree, *, markers: bool, earlier: Mapping[str, Layer] | None = None) -> None:
         self._onto = onto
         self._markers = markers
-        self._resolved = resolved
+        self._earlier = earlier or {}
         self._contents: dict[str, bytes | None] = {}
         self._skipped: list[PortedChange] = []
 
@@ -307,7 +334,8 @@ class _PortedTree:
         name = change.facts.id if self._markers else ""
         landing = land(sources, Trees(change.base, tree), name, watch=watch)
         ported = PortedChange(change, tuple(landing.files))
-        if not ported.is_whole and _form(change) in self._resolved:
+        earlier = self._earlier.get(_form(change))
+        if not ported.is_whole and earlier is not None and any(each.by_hand for each in earlier.patches):
             files = [LandedFile(each.file, each.onto, [_RESOLVED]) for each in landing.files]
             return _Step(replace(ported, files=tuple(files)), tree, Plan(tree, (), ()), landing.concerned)
         outside, others = merged(change.outside, tree)

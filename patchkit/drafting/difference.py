@@ -28,7 +28,7 @@ from patchkit.tree.fork import is_of_record
 from patchkit.tree.git import git, object_id, place_of
 from patchkit.tree.names import is_outside
 from patchkit.tree.outside import content, shown
-from patchkit.tree.sglang import NAME, PARENTS, PLACES
+from patchkit.tree.sglang import NAME, PARENTS, PLACES, SERVING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -330,6 +330,8 @@ class _Applied:
 
     def _is_of(self, section: FileSection, name: str, file: str) -> bool:
         """Return whether a section is for this file of the package, and not for one outside it."""
+        if section.old is None:
+            return file.startswith(f"{SERVING}/")
         known = self._read(file)
         if known is None or self._read(f"{'../' * 2}{name}") is not None:
             return False

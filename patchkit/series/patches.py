@@ -8,8 +8,10 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.drafting.change import PLAIN, PROGRAM
+from patchkit.errors import UsageError
 from patchkit.series.export import BREAK, Scratch
 from patchkit.series.source import SERIES
+from patchkit.transaction.ports import without_trailers
 from patchkit.tree.scratch import scratch
 
 if TYPE_CHECKING:
@@ -34,16 +36,21 @@ def patches(steps: Sequence[Written], folders: Sequence[Path] = ()) -> dict[str,
     """Return the files of a series: ``steps``, and the file ``series`` of each of the ``folders`` that it was in.
 
     A change that changes nothing is left out. The commits are made in a temporary repository of the changed files only.
+    Raise UsageError if two patches have one name.
     """
     found: dict[str, bytes] = {}
+    sources: dict[str, Path | None] = {}
     with scratch() as place:
         repository = Scratch(place)
         for number, step in enumerate((step for step in steps if step.contents), 1):
             commits = _committed(repository, step)
             given = step.change.given
-            is_mail = not given.file or bool(step.change.facts.message)
+            is_mail = given.file is None or bool(step.change.facts.message)
             text = _mail(repository, step.change, commits) if is_mail else _diff(repository, given, commits)
-            name = given.file or f"{number:04}-{_slug(step.change)}.patch"
+            named = f"{number:04}-{_slug(step.change)}.patch"
+            name = named if given.file is None else _name_in(folders, given.file)
+            if sources.setdefault(name, given.file) != given.file:
+                raise UsageError(f"two patches have the name {name}", advice="write one folder at a time")
             found[name] = found.get(name, b"") + text
     for folder in folders:
         if (folder / SERIES).is_file():
@@ -51,6 +58,12 @@ def patches(steps: Sequence[Written], folders: Sequence[Path] = ()) -> dict[str,
             kept = [line for line in lines if not (words := line.split("#")[0].split()) or words[0] in found]
             found[SERIES] = "\n".join(kept).encode()
     return found
+
+
+def _name_in(folders: Sequence[Path], file: Path) -> str:
+    """Return the name of a file in the folder that it was in, such as in its file ``series``."""
+    inside = (file.relative_to(folder) for folder in folders if file.is_relative_to(folder))
+    return next((name.as_posix() for name in inside if ".." not in name.parts), file.name)
 
 
 def _committed(repository: Scratch, step: Written) -> tuple[str, str]:
@@ -70,7 +83,7 @@ def _committed(repository: Scratch, step: Written) -> tuple[str, str]:
                 repository.run("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
             elif side:
                 repository.run("update-index", "--force-remove", "--", name)
-        message = BREAK.sub(r" \g<0>", facts.message or step.change.title or facts.id)
+        message = BREAK.sub(r" \g<0>", without_trailers(facts.message) or step.change.title or facts.id)
         parent = [word for commit in commits for word in ("-p", commit)]
         tree = repository.run("write-tree")
         author = {} if not facts.author else _author(facts.author, facts.date)

@@ -32,12 +32,12 @@ _ENDS = (".patch", ".diff")
 
 
 class Given(NamedTuple):
-    """How a change was given, to be written back so: its file and the text of it, which are empty for a commit.
+    """How a change was given, to be written back so: its file, if it is no commit, and its text in it.
 
     ``prefixes`` are what stands before the names of its files, and ``place`` is the package's place below these.
     """
 
-    file: str = ""
+    file: Path | None = None
     text: str = ""
     prefixes: tuple[str, str] = ("a/", "b/")
     place: str = PLACES[0]
@@ -60,7 +60,7 @@ class GivenChange:
     @property
     def title(self) -> str:
         """Its title, or the name of its file."""
-        return self.facts.title or self.given.file
+        return self.facts.title or (self.given.file.name if self.given.file else "")
 
 
 class Source:
@@ -175,7 +175,7 @@ class Source:
             every = (*diff.files, *(each for each in diff.outside if not each.hunks))
             if base is None:
                 tree = OverlayTree(onto, {**made, **{each.file: each.before for each in every}})
-            given = Given(path.name, mail, diff.prefixes, diff.place)
+            given = Given(path, mail, diff.prefixes, diff.place)
             yield GivenChange(facts, tree, diff.files, diff.left_out, diff.outside, given)
             made |= {each.file: each.after for each in every}
 
@@ -233,8 +233,8 @@ def _named(changes: Sequence[GivenChange]) -> tuple[GivenChange, ...]:
     used: set[str] = set()
     for number, change in enumerate(changes, 1):
         facts = change.facts
-        if change.given.file and facts.id in used:
-            facts = replace(facts, id=f"{_name_of(change.given.file)}-{number}")
+        if change.given.file is not None and facts.id in used:
+            facts = replace(facts, id=f"{_name_of(change.given.file.name)}-{number}")
         used.add(facts.id)
         found.append(replace(change, facts=facts))
     return tuple(found)
