@@ -641,3 +641,15 @@ def test_a_value_of_a_module_that_moved_is_changed_where_it_is(is_file_gone: boo
         assert {found for found, _ in outcomes(landed(base, theirs, made))} == {"already"}
     else:
         assert (landing.contents, landing.files[0].is_whole) == ({}, False)
+
+
+@pytest.mark.parametrize("blank", [b"", b"\n", b"\n\n"])
+def test_blank_lines_that_come_come_once(blank: bytes) -> None:
+    base = BASE + b"\n\nx = 1\ny = 2\n"
+    theirs = base.replace(b"y = 2", b"\n\ny = 2").replace(b"told = True", b"told = 1")
+    ours = base.replace(b"y = 2", blank + b"y = 2").replace(
+        b"    return book", b"    own = 1\n    return book"
+    )
+    made = landed({DESK: base}, {DESK: theirs}, {DESK: ours}).contents[DESK] or b""
+    assert made.endswith(b"x = 1\n" + (blank or b"\n\n") + b"y = 2\n")
+    assert landed({DESK: base}, {DESK: theirs}, {DESK: made}).contents in ({}, {DESK: made})
