@@ -14,6 +14,7 @@ person to judge. Adds the figures to FILE as JSON, and prints them.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 import re
@@ -140,11 +141,12 @@ def merged_again(clone: Path, commit: str, ours: str, theirs: str) -> Pick:
         if name:
             _, blob_id, stage = info.decode().split()
             stages.setdefault(name.decode(errors="surrogateescape"), {})[stage] = blob_id
-    files, others = {}, 0
-    for name, ids in stages.items():
+    files: dict[str, Stages] = {}
+    others = 0
+    for path, ids in stages.items():
         versions = [blob(clone, ids[stage]) for stage in "123" if stage in ids]
-        if name.endswith(".py") and len(versions) == 3 and None not in versions:
-            files[name] = Stages(*(version or b"" for version in versions))
+        if path.endswith(".py") and len(versions) == 3 and None not in versions:
+            files[path] = Stages(*(version or b"" for version in versions))
         else:
             others += 1
     return Pick(commit, files, others)
@@ -153,7 +155,8 @@ def merged_again(clone: Path, commit: str, ours: str, theirs: str) -> Pick:
 def picked_again(clone: Path, commit: str, source: str) -> Pick:
     """Return what is in conflict if git picks a commit to the parent of the commit that people made of it."""
     names = git(clone, "diff-tree", "-r", "-z", "--name-only", "--no-renames", f"{source}^", source)
-    files, others = {}, 0
+    files: dict[str, Stages] = {}
+    others = 0
     for name in filter(None, names.decode(errors="surrogateescape").split("\0")):
         sides = [blob(clone, f"{each}:{name}") for each in (f"{source}^", f"{commit}^", source)]
         if sides[0] == sides[1] or sides[1] == sides[2]:
@@ -214,7 +217,7 @@ def resolved(marked: str, result: str) -> Iterator[str]:
     """Yield what stands in a result in place of each of git's conflicts, with a line above and below."""
     parts = re.split(r"^<{7} .*?^>{7} [^\n]*\n", marked, flags=re.DOTALL | re.MULTILINE)
     at = 0
-    for before, after in zip(parts, parts[1:], strict=False):
+    for before, after in itertools.pairwise(parts):
         start = result.find(before, at) + len(before)
         end = result.find(after, start) if after.strip() else len(result)
         if start < len(before) + at or end < 0:
@@ -263,14 +266,9 @@ def measure(clone: Path, drawn: Drawn, judge: Path | None) -> Figures:
                     figures.different.append(label)
             print(f"{outcome:10} {label}", file=sys.stderr, flush=True)
             if judge is not None:
-                keep(
-                    judge
-                    / outcome.split()[0]
-                    / f"{clone.name if clone.name != 'repo' else clone.parent.name}-{label.replace('/', '_').replace(' ', '-')}",
-                    stages,
-                    people,
-                    result,
-                )
+                owner = clone.parent.name if clone.name == "repo" else clone.name
+                folder = f"{owner}-{label.replace('/', '_').replace(' ', '-')}"
+                keep(judge / outcome.split()[0] / folder, stages, people, result)
         figures.picks_clean += is_clean
         if figures.picks == drawn.picks:
             break

@@ -207,7 +207,7 @@ def say_new_files(tree: CheckoutTree, files: Iterable[str]) -> None:
     found = new_files(tree, files)
     here, root = Path.cwd(), tree.root.resolve()
     start = here if here.is_relative_to(root) else root
-    where = () if start == here else ("-C", os.path.relpath(root, here))
+    where = () if start == here else ("-C", min(str(root), os.path.relpath(root, here), key=len))
     if found:
         command = shlex.join(("git", *where, "add", *(os.path.relpath(path, start) for path in found)))
         say(f"git commit -a leaves new files out: [bold]{escaped(command)}[/] adds them.")

@@ -28,8 +28,9 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
     Conflicts, and patches that are left out because of them, are printed on stderr.
     """
     from patchkit.cli import console
-    from patchkit.commands.diff import conflicts, diff
+    from patchkit.commands.diff import diff
     from patchkit.findings.printable import printable
+    from patchkit.plan.conflict import conflicts
     from patchkit.plan.refusal import describe_conflicts, describe_left_out
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
@@ -38,7 +39,7 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
     tree = target.open()
     with console.working(tree):
         planned = diff(tree, patches, target.ids)
-    _print(tree, planned, conflicts(planned), as_json=as_json)
+    _print(tree, planned, conflicts(planned.tree, planned.patches), as_json=as_json)
     if any(name in requested for name in planned.left_out):
         raise ConflictError(
             describe_conflicts(planned.patches),

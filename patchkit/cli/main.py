@@ -25,6 +25,7 @@ from patchkit.cli import (
     doctor,
     export,
     matrix,
+    merge_driver,
     new,
     port,
     rebase,
@@ -59,7 +60,7 @@ _GROUPS = {
     "Inspect a tree": (status, show, diff),
     "Apply and revert patches": (apply, resolve, revert),
     "Check a tree": (verify, audit, doctor),
-    "Work with branches and commits": (matrix, rebase, export),
+    "Work with branches and commits": (matrix, rebase, merge_driver, export),
     "Port and write changes": (port, new, test),
 }
 

@@ -203,6 +203,7 @@ def _say_next(tree: Path, ported: PortResult, *, committed: bool, again: str) ->
     elif is_in_git and ported.changed:
         names = dict.fromkeys(change.change.facts.id for change in ported.changes if change.is_made)
         console.say_next((shlex.join(("revert", str(tree), *names)), f"reverts the change{note}"))
+    if is_in_git and ported.changed and block is None:
         console.say_new_files(opened, ported.changed)
 
 

@@ -47,10 +47,11 @@ def command(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Check how a move to REF affects each patch and each ported commit, or merge REF.
+    """Check how a move to REF affects each patch, or merge REF.
 
-    Shows for each whether REF has it, and if not, whether it applies there or conflicts. Exit code 1 if a patch that
-    TREE has, a default patch or a ported commit conflicts, or was edited in REF. TREE is changed only with --merge.
+    Shows for each patch and each ported commit whether REF has it, and if not, whether it applies there or conflicts.
+    Exit code 1 if a patch that TREE has, a default patch or a ported commit conflicts, or was edited in REF. TREE is
+    changed only with --merge.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.rebase import Rebase

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     click.option(
         "--accept",
         is_flag=True,
-        help="Record the edit even if patchkit cannot find it in the code.",
+        help="Record the edit even if patchkit cannot find it in the code; without EDIT, take the code as it is now "
+        "into PATCH, a diff of your own.",
     ),
     click.option(
         "--give-up",
@@ -78,12 +79,15 @@ def command(
         raise UsageError("--accept cannot be combined with --give-up", advice="leave out one of them")
     patches = options.loaded_patches(folders, words[:-2], installed=installed)
     if len(words) == 1 or (len(words) == 2 and words[0] not in patches and os.path.isdir(words[0])):
+        target = options.Target(words[0] if len(words) == 2 else None, installed, folders)
+        if accept and words[-1] in patches and patches.get(words[-1]).diffs:
+            _refresh(target, patches, words[-1], as_json=as_json)
+            return
         if accept or giving_up:
             named = shlex.join(("patchkit", "resolve", *words))
             raise UsageError(
                 f"no edit of {words[-1]} is named", advice=f"{named} lists its edits in conflict"
             )
-        target = options.Target(words[0] if len(words) == 2 else None, installed, folders)
         _list_open(target, patches, words[-1], as_json=as_json)
         return
     *tree, patch, edit = words
@@ -125,6 +129,23 @@ def command(
     else:
         console.say_next((f"apply{target.tail}", "applies the rest"))
     console.say_new_files(opened, ())
+
+
+def _refresh(target: options.Target, patches: PatchSet, patch: str, *, as_json: bool) -> None:
+    from patchkit.cli import console
+    from patchkit.cli.answers.base import TreeAnswer
+    from patchkit.cli.answers.resolve import Resolve
+    from patchkit.commands.refresh import refresh
+    from patchkit.findings.printable import escaped
+
+    tree = target.open()
+    with console.working(tree):
+        written = refresh(tree, patches, patch, target.folders)
+    if as_json:
+        console.emit(Resolve.of(tree=TreeAnswer.of(tree), patch=patch, files=(str(written),)))
+        return
+    console.say(f"{escaped(str(written))} has the code of {escaped(patch)} as it is now.")
+    console.say_next((f"test {shlex.quote(str(written.parent))}", "checks the patch"))
 
 
 def _list_open(target: options.Target, patches: PatchSet, patch: str, *, as_json: bool) -> None:

@@ -98,7 +98,7 @@ def _only(status: TreeStatus, named: Collection[str]) -> TreeStatus:
 def _say_ledger(tree: CheckoutTree, patches: PatchSet, named: Collection[str], *, as_json: bool) -> None:
     from patchkit.cli import console
     from patchkit.cli.answers.base import TreeAnswer
-    from patchkit.cli.answers.report import Report
+    from patchkit.cli.answers.report import Ledger
     from patchkit.commands.report import report
     from patchkit.findings.printable import plain
     from patchkit.series.backports import markdown
@@ -106,7 +106,7 @@ def _say_ledger(tree: CheckoutTree, patches: PatchSet, named: Collection[str], *
     with console.checking() as watch:
         rows = tuple(row for row in report(tree, patches, watch) if not named or row.patch in named)
     if as_json:
-        console.emit(Report.of(tree=TreeAnswer.of(tree), rows=rows))
+        console.emit(Ledger.of(tree=TreeAnswer.of(tree), rows=rows))
     else:
         click.echo(plain(markdown(rows)).encode(), nl=False)
 

@@ -213,14 +213,14 @@ def _require_no_markers(tree: CheckoutTree, patch: str, edit: str) -> None:
                 )
 
 
-class OpenEdit(NamedTuple):
+class ConflictingEdit(NamedTuple):
     """An edit in conflict; ``is_unfinished`` is whether the tree has its markers, or unrecorded code in their place."""
 
     status: EditStatus
     is_unfinished: bool
 
 
-def open_edits(tree: CheckoutTree, patches: PatchSet, patch: str) -> tuple[OpenEdit, ...]:
+def open_edits(tree: CheckoutTree, patches: PatchSet, patch: str) -> tuple[ConflictingEdit, ...]:
     """Return the edits of a patch or port that are in conflict. Raise UsageError for a name that neither has."""
     found = tree_status(tree, patches)
     unfinished = [edit for name, edit in found.unfinished if name == patch]
@@ -235,7 +235,7 @@ def open_edits(tree: CheckoutTree, patches: PatchSet, patch: str) -> tuple[OpenE
     for name in unfinished:
         reason = f"{UNRECORDED}: {recording(patch, name)}"
         edits.setdefault(name, EditStatus(name, "", "", State.CONFLICT, reason))
-    return tuple(OpenEdit(edit, name in unfinished) for name, edit in edits.items())
+    return tuple(ConflictingEdit(edit, name in unfinished) for name, edit in edits.items())
 
 
 def give_up(tree: CheckoutTree, patches: PatchSet, patch: str, edit: str) -> str:

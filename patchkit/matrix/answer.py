@@ -73,7 +73,7 @@ class Verified(msgspec.Struct, frozen=True):
     failed: tuple[str, ...] = ()
 
 
-class Answer(msgspec.Struct, frozen=True):
+class StateResult(msgspec.Struct, frozen=True):
     """The result for one state of the files: a status for each patch, or an error; ``state`` identifies the state."""
 
     patches: tuple[CachedStatus, ...] = ()
@@ -89,7 +89,7 @@ class PatchDiff(msgspec.Struct, frozen=True):
     text: str
 
 
-class Row(msgspec.Struct, frozen=True):
+class PatchRow(msgspec.Struct, frozen=True):
     """One ref: its commit, and a cell for each patch or an error; ``state`` identifies the state of its files."""
 
     ref: str
@@ -105,13 +105,13 @@ class Matrix(msgspec.Struct, frozen=True):
 
     repository: str
     patches: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[PatchRow, ...]
     states: int
     examined: int
     seconds: float
 
 
-def in_order(row: Row, patches: Sequence[str]) -> tuple[Cell | None, ...]:
+def in_order(row: PatchRow, patches: Sequence[str]) -> tuple[Cell | None, ...]:
     """Return the cells of a row for these patches, None for a patch that the ref does not load."""
     cells = {cell.patch: cell for cell in row.patches}
     return tuple(map(cells.get, patches))

@@ -11,13 +11,14 @@ import posixpath
 import time
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from patchkit import collector
 from patchkit.errors import PatchkitError, UsageError
-from patchkit.matrix.answer import Answer, Matrix, Row, Verified, cell_of
+from patchkit.matrix.answer import Matrix, PatchRow, StateResult, Verified, cell_of
 from patchkit.matrix.definitions import Definitions
 from patchkit.matrix.extent import Extents
 from patchkit.matrix.failure import Failure, attempted
@@ -50,7 +51,7 @@ class _ExaminedState(msgspec.Struct, frozen=True):
     """The questions of an inspection with their answers, and its result."""
 
     answers: tuple[AnsweredQuestion, ...]
-    answer: Answer
+    answer: StateResult
 
 
 class _Inspection(msgspec.Struct, frozen=True):
@@ -109,7 +110,7 @@ def survey(
         memory.close()
 
 
-def recalled(patches: PatchSet) -> tuple[Definitions, Decisions[Answer]]:
+def recalled(patches: PatchSet) -> tuple[Definitions, Decisions[StateResult]]:
     """Return the cached definitions and results, which settle a ref whose files are known from earlier runs."""
     memory = Memory(patches.digest)
     try:
@@ -118,8 +119,8 @@ def recalled(patches: PatchSet) -> tuple[Definitions, Decisions[Answer]]:
         memory.close()
 
 
-def _decisions(memory: Memory, patches: PatchSet) -> Decisions[Answer]:
-    decisions = Decisions[Answer]()
+def _decisions(memory: Memory, patches: PatchSet) -> Decisions[StateResult]:
+    decisions = Decisions[StateResult]()
     for examined in memory.recall(_EXAMINE, _ExaminedState).values():
         if examined.answer.error or tuple(cell.patch for cell in examined.answer.patches) == patches.ids:
             decisions.add(examined.answers, examined.answer)
@@ -138,7 +139,7 @@ class _Survey:
         self._trees: dict[str, GitTree] = {}
         # It grows while `spread` runs, which passes to each worker what was added since its last task.
         self._new_results: list[tuple[RememberedResult, ...]] = []
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, StateResult] = {}
         self._extents = Extents(git)
         self._known = memory.recall(_NAMES, str, shared=True)
         # Definitions are found deep inside an inspection, whose result is statuses alone.
@@ -150,7 +151,7 @@ class _Survey:
         for commit in dict.fromkeys(ref.commit for ref in refs):
             opened = attempted(partial(self._open, commit))
             if isinstance(opened, Failure):
-                self._answers[commit] = Answer(error=opened.reason)
+                self._answers[commit] = StateResult(error=opened.reason)
             else:
                 self._trees[commit] = opened
         examined = self._examine()
@@ -167,15 +168,17 @@ class _Survey:
         self._extents.require_bounded(tree, SERVING)
         return tree
 
-    def _row(self, ref: Ref, verified: Mapping[str, Verified | Failure]) -> Row:
+    def _row(self, ref: Ref, verified: Mapping[str, Verified | Failure]) -> PatchRow:
         answer, tree = self._answers[ref.commit], self._trees.get(ref.commit)
         if tree is None:
-            return Row(ref.name, ref.commit, error=answer.error)
+            return PatchRow(ref.name, ref.commit, error=answer.error)
         verdict = verified.get(_package(tree))
         if isinstance(verdict, Failure):
             verdict = Verified(False, (verdict.reason,))
         statuses = judged_at(tree, [status.status(self._patches) for status in answer.patches])
-        return Row(ref.name, ref.commit, answer.state, tuple(map(cell_of, statuses)), answer.error, verdict)
+        return PatchRow(
+            ref.name, ref.commit, answer.state, tuple(map(cell_of, statuses)), answer.error, verdict
+        )
 
     def _examine(self) -> int:
         """Set the answer of each commit, and return how many were examined."""
@@ -188,19 +191,19 @@ class _Survey:
             for commit in unsettled:
                 blobs = attempted(partial(self._blobs, commit))
                 if isinstance(blobs, Failure):
-                    self._answers[commit] = Answer(error=blobs.reason)
+                    self._answers[commit] = StateResult(error=blobs.reason)
                 else:
                     alike.setdefault(blobs, commit)
             chosen = [(commit, commit) for commit in alike.values()]
             done, share = total - len(unsettled), len(unsettled) / max(1, len(chosen))
-            edits = tuple(self._memory.recall(_EDITS, tuple[RememberedResult, ...], shared=True).values())
-            work = _Examination(
-                self._git.path, tuple(self._patches), self._known | self._fresh, sum(edits, ())
-            )
+            kept = self._memory.recall(_EDITS, tuple[RememberedResult, ...], shared=True)
+            edits = tuple(chain.from_iterable(kept.values()))
+            names, patches = self._known | self._fresh, self._patches
+            work = _Examination(self._git.path, tuple(patches), patches.digest, names, edits)
             for commit, outcome in spread(work, chosen, self._jobs, self._new_results):
                 examined += 1
                 if isinstance(outcome, Failure):
-                    self._answers[commit] = Answer(error=outcome.reason)
+                    self._answers[commit] = StateResult(error=outcome.reason)
                 else:
                     self._add_inspection(commit, outcome)
                 self._watch("trees: examining", round(done + share * examined), total)
@@ -216,8 +219,7 @@ class _Survey:
         self._decisions.add(found.answers, found.answer)
         self._memory.keep(_EXAMINE, {found.answer.state: found})
         # Each is kept under its patch's digest, also for the patch sets of other refs and later ones.
-        name = f"{self._patches.digest} {found.answer.state}"
-        self._memory.keep(_EDITS, {name: inspection.edits}, shared=True)
+        self._memory.keep(_EDITS, {found.answer.state: inspection.edits}, shared=True)
 
     def _blobs(self, commit: str) -> tuple[str | None, ...]:
         return tuple(map(self._trees[commit].blob, self._named))
@@ -236,7 +238,7 @@ class _Survey:
             find_answer = partial(answer, self._trees[commit], self._definitions)
             found = attempted(partial(self._decisions.find, find_answer))
             if isinstance(found, Failure):
-                self._answers[commit] = Answer(error=found.reason)
+                self._answers[commit] = StateResult(error=found.reason)
             elif found is None:
                 unsettled.append(commit)
             else:
@@ -298,6 +300,7 @@ class _Execution(_Reading):
 class _Examination(_Reading):
     """Inspect a commit with the results of others, and return the new results."""
 
+    digest: str
     names: dict[str, str]
     edits: tuple[RememberedResult, ...]
     _fresh: dict[str, str] = field(default_factory=dict, init=False)
@@ -323,13 +326,14 @@ class _Examination(_Reading):
         modules = RecordingModules(tree, interest_of(self.patches), self._definitions)
         try:
             statuses = inspect(tree, self.patches, modules, examinations)
-            answer = Answer(tuple(map(CachedStatus.of, statuses)))
+            answer = StateResult(tuple(map(CachedStatus.of, statuses)))
         except (MissingObjectError, UsageError):
             raise
         except PatchkitError as error:
-            answer = Answer(error=str(error))
+            answer = StateResult(error=str(error))
         names = dict(self._fresh)
         self._fresh.clear()
-        state = hashlib.sha256(repr(modules.answers).encode()).hexdigest()[:16]
+        # With other patches, the same files are another state.
+        state = hashlib.sha256(repr((self.digest, modules.answers)).encode()).hexdigest()[:16]
         examined = _ExaminedState(modules.answers, msgspec.structs.replace(answer, state=state))
         return _Inspection(examined, names, examinations.fresh())

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from patchkit.patchset.header import OwnFile
-    from patchkit.patchset.patch import Patch, PatchDiff
+    from patchkit.patchset.patch import BasedDiff, Patch
 
     Raw = dict[str, Any]
 
@@ -50,7 +50,7 @@ def own(tables: Iterable[OwnFile], built_in: Mapping[str, tuple[Raw, Path]]) -> 
     extensions = []
     # An error in a patch is reported for the last file that contributes to it.
     last: dict[str, Path] = {}
-    found_diffs: dict[str, tuple[PatchDiff, ...]] = {}
+    found_diffs: dict[str, tuple[BasedDiff, ...]] = {}
     for raw, path, beside in tables:
         if "extends" in raw:
             extensions.append((_converted(raw, path, ExtensionFile, Addition), path))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from patchkit.codemods.kind import Kind
 from patchkit.errors import UsageError
-from patchkit.patchset.patch import Address, ConvertedChange, DiffEdit, Edit, PatchDiff
+from patchkit.patchset.patch import Address, BasedDiff, ConvertedChange, DiffEdit, Edit
 from patchkit.patchset.unified import DiffOptions, path_in_package, sections, text_after
 from patchkit.tree.git import object_id
 from patchkit.tree.sglang import PLACES
@@ -55,7 +55,7 @@ def is_of_diffs(name: str) -> bool:
     return (CHANGE if not folder else _BLOB).fullmatch(file) is not None and folder in {"", BASE}
 
 
-def read(files: Mapping[str, bytes], path: Path) -> tuple[PatchDiff, ...]:
+def read(files: Mapping[str, bytes], path: Path) -> tuple[BasedDiff, ...]:
     """Return the diffs among the files beside the ``patch.toml`` at ``path``. Raise UsageError for a malformed one."""
     bases = {
         name.removeprefix(f"{BASE}/"): text for name, text in files.items() if name.startswith(f"{BASE}/")
@@ -70,7 +70,7 @@ def read(files: Mapping[str, bytes], path: Path) -> tuple[PatchDiff, ...]:
     return tuple(_diff(name, files[name], bases, path) for name in sorted(files) if CHANGE.fullmatch(name))
 
 
-def _diff(name: str, content: bytes, bases: Mapping[str, bytes], path: Path) -> PatchDiff:
+def _diff(name: str, content: bytes, bases: Mapping[str, bytes], path: Path) -> BasedDiff:
     where = path.with_name(name)
     try:
         text = content.decode()
@@ -95,7 +95,7 @@ def _diff(name: str, content: bytes, bases: Mapping[str, bytes], path: Path) -> 
             where=where,
             advice="write the folder again with patchkit new",
         )
-    return PatchDiff(name=name, files=files, edits=_named(found), others=others)
+    return BasedDiff(name=name, files=files, edits=_named(found), others=others)
 
 
 def _versions(
@@ -190,7 +190,7 @@ def _named(parts: Iterable[DiffEdit]) -> dict[str, DiffEdit]:
     return found
 
 
-def edits_of(diffs: Sequence[PatchDiff]) -> tuple[Edit, ...]:
+def edits_of(diffs: Sequence[BasedDiff]) -> tuple[Edit, ...]:
     """Return the edits of a patch's diffs, each with its place in each of them."""
     known: dict[str, list[DiffEdit]] = {}
     for diff in diffs:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from patchkit.patchset.patch import PatchDiff, SiteChange
+    from patchkit.patchset.patch import BasedDiff, SiteChange
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 Name = Annotated[str, msgspec.Meta(pattern=_NAME)]
@@ -122,7 +122,7 @@ def unknown_patch(key: str, name: str, former: Mapping[str, str], path: Path) ->
 
 
 def patch_of(
-    file: PatchHeader, path: Path, late: Iterable[SiteChange] = (), diffs: tuple[PatchDiff, ...] = ()
+    file: PatchHeader, path: Path, late: Iterable[SiteChange] = (), diffs: tuple[BasedDiff, ...] = ()
 ) -> Patch:
     """Return the patch that the file at ``path`` defines. Raise UsageError, with file, key and reason, if malformed.
 
@@ -150,7 +150,7 @@ def patch_of(
         raise UsageError(str(error), where=path, advice="fix it and try again") from None
 
 
-def _patch(file: PatchHeader, late: Iterator[SiteChange], diffs: tuple[PatchDiff, ...]) -> Patch:
+def _patch(file: PatchHeader, late: Iterator[SiteChange], diffs: tuple[BasedDiff, ...]) -> Patch:
     if bool(file.edit) is bool(diffs):
         raise ValueError(
             "key `edit`: a patch has either edits or, beside its patch.toml, a change.diff"

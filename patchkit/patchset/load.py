@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from patchkit.codemods.kind import Kind
     from patchkit.patchset.configuration import ConfigurationFile
     from patchkit.patchset.patch import Patch, SiteChange
-    from patchkit.tree.fork import Fork
+    from patchkit.tree.fork import DiskFork, Fork
 
     Raw = dict[str, Any]
 
@@ -235,6 +235,13 @@ def _configured(known: ConfigurationFile, own: Sequence[OwnFile]) -> Iterator[Ow
         raw, _ = parsed(path, partial(known.fork.read, name))
         if raw.get("id") not in taken and all(raw != each.raw for each in own):
             yield OwnFile(raw, path, _configured_beside(known, name))
+
+
+def own_files(folders: Sequence[Path], fork: DiskFork) -> list[Path]:
+    """Return the patch files in ``folders`` and in the folders that a fork configures."""
+    known = configuration.read(fork)
+    named = [name for folder in known.content.patches for name in known.folder(folder)] if known else []
+    return [*(path for folder in folders for path in files_in(folder)), *map(fork.path, named)]
 
 
 def is_built_in(name: str) -> bool:

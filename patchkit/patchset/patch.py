@@ -110,7 +110,7 @@ class DiffEdit(msgspec.Struct, frozen=True):
     added: str
 
 
-class PatchDiff(msgspec.Struct, frozen=True, kw_only=True):
+class BasedDiff(msgspec.Struct, frozen=True, kw_only=True):
     """A change of whole files, by their paths in the package; None for a file that does not exist.
 
     ``edits`` are its edits by name. ``others`` is code, as ``file`` or ``file::Class.method``, that the diff's tree has
@@ -162,7 +162,7 @@ class Patch(Part, frozen=True, kw_only=True):
     verify: str
     edits: tuple[Edit, ...]
     remove_when: str = ""
-    diffs: tuple[PatchDiff, ...] = ()
+    diffs: tuple[BasedDiff, ...] = ()
     group: str = ""
     affects: Affects | None = None
     built_in: bool = False

@@ -86,7 +86,8 @@ def missing_line(tree: Tree, patch: Patch, status: EditStatus) -> str:
     module = Modules(tree).get(status.file)
     scopes = resolve(module, status.site) if module is not None else []
     made = [Pattern.compile(texts.in_place(find, code)) for find, code in spec.kind.forms if code.strip()]
-    return unmatched(scopes[0], made) if len(scopes) == 1 and nearest_of(scopes[0], made) else ""
+    is_near = len(scopes) == 1 and nearest_of(scopes[0], made)
+    return unmatched(scopes[0], made).numbered() if is_near else ""
 
 
 def _conflict(modules: Modules, patch: Patch, status: EditStatus) -> Conflict:

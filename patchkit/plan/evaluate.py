@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from patchkit import collector
-from patchkit.codemods.examination import Examination, SiteState, absent, ambiguous, ready
+from patchkit.codemods.examination import Examination, Reason, SiteState, absent, ambiguous, ready
 from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.language.imports import Import
 from patchkit.codemods.language.placeholders import PatternError
@@ -70,8 +70,8 @@ def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Ex
     def now() -> Examination:
         return _examine_now(before, patch, spec)[1]
 
-    def explain() -> str:
-        return now().reason if found.reason is None else found.reason
+    def explain() -> Reason:
+        return now().explain() if found.reason is None else found.reason
 
     def rewrite() -> cst.Module:
         made = now().rewrite
@@ -100,8 +100,8 @@ def _examine_first(
     )
     examinations.record(key, answers, found)
 
-    def explain() -> str:
-        reason = examined.reason
+    def explain() -> Reason:
+        reason = examined.explain()
         examinations.record(key, answers, msgspec.structs.replace(found, reason=reason))
         return reason
 
@@ -236,32 +236,12 @@ _EDITED = (
 _NOT_FOUND = "the change was made but is not found again"
 
 
-_NEAREST = re.compile(r"the nearest line is `(.+)`$")
-
-
-_AMBIGUOUS = re.compile(r"several places match, expected one: `(.+)`$")
-
-
-def _with_line(space: Workspace, file: str, site: str, reason: str) -> str:
-    """Return a reason with the line number of the nearest line that it quotes, if the file has it once.
-
-    If it quotes the lines of several matches, each gets its number, unless the site has more lines like them.
-    """
-    several = _AMBIGUOUS.search(reason)
-    if several:
-        quoted = several[1].split("`, `")
-        numbers = _lines_of(space, file, site, frozenset(quoted))
-        if {text: len(found) for text, found in numbers.items()} == Counter(quoted):
-            places = ", ".join(f"`{text}` (line {numbers[text].pop(0)})" for text in quoted)
-            return f"{reason[: several.start(1) - 1]}{places}"
-    nearest = _NEAREST.search(reason)
-    lines = (space.modules.source(file) or b"").splitlines() if nearest else []
-    at = [
-        number
-        for number, line in enumerate(lines, 1)
-        if nearest and line.decode(errors="replace").strip() == nearest[1]
-    ]
-    return f"{reason} (line {at[0]})" if len(at) == 1 else reason
+def _with_lines(space: Workspace, file: str, site: str, reason: Reason) -> str:
+    """Return a reason with the numbers of the lines that end it, unless the site has more lines like them, or none."""
+    numbers = _lines_of(space, file, site, frozenset(reason.lines)) if reason.lines else {}
+    if {text: len(found) for text, found in numbers.items()} != Counter(reason.lines):
+        return reason.numbered()
+    return reason.numbered([numbers[text].pop(0) for text in reason.lines])
 
 
 def _lines_of(space: Workspace, file: str, site: str, texts: frozenset[str]) -> dict[str, list[int]]:
@@ -562,7 +542,7 @@ class _Evaluation:
             return replace(status, state=State.UPSTREAM, reason=_CHANGED)
         if examined.state is SiteState.ABSENT and spec.optional:
             return replace(status, state=State.NOT_APPLICABLE, reason=spec.optional)
-        return replace(status, reason=_with_line(self.space, status.file, status.site, examined.reason))
+        return replace(status, reason=_with_lines(self.space, status.file, status.site, examined.explain()))
 
     def landed(self, *, allow_partial: bool) -> list[EditStatus]:
         """Return the statuses of a diff's edits, and make those that are pending, unless one conflicts."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from patchkit.change.edits import Edit
     from patchkit.change.land import LandedFile, Landing
-    from patchkit.patchset.patch import Patch, PatchDiff
+    from patchkit.patchset.patch import BasedDiff, Patch
     from patchkit.tree.tree import Tree
 
     Contents = Mapping[str, bytes | None]
@@ -40,7 +40,7 @@ _MADE = frozenset({Outcome.LANDED, Outcome.CHANGED})
 class LandedDiff(NamedTuple):
     """A diff in a tree: its landing, and the edits of it that each of its parts is."""
 
-    diff: PatchDiff
+    diff: BasedDiff
     landing: Landing
     edits: Mapping[str, Sequence[Edit]]
 
@@ -204,7 +204,7 @@ def _file(name: str, landing: Landing) -> LandedFile | None:
 class _Known(NamedTuple):
     """A landing, and all that it read of its tree."""
 
-    diff: PatchDiff
+    diff: BasedDiff
     markers: str
     read: Mapping[str, bytes | None]
     listed: Mapping[tuple[str, str], list[str]]
@@ -221,7 +221,7 @@ _MOST_KNOWN = 4
 """The landings of a diff that are kept: in the tree itself, and with other patches before it."""
 
 
-def _landed(diff: PatchDiff, tree: Tree, identifier: str, markers: str) -> LandedDiff:
+def _landed(diff: BasedDiff, tree: Tree, identifier: str, markers: str) -> LandedDiff:
     known = _KNOWN.get(f"{identifier} {diff.name}", list)
     for each in known:
         if each.diff == diff and each.markers == markers and each.holds(tree):
@@ -233,7 +233,7 @@ def _landed(diff: PatchDiff, tree: Tree, identifier: str, markers: str) -> Lande
     return source
 
 
-def _by_part(diff: PatchDiff, landing: Landing) -> dict[str, list[Edit]]:
+def _by_part(diff: BasedDiff, landing: Landing) -> dict[str, list[Edit]]:
     """Return the edits of a landing by the part of the diff that each belongs to.
 
     An edit of a whole file belongs to all parts of it, another to that of the innermost class or function around it.
@@ -253,7 +253,7 @@ def _by_part(diff: PatchDiff, landing: Landing) -> dict[str, list[Edit]]:
     return found
 
 
-def _nearest(diff: PatchDiff, names: Sequence[str], site: str) -> str:
+def _nearest(diff: BasedDiff, names: Sequence[str], site: str) -> str:
     """Return the part in which a class or function is, else one that is in it, else the first."""
     around = [name for name in names if f"{site}.".startswith(f"{diff.edits[name].site}.")]
     inside = [name for name in names if diff.edits[name].site.startswith(f"{site}.")]
@@ -262,7 +262,7 @@ def _nearest(diff: PatchDiff, names: Sequence[str], site: str) -> str:
     return [*best, *inside, *rest, *names][0]
 
 
-def _nearness(diff: PatchDiff, tree: Tree) -> float:
+def _nearness(diff: BasedDiff, tree: Tree) -> float:
     """Return how much of the files that a diff was made on a tree has."""
     versions = [(tree.read(file), before) for file, (before, _) in diff.files.items() if before is not None]
     return sum(1.0 if now == before else alike(now or b"", before) for now, before in versions)
@@ -292,7 +292,7 @@ class _Seen(TreeAbove):
         return self.lists[folder, suffix]
 
 
-def _base(diff: PatchDiff) -> MemoryTree:
+def _base(diff: BasedDiff) -> MemoryTree:
     """Return the files that a diff was made on, and of the code besides them that it names the headers."""
     sites: dict[str, list[list[str]]] = {}
     for other in diff.others:

@@ -278,6 +278,16 @@ class Record(msgspec.Struct, frozen=True):
                 layers.append(layer.with_files(_remaining(layer, changes, edits)))
         return self._with(_applied(layers, changes, patches, ported=ported))
 
+    def renewed(self, changes: Mapping[str, AppliedFile], patch: AppliedPatch) -> Record:
+        """Return the record after one patch was written anew, with these ``changes`` in place of its former ones."""
+        layers = (
+            layer.with_files(
+                {file: known for file, known in layer.files.items() if known.patches != (patch.id,)}
+            )
+            for layer in self.layers
+        )
+        return self._with([*layers]).with_applied(changes, [patch])
+
     def _with(self, layers: Sequence[Layer]) -> Record:
         """Return a record of ``layers`` that keeps the single writes of this one as far as they still hold."""
         return Record(tuple(layer for layer in layers if layer.files), self.writes, self.forked)

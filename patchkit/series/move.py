@@ -70,7 +70,7 @@ class ChangedFile:
         return Place(tuple(folders), name)
 
 
-class Move:
+class CheckoutMove:
     """The move of a checkout from a commit to another; files are named by their number in ``differing``.
 
     ``branch`` is the one that moves, empty for a detached HEAD, ``reason`` is the text for its reflog, and
@@ -475,7 +475,7 @@ def restore(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery | None:
             _forget(tree)
         if journal is None or not isinstance(journal.move, tuple):
             return None
-        interrupted = Move(tree, journal.move)
+        interrupted = CheckoutMove(tree, journal.move)
         interrupted.require_index(_retry(tree))
         head = git_output(interrupted.top, "rev-parse", "HEAD")
         is_moved = head != interrupted.base
@@ -525,7 +525,7 @@ def restore(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery | None:
     )
 
 
-def _has_moved(interrupted: Move, head: str) -> bool:
+def _has_moved(interrupted: CheckoutMove, head: str) -> bool:
     """Return whether HEAD was at the new commit, on which a person may have gone on, or which they may have amended."""
     words = ("merge-base", "--is-ancestor", interrupted.last, head)
     if run_git(interrupted.top, *words).returncode == 0:
@@ -553,7 +553,7 @@ def _retry(tree: CheckoutTree) -> str:
     return f"then run patchkit apply --continue {tree.argument} again"
 
 
-def _changed_error(interrupted: Move, swap: Swap) -> TreeError | None:
+def _changed_error(interrupted: CheckoutMove, swap: Swap) -> TreeError | None:
     """Return the error for a file that a person changed since, None for a folder of the other commit's files."""
     file = interrupted.differing[swap.file]
     path = interrupted.top / file.name

@@ -71,7 +71,7 @@ class _Edit(NamedTuple):
     check: EditCheck | None
 
 
-class _Hunk(NamedTuple):
+class _Replacement(NamedTuple):
     """Lines ``start`` to ``end`` of a text, and the lines that replace them."""
 
     start: int
@@ -220,7 +220,7 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
                     continue
                 original_lines = _lines(with_markers)[block.start + 1 : block.start + 1 + block.found]
                 remaining = without_markers(with_markers, [block])
-                text = _replaced(current, [_Hunk(*bounds, tuple(original_lines))])
+                text = _replaced(current, [_Replacement(*bounds, tuple(original_lines))])
                 files = {
                     **layer.files,
                     file: AppliedFile(known.original, digest_of(remaining), known.patches),
@@ -291,9 +291,9 @@ def _resolved_text(
     """Return a text with its conflict replaced as in ``current`` and the other changes needed, and the edit."""
     start, end = _bounds(marked, block, current)
     text = tuple(_lines(current)[start:end])
-    person_hunk = _Hunk(block.start, block.end, text)
+    person_hunk = _Replacement(block.start, block.end, text)
 
-    def is_complete(hunks: Sequence[_Hunk]) -> bool:
+    def is_complete(hunks: Sequence[_Replacement]) -> bool:
         return _is_in_place(edit, _replaced(marked, [person_hunk, *hunks]))
 
     needed = (
@@ -315,9 +315,11 @@ def _is_in_place(edit: _Edit, text: bytes) -> bool:
         return False
 
 
-def _fewest_hunks(hunks: Sequence[_Hunk], is_complete: Callable[[Sequence[_Hunk]], bool]) -> list[_Hunk]:
+def _fewest_hunks(
+    hunks: Sequence[_Replacement], is_complete: Callable[[Sequence[_Replacement]], bool]
+) -> list[_Replacement]:
     """Return the fewest of the changes, given nearest first, with which the edit is in place, or none."""
-    chosen: list[_Hunk] = []
+    chosen: list[_Replacement] = []
     remaining = list(hunks)
     while not is_complete(chosen):
         if not remaining or not is_complete([*chosen, *remaining]):
@@ -331,7 +333,9 @@ def _fewest_hunks(hunks: Sequence[_Hunk], is_complete: Callable[[Sequence[_Hunk]
     return chosen
 
 
-def _hunks(marked: bytes, block: MarkedConflict, current: bytes, bounds: tuple[int, int]) -> list[_Hunk]:
+def _hunks(
+    marked: bytes, block: MarkedConflict, current: bytes, bounds: tuple[int, int]
+) -> list[_Replacement]:
     """Return the differences of ``current`` outside of a conflict, the nearest to the conflict first."""
     before, after = _lines(marked), _lines(current)
     parts = (
@@ -339,7 +343,7 @@ def _hunks(marked: bytes, block: MarkedConflict, current: bytes, bounds: tuple[i
         (block.end, before[block.end :], after[bounds[1] :]),
     )
     hunks = [
-        _Hunk(offset + code[1], offset + code[2], tuple(new[code[3] : code[4]]))
+        _Replacement(offset + code[1], offset + code[2], tuple(new[code[3] : code[4]]))
         for offset, old, new in parts
         for code in SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
         if code[0] != "equal"
@@ -347,7 +351,7 @@ def _hunks(marked: bytes, block: MarkedConflict, current: bytes, bounds: tuple[i
     return sorted(hunks, key=lambda hunk: max(block.start - hunk.end, hunk.start - block.end))
 
 
-def _replaced(text: bytes, hunks: Iterable[_Hunk]) -> bytes:
+def _replaced(text: bytes, hunks: Iterable[_Replacement]) -> bytes:
     lines = _lines(text)
     for hunk in sorted(hunks, reverse=True):
         lines[hunk.start : hunk.end] = hunk.lines

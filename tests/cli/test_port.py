@@ -173,7 +173,7 @@ def test_after_keep_going_the_next_command_writes_markers_at_the_conflicts(
     git(fork, "add", ".")
     git(fork, "commit", "-qm", "A fork")
     words = ("port", commit, "--onto", fork, "--repo", main_line)
-    output = " ".join(run(*words, "--keep-going", code=1).output.split())
+    output = " ".join(run(*words, "--keep-going", code=1).output.split()).partition(" git commit -a")[0]
     command = f"port {commit} --onto {fork} --repo {main_line} --markers"
     assert output.endswith(f"Next: patchkit {command} writes conflict markers, to resolve by hand")
     output = run(*command.split(), code=1).output
@@ -1212,8 +1212,11 @@ def test_a_port_in_git_without_a_commit_names_what_a_clone_can_revert(main_line:
     git(fork, "commit", "-qm", "A fork")
     committing(open_tree(fork))
     assert CLONES not in run(*words, "--dry-run").stdout
-    output = " ".join(run(*words).stdout.split())
+    output, _, adding = " ".join(run(*words).stdout.split()).partition(
+        " git commit -a leaves new files out: "
+    )
     assert output.endswith(f"Next: patchkit revert {fork} 77 reverts the change. {CLONES}")
+    assert adding.endswith(f"{fork} add patchkit.lock adds them.")
     assert "Next" not in run(*words).stdout
     run("revert", fork, "77")
     assert CLONES not in run(*words, "--commit").stdout

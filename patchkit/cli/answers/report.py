@@ -6,7 +6,7 @@ from patchkit.cli.answers.base import Answer, TreeAnswer
 from patchkit.series.backports import Backport  # noqa: TC001  # schemas are made of it
 
 
-class Report(Answer, frozen=True, kw_only=True):
+class Ledger(Answer, frozen=True, kw_only=True):
     """The answer of ``status --format ledger``: a row for each patch in the tree."""
 
     tree: TreeAnswer
