@@ -563,7 +563,8 @@ class _Landing:
         if place is None:
             return None
         file, definition = place
-        found.notes.append(f"{item.site} is {definition.site} in {file} of this tree")
+        names = [each.site if each.is_definition else each.name for each in (item, definition)]
+        found.notes.append(f"{names[0]} is {names[1]} in {file} of this tree")
         root = self._trees.outline(file, onto=True)
         assert root is not None  # The definition is in it.
         self._register(file, root, found.file)

@@ -77,7 +77,7 @@ class Merge:
         for one, other in pairs.items():
             if one.plain != other.plain and one.is_definition:
                 self._change_elsewhere(one, other)
-            elif one.plain != other.plain and not one.is_import:
+            elif one.plain != other.plain and not (one.is_import or self._change_value_elsewhere(one, other)):
                 self.log.record(one, Outcome.NO_SITE, reason, theirs=other)
         for each in (each for each in theirs.parts if each not in pairs.values() and not each.is_import):
             self.log.record(each, Outcome.NO_SITE, reason, theirs=each)
@@ -393,7 +393,9 @@ class Merge:
         elif base.code == theirs.code:
             reason = "only a comment or the layout changes, and this tree does not have the statement"
             self.log.record(base, Outcome.KEPT, reason, theirs=theirs)
-        elif base.is_import and self._add_names(row, base, theirs):
+        elif (base.is_import and self._add_names(row, base, theirs)) or self._change_value_elsewhere(
+            base, theirs
+        ):
             pass
         else:
             reason = f"the changed statement is not in this tree{noted_place(base, row.ours)}"
@@ -417,6 +419,14 @@ class Merge:
                 self.log.record(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=each)
         else:
             self.log.record(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=theirs)
+
+    def _change_value_elsewhere(self, base: Item, theirs: Item) -> bool:
+        """Make the change of a module's value that has moved; return whether it has."""
+        is_value = base.is_unique and not base.is_definition and self.policy is Policy.ADAPT
+        place = (self.elsewhere(base) or self.elsewhere(theirs)) if is_value else None
+        if place is not None:
+            self._merge_item(base, theirs, place)
+        return place is not None
 
     def _add_names(self, row: Row, base: Item, theirs: Item) -> bool:
         """Add the names of an import statement that the tree lacks."""

@@ -91,6 +91,7 @@ def _chained(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node])
         return None
     (word,) = words
     b, t, o = (Group(Token("", "("), chain.elements, Token("", ")")) for chain in known)
+    _require_no_variant(b, t, o)
     merged = _elements(b, t, o).elements
     row: list[Node] = []
     for at, each in enumerate(merged):
@@ -99,6 +100,16 @@ def _chained(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node])
         first, *rest = each.nodes
         row += [first if at == 0 or "\n" in _space_of(each) else _spaced(first, " "), *rest]
     return [*known[2].before, *row, *known[2].behind]
+
+
+def _require_no_variant(base: Group, theirs: Group, ours: Group) -> None:
+    """Raise ClashError if a condition that is added is in one that this tree alone has, or the other way round."""
+    known = {each.code for each in base.elements}
+    added, own = ([each for each in group.elements if each.code not in known] for group in (theirs, ours))
+    for each, other in ((each, other) for each in added for other in own if each.code != other.code):
+        one, two = (f" {' '.join(words(element.text))} " for element in (each, other))
+        if one in two or two in one:
+            raise ClashError(f"the change adds `{each.code}`, and this tree has `{other.code}`")
 
 
 @dataclass(frozen=True)
