@@ -160,7 +160,7 @@ def test_an_action_has_one_version_wherever_it_is_used() -> None:
     used = {
         tuple(name.split("@"))
         for file in files
-        for name in re.findall(r"uses: ([\w/-]+@v\d+)", file.read_text())
+        for name in re.findall(r"uses: ([\w/-]+@[0-9a-f]{40})", file.read_text())
     }
     assert len(dict(used)) == len(used) > 2
 

@@ -36,9 +36,9 @@ class Outcome(str, enum.Enum):
     UNMET = "unmet"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Edit:
-    """One edit: its site, outcome and reason.
+    """One edit, which is no other one that has the same outcome: its site, outcome and reason.
 
     ``base_text`` is the code at the site in its own tree, ``ours_text`` that in this tree. ``wanted`` is the new
     code of an edit that was not made, ``place`` this tree's item, and ``region`` the extent of the conflict in it.
@@ -50,9 +50,9 @@ class Edit:
     base_text: str = ""
     ours_text: str = ""
     wanted: str = ""
-    place: Item | None = field(default=None, compare=False)
-    key: Key | None = field(default=None, compare=False)
-    region: Region | None = field(default=None, compare=False)
+    place: Item | None = None
+    key: Key | None = None
+    region: Region | None = None
 
     @property
     def line(self) -> int:

@@ -82,18 +82,18 @@ class Merge:
         for each in (each for each in theirs.parts if each not in pairs.values() and not each.is_import):
             self.log.record(each, Outcome.NO_SITE, reason, theirs=each)
 
-    def marked(self, root: Item, name: str, numbers: Mapping[int, int]) -> tuple[str, frozenset[int]]:
+    def marked(self, root: Item, name: str, numbers: Mapping[Edit, int]) -> tuple[str, frozenset[int]]:
         """Return a file with markers at its conflicts, and the numbers of the edits in conflict.
 
-        ``name`` is the name of the change in markers, ``numbers`` the number of each edit by its identity.
+        ``name`` is the name of the change in markers, ``numbers`` that of each edit.
         """
         conflicting: list[tuple[Region, int, str, str]] = []
         for edit in self.log.edits:
-            if edit.region is not None and id(edit) in numbers:
+            if edit.region is not None and edit in numbers:
                 base_text, wanted = (
                     self._renamed(text, edit.region.inside) for text in (edit.base_text, edit.wanted)
                 )
-                conflicting.append((edit.region, numbers[id(edit)], base_text, wanted))
+                conflicting.append((edit.region, numbers[edit], base_text, wanted))
         blocks = blocks_of(name, conflicting)
         text = self.output.render(root, blocks)
         return text, marked_numbers(text, blocks)
@@ -286,11 +286,15 @@ class Merge:
             return base.code == ours.code
         return tokens.words(self._renamed(base.bare, ours)) == tokens.words(ours.bare)
 
-    def _is_earlier(self, base: Item, ours: Item) -> bool:
-        """Return whether the tree's item only has lines of the one that is removed: the same, or an earlier form."""
-        if base.code == ours.code or self.policy is Policy.REFUSE:
-            return base.code == ours.code
-        return tokens.is_part(ours.bare, self._renamed(base.bare, ours))
+    def _is_within(self, base: Item, ours: Item) -> bool:
+        """Return whether everything in the tree's item is in the one that is removed: it may lack statements of it."""
+        if self._is_same(base, ours):
+            return True
+        heads = tokens.words(self._renamed(base.bare_head, ours)), tokens.words(ours.bare_head)
+        if self.policy is Policy.REFUSE or base.kind != ours.kind or heads[0] != heads[1] or not ours.parts:
+            return False
+        rest = iter(base.parts)
+        return all(any(self._is_within(one, part) for one in rest) for part in ours.parts)
 
     def _merge_parts(self, base: Item, theirs: Item, ours: Item) -> None:
         """Make the changes between the parts of two versions of an item in the tree's version."""
@@ -326,10 +330,7 @@ class Merge:
             elif refusal:
                 self._reject_gap(row, gap, refusal)
             elif not (gap.removed and gap.added) or (base.is_scope and not self._is_exchange(gap)):
-                for one in gap.removed:
-                    self._delete(row, one)
-                if gap.added:
-                    self._insert(row, gap)
+                self._exchange(row, gap)
             else:
                 self._replace(row, gap)
         top = self.output.first(ours)
@@ -457,6 +458,19 @@ class Merge:
         is_named = any(each.is_definition or each.is_import for each in (*gap.removed, *gap.added))
         return self.policy is Policy.REFUSE and not is_named
 
+    def _exchange(self, row: Row, gap: Gap) -> None:
+        """Delete items and insert others; statements are not inserted where one of those that go is a conflict."""
+        first = len(self.log.edits)
+        for one in gap.removed:
+            self._delete(row, one)
+        plain = [each for each in gap.added if not (each.is_definition or each.is_import)]
+        is_conflict = any(edit.outcome is Outcome.CONFLICT for edit in self.log.edits[first:])
+        if is_conflict and plain:
+            self._reject_gap(row, replace(gap, removed=[], added=plain), "it is next to a conflict")
+        added = [each for each in gap.added if not (is_conflict and each in plain)]
+        if added:
+            self._insert(row, replace(gap, added=added))
+
     def _delete(self, row: Row, base: Item) -> None:
         if base.is_import:
             self._delete_import(row, base)
@@ -480,9 +494,9 @@ class Merge:
             outcome = Outcome.CHANGED if is_displaced else Outcome.LANDED
             reason = "the deleted code is in another block in this tree" if is_displaced else ""
             self.log.record(base, outcome, reason, ours=ours, key=(base, ""))
-        elif self._is_earlier(base, ours):
+        elif self._is_within(base, ours):
             self._remove(row, base, ours)
-            reason = "this tree's version of the deleted code differs"
+            reason = "this tree's version of the deleted code lacks statements of it"
             self.log.record(base, Outcome.CHANGED, reason, ours=ours, key=(base, ""))
         else:
             self.log.conflict(base, None, ours, "the deleted code differs in this tree")
@@ -551,7 +565,7 @@ class Merge:
         if not found:
             self._insert(row, gap)
             return
-        other = next((each for one, each in found if not self._is_earlier(one, each)), None)
+        other = next((each for one, each in found if not self._is_within(one, each)), None)
         if other is not None:
             self._reject_gap(row, gap, "the replaced code differs in this tree")
             return
@@ -578,7 +592,7 @@ class Merge:
             self.output.insert(first.above, at, lead or first.lead)
         self._put(first.above, at, gap.added, first.indent)
         is_same = all(self._is_same(one, each) for one, each in found)
-        differs = "this tree's version of the replaced code differs"
+        differs = "this tree's version of the replaced code lacks statements of it"
         reason = row.displacement(gap, first) if is_same else differs
         if own_lead and not reason and self.policy is Policy.ADAPT:
             reason = "this tree has another comment above it, which was kept"
@@ -629,6 +643,7 @@ class Merge:
         unmatched = row.only_in_ours()
         codes = {each.code for each in unmatched}
         names = {each.name: each for each in unmatched if each.is_unique}
+        sources = {bound(name): each for each in unmatched if each.is_import for name in imported(each)}
         added: list[Item] = []
         for each in gap.added:
             if each.code in codes or (each.is_import and row.is_imported(each)):
@@ -637,6 +652,9 @@ class Merge:
                 reason = f"the change adds {each.name}, and this tree has another"
                 region = Region.of(names[each.name])
                 self.log.reject(each.site, reason, ("", each.plain), region)
+            elif each.is_import and (other := self._imported_otherwise(row, each, sources)):
+                reason = f"this tree has `{sources[other].bare.strip()}`"
+                self.log.reject(each.site, reason, ("", each.plain), Region.of(sources[other]))
             elif not self.log.is_refused((each, ""), theirs=each, region=row.at(each)):
                 added.append(each)
         if not added:
@@ -664,6 +682,14 @@ class Merge:
                     key=(each, ""),
                 )
             )
+
+    def _imported_otherwise(self, row: Row, added: Item, sources: Mapping[str, Item]) -> str:
+        """Return a name of an import that an import of this tree alone binds to something else; or an empty string."""
+        if self.policy is Policy.REFUSE:
+            return ""
+        known = {name for each in row.ours.parts if each.is_import for name in imported(each)}
+        names = [name for name in imported(added) if name not in known and " import " in name]
+        return next((bound(name) for name in names if bound(name) in sources), "")
 
     def _put(self, container: Item, at: int, added: Iterable[Item], indent: str) -> None:
         for each in added:

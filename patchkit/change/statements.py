@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
+import enum
+import keyword
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from patchkit.change.pairing import equal_positions
 from patchkit.change.tokens import ClashError, Element, Group, Node, Token, is_prose, parsed, words
+from patchkit.tree.source import parsed_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _QUOTED = re.compile(r"([rRbBuUfF]{0,2})(\"{3}|'{3}|\"|')(.*)\2", re.DOTALL)
 _PROSE_WORDS = re.compile(r"\s*(?:\{[^{}]*\}|\S)+|\s+")
-_CLAUSE_PREFIXES = {"elif": "if a:\n    pass\n", "except": "try:\n    pass\n"}
+_BEFORE_HEADERS = {"elif": "if a:\n    pass\n", "except": "try:\n    pass\n", "case": "match a:\n  "}
+_BEHIND_HEADERS = {"Match": "    case _:\n        pass\n"}
 
 
 def merged_statement(base: str, theirs: str, ours: str) -> str:
@@ -37,10 +40,9 @@ def merged_header(base: str, theirs: str, ours: str, kind: str) -> str:
 
 def _valid(result: str, kind: str = "") -> str:
     """Return the text if it parses as a statement, or as a header of a ``kind``; else raise ClashError."""
-    try:
-        ast.parse(f"{_CLAUSE_PREFIXES.get(kind, '')}{result.rstrip()}\n    pass\n" if kind else result)
-    except (SyntaxError, ValueError):
-        raise ClashError("merging both versions gives invalid Python") from None
+    before, behind = _BEFORE_HEADERS.get(kind, ""), _BEHIND_HEADERS.get(kind, "    pass\n")
+    if parsed_or_none(f"{before}{result.rstrip()}\n{behind}" if kind else result) is None:
+        raise ClashError("merging both versions gives invalid Python")
     return result
 
 
@@ -61,6 +63,12 @@ def _rows(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) ->
         if found is None:
             raise
         return found
+
+
+class _Form(enum.Enum):
+    SIGNATURE = enum.auto()
+    CALL = enum.auto()
+    OTHER = enum.auto()
 
 
 _CHAINING = frozenset({"and", "or"})
@@ -133,10 +141,21 @@ def _in_row(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) 
             continue
         found += _chunk(base[b:at], theirs[t:t_end], ours[o:o_end])
         if not is_end:
-            is_signature = at > 1 and base[at - 2].key == "def"
-            found.append(_node(base[at], theirs[t_end], ours[o_end], is_signature=is_signature))
+            found.append(_node(base[at], theirs[t_end], ours[o_end], _form(base, at)))
         b, t, o = at + 1, t_end + 1, o_end + 1
     return found
+
+
+def _form(row: Sequence[Node], at: int) -> _Form:
+    """Return what the brackets at a position are, as far as the order of their elements matters."""
+    if at > 1 and row[at - 2].key == "def":
+        return _Form.SIGNATURE
+    before = row[at - 1] if at else None
+    is_called = isinstance(before, Group) or (
+        before is not None and before.key.isidentifier() and not keyword.iskeyword(before.key)
+    )
+    is_class = at > 1 and row[at - 2].key == "class"
+    return _Form.CALL if is_called and not is_class and row[at].key == "(" else _Form.OTHER
 
 
 def _code(row: Sequence[Node]) -> list[str]:
@@ -174,7 +193,7 @@ def _message(base: str, theirs: str, ours: str) -> str:
     return f"{prefix}{quote}{merged_words}{quote}"
 
 
-def _node(base: Node, theirs: Node, ours: Node, *, is_signature: bool = False) -> Node:
+def _node(base: Node, theirs: Node, ours: Node, form: _Form) -> Node:
     if isinstance(base, Token) or isinstance(theirs, Token) or isinstance(ours, Token):
         return ours
     if theirs.code in (base.code, ours.code):
@@ -184,7 +203,7 @@ def _node(base: Node, theirs: Node, ours: Node, *, is_signature: bool = False) -
     if len(base.elements) == len(theirs.elements) == len(ours.elements) == 1:
         row = _rows(base.elements[0].nodes, theirs.elements[0].nodes, ours.elements[0].nodes)
         return replace(ours, elements=(replace(ours.elements[0], nodes=tuple(row)),))
-    return _elements(base, theirs, ours, is_signature=is_signature)
+    return _elements(base, theirs, ours, form)
 
 
 def _paired_elements(one: Sequence[Element], other: Sequence[Element]) -> dict[int, int]:
@@ -218,7 +237,7 @@ def _alike(one: Element, other: Element) -> bool:
     return difflib.SequenceMatcher(None, left, right, autojunk=False).ratio() > 0.5
 
 
-def _elements(base: Group, theirs: Group, ours: Group, *, is_signature: bool = False) -> Group:
+def _elements(base: Group, theirs: Group, ours: Group, form: _Form = _Form.OTHER) -> Group:
     b, t, o = base.elements, theirs.elements, ours.elements
     to_theirs, to_ours = _paired_elements(b, t), _paired_elements(b, o)
     from_theirs = {value: key for key, value in to_theirs.items()}
@@ -228,7 +247,7 @@ def _elements(base: Group, theirs: Group, ours: Group, *, is_signature: bool = F
         if at not in to_theirs:
             if our_index is None:
                 continue
-            if o[our_index].code != each.code and not _is_part(o[our_index].code, each.code):
+            if o[our_index].code != each.code:
                 raise ClashError(
                     f"the change deletes `{each.code}`, which is `{o[our_index].code}` in this tree"
                 )
@@ -254,7 +273,7 @@ def _elements(base: Group, theirs: Group, ours: Group, *, is_signature: bool = F
             continue
         if each.name in named:
             raise ClashError(f"the change adds `{each.code}`, and this tree has `{named[each.name]}`")
-        slots.setdefault(_slot(at, t, our_indices, o, is_signature=is_signature), []).append(each)
+        slots.setdefault(_slot(at, t, our_indices, o, form), []).append(each)
     row = [each for at in range(len(o) + 1) for each in (*slots.get(at, ()), *result[at : at + 1]) if each]
     return replace(ours, elements=tuple(_separated(row, ours, theirs)), closing=_closing(ours, theirs, row))
 
@@ -264,8 +283,7 @@ def _slot(
     theirs: Sequence[Element],
     our_indices: dict[int, int],
     ours: Sequence[Element],
-    *,
-    is_signature: bool,
+    form: _Form,
 ) -> int:
     """Return the element before which a new one is inserted; ClashError if no position is valid."""
     left = next((n for n in range(at - 1, -1, -1) if n in our_indices), None)
@@ -275,8 +293,12 @@ def _slot(
     between = ours[low:high]
     if not between:
         return low if left is not None or right is None else high
+    is_signature = form is _Form.SIGNATURE
     if theirs[at].name:
         return low + _last_in_front(between, is_signature=is_signature)
+    own = next((each.code for each in between if not each.name), "")
+    if form is _Form.CALL and own:
+        raise ClashError(f"the change adds the argument `{theirs[at].code}` where this tree has `{own}`")
     if right is None:
         return low + _first_behind(theirs[at], between, is_signature=is_signature)
     if left is None:
@@ -297,12 +319,6 @@ def _first_behind(new: Element, between: Sequence[Element], *, is_signature: boo
     if keywords and is_signature:
         raise ClashError(f"the change adds `{new.code}`, which cannot follow `{between[keywords[0]].code}`")
     return keywords[0] if keywords else len(between)
-
-
-def _is_part(code: str, of: str) -> bool:
-    """Return whether all tokens of a text are in another one, in this order."""
-    rest = iter(of.split(" "))
-    return all(word in rest for word in code.split(" "))
 
 
 def _separated(row: list[Element], ours: Group, theirs: Group) -> Iterator[Element]:

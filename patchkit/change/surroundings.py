@@ -1,6 +1,7 @@
 """Find edits that may mean something else in this tree.
 
-They come after another exit, use a name that is bound differently, or derive from a class that is declared differently.
+They come after another exit, use a name that is bound differently, alter a name that this tree's own code uses, or
+derive from a class that is declared differently.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from patchkit.change.tokens import words
 from patchkit.tree.nodes import assigned_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from patchkit.change.edits import Edit
     from patchkit.change.outline import Item
@@ -33,6 +34,7 @@ def reported(edit: Edit, base: Item) -> Edit:
     for reason, base_text, ours_text in (
         *_exits(edit, base_function, function),
         *_rebound(edit, base_function, function),
+        *_altered(edit, base_function, function),
     ):
         return replace(edit, outcome=Outcome.CHANGED, reason=reason, base_text=base_text, ours_text=ours_text)
     return edit
@@ -93,6 +95,52 @@ def _rebound(edit: Edit, base_function: Item, function: Item) -> Iterator[tuple[
                 "".join(each.plain for each in items) for items in (base_items, our_items)
             )
             yield f"this tree assigns {name} differently", base_text, ours_text
+
+
+def _altered(edit: Edit, base_function: Item, function: Item) -> Iterator[tuple[str, str, str]]:
+    """Yield each name that the edit gives another value, and that code of this tree alone after it reads."""
+    assert edit.key is not None  # An edit without one is not looked at.
+    item, part = edit.key
+    known = {each.code for each in base_function.walk()}
+    before, given = _bindings(base_function), _parameters(base_function)
+    altered = _loop_names(item) if part else set[str]()
+    for each in (each for each in item.walk() if not (part or each.parts or each.code in known)):
+        for name in {name for top in each.nodes for name in assigned_names(top)}:
+            is_one = not _is_alike(each, before[name]) if name in before else name in given
+            altered |= {name} if is_one else set()
+    own = False
+    for each in function.walk() if altered else ():
+        own = own or each is edit.place
+        if own and each is not edit.place and not each.parts and each.code not in known:
+            nodes = [node for top in each.nodes for node in ast.walk(top) if isinstance(node, ast.Name)]
+            read = {node.id for node in nodes if isinstance(node.ctx, ast.Load)} & altered
+            if read:
+                line = each.bare.partition("\n")[0]
+                yield f"the change alters {min(read)}, which `{line}` of this tree reads", "", each.plain
+                return
+
+
+def _loop_names(item: Item) -> set[str]:
+    """Return the names that the header of a loop binds."""
+    nodes = ast.walk(item.nodes[0]) if item.kind == "loop" else ()
+    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+def _is_alike(item: Item, before: Sequence[Item]) -> bool:
+    """Return whether a statement binds a name to what the same function returns as one before."""
+    function = _function(item)
+    return bool(function) and function in map(_function, before)
+
+
+def _function(item: Item) -> str:
+    """Return the function whose result a statement assigns; empty if it does not."""
+    node = item.nodes[0] if len(item.nodes) == 1 else None
+    value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
+    return ast.unparse(value.func) if isinstance(value, ast.Call) else ""
+
+
+def _parameters(function: Item) -> set[str]:
+    return {node.arg for top in function.nodes for node in ast.walk(top) if isinstance(node, ast.arg)}
 
 
 def _bindings(function: Item) -> dict[str, list[Item]]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections import Counter
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -196,6 +198,19 @@ def say_next(*steps: tuple[str, str]) -> None:
     """Print the next steps, each a command without ``patchkit`` and what it does."""
     described = (f"[bold]patchkit {escaped(command)}[/] {does}" for command, does in steps)
     say(f"\nNext: {'; '.join(described)}")
+
+
+def say_new_files(tree: CheckoutTree, files: Iterable[str]) -> None:
+    """Print how git gets to know what a write of these files made, if it has to: ``git commit -a`` leaves that out."""
+    from patchkit.transaction.history import new_files
+
+    found = new_files(tree, files)
+    here, root = Path.cwd(), tree.root.resolve()
+    start = here if here.is_relative_to(root) else root
+    where = () if start == here else ("-C", min(str(root), os.path.relpath(root, here), key=len))
+    if found:
+        command = shlex.join(("git", *where, "add", *(os.path.relpath(path, start) for path in found)))
+        say(f"git commit -a leaves new files out: [bold]{escaped(command)}[/] adds them.")
 
 
 def say_unfinished(tail: str, patch: str, edit: str) -> None:

@@ -82,6 +82,7 @@ def _show(patch: Patch, known: KnownRuns) -> None:
         **links,
         "Risk": patch.risk,
         "No switch": patch.no_switch,
+        "Remove when": patch.remove_when,
         "Verify": patch.verify,
     }.items():
         if text:

@@ -9,7 +9,7 @@ import msgspec
 
 from patchkit.audit.runners import AuditedProgram
 from patchkit.doctor import fixes
-from patchkit.doctor.evaluation.memory import Memory
+from patchkit.doctor.evaluation.memory import KnownValues
 from patchkit.doctor.examined import TOP_K, ExaminedServer
 from patchkit.doctor.fixes import Fix  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.gains import Gain, gains
@@ -94,7 +94,7 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
         plain = without_speculation(Program(read_sources(tree)), launch)
         return Diagnosis(False, _NOTHING, (), (), (), (), fixes=tuple(fixes.needed([({}, plain)], missing)))
     program = AuditedProgram(read_sources(tree))
-    server = ExaminedServer(program, launch, Memory())
+    server = ExaminedServer(program, launch, KnownValues())
     found = server.found
     usual = found[0][1]
     notes = [_ASSUMPTION] if _unnamed(launch) else []
@@ -112,7 +112,7 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
     plan = make_plan(tree, [status.patch for status in statuses if status.patch.default])
     changes = {change.file: change.after for change in plan.changes}
     if not freed and changes:
-        patched = ExaminedServer(trials.patched(changes), launch, Memory())
+        patched = ExaminedServer(trials.patched(changes), launch, KnownValues())
         patched_outcomes = patched.found
         freed = any(not outcome.kept for _, outcome in patched_outcomes)
         remaining_keepers = tuple(mirror_keepers(patched, ()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import functools
 import re
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from patchkit.doctor import phrases
 from patchkit.doctor.command_line import config_options, environment, split_command, without_config
 from patchkit.doctor.declared import declared
 from patchkit.doctor.launch import Launch, Value
-from patchkit.errors import UsageError
+from patchkit.errors import UsageError, spelling_hint
 from patchkit.tree.index import Class, Index, last_name
 from patchkit.tree.nodes import walk
 from patchkit.tree.sglang import SERVING
@@ -229,8 +228,8 @@ class Arguments:
         """
         option = self._named_option(name)
         if option is None:
-            close = difflib.get_close_matches(name, self._options, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"{self._declared.file} has the server's options"
+            hint = spelling_hint(name, self._options).rstrip()
+            hint = hint or f"{self._declared.file} has the server's options"
             if is_nested:
                 hint = "write the options below it without indentation"
             raise UsageError(f"{where}{name}: this tree's server has no such option", advice=hint)

@@ -12,11 +12,11 @@ from patchkit.doctor.components import ALGORITHM, Components
 from patchkit.doctor.decision import NoDecisionError, decision
 from patchkit.doctor.declared import declared
 from patchkit.doctor.evaluation.builtin import BUILTINS
-from patchkit.doctor.evaluation.evaluator import Evaluator
-from patchkit.doctor.evaluation.memory import Memory
+from patchkit.doctor.evaluation.evaluator import FunctionEvaluator
+from patchkit.doctor.evaluation.memory import KnownValues
 from patchkit.doctor.evaluation.values import Instance, RaisedError, UndecidedError, Unknown, is_plain
-from patchkit.doctor.objects import Environment, Settings
-from patchkit.doctor.outcome import Outcome, Reader, Role
+from patchkit.doctor.objects import EnvironmentVariables, Settings
+from patchkit.doctor.outcome import Reader, Role, ServerOutcome
 from patchkit.doctor.questions import explore, fact_of
 from patchkit.errors import TreeError
 from patchkit.patchset import condition
@@ -64,27 +64,29 @@ _FALSE = (
 
 
 def outcomes(
-    program: Program, launch: Launch, memory: Memory | None = None
-) -> list[tuple[dict[str, bool], Outcome]]:
+    program: Program, launch: Launch, memory: KnownValues | None = None
+) -> list[tuple[dict[str, bool], ServerOutcome]]:
     """Return a launch's outcome for each kind of model that makes a difference; only those that start, if any do.
 
     ``memory`` caches values that depend on the program alone.
     """
-    shared = Memory() if memory is None else memory
+    shared = KnownValues() if memory is None else memory
     found = explore(lambda answers: _Server(program, launch, answers, shared).outcome())
     starting = [(answers, outcome) for answers, outcome in found if outcome.refused is None]
     return starting or found
 
 
-def without_speculation(program: Program, launch: Launch) -> Outcome:
+def without_speculation(program: Program, launch: Launch) -> ServerOutcome:
     """Return the outcome of a launch without speculation, in which no backend is made."""
-    return _Server(program, launch, {}, Memory()).settled()
+    return _Server(program, launch, {}, KnownValues()).settled()
 
 
 class _Server:
     """One server on one tree, with one kind of model."""
 
-    def __init__(self, program: Program, launch: Launch, answers: dict[str, bool], memory: Memory) -> None:
+    def __init__(
+        self, program: Program, launch: Launch, answers: dict[str, bool], memory: KnownValues
+    ) -> None:
         self._program = program
         self._launch = launch
         self._answers = answers
@@ -96,13 +98,13 @@ class _Server:
         if not values.get("device", "cuda"):
             values["device"] = "cuda"
         self._known: dict[str, Any] = {}
-        self._evaluator = Evaluator(program, self._known, self._ask, memory)
+        self._evaluator = FunctionEvaluator(program, self._known, self._ask, memory)
         self._declaration = memory.value(
             "declared", lambda: declared(program, program.sources.items, "the tree")
         )
         derived = self._declaration.derived(program)
         self._settings = Settings(self._declaration.cls, values, derived=derived)
-        environment = Environment(launch, registry.environment_defaults(program))
+        environment = EnvironmentVariables(launch, registry.environment_defaults(program))
         self._components = Components(self._evaluator, self._settings, self._setting, environment, memory)
         self._known |= self._natives(environment)
         self._unsettled = set(_SETTLED)
@@ -174,7 +176,7 @@ class _Server:
 
     # The outcome.
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ServerOutcome:
         """Return the server's outcome. Raise TreeError if a part of it cannot be evaluated."""
         try:
             found = self._outcome()
@@ -187,13 +189,13 @@ class _Server:
             found.worker = self._components.worker()
         return found
 
-    def settled(self) -> Outcome:
+    def settled(self) -> ServerOutcome:
         """Return the backends of a server without speculation, and the settings that it settles on."""
         sides = zip(("prefill", "decode"), self._components.sides(), strict=True)
         roles = tuple(Role(role, name, "", reads=True) for role, name in sides)
-        return Outcome(kept=True, roles=roles, setting=functools.cache(self._value))
+        return ServerOutcome(kept=True, roles=roles, setting=functools.cache(self._value))
 
-    def _outcome(self) -> Outcome:
+    def _outcome(self) -> ServerOutcome:
         overlap = not self._setting("disable_overlap_schedule")
         try:
             self._components.require_known()
@@ -204,11 +206,11 @@ class _Server:
             others = [each for each in decided.backends if not isinstance(each, Instance)]
             unnamed = any(each is not None for each in others) and decided.reads(others[0])
         except RaisedError as error:
-            return Outcome(kept=True, overlap=overlap, refused=error)
+            return ServerOutcome(kept=True, overlap=overlap, refused=error)
         except NoDecisionError:
             return self._outcome_without_decision(overlap)
         kept = decided.answer or not overlap
-        return Outcome(kept, overlap, True, forced, roles, readers, unnamed, answer=decided.answer)
+        return ServerOutcome(kept, overlap, True, forced, roles, readers, unnamed, answer=decided.answer)
 
     def _readers(self, backends: Iterable[Any]) -> Iterator[Reader]:
         for each in backends:
@@ -216,12 +218,12 @@ class _Server:
                 texts = [self._evaluator.attribute(each, name) for name in ("name", "why")]
                 yield Reader(*map(str, texts))
 
-    def _outcome_without_decision(self, overlap: bool) -> Outcome:
+    def _outcome_without_decision(self, overlap: bool) -> ServerOutcome:
         try:
             roles = tuple(self._components.roles(self._flag))
         except RaisedError as error:
-            return Outcome(kept=True, overlap=overlap, decided=False, refused=error)
-        return Outcome(kept=True, overlap=overlap, decided=False, roles=roles)
+            return ServerOutcome(kept=True, overlap=overlap, decided=False, refused=error)
+        return ServerOutcome(kept=True, overlap=overlap, decided=False, roles=roles)
 
     def _flag(self, backend: Any) -> bool:
         try:
@@ -231,7 +233,7 @@ class _Server:
 
     # Names that are not evaluated from the tree.
 
-    def _natives(self, environment: Environment) -> dict[str, Any]:
+    def _natives(self, environment: EnvironmentVariables) -> dict[str, Any]:
         off = {each.strip() for each in self._launch.environment.get(DISABLE, "").split(",")}
         return (
             dict.fromkeys(registry.contexts(self._program), self._context)
@@ -254,6 +256,6 @@ class _Server:
             }
         )
 
-    def _context(self, _: Evaluator, *args: Any, **named: Any) -> Any:
+    def _context(self, _: FunctionEvaluator, *args: Any, **named: Any) -> Any:
         # None of them has a parameter: a function of the same name that has one is another.
         return NotImplemented if args or named else self._settings.view()

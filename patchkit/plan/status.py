@@ -134,12 +134,13 @@ class TreeStatus:
     """Each patch's status on a tree, and the ids of unknown patches that the tree's comments name.
 
     ``unfinished`` are the edits, as patch id and edit name, of which the tree has conflict markers, or code in their
-    place that is not recorded.
+    place that is not recorded. ``ports`` are the ported changes that the record names.
     """
 
     patches: tuple[PatchStatus, ...]
     unknown: tuple[str, ...]
     unfinished: tuple[tuple[str, str], ...] = ()
+    ports: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ class FileChange:
     file: str
     before: bytes | None
     after: bytes | None
-    patches: tuple[str, ...]
+    patches: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -160,6 +160,11 @@ class Checkout:
             found[os.fsdecode(name)] = identifier if stage == "0" else "unmerged"
         return found
 
+    def untracked(self, names: Iterable[str]) -> list[str]:
+        """Return the files at or below ``names`` that git neither tracks nor ignores, sorted."""
+        listing = self._ask("ls-files", "--others", "--exclude-standard", "-z", "--", *names)
+        return sorted(filter(None, os.fsdecode(listing).split("\0")))
+
     def unchanged(self, folder: str) -> frozenset[str]:
         """Return the files of a folder in HEAD that no commit changed after the one that added them.
 

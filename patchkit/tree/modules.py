@@ -14,12 +14,13 @@ import libcst as cst
 from patchkit import collector
 from patchkit.errors import TreeError
 from patchkit.tree.headers import Interest, ReducedSource, Reduction, without_bodies
+from patchkit.tree.history import has_commit
 from patchkit.tree.index import Class, Function, Index
 from patchkit.tree.limits import require_manageable, require_short
 from patchkit.tree.parts import parse
 from patchkit.tree.plain import plain
 from patchkit.tree.sglang import SERVING, files_of
-from patchkit.tree.source import parsed
+from patchkit.tree.source import fault_of
 from patchkit.tree.tree import CheckoutTree
 
 if TYPE_CHECKING:
@@ -61,17 +62,6 @@ def _named_in(source: bytes) -> frozenset[bytes]:
     return frozenset(_NAMED.findall(source))
 
 
-def _invalid_line(source: bytes) -> int | None:
-    """Return the line at which Python stops parsing; libcst often names a later one. None if Python names none."""
-    try:
-        parsed(source)
-    except SyntaxError as error:
-        return error.lineno
-    except (ValueError, RecursionError, MemoryError):
-        return None
-    return None
-
-
 class Modules:
     """A tree's files as syntax trees, parsed on first use."""
 
@@ -107,6 +97,10 @@ class Modules:
     def version(self) -> str | None:
         """Return the tree's version, or None if it is unknown."""
         return self.tree.version
+
+    def has_commit(self, commit: str, subject: str) -> bool:
+        """Return whether a commit, or one with this subject, is in the history of the tree."""
+        return has_commit(self.tree, commit, subject)
 
     def get(self, file: str) -> cst.Module | None:
         """Return a file's syntax tree, or None if there is no such file. Raise TreeError if it does not parse."""
@@ -155,7 +149,8 @@ class Modules:
             with _unvalidated():
                 module = parse(source)
         except cst.ParserSyntaxError as error:
-            line = _invalid_line(source) or error.raw_line
+            fault = fault_of(source)  # libcst often names a later line.
+            line = fault.line if fault is not None else error.raw_line
             raise TreeError(
                 "not valid Python", where=f"{file}:{line}", advice="fix the file and try again"
             ) from None

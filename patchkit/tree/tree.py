@@ -281,11 +281,10 @@ class MemoryTree:
 
 
 @dataclass(frozen=True)
-class OverlayTree:
-    """A tree in which ``contents`` replaces some files of the tree ``below``; None removes a file."""
+class TreeAbove:
+    """A tree that shows the tree ``below`` it, as far as it has nothing of its own."""
 
     below: Tree
-    contents: Mapping[str, bytes | None]
 
     @property
     def package_label(self) -> str:
@@ -308,15 +307,12 @@ class OverlayTree:
         return self.below.line_length
 
     def read(self, file: str) -> bytes | None:
-        """Return the replaced bytes of ``file``, or those of the tree below; None if there is no such file."""
-        return self.contents[file] if file in self.contents else self.below.read(file)
+        """Return the bytes of ``file`` in the tree below."""
+        return self.below.read(file)
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
-        """Return the files of the tree below with the replacements, sorted."""
-        start = f"{folder}/" if folder else ""
-        overlaid = {file for file in self.contents if file.startswith(start) and file.endswith(suffix)}
-        deleted = {file for file in overlaid if self.contents[file] is None}
-        return sorted(overlaid.union(self.below.files(folder, suffix)) - deleted)
+        """Return the files of the tree below."""
+        return self.below.files(folder, suffix)
 
     def unread(self, folder: str) -> list[str]:
         """Return what the tree below cannot list."""
@@ -325,6 +321,24 @@ class OverlayTree:
     def record(self) -> dict[str, bytes]:
         """Return the record of the tree below."""
         return self.below.record()
+
+
+@dataclass(frozen=True)
+class OverlayTree(TreeAbove):
+    """A tree in which ``contents`` replaces some files of the tree ``below``; None removes a file."""
+
+    contents: Mapping[str, bytes | None]
+
+    def read(self, file: str) -> bytes | None:
+        """Return the replaced bytes of ``file``, or those of the tree below; None if there is no such file."""
+        return self.contents[file] if file in self.contents else super().read(file)
+
+    def files(self, folder: str, suffix: str = ".py") -> list[str]:
+        """Return the files of the tree below with the replacements, sorted."""
+        start = f"{folder}/" if folder else ""
+        overlaid = {file for file in self.contents if file.startswith(start) and file.endswith(suffix)}
+        deleted = {file for file in overlaid if self.contents[file] is None}
+        return sorted(overlaid.union(super().files(folder, suffix)) - deleted)
 
 
 def files_containing(tree: Tree, *texts: str, among: Sequence[str] | None = None) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from patchkit.tree.index import Class, class_of_annotation
@@ -12,6 +13,7 @@ from patchkit.tree.nodes import walk
 if TYPE_CHECKING:
     from patchkit.tree.index import Program
 
+_COMPUTED = re.compile(rb"setattr\(\s*[\w.\[\]]+\s*,\s*[fF]([\"'])(.*?)\1")
 _PLAIN = frozenset({"ABC", "object", "Protocol", "Generic"})
 
 
@@ -44,9 +46,29 @@ def _assigns(cls: Class, name: str) -> bool:
 
 
 def any_file_sets(sources: dict[str, bytes], name: str) -> bool:
-    """Return whether any file assigns or defines an attribute of that name."""
-    sign = re.compile(rb"\.%s\s*(?::[^=\n]+)?=|def %s\b|^\s+%s\s*:" % ((name.encode(),) * 3), re.MULTILINE)
-    return any(name.encode() in text and sign.search(text) for text in sources.values())
+    """Return whether any file assigns or defines an attribute of that name, or one whose name it computes so."""
+    word = re.escape(name.encode())
+    sign = re.compile(
+        rb"\.%s\s*(?::[^=\n]+)?=|\.%s\s*,[^()\n]*=|\b(?:as|for)\s+[\w.]+\.%s\b|def %s\b|^\s+%s\s*:"
+        % ((word,) * 5),
+        re.MULTILINE,
+    )
+    quoted = re.compile(rb"[\"']%s[\"']" % word)
+    for text in sources.values():
+        is_named = name.encode() in text
+        if is_named and (sign.search(text) or (b"setattr(" in text and quoted.search(text))):
+            return True
+        if any(re.fullmatch(pattern, name) for pattern in _computed_names(text)):
+            return True
+    return False
+
+
+@lru_cache(maxsize=8192)
+def _computed_names(text: bytes) -> tuple[str, ...]:
+    """Return patterns of the names that a file gives to attributes and that it puts together."""
+    found = _COMPUTED.findall(text) if b"setattr(" in text else ()
+    parts = (re.split(r"\{[^{}]*\}", each.decode(errors="replace")) for _, each in found)
+    return tuple(".+".join(map(re.escape, each)) for each in parts if any(each))
 
 
 def class_of(program: Program, owner: Class | None, name: str) -> Class | None:

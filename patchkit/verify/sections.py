@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.findings.answer import Section
 from patchkit.findings.report import Report
-from patchkit.verify.result import Outcome
+from patchkit.verify.result import CheckState
 
 if TYPE_CHECKING:
     from patchkit.verify.result import Verdict
@@ -19,7 +19,7 @@ def sections(verdict: Verdict) -> tuple[Section, ...]:
             f"patchkit verify {result.check}",
             result.title,
             Report(result.findings, 0, result.seconds, notes=result.notes),
-            result.summary if result.outcome is Outcome.SKIPPED else "",
+            result.summary if result.outcome is CheckState.SKIPPED else "",
         )
         for result in verdict.results
     )

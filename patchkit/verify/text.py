@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.findings.printable import escaped, excerpt
 from patchkit.findings.suggestion import completed
-from patchkit.verify.result import Outcome
+from patchkit.verify.result import CheckState
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from patchkit.verify.result import Verdict
 
 _MARKS = {
-    Outcome.PASSED: ("ok", "green"),
-    Outcome.FAILED: ("FAILED", "bold red"),
-    Outcome.SKIPPED: ("-", "dim"),
+    CheckState.PASSED: ("ok", "green"),
+    CheckState.FAILED: ("FAILED", "bold red"),
+    CheckState.SKIPPED: ("-", "dim"),
 }
 
 
@@ -43,8 +43,8 @@ def show(verdict: Verdict, console: Console, place: str, tail: str) -> None:
 
 def summary(verdict: Verdict) -> str:
     """Return how many checks passed, failed and were left out, as markup."""
-    failed = [result for result in verdict.results if result.outcome is Outcome.FAILED]
-    left_out = sum(result.outcome is Outcome.SKIPPED for result in verdict.results)
+    failed = [result for result in verdict.results if result.outcome is CheckState.FAILED]
+    left_out = sum(result.outcome is CheckState.SKIPPED for result in verdict.results)
     rest = f"{f'; {left_out} skipped' if left_out else ''} ({verdict.seconds:.1f} s)."
     made = len(verdict.results) - left_out
     if failed:

@@ -301,3 +301,40 @@ def test_a_blank_line_below_the_removed_first_statements_of_a_block_does_not_sta
     theirs = "class Desk:\n    days = 14\n"
     result = merged(FILE, base.encode(), theirs.encode(), ours.encode()).text.decode()
     assert result == "class Desk:\n    # mine\n    mine = 3\n    days = 14\n"
+
+
+MATCH = """\
+def lend(book):
+    match book:
+        # the first
+        case 1:
+            note(book)
+            out(book)
+        case {"days": days} if days:
+            due(days)
+        case _:
+            keep(book)
+"""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("            out(book)\n", "            told(book)\n            out(book)\n"),
+        ("        case _:\n", "        case 2:\n            pass\n        case _:\n"),
+        ("if days:", "if days > 1:"),
+        ("    match book:", "    match book.kind:"),
+        ('        case {"days": days} if days:\n            due(days)\n', ""),
+    ],
+)
+@pytest.mark.parametrize(
+    "own",
+    [
+        ("            note(book)\n", "            log(book)\n            note(book)\n"),
+        ("            keep(book)\n", "            keep(book)\n            shelve(book)\n"),
+        ("        # the first\n", "        case 0:\n            pass\n        # the first\n"),
+    ],
+)
+def test_cases_of_a_match_are_merged_one_by_one(change: tuple[str, str], own: tuple[str, str]) -> None:
+    versions = [changed(MATCH, *made).encode() for made in ([], [change], [own])]
+    assert merged(FILE, *versions).text.decode() == changed(MATCH, change, own)

@@ -85,3 +85,37 @@ def test_an_exit_before_the_edit_that_the_change_has_too_is_not_said() -> None:
     base, whole, merge = outline(BASE), outline(BASE.replace(*leaves)), Merge(lambda _: None)
     merge.make(base, outline(THEIRS.replace(*leaves)), whole)
     assert {reported(edit, base).outcome for edit in merge.log.edits} == {Outcome.LANDED, Outcome.ALREADY}
+
+
+LOOP = "def f(row, at):\n    for i in range(3):\n        j = i\n        use(row[j], at)\n    return row\n"
+READ = ("        use(", "        own({})\n        use(")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name", "is_said"),
+    [
+        ("j = i\n", "j = i + start()\n", "j", True),
+        ("range(3)", "range(start(), 3)", "i", True),
+        ("    for i", "    at = at + start()\n    for i", "at", True),
+        ("    for i", "    k = at + start()\n    for i", "at", False),
+        ("j = i\n", "j = i + start()\n", "i", False),
+    ],
+)
+def test_code_of_this_tree_that_reads_what_the_change_alters_is_reported(
+    old: str, new: str, name: str, is_said: bool
+) -> None:
+    own = READ[1].format(name)
+    base, theirs, ours = outline(LOOP), outline(LOOP.replace(old, new)), outline(LOOP.replace(READ[0], own))
+    merge = Merge(lambda _: None)
+    merge.make(base, theirs, ours)
+    (edit,) = [reported(edit, base) for edit in merge.log.edits]
+    said = f"the change alters {name}, which `own({name})` of this tree reads"
+    assert edit.reason == (said if is_said else "")
+
+
+def test_code_of_this_tree_that_reads_the_result_of_the_same_function_is_not_reported() -> None:
+    text = "def f(x):\n    x = g(x)\n    use(x)\n"
+    base, theirs = outline(text), outline(text.replace("g(x)", "g(x, 1)"))
+    merge, ours = Merge(lambda _: None), outline(text.replace("    use", "    own(x)\n    use"))
+    merge.make(base, theirs, ours)
+    assert [reported(edit, base).outcome for edit in merge.log.edits] == [Outcome.LANDED]

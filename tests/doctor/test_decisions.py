@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.driven.trees import DEFAULT, as_released, with_patches
 
-from patchkit.doctor.evaluation.memory import Memory
+from patchkit.doctor.evaluation.memory import KnownValues
 from patchkit.doctor.launch import Launch
 from patchkit.doctor.options import Arguments
 from patchkit.doctor.server import outcomes
@@ -114,7 +114,7 @@ def test_doctor_reports_for_each_server_what_the_trees_own_decision_returns(
     arguments = Arguments(tree)
     launches = list(servers(tree, seed=len(version) + patched))
     executed = driven.ask("servers.decisions", launches, ALONE)
-    memory = Memory()
+    memory = KnownValues()
     wrong: list[str] = []
     why: collections.Counter[str] = collections.Counter()
     decided = 0

@@ -159,6 +159,16 @@ def test_an_edit_that_could_be_made_again_is_edited_and_not_made_twice(edited: C
     run("apply", edited.root, "t-call", "--markers", "--allow-dirty", code=3)
 
 
+def test_a_commit_and_a_diff_do_not_make_an_edited_edit_again_either(edited: CheckoutTree) -> None:
+    edit(committing(edited), MIRROR, b"return first, second", b"return self.copies")
+    git(edited.root, "add", "-A")
+    git(edited.root, "commit", "-qm", "Ours")
+    assert "a person changed its code" in run("apply", edited.root, "t-call", "--commit", code=3)
+    assert "Left out" in run("apply", edited.root, "--commit", code=0)
+    assert (edited.read(MIRROR) or b"").count(b"second =") == 1
+    assert "+        second = first + 1" not in run("diff", edited.root, "t-call", code=3)
+
+
 def test_an_edit_that_was_taken_back_is_made_again(edited: CheckoutTree) -> None:
     lines = (edited.read(MIRROR) or b"").splitlines(keepends=True)
     at = next(number for number, line in enumerate(lines) if b"first = " in line)

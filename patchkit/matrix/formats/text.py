@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from patchkit.matrix.answer import Matrix, Row, StuckEdit
+    from patchkit.matrix.answer import Matrix, PatchRow, StuckEdit
 
 _NONE = Look(" ", "dim", "")
 """The mark of a patch that only another ref has."""
@@ -43,11 +43,11 @@ def show(matrix: Matrix, console: Console) -> None:
     )
 
 
-def _short(row: Row) -> str:
+def _short(row: PatchRow) -> str:
     return row.ref[:12] if row.ref == row.commit else printable(row.ref.removeprefix("refs/heads/"))
 
 
-def _marks(row: Row, patches: Sequence[str]) -> str:
+def _marks(row: PatchRow, patches: Sequence[str]) -> str:
     if row.error:
         return f"  [red]{escaped(row.error)}[/]"
     looks = (LOOKS[cell.label] if cell else _NONE for cell in in_order(row, patches))
