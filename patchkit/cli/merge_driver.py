@@ -50,11 +50,12 @@ def command(
     PATH is the file's name in the repository. What is not valid Python is merged as git merges it. After --install git
     calls it in every merge, rebase, cherry-pick, am -3 and stash pop.
     """
-    from patchkit.cli import console
     from patchkit.commands import merge_driver
-    from patchkit.findings.printable import escaped
 
     if change:
+        from patchkit.cli import console
+        from patchkit.findings.printable import escaped
+
         if files:
             raise UsageError(f"--{change} takes no files", advice="leave out one of them")
         where = "all of your repositories" if everywhere else "this repository"
