@@ -7,8 +7,9 @@ SET is a name in ``SETS``: repositories, whose whole histories are in FOLDER/OWN
 the number of picks to draw from each. A pick is a merge of two commits, or a commit that names the commit that it was
 picked from; all that git leaves in conflict are drawn, in the order of the seed. A file in conflict is clean if the
 driver merges it whole. A clean file equals the people's if it has the same code and comments, or if all that the driver
-put in place of git's conflicts is there; the others are written to DIR, one folder a file with all versions, for a
-person to judge. Of those with the people's statements and comments in another order only the number is kept. Adds the figures to FILE as JSON, and prints them.
+put in place of git's conflicts is there. Those that have the people's statements and comments in another order are
+counted apart, and the others are different: DIR has a folder for each file with all versions, for a person to judge.
+Adds the figures to FILE as JSON, and prints them.
 """
 
 from __future__ import annotations
@@ -288,7 +289,7 @@ def measure(clone: Path, drawn: Drawn, judge: Path | None) -> Figures:
 
 
 def keep(folder: Path, stages: Stages, people: bytes, result: bytes) -> None:
-    """Write all versions of a file for a person to judge. Of those with the people's statements and comments in another order only the number is kept."""
+    """Write all versions of a file for a person to judge."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     versions = {"base": stages.base, "ours": stages.ours, "theirs": stages.theirs, "people": people}
