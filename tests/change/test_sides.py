@@ -83,6 +83,13 @@ def test_an_added_import_names_a_package_that_the_other_side_renames() -> None:
     assert both(f"{base}from shelf.old.sub import c\n", renamed, base) is None
 
 
+def test_an_added_import_is_from_a_package_whose_modules_the_other_side_moves() -> None:
+    base = "from shelf.books import a\nfrom shelf.maps import b\n"
+    moved = "from shelf.inner.books import a\nfrom shelf.inner.maps import b\n"
+    assert both(f"{base}from shelf.score import c\n", moved, base) is None
+    assert both(f"{base}from desk.score import c\n", moved, base) is not None
+
+
 def test_each_side_adds_a_keyword_to_one_call() -> None:
     sides = (changed(BASE, ("due=due", f"due=due, {word}")) for word in ("reader=reader", "loud=True"))
     result = both(*sides)
