@@ -52,11 +52,12 @@ from support.toys import (  # noqa: E402
 )
 
 from patchkit import api  # noqa: E402
-from patchkit.commands.port import Source, port  # noqa: E402
+from patchkit.commands.port import port  # noqa: E402
 from patchkit.errors import PatchkitError  # noqa: E402
 from patchkit.patchset.select import PatchSet  # noqa: E402
 from patchkit.plan import vendor  # noqa: E402
 from patchkit.plan.build import make_plan  # noqa: E402
+from patchkit.series.source import Source  # noqa: E402
 from patchkit.series.worktree import sweep  # noqa: E402
 from patchkit.transaction.apply import Transaction  # noqa: E402
 from patchkit.transaction.resolve import manual_edits  # noqa: E402
