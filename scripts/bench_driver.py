@@ -7,8 +7,9 @@ SET is a name in ``SETS``: repositories, whose whole histories are in FOLDER/OWN
 the number of picks to draw from each. A pick is a merge of two commits, or a commit that names the commit that it was
 picked from; all that git leaves in conflict are drawn, in the order of the seed. A file in conflict is clean if the
 driver merges it whole. A clean file equals the people's if it has the same code and comments, or if all that the driver
-put in place of git's conflicts is there; the others are written to DIR, one folder a file with all versions, for a
-person to judge. Adds the figures to FILE as JSON, and prints them.
+put in place of git's conflicts is there. Those that have the people's statements and comments in another order are
+counted apart, and the others are different: DIR has a folder for each file with all versions, for a person to judge.
+Adds the figures to FILE as JSON, and prints them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from typing import TYPE_CHECKING, NamedTuple
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
-from patchkit.change.comments import words_and_comments  # noqa: E402
+from patchkit.change.blocks import same_statements  # noqa: E402
+from patchkit.change.comments import comments, words_and_comments  # noqa: E402
 from patchkit.change.undefined import undefined_names  # noqa: E402
 from patchkit.tree.source import fault_of  # noqa: E402
 from patchkit.tree.text import decoded  # noqa: E402
@@ -83,6 +85,8 @@ class Figures:
     files: int = 0
     clean: int = 0
     equal: int = 0
+    order: int = 0
+    """Files with the people's statements and comments in another order."""
     invalid: int = 0
     fewer: int = 0
     """Files in conflict with fewer lines inside of markers than git's."""
@@ -213,6 +217,12 @@ def is_equal(stages: Stages, result: bytes, people: bytes) -> bool:
     )
 
 
+def is_reordered(result: bytes, people: bytes) -> bool:
+    """Return whether two versions have the same statements in the same blocks, and the same comments."""
+    one, other = decoded(result), decoded(people)
+    return fault_of(other) is None and same_statements(one, other) and comments(one) == comments(other)
+
+
 def resolved(marked: str, result: str) -> Iterator[str]:
     """Yield what stands in a result in place of each of git's conflicts, with a line above and below."""
     parts = re.split(r"^<{7} .*?^>{7} [^\n]*\n", marked, flags=re.DOTALL | re.MULTILINE)
@@ -259,6 +269,9 @@ def measure(clone: Path, drawn: Drawn, judge: Path | None) -> Figures:
                 if is_valid and is_equal(stages, result, people):
                     figures.equal += 1
                     outcome = "equal"
+                elif is_valid and is_reordered(result, people):
+                    figures.order += 1
+                    outcome = "order"
                 else:
                     figures.invalid += not is_valid
                     missing = [each for each, _ in undefined_names(stages.ours, result)] if is_valid else []

@@ -80,7 +80,7 @@ def merged(sides: Sides) -> Merged:
         clean = "".join(map(str, parts))
         clean = clean if fault_of(clean) is None else _sure(sides) or ""
         return Merged(Sides(clean, clean, clean) if clean else sides, bool(clean))
-    if _uses_replaced(sides):
+    if _uses_replaced(sides) or _imports_moved(sides):
         return Merged(_joined(parts), is_whole=False)
     parts = [part if isinstance(part, str) else united_imports(*part) or part for part in parts]
     text = _sure(_joined(parts))
@@ -181,6 +181,32 @@ def _uses_replaced(sides: Sides) -> bool:
         bool(one - base) and any(not one[name] and other[name] > base[name] for name in base)
         for one, other in ((ours, theirs), (theirs, ours))
     )
+
+
+def _imports_moved(sides: Sides) -> bool:
+    """Return whether one side adds an import from a package from which the other one moves all imports away."""
+    base, ours, theirs = map(_sources, sides)
+    for one, other in ((ours, theirs), (theirs, ours)):
+        for name in base.keys() & one.keys():
+            old, new = base[name].split("."), one[name].split(".")
+            while old and new and old[-1] == new[-1]:
+                del old[-1], new[-1]
+            before, after = ".".join(old), ".".join(new)
+            if not old or not new or any(_is_in(module, before, after) for module in one.values()):
+                continue
+            if any(_is_in(other[each], before, after) for each in other.keys() - base.keys()):
+                return True
+    return False
+
+
+def _sources(text: str) -> dict[str, str]:
+    """Return the module of each imported name."""
+    nodes = (each for each in ast.walk(parsed(text)) if isinstance(each, ast.ImportFrom))
+    return {alias.name: "." * node.level + (node.module or "") for node in nodes for alias in node.names}
+
+
+def _is_in(module: str, package: str, but: str) -> bool:
+    return f"{module}.".startswith(f"{package}.") and not f"{module}.".startswith(f"{but}.")
 
 
 def _chains(text: str) -> Counter[str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     click.option("--global", "everywhere", is_flag=True, help="With these: in all of your repositories."),
     click.option(
         "--marker-size",
-        type=click.IntRange(1),
+        type=click.IntRange(min=1),
         default=7,
         metavar="N",
         help="The length of conflict markers (default: 7).",
@@ -44,17 +44,18 @@ def command(
     marker_size: int,
     labels: Sequence[str] | None,
 ) -> None:
-    """Merge a Python file for git: by lines first, and by structure where lines conflict.
+    """Merge Python files by structure in git's own commands.
 
-    Writes OURS, as git expects of a merge driver, and exits 0, or 1 with conflict markers where the merge is not sure.
-    PATH is the file's name in the repository. What is not valid Python is merged as git merges it. After --install git
-    calls it in every merge, rebase, cherry-pick, am -3 and stash pop.
+    After --install git calls it in every merge, rebase, cherry-pick, am -3 and stash pop: git's merge by lines first,
+    and where lines conflict, the statements. It writes OURS, and exits 0, or 1 with conflict markers around what is not
+    sure. PATH is the file's name in the repository. What is not valid Python is merged as git merges it.
     """
-    from patchkit.cli import console
     from patchkit.commands import merge_driver
-    from patchkit.findings.printable import escaped
 
     if change:
+        from patchkit.cli import console
+        from patchkit.findings.printable import escaped
+
         if files:
             raise UsageError(f"--{change} takes no files", advice="leave out one of them")
         where = "all of your repositories" if everywhere else "this repository"

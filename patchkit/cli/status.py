@@ -51,7 +51,7 @@ def command(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Show each patch's state in TREE: applied, pending or in conflict.
+    """Show each patch's state: applied, pending or in conflict.
 
     upstream: TREE has upstream's own change. unknown: TREE has the change, and nothing tells whose it is. conflict:
     TREE has other code at a place that the patch changes. left-out: the configuration leaves the patch out. pending:

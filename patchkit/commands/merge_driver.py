@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import TreeError, UsageError
 from patchkit.tree.git import git, require_repository
+from patchkit.tree.source import fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,42 +57,45 @@ def merge(files: Files, name: str, marker_size: int = _MARKER_SIZE, labels: Sequ
             f"{error.filename} cannot be read ({error.strerror})",
             advice="name three files: base, ours and theirs",
         ) from None
-    # Git's versions of git from before 2.44 leave the placeholders as they are.
+    # Versions of git from before 2.44 leave the placeholders as they are.
     named = [
         label if label and not label.startswith("%") else other
         for label, other in zip(labels or _LABELS, _LABELS, strict=True)
     ]
-    result = None
-    if name.endswith(".py"):
-        # Such as a parser that is out of memory: git's merge is always there.
+    result = _by_git(contents, marker_size, named)
+    if name.endswith(".py") and not (result.is_whole and fault_of(result.content or b"") is None):
+        # Such as a parser that is out of memory: git's merge is there.
         with suppress(Exception):
-            result = _by_structure(contents, marker_size, named)
-    content, is_whole = result or _by_git(contents, marker_size, named)
+            result = _by_structure(contents, result, marker_size, named)
+    content, is_whole = result
     if content is not None:
         _replace(files.ours, content)
     return is_whole
 
 
-_Result = tuple[bytes | None, bool]
-"""The merged text, None to leave ours, and whether it has no conflict."""
+class _Result(NamedTuple):
+    """The merged text, None to leave ours, and whether it has no conflict."""
+
+    content: bytes | None
+    is_whole: bool
 
 
-def _by_structure(contents: Sequence[bytes], marker_size: int, labels: Sequence[str]) -> _Result | None:
+def _by_structure(
+    contents: Sequence[bytes], plain: _Result, marker_size: int, labels: Sequence[str]
+) -> _Result:
     from patchkit.change.sides import marked, merged, sides_of
 
     sides = sides_of(*contents)
     if sides is None:
-        return None
+        return plain
     found = merged(sides)
     versions = [text.encode() for text in found.sides]
     if found.is_whole:
-        return versions[0], True
-    best, plain = (_by_git(each, marker_size, labels) for each in (versions, contents))
-    if plain[1]:
+        return _Result(versions[0], is_whole=True)
+    if plain.is_whole:
         # Git's merge is clean, and is no Python.
-        return marked(sides, marker_size, labels).encode(), False
-    is_better = not best[1] and len(best[0] or b"") <= len(plain[0] or b"")
-    return best if is_better else plain
+        return _Result(marked(sides, marker_size, labels).encode(), is_whole=False)
+    return _by_git(versions, marker_size, labels)
 
 
 def _by_git(contents: Sequence[bytes], marker_size: int, labels: Sequence[str]) -> _Result:
@@ -104,8 +108,8 @@ def _by_git(contents: Sequence[bytes], marker_size: int, labels: Sequence[str]) 
         given = (word for label in labels for word in ("-L", label))
         done = git(Path(), "merge-file", "-p", f"--marker-size={marker_size}", *given, ours, base, theirs)
     if done.returncode > _MOST_CONFLICTS or done.returncode < 0:  # Such as a binary file.
-        return None, False
-    return done.stdout, done.returncode == 0
+        return _Result(None, is_whole=False)
+    return _Result(done.stdout, done.returncode == 0)
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from patchkit.patchset.patch import Patch, BasedDiff
+    from patchkit.patchset.patch import BasedDiff, Patch
     from patchkit.patchset.select import PatchSet
     from patchkit.tree.tree import CheckoutTree
 

@@ -6,6 +6,7 @@ import hashlib
 import re
 import weakref
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,7 +19,6 @@ from patchkit.tree.history import has_commit
 from patchkit.tree.index import Class, Function, Index
 from patchkit.tree.limits import require_manageable, require_short
 from patchkit.tree.parts import parse
-from patchkit.tree.plain import plain
 from patchkit.tree.sglang import SERVING, files_of
 from patchkit.tree.source import fault_of
 from patchkit.tree.tree import CheckoutTree
@@ -60,6 +60,33 @@ def _defined_in(source: bytes) -> frozenset[bytes]:
 def _named_in(source: bytes) -> frozenset[bytes]:
     """Return a superset of the names of a file's classes and functions."""
     return frozenset(_NAMED.findall(source))
+
+
+@dataclass(frozen=True)
+class PlainText(cst.Module):
+    """The text of a file that is not Python; a missing file if ``content`` is None."""
+
+    content: str | None = None
+
+    @property
+    def bytes(self) -> bytes:
+        """The file's bytes."""
+        return self.code.encode()
+
+    @property
+    def code(self) -> str:
+        """The file's text."""
+        return self.content or ""
+
+
+def plain(content: str | None) -> PlainText:
+    """Return a text, or a missing file (None), as a module without statements."""
+    return PlainText(body=(), content=content)
+
+
+def is_no_file(module: cst.Module | None) -> bool:
+    """Return whether a module represents a missing file."""
+    return isinstance(module, PlainText) and module.content is None
 
 
 class Modules:

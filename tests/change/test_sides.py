@@ -83,6 +83,13 @@ def test_an_added_import_names_a_package_that_the_other_side_renames() -> None:
     assert both(f"{base}from shelf.old.sub import c\n", renamed, base) is None
 
 
+def test_an_added_import_is_from_a_package_whose_modules_the_other_side_moves() -> None:
+    base = "from shelf.books import a\nfrom shelf.maps import b\n"
+    moved = "from shelf.inner.books import a\nfrom shelf.inner.maps import b\n"
+    assert both(f"{base}from shelf.score import c\n", moved, base) is None
+    assert both(f"{base}from desk.score import c\n", moved, base) is not None
+
+
 def test_each_side_adds_a_keyword_to_one_call() -> None:
     sides = (changed(BASE, ("due=due", f"due=due, {word}")) for word in ("reader=reader", "loud=True"))
     result = both(*sides)
@@ -212,3 +219,18 @@ def test_the_last_line_has_an_end_as_before(end: str) -> None:
 def test_what_only_git_merges(content: bytes) -> None:
     assert sides_of(b"x = 2\n", content, b"x = 3\n") is None
     assert sides_of(content, b"x = 2\n", b"x = 3\n") is None
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (("book.kind:", "book.kind, more:"), ("match ", "match look(book), ")),
+        (("(a=1)", "(a=2)"), ("and old:", "and new:")),
+    ],
+)
+def test_each_side_changes_a_header_of_a_match(ours: tuple[str, str], theirs: tuple[str, str]) -> None:
+    base = (
+        "def sort(book):\n    match book.kind:\n        case Kind(a=1) if ours and old:\n"
+        "            note(book)\n        case _:\n            keep(book)\n"
+    )
+    assert both(changed(base, ours), changed(base, theirs), base) == changed(base, ours, theirs)
