@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from patchkit.change.outline import Item
 
-_BRANCHES = frozenset({"elif", "except"})
+_BRANCHES = frozenset({"elif", "except", "case"})
 
 
 def order_matters(one: Sequence[Item], other: Sequence[Item]) -> bool:
@@ -26,16 +26,42 @@ def order_matters(one: Sequence[Item], other: Sequence[Item]) -> bool:
         return not all(_are_exclusive(a, b) for a, b in branches)
     bound, used = _effects(one)
     other_bound, other_used = _effects(other)
-    if any(may_exit(each) for each in (*one, *other)):
+    if any(may_exit(each) for each in (*one, *other)) or _called_on(one) & _called_on(other):
         return True
     return bool(bound & (other_bound | other_used) or other_bound & used)
 
 
+def _called_on(items: Sequence[Item]) -> set[str]:
+    """Return the names that statements which are only a call pass on or call a method of, and may so change."""
+    calls = (
+        node.value
+        for item in items
+        for top in item.nodes
+        for node in ast.walk(top)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    )
+    found: set[str] = set()
+    for call in calls:
+        owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+        given = (*owner, *call.args, *(word.value for word in call.keywords))
+        found |= {each.id for each in given if isinstance(each, ast.Name)}
+    return found - {"self", "logger", "log"}
+
+
 def clash(one: Sequence[Item], other: Sequence[Item]) -> str:
     """Return what two runs of statements or branches both do, so that one may be a variant of the other; or nothing."""
-    verb, of = ("tests", _tested) if one[0].kind in _BRANCHES else ("assigns", _targets)
-    both = of(one) & of(other)
-    return f"{verb} {min(both)} too" if both else ""
+    if one[0].kind in _BRANCHES:
+        both = _tested(one) & _tested(other)
+        return f"tests {min(both)} too" if both else ""
+    tests = _tests(one) & _tests(other)
+    both = _targets(one) & _targets(other)
+    return f"tests {min(tests)} too" if tests else f"assigns {min(both)} too" if both else ""
+
+
+def _tests(items: Sequence[Item]) -> set[str]:
+    """Return the conditions under which statements run."""
+    nodes = (node for item in items for node in item.nodes)
+    return {ast.unparse(node.test) for node in nodes if isinstance(node, ast.If)}
 
 
 def _tested(branches: Sequence[Item]) -> set[str]:
@@ -59,6 +85,9 @@ def _are_exclusive(one: Item, other: Item) -> bool:
 def _compared(branch: Item) -> tuple[str, frozenset[str]]:
     """Return the value that a branch compares, and the constants of which it has to be one; nothing for other tests."""
     test = branch.nodes[0]
+    patterns = test.patterns if isinstance(test, ast.MatchOr) else [test]
+    if all(isinstance(each, (ast.MatchValue, ast.MatchSingleton)) for each in patterns):
+        return "match", frozenset(map(ast.unparse, patterns))
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return "", frozenset()
     (right,) = test.comparators

@@ -31,7 +31,7 @@ from patchkit.tree.source import INVALID, fault_of, parsed
 from patchkit.tree.text import decoded_alike, encoded
 
 if TYPE_CHECKING:
-    from patchkit.change.edits import Edit
+    from patchkit.change.edits import EditOutcome
     from patchkit.change.outline import Item
 
 
@@ -197,7 +197,7 @@ class _Exact:
             raise RefusedError(line, f"{name} would be undefined")
 
 
-def _is_refused(edit: Edit) -> bool:
+def _is_refused(edit: EditOutcome) -> bool:
     if edit.outcome is Outcome.CHANGED:
         # Imports are compared by name.
         return edit.key is None or not edit.key[0].is_import

@@ -109,7 +109,9 @@ class Trees:
         return self._outlines[onto, file]
 
     def definition(self, file: str, base: Item) -> tuple[str, Item] | None:
-        """Return the one file and item to which a class or function of ``file`` has moved; None if unclear."""
+        """Return the one file and item to which a class, function or value of ``file`` has moved; None if unclear."""
+        if not base.is_definition:
+            return self._value(base)
         scores: list[tuple[float, str, Item]] = []
         for home, each in self.named(base.name):
             if each.kind == "ClassDef" and base.kind != "ClassDef":
@@ -177,9 +179,25 @@ class Trees:
         }
         if homes or not was:
             return homes
-        sign = re.compile(rb"^" + re.escape(name.encode()) + rb"[ \t]*(?::[^=\n]+)?=", re.M)
+        return self._assigning(name)
+
+    def _assigning(self, name: str) -> set[str]:
+        """Return the files of the second tree that assign a name at their top level, and do not in the first."""
+        sign = re.compile(rb"^%s[ \t]*(?::[^=\n]+)?=(?!=)" % re.escape(name.encode()), re.M)
         found = (file for file, text in self._sources.items() if name.encode() in text and sign.search(text))
         return {file for file in found if not sign.search(self.base.read(file) or b"")}
+
+    def _value(self, base: Item) -> tuple[str, Item] | None:
+        """Return the one file and statement to which a module's value has moved unchanged."""
+        is_of_module = base.above is not None and base.above.kind == MODULE
+        roots = ((file, self.outline(file, onto=True)) for file in self._assigning(base.name) if is_of_module)
+        found = [
+            (file, each)
+            for file, root in roots
+            for each in (root.parts if root is not None else ())
+            if each.name == base.name and each.code == base.code
+        ]
+        return found[0] if len(found) == 1 else None
 
     def _moved(self, files: Sequence[str]) -> str:
         """Return the file to which one of some files of the first tree has moved; empty if none has."""

@@ -10,7 +10,7 @@ from patchkit import collector
 from patchkit.change import lines
 from patchkit.change.comments import loses_comments
 from patchkit.change.correspondence import Correspondence
-from patchkit.change.edits import Edit, EditLog, Outcome
+from patchkit.change.edits import EditLog, EditOutcome, Outcome
 from patchkit.change.follow import LIKE, alike, module_files, outlined
 from patchkit.change.imports import import_of, imported
 from patchkit.change.kinds import another_kind, may_depend
@@ -47,7 +47,7 @@ class LandedFile:
 
     file: str
     onto: str
-    edits: list[Edit] = field(default_factory=list)
+    edits: list[EditOutcome] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -318,7 +318,7 @@ class _Landing:
             made = {Outcome.LANDED, Outcome.CHANGED}
             if is_python and file.outcome in made and self._trees.is_orphan(file.file, file.onto):
                 reason = "nothing in this tree imports the file any more"
-                file.edits.append(Edit("", Outcome.CHANGED, reason))
+                file.edits.append(EditOutcome("", Outcome.CHANGED, reason))
 
     def adapted(self, sources: Sources) -> dict[Key, Refusal]:
         """Return the edits of statements that this tree has in a form of its own."""
@@ -346,14 +346,14 @@ class _Landing:
             if content is not None:
                 yield name, content
 
-    def _inside(self, name: str, files: Sequence[LandedFile]) -> list[Edit]:
+    def _inside(self, name: str, files: Sequence[LandedFile]) -> list[EditOutcome]:
         """Return the edits that were made in a file."""
         edits = [edit for file in files for edit in file.edits if edit.key is not None and edit.place]
         return [
             edit for edit in edits if edit.place and self._roots[name] in (edit.place, *edit.place.around)
         ]
 
-    def _is_valid_around(self, edit: Edit) -> bool:
+    def _is_valid_around(self, edit: EditOutcome) -> bool:
         function = edit.place.function if edit.place is not None else None
         if function is None:
             return True
@@ -432,11 +432,11 @@ class _Landing:
         if target == found.file:
             return
         if target == found.onto:
-            found.edits.append(Edit("", Outcome.ALREADY, f"already renamed to {target}"))
+            found.edits.append(EditOutcome("", Outcome.ALREADY, f"already renamed to {target}"))
             return
         self._moves[found.onto] = target
         found.notes.append(f"renamed {found.onto} to {target}")
-        found.edits.append(Edit("", Outcome.LANDED))
+        found.edits.append(EditOutcome("", Outcome.LANDED))
 
     def _port_file(self, name: str, before: bytes | None, after: bytes | None) -> LandedFile:
         if before is None:
@@ -452,7 +452,7 @@ class _Landing:
                 and self._port_moved_definitions(found, before, after)
             ):
                 return found
-            found.edits.append(Edit("", outcome, reason))
+            found.edits.append(EditOutcome("", outcome, reason))
             return found
         found = LandedFile(name, onto)
         if onto != name:
@@ -460,7 +460,7 @@ class _Landing:
         target = self._target(name)
         if target not in {name, onto} and self._trees.onto.read(target) not in {None, after}:
             found.edits.append(
-                Edit(
+                EditOutcome(
                     "",
                     Outcome.CONFLICT,
                     f"the change renames the file to {target}, and this tree has another",
@@ -475,7 +475,7 @@ class _Landing:
             self._keep_file(found, ours)
         elif ours == before and not (self._merging.log.refused or may_depend(before, after)):
             self._put(onto, after)
-            found.edits.append(Edit("", Outcome.LANDED))
+            found.edits.append(EditOutcome("", Outcome.LANDED))
         else:
             self._merge(found, before, after, ours)
         return found
@@ -485,32 +485,34 @@ class _Landing:
         if self._target(found.onto) != found.onto:
             self._put(found.onto, ours)
         elif not found.edits:
-            found.edits.append(Edit("", Outcome.ALREADY))
+            found.edits.append(EditOutcome("", Outcome.ALREADY))
 
     def _add_file(self, name: str, after: bytes) -> LandedFile:
         found = LandedFile(name, name)
         ours = self._trees.onto.read(name)
         if ours is None:
             self._contents[name] = after
-            found.edits.append(Edit("", Outcome.LANDED))
+            found.edits.append(EditOutcome("", Outcome.LANDED))
         elif not _same(ours, after):
             found.edits.append(
-                Edit("", Outcome.CONFLICT, "the change adds the file, and this tree has another")
+                EditOutcome("", Outcome.CONFLICT, "the change adds the file, and this tree has another")
             )
         elif _has_own_comments(after, ours):
             reason = "this tree has the file, without the comments of the change"
-            found.edits.append(Edit("", Outcome.KEPT, reason))
+            found.edits.append(EditOutcome("", Outcome.KEPT, reason))
         else:
-            found.edits.append(Edit("", Outcome.ALREADY))
+            found.edits.append(EditOutcome("", Outcome.ALREADY))
         return found
 
     def _delete_file(self, found: LandedFile, before: bytes, ours: bytes) -> None:
         if _same(ours, before) and not _has_own_comments(ours, before):
             self._contents[found.onto] = None
-            found.edits.append(Edit("", Outcome.LANDED))
+            found.edits.append(EditOutcome("", Outcome.LANDED))
         else:
             found.edits.append(
-                Edit("", Outcome.CONFLICT, "the change deletes the file, and this tree's version differs")
+                EditOutcome(
+                    "", Outcome.CONFLICT, "the change deletes the file, and this tree's version differs"
+                )
             )
 
     def _merge(self, found: LandedFile, before: bytes, after: bytes, ours: bytes) -> None:
@@ -522,7 +524,7 @@ class _Landing:
             )
             texts = (*change, decoded(ours))
         except UnicodeDecodeError:
-            found.edits.append(Edit("", Outcome.CONFLICT, reason))
+            found.edits.append(EditOutcome("", Outcome.CONFLICT, reason))
             return
         known = self._trees.outline(found.onto, onto=True) if found.onto.endswith(".py") else None
         try:
@@ -561,7 +563,8 @@ class _Landing:
         if place is None:
             return None
         file, definition = place
-        found.notes.append(f"{item.site} is {definition.site} in {file} of this tree")
+        names = [each.site if each.is_definition else each.name for each in (item, definition)]
+        found.notes.append(f"{names[0]} is {names[1]} in {file} of this tree")
         root = self._trees.outline(file, onto=True)
         assert root is not None  # The definition is in it.
         self._register(file, root, found.file)

@@ -22,7 +22,7 @@ from patchkit.change.comments import (
     stripped_lines,
 )
 from patchkit.change.correspondence import Correspondence
-from patchkit.change.edits import Edit, EditLog, Outcome
+from patchkit.change.edits import EditLog, EditOutcome, Outcome
 from patchkit.change.effects import order_matters
 from patchkit.change.imports import bound, import_of, import_place, imported, joined
 from patchkit.change.outline import NoOutlineError, outline
@@ -77,12 +77,12 @@ class Merge:
         for one, other in pairs.items():
             if one.plain != other.plain and one.is_definition:
                 self._change_elsewhere(one, other)
-            elif one.plain != other.plain and not one.is_import:
+            elif one.plain != other.plain and not (one.is_import or self._change_value_elsewhere(one, other)):
                 self.log.record(one, Outcome.NO_SITE, reason, theirs=other)
         for each in (each for each in theirs.parts if each not in pairs.values() and not each.is_import):
             self.log.record(each, Outcome.NO_SITE, reason, theirs=each)
 
-    def marked(self, root: Item, name: str, numbers: Mapping[Edit, int]) -> tuple[str, frozenset[int]]:
+    def marked(self, root: Item, name: str, numbers: Mapping[EditOutcome, int]) -> tuple[str, frozenset[int]]:
         """Return a file with markers at its conflicts, and the numbers of the edits in conflict.
 
         ``name`` is the name of the change in markers, ``numbers`` that of each edit.
@@ -98,7 +98,7 @@ class Merge:
         text = self.output.render(root, blocks)
         return text, marked_numbers(text, blocks)
 
-    def disturbing(self) -> Iterator[tuple[Edit, str]]:
+    def disturbing(self) -> Iterator[tuple[EditOutcome, str]]:
         """Yield the edits that leave a statement unreachable, or reverse the order of this tree's, and the reason."""
         for versions in self._merged:
             _, _, ours = versions
@@ -125,7 +125,7 @@ class Merge:
         if ours.kind != "ClassDef" and theirs.code == ours.code and base.code != theirs.code:
             self._record_present(base, theirs, ours)
             return
-        is_nested = base.parts and theirs.parts and ours.parts and _same_shape(base, theirs, ours)
+        is_nested = base.parts and theirs.parts and ours.parts and base.form == theirs.form == ours.form
         if is_nested and (ours.bare != base_text or self.log.is_refused_inside(base, theirs)):
             self._merge_header(base, theirs, ours)
             self._merge_parts(base, theirs, ours)
@@ -393,7 +393,9 @@ class Merge:
         elif base.code == theirs.code:
             reason = "only a comment or the layout changes, and this tree does not have the statement"
             self.log.record(base, Outcome.KEPT, reason, theirs=theirs)
-        elif base.is_import and self._add_names(row, base, theirs):
+        elif (base.is_import and self._add_names(row, base, theirs)) or self._change_value_elsewhere(
+            base, theirs
+        ):
             pass
         else:
             reason = f"the changed statement is not in this tree{noted_place(base, row.ours)}"
@@ -417,6 +419,14 @@ class Merge:
                 self.log.record(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=each)
         else:
             self.log.record(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=theirs)
+
+    def _change_value_elsewhere(self, base: Item, theirs: Item) -> bool:
+        """Make the change of a module's value that has moved; return whether it has."""
+        is_value = base.is_unique and not base.is_definition and self.policy is Policy.ADAPT
+        place = (self.elsewhere(base) or self.elsewhere(theirs)) if is_value else None
+        if place is not None:
+            self._merge_item(base, theirs, place)
+        return place is not None
 
     def _add_names(self, row: Row, base: Item, theirs: Item) -> bool:
         """Add the names of an import statement that the tree lacks."""
@@ -596,7 +606,7 @@ class Merge:
         reason = row.displacement(gap, first) if is_same else differs
         if own_lead and not reason and self.policy is Policy.ADAPT:
             reason = "this tree has another comment above it, which was kept"
-        edit = Edit(
+        edit = EditOutcome(
             row.base.site,
             Outcome.CHANGED if reason else Outcome.LANDED,
             reason,
@@ -672,7 +682,7 @@ class Merge:
         place = container.parts[slot.at - 1] if slot.at else container
         for each in added:
             self.log.edits.append(
-                Edit(
+                EditOutcome(
                     each.site or row.base.site,
                     outcome,
                     slot.reason,
@@ -695,8 +705,3 @@ class Merge:
         for each in added:
             text = self._renamed(tokens.shifted(each.text, each.indent, indent), container)
             self.output.insert(container, at, text)
-
-
-def _same_shape(*items: Item) -> bool:
-    kinds = {item.kind for item in items}
-    return len(kinds) == 1 or kinds <= {"if", "elif"} or kinds <= {"FunctionDef", "AsyncFunctionDef"}

@@ -23,6 +23,7 @@ _FUNCTIONS = frozenset({"FunctionDef", "AsyncFunctionDef"})
 _IMPORTS = frozenset({"Import", "ImportFrom"})
 _EXITS = frozenset({"Return", "Raise", "Continue", "Break"})
 _DOCUMENTATION = re.compile(r"""(Expr\(value=Constant\(value=)('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
+_FORMS = {"elif": "if", "AsyncFunctionDef": "FunctionDef", "AsyncWith": "With"}
 MODULE = "module"
 STEP = "    "
 
@@ -123,6 +124,11 @@ class Item:
         """The docstring of a definition or a file."""
         is_documented = self.parts and (self.is_scope or self.is_function) and self.parts[0].documentation
         return self.parts[0] if is_documented else None
+
+    @property
+    def form(self) -> str:
+        """Its kind, whether or not it is async or an `elif`."""
+        return _FORMS.get(self.kind, self.kind)
 
     @property
     def is_definition(self) -> bool:

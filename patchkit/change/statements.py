@@ -40,10 +40,15 @@ def merged_header(base: str, theirs: str, ours: str, kind: str) -> str:
 
 def _valid(result: str, kind: str = "") -> str:
     """Return the text if it parses as a statement, or as a header of a ``kind``; else raise ClashError."""
-    before, behind = _BEFORE_HEADERS.get(kind, ""), _BEHIND_HEADERS.get(kind, "    pass\n")
-    if parsed_or_none(f"{before}{result.rstrip()}\n{behind}" if kind else result) is None:
+    if parsed_or_none(as_code(result, kind)) is None:
         raise ClashError("merging both versions gives invalid Python")
     return result
+
+
+def as_code(text: str, kind: str) -> str:
+    """Return a statement, or a header of a ``kind`` of item, as code that can be parsed."""
+    before, behind = _BEFORE_HEADERS.get(kind, ""), _BEHIND_HEADERS.get(kind, "    pass\n")
+    return f"{before}{text.rstrip()}\n{behind}" if kind else text
 
 
 def merged(base: str, theirs: str, ours: str) -> str:
@@ -86,6 +91,7 @@ def _chained(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node])
         return None
     (word,) = words
     b, t, o = (Group(Token("", "("), chain.elements, Token("", ")")) for chain in known)
+    _require_no_variant(b, t, o)
     merged = _elements(b, t, o).elements
     row: list[Node] = []
     for at, each in enumerate(merged):
@@ -94,6 +100,16 @@ def _chained(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node])
         first, *rest = each.nodes
         row += [first if at == 0 or "\n" in _space_of(each) else _spaced(first, " "), *rest]
     return [*known[2].before, *row, *known[2].behind]
+
+
+def _require_no_variant(base: Group, theirs: Group, ours: Group) -> None:
+    """Raise ClashError if a condition that is added is in one that this tree alone has, or the other way round."""
+    known = {each.code for each in base.elements}
+    added, own = ([each for each in group.elements if each.code not in known] for group in (theirs, ours))
+    for each, other in ((each, other) for each in added for other in own if each.code != other.code):
+        one, two = (f" {' '.join(words(element.text))} " for element in (each, other))
+        if one in two or two in one:
+            raise ClashError(f"the change adds `{each.code}`, and this tree has `{other.code}`")
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 from patchkit.change.edits import Outcome
 from patchkit.change.tokens import words
-from patchkit.tree.nodes import assigned_names
+from patchkit.tree.nodes import assigned_names, bound_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from patchkit.change.edits import Edit
+    from patchkit.change.edits import EditOutcome
     from patchkit.change.outline import Item
 
 
-def reported(edit: Edit, base: Item) -> Edit:
+def reported(edit: EditOutcome, base: Item) -> EditOutcome:
     """Return an edit, with a reason if what is around it in ``base`` differs from this tree's in such a way."""
     if edit.outcome is not Outcome.LANDED or edit.key is None or edit.place is None:
         return edit
@@ -55,7 +55,7 @@ def _bases(item: Item, place: Item, base: Item) -> Iterator[tuple[str, str, str]
                 yield f"this tree declares its base class {name} differently", known[0].head, our_class.head
 
 
-def _exits(edit: Edit, base_function: Item, function: Item) -> Iterator[tuple[str, str, str]]:
+def _exits(edit: EditOutcome, base_function: Item, function: Item) -> Iterator[tuple[str, str, str]]:
     """Yield each exit of the function before the edit that only this tree has."""
     known = {_guarded(each).code for each in base_function.walk() if each.is_exit}
     theirs = edit.key[0].function if edit.key is not None else None
@@ -78,7 +78,7 @@ def _guarded(item: Item) -> Item:
     return branch.above if is_guarded and branch is not None and branch.above is not None else item
 
 
-def _rebound(edit: Edit, base_function: Item, function: Item) -> Iterator[tuple[str, str, str]]:
+def _rebound(edit: EditOutcome, base_function: Item, function: Item) -> Iterator[tuple[str, str, str]]:
     """Yield each local name of the new code that other statements bind in this tree."""
     item = edit.key[0] if edit.key is not None else function
     used = {
@@ -97,7 +97,7 @@ def _rebound(edit: Edit, base_function: Item, function: Item) -> Iterator[tuple[
             yield f"this tree assigns {name} differently", base_text, ours_text
 
 
-def _altered(edit: Edit, base_function: Item, function: Item) -> Iterator[tuple[str, str, str]]:
+def _altered(edit: EditOutcome, base_function: Item, function: Item) -> Iterator[tuple[str, str, str]]:
     """Yield each name that the edit gives another value, and that code of this tree alone after it reads."""
     assert edit.key is not None  # An edit without one is not looked at.
     item, part = edit.key
@@ -150,6 +150,6 @@ def _bindings(function: Item) -> dict[str, list[Item]]:
         if item.parts or not item.nodes:
             continue
         for top in item.nodes:
-            for name in assigned_names(top):
+            for name in {*assigned_names(top), *bound_names(top)}:
                 found.setdefault(name, []).append(item)
     return found

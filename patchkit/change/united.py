@@ -18,7 +18,7 @@ from patchkit.change.effects import order_matters
 from patchkit.change.imports import bound, import_of, imported
 from patchkit.change.outline import Item, NoOutlineError, dumped, outline
 from patchkit.change.output import Output
-from patchkit.change.statements import merged_header, merged_statement
+from patchkit.change.statements import as_code, merged_header, merged_statement
 from patchkit.change.tokens import ClashError, Group, parsed, shifted
 
 if TYPE_CHECKING:
@@ -170,9 +170,7 @@ def _is_apart(rows: Sequence[Sequence[Node]]) -> bool:
 
 def _meaning(text: str, kind: str) -> str:
     """Return the meaning of a statement or header, whatever the order where that says nothing."""
-    prefix = {"elif": "if a:\n    pass\n", "except": "try:\n    pass\n"}.get(kind, "")
-    tree = ast.parse(f"{prefix}{text.rstrip()}\n    pass\n" if kind else text)
-    return dumped(_Unordered().visit(tree))
+    return dumped(_Unordered().visit(ast.parse(as_code(text, kind))))
 
 
 class _Unordered(ast.NodeTransformer):

@@ -16,7 +16,7 @@ from patchkit.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchkit.change.edits import Edit
+    from patchkit.change.edits import EditOutcome
     from patchkit.change.land import LandedFile
     from patchkit.commands.port import PortedChange, PortResult
 
@@ -102,6 +102,7 @@ def command(
     from patchkit.cli import console
     from patchkit.commands.port import PortConflictError, port, port_matrix
     from patchkit.series.source import Source
+    from patchkit.tree.git import top_around
     from patchkit.tree.tree import open_tree
 
     if committing and (dry_run or allow_dirty or markers):
@@ -114,6 +115,8 @@ def command(
         raise UsageError("--commit and --markers need one folder", advice="name one TREE with --onto")
     if folder is not None and len(places) > 1:
         raise UsageError("-o needs one tree", advice="name one TREE, REF or RELEASE with --onto")
+    if alone is not None and top_around(repository.resolve()) is None:
+        repository = alone  # Where git apply -3 would look up what a diff names.
     with console.progress() as watch, Source(patches, base or "", repository) as source:
         try:
             if alone is None:
@@ -256,7 +259,7 @@ def _counted(file: LandedFile) -> str:
     return f" ({made} of {len(file.edits)} edits)" if len(file.edits) > 1 else ""
 
 
-def _print_edit(edit: Edit) -> None:
+def _print_edit(edit: EditOutcome) -> None:
     from patchkit.cli import console
     from patchkit.findings.printable import escaped
 

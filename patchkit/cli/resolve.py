@@ -166,11 +166,7 @@ def _list_open(target: options.Target, patches: PatchSet, patch: str, *, as_json
         console.say(f"{escaped(patch)} has no edit in conflict.")
         return
     for edit, _ in found:
-        where = ": ".join(filter(None, (edit.file, edit.site)))
-        console.say(f"[bold]{escaped(patch)}[/]  {escaped(edit.name)}")
-        if where:
-            console.say(f"  --> {escaped(where)}")
-        console.say(f"  {escaped(options.runnable(edit.reason))}")
+        console.say_edit(patch, edit)
     first = next((edit.name for edit, is_unfinished in found if is_unfinished), None)
     if first is not None:
         console.say_unfinished(target.tail, patch, first)

@@ -85,7 +85,7 @@ def _written(verdict: Verdict, style: str) -> str | None:
     from patchkit.cli.answers.verify import Verify, checks_of
     from patchkit.cli.console import written
     from patchkit.findings.answer import SectionedReport
-    from patchkit.verify import engine, page, sections
+    from patchkit.verify import engine, page, text
 
     if style == "json":
         subject = verdict.subject
@@ -104,9 +104,7 @@ def _written(verdict: Verdict, style: str) -> str | None:
     tree = verdict.subject.tree
     prefix = f"{tree.package.relative_to(tree.root).as_posix()}/"
     rules = RULES | engine.rules()
-    return formats.document(
-        style, SectionedReport("patchkit verify", sections.sections(verdict), rules, prefix)
-    )
+    return formats.document(style, SectionedReport("patchkit verify", text.sections(verdict), rules, prefix))
 
 
 def place_of(tree: CheckoutTree) -> str:

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from patchkit.change.edits import Edit, Outcome
+from patchkit.change.edits import EditOutcome, Outcome
 from patchkit.change.follow import Trees
 from patchkit.change.land import NOT_MADE, LandedFile, land
 from patchkit.change.tokens import words
@@ -25,6 +25,7 @@ from patchkit.series.port import commit_ports
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.conflicts import read_without_conflicts
 from patchkit.transaction.current import current_record
+from patchkit.transaction.store import Store
 from patchkit.tree.git import object_id
 from patchkit.tree.outside import content, shown
 from patchkit.tree.tree import OverlayTree
@@ -35,13 +36,14 @@ if TYPE_CHECKING:
 
     from patchkit.change.land import Watch
     from patchkit.findings.finding import Finding
-    from patchkit.series.source import Change, Source
+    from patchkit.plan.record import Layer
+    from patchkit.series.source import GivenChange, Source
     from patchkit.tree.tree import CheckoutTree, ReadTree, Tree
 
     Contents = Mapping[str, bytes | None]
 
 _MADE = frozenset({Outcome.LANDED, Outcome.CHANGED})
-_RESOLVED = Edit("", Outcome.ALREADY, "a person resolved its conflict in this tree")
+_RESOLVED = EditOutcome("", Outcome.ALREADY, "a person resolved its conflict in this tree")
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class PortedChange:
     are the skipped ones before it that change the same code, or that define what it uses.
     """
 
-    change: Change
+    change: GivenChange
     files: tuple[LandedFile, ...]
     outside: tuple[LandedFile, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -100,7 +102,7 @@ class PortResult:
     changed: tuple[str, ...] = ()
     written: tuple[Path, ...] = ()
     error: str = ""
-    not_ported: tuple[Change, ...] = ()
+    not_ported: tuple[GivenChange, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -142,7 +144,7 @@ def port(
 
     def prepare(read: ReadTree) -> _PreparedPort:
         changes = source.changes(read)
-        tree = _PortedTree(read, markers=markers, resolved=_resolved(read))
+        tree = _PortedTree(read, markers=markers, earlier=_earlier(read))
         steps: list[_Step] = []
         for change in _watched(changes, watch):
             # Of a range each change is one step, of a change alone each file.
@@ -163,7 +165,7 @@ def port(
         return _PreparedPort(read, steps, plan, ported)
 
     read, steps, plan, ported = read_without_conflicts(onto, prepare)
-    written = _patches(source, steps, folder) if folder is not None and not dry_run else {}
+    written = _patches(source, steps, folder, read) if folder is not None and not dry_run else {}
     with staged({place: Draft(files, ()) for place, files in written.items()}):
         if committing:
             concerned = frozenset[str]().union(*(step.concerned for step in steps))
@@ -219,12 +221,21 @@ def port_matrix(
     return tuple(found)
 
 
-def _patches(source: Source, steps: Sequence[_Step], folder: Path) -> dict[Path, dict[str, bytes]]:
-    """Return the series as patches for its new tree, by folder. Raise UsageError if one of them exists."""
-    written = [
-        Written(step.ported.change, {each.file: (each.before, each.after) for each in step.plan.changes})
-        for step in steps
-    ]
+def _patches(
+    source: Source, steps: Sequence[_Step], folder: Path, tree: ReadTree | None = None
+) -> dict[Path, dict[str, bytes]]:
+    """Return the series as patches for its new tree, by folder. Raise UsageError if one of them exists.
+
+    What an earlier port made in ``tree`` is in them too.
+    """
+    earlier = _earlier(tree) if tree is not None else {}
+    written: list[Written] = []
+    for step in steps:
+        contents = {each.file: (each.before, each.after) for each in step.plan.changes}
+        layer = earlier.get(_form(step.ported.change))
+        if tree is not None and layer is not None and not contents:
+            contents = _made_earlier(step.ported.change, layer, tree)
+        written.append(Written(step.ported.change, contents))
     files = patches(written, source.folders)
     existing = next((name for name in files if os.path.lexists(folder / name)), None)
     if existing is not None:
@@ -236,13 +247,29 @@ def _paths(written: Mapping[Path, Iterable[str]]) -> tuple[Path, ...]:
     return tuple(folder / name for folder, files in written.items() for name in files)
 
 
-def _resolved(tree: ReadTree) -> frozenset[str]:
-    """Return the forms of the changes of which a person resolved a conflict in a tree."""
-    known = current_record(tree)
-    return frozenset(each.form for each in known.patches.values() if each.form and each.by_hand)
+def _earlier(tree: ReadTree) -> dict[str, Layer]:
+    """Return what earlier ports made in a tree, by the forms of their changes."""
+    ports = (layer for layer in current_record(tree).layers if layer.is_ported)
+    return {each.form: layer for layer in ports for each in layer.patches if each.form}
 
 
-def _watched(changes: Sequence[Change], watch: Watch | None) -> Iterator[Change]:
+def _made_earlier(
+    change: GivenChange, layer: Layer, tree: ReadTree
+) -> dict[str, tuple[bytes | None, bytes | None]]:
+    """Return the files of a change that an earlier port made, before and after it."""
+    get = Store(tree.package).get
+    found: dict[str, tuple[bytes | None, bytes | None]] = {
+        file: (get(known.original) if known.original else None, get(known.applied) if known.applied else None)
+        for file, known in layer.files.items()
+    }
+    undone = [
+        replace(each, before=each.after, after=each.before) for each in change.outside if not each.hunks
+    ]
+    _, before = merged(undone, tree)
+    return found | {file: (text, content(tree, file)) for file, text in before.items()}
+
+
+def _watched(changes: Sequence[GivenChange], watch: Watch | None) -> Iterator[GivenChange]:
     for at, change in enumerate(changes):
         if watch is not None and len(changes) > 1:
             watch(f"commits: porting {change.facts.id}", at, len(changes))
@@ -286,10 +313,10 @@ class _PreparedPort(NamedTuple):
 class _PortedTree:
     """A tree to which changes are made one after the other."""
 
-    def __init__(self, onto: Tree, *, markers: bool, resolved: frozenset[str] = frozenset()) -> None:
+    def __init__(self, onto: Tree, *, markers: bool, earlier: Mapping[str, Layer] | None = None) -> None:
         self._onto = onto
         self._markers = markers
-        self._resolved = resolved
+        self._earlier = earlier or {}
         self._contents: dict[str, bytes | None] = {}
         self._skipped: list[PortedChange] = []
 
@@ -300,14 +327,15 @@ class _PortedTree:
             file for file, text in sorted(self._contents.items()) if text != content(self._onto, file)
         )
 
-    def step(self, change: Change, watch: Watch | None = None, *, alone: bool) -> _Step:
+    def step(self, change: GivenChange, watch: Watch | None = None, *, alone: bool) -> _Step:
         """Make a change; one that is not ``alone`` is skipped if it is not whole and gets no markers."""
         tree = OverlayTree(self._onto, dict(self._contents))
         sources = {each.file: (each.before, each.after) for each in change.files}
         name = change.facts.id if self._markers else ""
         landing = land(sources, Trees(change.base, tree), name, watch=watch)
         ported = PortedChange(change, tuple(landing.files))
-        if not ported.is_whole and _form(change) in self._resolved:
+        earlier = self._earlier.get(_form(change))
+        if not ported.is_whole and earlier is not None and any(each.by_hand for each in earlier.patches):
             files = [LandedFile(each.file, each.onto, [_RESOLVED]) for each in landing.files]
             return _Step(replace(ported, files=tuple(files)), tree, Plan(tree, (), ()), landing.concerned)
         outside, others = merged(change.outside, tree)
@@ -342,7 +370,7 @@ class _PortedTree:
         return Plan(self._onto, tuple(status for step in steps for status in step.plan.patches), changes)
 
 
-def _plan(tree: Tree, change: Change, files: Sequence[LandedFile], contents: Contents) -> Plan:
+def _plan(tree: Tree, change: GivenChange, files: Sequence[LandedFile], contents: Contents) -> Plan:
     """Return the plan of one change, for a transaction."""
     facts = change.facts
     title = facts.title or facts.id
@@ -360,7 +388,7 @@ def _plan(tree: Tree, change: Change, files: Sequence[LandedFile], contents: Con
     return Plan(tree, (PatchStatus(patch, State.PENDING, edits),), changes)
 
 
-def _form(change: Change) -> str:
+def _form(change: GivenChange) -> str:
     """Return a digest of what a change changes, by which it is known when it is ported again."""
     described = [
         (each.file, object_id(each.before or b""), object_id(each.after or b"")) for each in change.files
@@ -391,7 +419,7 @@ def _sites(ported: PortedChange) -> set[tuple[str, str]]:
     }
 
 
-def _defined(change: Change) -> set[str]:
+def _defined(change: GivenChange) -> set[str]:
     """Return the names that a change adds."""
     sides = ([each.before for each in change.files], [each.after for each in change.files])
     before, after = (

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from patchkit.patchset.patch import Patch, PatchDiff
+    from patchkit.patchset.patch import BasedDiff, Patch
     from patchkit.patchset.select import PatchSet
     from patchkit.tree.tree import CheckoutTree
 
@@ -130,7 +130,7 @@ def _without_comments(text: bytes | None, patch: Patch) -> bytes | None:
 def _diff_for(patch: Patch, before: Mapping[str, bytes | None]) -> str:
     """Return the name of the patch's diff for a tree with these files: the one made on them, or that of the patch."""
 
-    def fits(diff: PatchDiff) -> bool:
+    def fits(diff: BasedDiff) -> bool:
         return all(versions[0] == before.get(file) for file, versions in diff.files.items())
 
     return next(filter(fits, patch.diffs), patch.diffs[0]).name

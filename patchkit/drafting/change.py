@@ -22,7 +22,7 @@ PROGRAM = "100755"
 
 
 @dataclass(frozen=True)
-class FileDiff(FileChange):
+class GivenFile(FileChange):
     """A file as a change was given. The path of one outside the package starts with ``../``.
 
     If the tree of the change does not have that, ``hunks`` are what is known of the change. ``modes`` are git's before

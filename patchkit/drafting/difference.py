@@ -12,7 +12,7 @@ from email.utils import parseaddr, parsedate_to_datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from patchkit.drafting.change import PLAIN, PROGRAM, Facts, FileDiff
+from patchkit.drafting.change import PLAIN, PROGRAM, Facts, GivenFile
 from patchkit.errors import TreeError, UsageError
 from patchkit.lines import split_lines
 from patchkit.patchset.unified import (
@@ -28,7 +28,7 @@ from patchkit.tree.fork import is_of_record
 from patchkit.tree.git import git, object_id, place_of
 from patchkit.tree.names import is_outside
 from patchkit.tree.outside import content, shown
-from patchkit.tree.sglang import NAME, PARENTS, PLACES
+from patchkit.tree.sglang import NAME, PARENTS, PLACES, SERVING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -64,9 +64,9 @@ class Difference:
     package's place below them.
     """
 
-    files: tuple[FileDiff, ...]
+    files: tuple[GivenFile, ...]
     left_out: tuple[str, ...] = ()
-    outside: tuple[FileDiff, ...] = ()
+    outside: tuple[GivenFile, ...] = ()
     prefixes: tuple[str, str] = ("a/", "b/")
     place: str = PLACES[0]
 
@@ -76,7 +76,7 @@ class Difference:
         return (*self.left_out, *(outside(each) for each in self.outside))
 
 
-def outside(change: FileDiff) -> str:
+def outside(change: GivenFile) -> str:
     """Return that a file outside the package is left out."""
     return f"{printed(shown(change.file))}: {_OUTSIDE}"
 
@@ -105,7 +105,7 @@ def of_commit(
             advice="run git fetch there, or name another commit",
         )
     fields = raw.stdout.decode(errors="surrogateescape").split("\0")
-    files: list[FileDiff] = []
+    files: list[GivenFile] = []
     left_out: list[str] = []
     layout = layout_of(fields[1::2], lambda _name, _file: False, places)
     for entry, name in zip(fields[::2], fields[1::2], strict=False):
@@ -125,15 +125,15 @@ def of_commit(
             before, after = (
                 _blob(root, f"{end}:{name}", option) if blob.strip("0") else None for end, blob in sides
             )
-            files.append(FileDiff(file, before, after, modes=(modes[0], modes[1])))
+            files.append(GivenFile(file, before, after, modes=(modes[0], modes[1])))
     return Difference(*_parted(files, left_out))
 
 
 def _parted(
-    files: Iterable[FileDiff], left_out: Iterable[str]
-) -> tuple[tuple[FileDiff, ...], tuple[str, ...], tuple[FileDiff, ...]]:
+    files: Iterable[GivenFile], left_out: Iterable[str]
+) -> tuple[tuple[GivenFile, ...], tuple[str, ...], tuple[GivenFile, ...]]:
     """Return the files of the package, what is left out, and the files outside the package."""
-    parts: tuple[list[FileDiff], list[FileDiff]] = ([], [])
+    parts: tuple[list[GivenFile], list[GivenFile]] = ([], [])
     for each in files:
         parts[is_outside(each.file)].append(each)
     return tuple(parts[0]), tuple(dict.fromkeys(left_out)), tuple(parts[1])
@@ -273,7 +273,7 @@ def of_diffs(
     for text in texts:
         left_out += applied.apply(text, options)
     files = [
-        FileDiff(
+        GivenFile(
             file,
             original,
             after,
@@ -330,6 +330,8 @@ class _Applied:
 
     def _is_of(self, section: FileSection, name: str, file: str) -> bool:
         """Return whether a section is for this file of the package, and not for one outside it."""
+        if section.old is None:
+            return file.startswith(f"{SERVING}/")
         known = self._read(file)
         if known is None or self._read(f"{'../' * 2}{name}") is not None:
             return False

@@ -16,24 +16,23 @@ if TYPE_CHECKING:
 
 
 class Look(NamedTuple):
-    """How a cell is shown: its mark, its style on a terminal, and what the mark means."""
+    """How a cell is shown: its mark, and what the mark means."""
 
     mark: str
-    style: str
     words: str
 
 
 LOOKS: dict[str, Look] = {
-    State.APPLIED: Look(">", "green", "applied by patchkit"),
-    State.EDITED: Look("*", "red", "applied, and edited since"),
-    State.UPSTREAM: Look("=", "green", "upstream's own"),
-    State.UNKNOWN: Look("?", "green", "in place, by whom is unknown"),
-    State.PENDING: Look("+", "yellow", "would apply"),
-    State.PARTIAL: Look("~", "yellow", "would apply in part"),
-    State.CONFLICT: Look("!", "red", "in conflict"),
-    State.NOT_APPLICABLE: Look("-", "dim", "not applicable"),
-    OPT_IN: Look("o", "dim", "opt-in: applied only by name"),
-    LEFT_OUT: Look("x", "dim", "left out by the ref's configuration"),
+    State.APPLIED: Look(">", "applied by patchkit"),
+    State.EDITED: Look("*", "applied, and edited since"),
+    State.UPSTREAM: Look("=", "upstream's own"),
+    State.UNKNOWN: Look("?", "in place, by whom is unknown"),
+    State.PENDING: Look("+", "would apply"),
+    State.PARTIAL: Look("~", "would apply in part"),
+    State.CONFLICT: Look("!", "in conflict"),
+    State.NOT_APPLICABLE: Look("-", "not applicable"),
+    OPT_IN: Look("o", "opt-in: applied only by name"),
+    LEFT_OUT: Look("x", "left out by the ref's configuration"),
 }
 """How each label is shown."""
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import UsageError
 from patchkit.tree.names import is_outside, is_unsafe
-from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -272,22 +271,26 @@ class Layout(NamedTuple):
 
 
 def layout_of(names: Sequence[str], is_of: Callable[[str, str], bool], places: Sequence[str]) -> Layout:
-    """Return the layout in which most of a diff's names are files of the package.
+    """Return the layout in which names of a diff are files of the package: of several, that of most names.
 
-    ``places`` are those that the package can have in a repository, and ``is_of`` tells whether a name is that of a file
-    of the package. Short names as from the package itself are only taken for its files if one of them is.
+    ``places`` are those that the package can have in a repository, the likeliest first, and ``is_of`` tells whether a
+    name is that of a file of the package. Names without one of these places must be all those of its files.
     """
-    best, most = Layout(0, places[0]), 0
+    depths = range(max((name.count("/") for name in names), default=0))
     for place in (*places, ""):
-        for depth in range(max((name.count("/") for name in names), default=0)):
+        best, most = Layout(0, place), 0
+        for depth in depths:
             layout = Layout(depth, place)
             files = ((name, _file_or_none(layout, name)) for name in names)
             inside = [(name, file) for name, file in files if file and not is_outside(file)]
-            is_plain = depth == 0 and (place or all(file.startswith(f"{SERVING}/") for _, file in inside))
-            is_known = place.count("/") or is_plain or any(is_of(*each) for each in inside)
+            is_known = place.count("/") or (place and depth == 0) or any(is_of(*each) for each in inside)
+            if not place:
+                is_known = len(inside) == len(names) and all(is_of(*each) for each in inside)
             if len(inside) > most and is_known:
                 best, most = layout, len(inside)
-    return best
+        if most:
+            return best
+    return Layout(0, places[0])
 
 
 def _file_or_none(layout: Layout, name: str) -> str | None:

@@ -27,7 +27,7 @@ from patchkit.tree.tree import MemoryTree, TreeAbove
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from patchkit.change.edits import Edit
+    from patchkit.change.edits import EditOutcome
     from patchkit.change.land import LandedFile, Landing
     from patchkit.patchset.patch import BasedDiff, Patch
     from patchkit.tree.tree import Tree
@@ -42,7 +42,7 @@ class LandedDiff(NamedTuple):
 
     diff: BasedDiff
     landing: Landing
-    edits: Mapping[str, Sequence[Edit]]
+    edits: Mapping[str, Sequence[EditOutcome]]
 
     @property
     def is_in_place(self) -> bool:
@@ -171,7 +171,7 @@ def marked(patch: Patch, tree: Tree) -> Contents:
     return {file: named(text) if text is not None else None for file, text in changed.items()}
 
 
-def _in_order(landing: Landing) -> list[Edit]:
+def _in_order(landing: Landing) -> list[EditOutcome]:
     return [edit for file in landing.files for edit in file.edits]
 
 
@@ -190,7 +190,7 @@ def _status(name: str, source: LandedDiff) -> EditStatus:
     return EditStatus(name, _home(made, source.landing) or file, part.site, State.PENDING, made.reason)
 
 
-def _home(edit: Edit, landing: Landing) -> str:
+def _home(edit: EditOutcome, landing: Landing) -> str:
     """Return the file in which an edit is made, which may be another than that of the change."""
     place = edit.place
     around = () if place is None else (place, *place.around)
@@ -233,12 +233,12 @@ def _landed(diff: BasedDiff, tree: Tree, identifier: str, markers: str) -> Lande
     return source
 
 
-def _by_part(diff: BasedDiff, landing: Landing) -> dict[str, list[Edit]]:
+def _by_part(diff: BasedDiff, landing: Landing) -> dict[str, list[EditOutcome]]:
     """Return the edits of a landing by the part of the diff that each belongs to.
 
     An edit of a whole file belongs to all parts of it, another to that of the innermost class or function around it.
     """
-    found: dict[str, list[Edit]] = {name: [] for name in diff.edits}
+    found: dict[str, list[EditOutcome]] = {name: [] for name in diff.edits}
     names: dict[str, list[str]] = {}
     for name, part in diff.edits.items():
         names.setdefault(part.file, []).append(name)

@@ -21,7 +21,7 @@ from patchkit.errors import ConflictError
 from patchkit.plan.examinations import ExaminationResult
 from patchkit.tree.index import linearised
 from patchkit.tree.limits import recursing
-from patchkit.tree.plain import PlainText, is_no_file, plain
+from patchkit.tree.modules import PlainText, is_no_file, plain
 from patchkit.tree.sglang import files_of, module_of, serves
 from patchkit.tree.tree import TreeAbove
 

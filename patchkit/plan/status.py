@@ -62,6 +62,21 @@ OPT_IN = "opt-in"
 LEFT_OUT = "left-out"
 
 
+STYLES: dict[str, str] = {
+    State.APPLIED: "green",
+    State.UPSTREAM: "green",
+    State.UNKNOWN: "green",
+    State.PENDING: "yellow",
+    State.PARTIAL: "yellow",
+    State.EDITED: "red",
+    State.CONFLICT: "red",
+    State.NOT_APPLICABLE: "dim",
+    OPT_IN: "dim",
+    LEFT_OUT: "dim",
+}
+"""Every label of a state, in the order in which they are listed, with its style on a terminal."""
+
+
 def label_of(state: str, *, opt_in: bool, left_out: str) -> str:
     """Return what a patch's state is called: itself, or why apply makes the patch only if it is named.
 

@@ -8,15 +8,17 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.drafting.change import PLAIN, PROGRAM
+from patchkit.errors import UsageError
 from patchkit.series.export import BREAK, Scratch
 from patchkit.series.source import SERIES
+from patchkit.transaction.ports import without_trailers
 from patchkit.tree.scratch import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from patchkit.series.source import Change, Given
+    from patchkit.series.source import Given, GivenChange
 
     Contents = Mapping[str, tuple[bytes | None, bytes | None]]
 
@@ -26,7 +28,7 @@ _DIFF = re.compile(r"^(?:diff --git |Index: |--- \S)", re.MULTILINE)
 class Written(NamedTuple):
     """A change, and what it changes in the new tree: each file's content before and after it."""
 
-    change: Change
+    change: GivenChange
     contents: Contents
 
 
@@ -34,16 +36,21 @@ def patches(steps: Sequence[Written], folders: Sequence[Path] = ()) -> dict[str,
     """Return the files of a series: ``steps``, and the file ``series`` of each of the ``folders`` that it was in.
 
     A change that changes nothing is left out. The commits are made in a temporary repository of the changed files only.
+    Raise UsageError if two patches have one name.
     """
     found: dict[str, bytes] = {}
+    sources: dict[str, Path | None] = {}
     with scratch() as place:
         repository = Scratch(place)
         for number, step in enumerate((step for step in steps if step.contents), 1):
             commits = _committed(repository, step)
             given = step.change.given
-            is_mail = not given.file or bool(step.change.facts.message)
+            is_mail = given.file is None or bool(step.change.facts.message)
             text = _mail(repository, step.change, commits) if is_mail else _diff(repository, given, commits)
-            name = given.file or f"{number:04}-{_slug(step.change)}.patch"
+            named = f"{number:04}-{_slug(step.change)}.patch"
+            name = named if given.file is None else _name_in(folders, given.file)
+            if sources.setdefault(name, given.file) != given.file:
+                raise UsageError(f"two patches have the name {name}", advice="write one folder at a time")
             found[name] = found.get(name, b"") + text
     for folder in folders:
         if (folder / SERIES).is_file():
@@ -51,6 +58,12 @@ def patches(steps: Sequence[Written], folders: Sequence[Path] = ()) -> dict[str,
             kept = [line for line in lines if not (words := line.split("#")[0].split()) or words[0] in found]
             found[SERIES] = "\n".join(kept).encode()
     return found
+
+
+def _name_in(folders: Sequence[Path], file: Path) -> str:
+    """Return the name of a file in the folder that it was in, such as in its file ``series``."""
+    inside = (file.relative_to(folder) for folder in folders if file.is_relative_to(folder))
+    return next((name.as_posix() for name in inside if ".." not in name.parts), file.name)
 
 
 def _committed(repository: Scratch, step: Written) -> tuple[str, str]:
@@ -70,7 +83,7 @@ def _committed(repository: Scratch, step: Written) -> tuple[str, str]:
                 repository.run("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
             elif side:
                 repository.run("update-index", "--force-remove", "--", name)
-        message = BREAK.sub(r" \g<0>", facts.message or step.change.title or facts.id)
+        message = BREAK.sub(r" \g<0>", without_trailers(facts.message) or step.change.title or facts.id)
         parent = [word for commit in commits for word in ("-p", commit)]
         tree = repository.run("write-tree")
         author = {} if not facts.author else _author(facts.author, facts.date)
@@ -92,7 +105,7 @@ def _author(person: str, date: str) -> dict[str, str]:
 _OPTIONS = ("--full-index", "--binary", "--no-renames")
 
 
-def _mail(repository: Scratch, change: Change, commits: tuple[str, str]) -> bytes:
+def _mail(repository: Scratch, change: GivenChange, commits: tuple[str, str]) -> bytes:
     """Return a change as git format-patch writes it, with the commit that it was."""
     signs = [
         f"--{side}-prefix={text}" for side, text in zip(("src", "dst"), change.given.prefixes, strict=True)
@@ -110,7 +123,7 @@ def _diff(repository: Scratch, given: Given, commits: tuple[str, str]) -> bytes:
     return head.encode() + repository.output("diff-tree", "-p", "-r", *_OPTIONS, *signs, *commits)
 
 
-def _slug(change: Change) -> str:
+def _slug(change: GivenChange) -> str:
     """Return a change's subject as git format-patch makes it the name of a file."""
     subject = (change.facts.message or change.title).partition("\n")[0]
     name = re.sub(r"\.{2,}", ".", re.sub(r"[^A-Za-z0-9._]+", "-", subject)).strip("-.")

@@ -23,7 +23,7 @@ from patchkit.tree.tree import OverlayTree, open_tree
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from patchkit.drafting.change import Facts, FileDiff
+    from patchkit.drafting.change import Facts, GivenFile
     from patchkit.tree.tree import Tree
 
 SERIES = "series"
@@ -32,12 +32,12 @@ _ENDS = (".patch", ".diff")
 
 
 class Given(NamedTuple):
-    """How a change was given, to be written back so: its file and the text of it, which are empty for a commit.
+    """How a change was given, to be written back so: its file, if it is no commit, and its text in it.
 
     ``prefixes`` are what stands before the names of its files, and ``place`` is the package's place below these.
     """
 
-    file: str = ""
+    file: Path | None = None
     text: str = ""
     prefixes: tuple[str, str] = ("a/", "b/")
     place: str = PLACES[0]
@@ -47,20 +47,20 @@ _COMMIT = Given()
 
 
 @dataclass(frozen=True)
-class Change:
+class GivenChange:
     """A change: facts about it, its base tree, its files in the package and those outside it, and how it was given."""
 
     facts: Facts
     base: Tree
-    files: tuple[FileDiff, ...]
+    files: tuple[GivenFile, ...]
     left_out: tuple[str, ...] = ()
-    outside: tuple[FileDiff, ...] = ()
+    outside: tuple[GivenFile, ...] = ()
     given: Given = _COMMIT
 
     @property
     def title(self) -> str:
         """Its title, or the name of its file."""
-        return self.facts.title or self.given.file
+        return self.facts.title or (self.given.file.name if self.given.file else "")
 
 
 class Source:
@@ -119,12 +119,12 @@ class Source:
         """The folders of patches."""
         return [path for path in map(Path, self._names) if path.is_dir()]
 
-    def changes(self, onto: Tree) -> tuple[Change, ...]:
+    def changes(self, onto: Tree) -> tuple[GivenChange, ...]:
         """Return the changes in order, each on the tree that those before it leave, for a port to ``onto``.
 
         Raise UsageError if a name is none of a change, a diff does not fit its base, or nothing is changed.
         """
-        found: list[Change] = []
+        found: list[GivenChange] = []
         base, made = self._from(), dict[str, bytes | None]()
         for change in self._read(base, onto, made):
             here = tuple(each for each in change.outside if has_outside(onto, each.file))
@@ -139,7 +139,7 @@ class Source:
             )
         return _named(found)
 
-    def _read(self, base: Tree | None, onto: Tree, made: dict[str, bytes | None]) -> Iterator[Change]:
+    def _read(self, base: Tree | None, onto: Tree, made: dict[str, bytes | None]) -> Iterator[GivenChange]:
         for name in self._names:
             path = Path(name)
             if path.is_dir():
@@ -152,7 +152,7 @@ class Source:
 
     def _diffs(
         self, path: Path, base: Tree | None, onto: Tree, made: dict[str, bytes | None]
-    ) -> Iterator[Change]:
+    ) -> Iterator[GivenChange]:
         """Yield the change of a diff, or of each mail of a series; ``made`` is what those before it made."""
         try:
             text = read_named(path).decode()
@@ -175,8 +175,8 @@ class Source:
             every = (*diff.files, *(each for each in diff.outside if not each.hunks))
             if base is None:
                 tree = OverlayTree(onto, {**made, **{each.file: each.before for each in every}})
-            given = Given(path.name, mail, diff.prefixes, diff.place)
-            yield Change(facts, tree, diff.files, diff.left_out, diff.outside, given)
+            given = Given(path, mail, diff.prefixes, diff.place)
+            yield GivenChange(facts, tree, diff.files, diff.left_out, diff.outside, given)
             made |= {each.file: each.after for each in every}
 
     def _blob(self, identifier: str) -> bytes | None:
@@ -200,13 +200,13 @@ class Source:
             )
         return commits
 
-    def _commit(self, commit: str, base: Tree | None) -> Change:
+    def _commit(self, commit: str, base: Tree | None) -> GivenChange:
         diff = difference.of_commit(self._repository, commit, option="")
         facts = difference.facts_of_commit(self._repository, commit[:12], commit)
         number = facts.upstream.rpartition("/")[2]
         facts = replace(facts, id=number) if number else facts
         tree = base if base is not None else self.tree(f"{commit}^")
-        return Change(facts, tree, diff.files, diff.left_out, diff.outside)
+        return GivenChange(facts, tree, diff.files, diff.left_out, diff.outside)
 
 
 def patches_in(folder: Path) -> list[Path]:
@@ -227,14 +227,14 @@ def patches_in(folder: Path) -> list[Path]:
     return [folder / name for name in names]
 
 
-def _named(changes: Sequence[Change]) -> tuple[Change, ...]:
+def _named(changes: Sequence[GivenChange]) -> tuple[GivenChange, ...]:
     """Return changes with an id of their own for each that is not a commit."""
-    found: list[Change] = []
+    found: list[GivenChange] = []
     used: set[str] = set()
     for number, change in enumerate(changes, 1):
         facts = change.facts
-        if change.given.file and facts.id in used:
-            facts = replace(facts, id=f"{_name_of(change.given.file)}-{number}")
+        if change.given.file is not None and facts.id in used:
+            facts = replace(facts, id=f"{_name_of(change.given.file.name)}-{number}")
         used.add(facts.id)
         found.append(replace(change, facts=facts))
     return tuple(found)

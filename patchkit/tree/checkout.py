@@ -36,12 +36,29 @@ def searched(folder: Path, texts: Iterable[str]) -> list[str] | None:
 
     It reads what is on disk, whether git tracks it or not.
     """
+    expressions = (word for text in texts for word in ("-e", text))
+    found = _grep(folder, "-l", "-F", *expressions)
+    return None if found is None else [name for name in os.fsdecode(found).split("\0") if name]
+
+
+def lines_matching(folder: Path, pattern: str) -> dict[str, list[bytes]] | None:
+    """Return the lines that match an extended regular expression in each file below a folder, as ``searched`` does."""
+    output = _grep(folder, "--text", "-E", "-e", pattern)
+    if output is None:
+        return None
+    found: dict[str, list[bytes]] = {}
+    for each in output.split(b"\n"):
+        name, separator, line = each.partition(b"\0")
+        if separator:
+            found.setdefault(os.fsdecode(name), []).append(line)
+    return found
+
+
+def _grep(folder: Path, *options: str) -> bytes | None:
     with suppress(TreeError):
-        expressions = (word for text in texts for word in ("-e", text))
-        options = ("--no-index", "-l", "-z", "--no-textconv", "-F", *expressions)
-        answer = git(folder, "grep", *options, "--", ".")
+        answer = git(folder, "grep", "--no-index", "-z", "--no-textconv", *options, "--", ".")
         if answer.returncode in (0, 1) and not answer.stderr:
-            return [name for name in os.fsdecode(answer.stdout).split("\0") if name]
+            return answer.stdout
     return None
 
 

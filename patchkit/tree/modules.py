@@ -6,6 +6,7 @@ import hashlib
 import re
 import weakref
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,8 +19,7 @@ from patchkit.tree.history import has_commit
 from patchkit.tree.index import Class, Function, Index
 from patchkit.tree.limits import require_manageable, require_short
 from patchkit.tree.parts import parse
-from patchkit.tree.plain import plain
-from patchkit.tree.sglang import SERVING, files_of, serves
+from patchkit.tree.sglang import SERVING, files_of
 from patchkit.tree.source import fault_of
 from patchkit.tree.tree import CheckoutTree
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import Tree
 
 _Source = TypeVar("_Source", bound="Hashable")
-_MAX_SEARCHES = 8
-"""The most names that are searched one by one; for more, reading every file once is faster."""
 _Result = TypeVar("_Result")
 
 
@@ -64,6 +62,33 @@ def _named_in(source: bytes) -> frozenset[bytes]:
     return frozenset(_NAMED.findall(source))
 
 
+@dataclass(frozen=True)
+class PlainText(cst.Module):
+    """The text of a file that is not Python; a missing file if ``content`` is None."""
+
+    content: str | None = None
+
+    @property
+    def bytes(self) -> bytes:
+        """The file's bytes."""
+        return self.code.encode()
+
+    @property
+    def code(self) -> str:
+        """The file's text."""
+        return self.content or ""
+
+
+def plain(content: str | None) -> PlainText:
+    """Return a text, or a missing file (None), as a module without statements."""
+    return PlainText(body=(), content=content)
+
+
+def is_no_file(module: cst.Module | None) -> bool:
+    """Return whether a module represents a missing file."""
+    return isinstance(module, PlainText) and module.content is None
+
+
 class Modules:
     """A tree's files as syntax trees, parsed on first use."""
 
@@ -75,7 +100,6 @@ class Modules:
         self._reduced: dict[str, ReducedSource] = {}
         self._sources: dict[str, bytes | None] = {}
         self._named: dict[str, frozenset[bytes]] = {}
-        self._asked: set[str] = set()
         own = weakref.ref(self)
 
         def alive() -> Modules:
@@ -191,18 +215,16 @@ class Modules:
 
     def defining(self, name: str) -> list[str]:
         """Return the files of the serving package with a top-level class or function of this name."""
-        if isinstance(self.tree, CheckoutTree) and "_defining" not in self.__dict__:
-            self._asked.add(name)
-            if len(self._asked) <= _MAX_SEARCHES:
-                found = self.tree.containing(f"class {name}", f"def {name}")
-                return [f for f in found if serves(f) and name.encode() in _defined_in(self.source(f) or b"")]
         return self._defining.get(name.encode(), [])
 
     @cached_property
     def _defining(self) -> dict[bytes, list[str]]:
+        texts = self.tree.definitions() if isinstance(self.tree, CheckoutTree) else None
+        if texts is None:
+            texts = {file: self.source(file) or b"" for file in self.tree.files(SERVING)}
         found: dict[bytes, list[str]] = {}
-        for file in self.tree.files(SERVING):
-            for name in _defined_in(self.source(file) or b""):
+        for file, text in texts.items():
+            for name in _defined_in(text):
                 found.setdefault(name, []).append(file)
         return found
 

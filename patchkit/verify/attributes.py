@@ -8,10 +8,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from patchkit.tree.index import Class, class_of_annotation
-from patchkit.tree.nodes import walk
+from patchkit.tree.nodes import is_named, walk
 
 if TYPE_CHECKING:
-    from patchkit.tree.index import Program
+    from collections.abc import Iterator
+    from typing import TypeGuard
+
+    from patchkit.tree.index import Function, Program
 
 _COMPUTED = re.compile(rb"setattr\(\s*[\w.\[\]]+\s*,\s*[fF]([\"'])(.*?)\1")
 _PLAIN = frozenset({"ABC", "object", "Protocol", "Generic"})
@@ -20,7 +23,7 @@ _PLAIN = frozenset({"ABC", "object", "Protocol", "Generic"})
 def may_set(program: Program, cls: Class, name: str) -> bool:
     """Return whether a class or an ancestor sets an attribute, or has a base outside the tree that may."""
     order = program.mro(cls)
-    if any(name in known.methods or name in known.fields or _assigns(known, name) for known in order):
+    if any(name in known.methods or name in known.fields or any(setters(known, name)) for known in order):
         return True
     return has_foreign_base(program, cls)
 
@@ -32,17 +35,18 @@ def has_foreign_base(program: Program, cls: Class) -> bool:
     return bool(outside - _PLAIN)
 
 
-def _assigns(cls: Class, name: str) -> bool:
-    return any(
-        isinstance(node, ast.Attribute)
-        and node.attr == name
-        and isinstance(node.ctx, ast.Store)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "self"
-        for method in cls.methods.values()
-        if name in method.source
-        for node in walk(method.node)
-    )
+def setters(cls: Class, name: str) -> Iterator[tuple[Function, ast.Attribute]]:
+    """Yield the methods of a class that set an attribute, each with where it does."""
+    for method in cls.methods.values():
+        for node in walk(method.node) if name in method.source else ():
+            if sets(node, name):
+                yield method, node
+
+
+def sets(node: ast.AST, name: str) -> TypeGuard[ast.Attribute]:
+    """Return whether a node is an attribute of ``self`` that is set."""
+    is_set = isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Store)
+    return is_set and is_named(node.value, "self")  # type: ignore[attr-defined]
 
 
 def any_file_sets(sources: dict[str, bytes], name: str) -> bool:

@@ -1,10 +1,12 @@
-"""Print a verdict: one line per check with its findings below it, and a summary of all."""
+"""Print a verdict: one line per check with its findings below it, and a summary of all; or a section per check."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from patchkit.findings.answer import Section
 from patchkit.findings.printable import escaped, excerpt
+from patchkit.findings.report import Report
 from patchkit.findings.suggestion import completed
 from patchkit.verify.result import CheckState
 
@@ -39,6 +41,19 @@ def show(verdict: Verdict, console: Console, place: str, tail: str) -> None:
             console.print(f"          [dim]note: {escaped(completed(note, tail))}[/]", highlight=False)
     console.print()
     console.print(summary(verdict), highlight=False)
+
+
+def sections(verdict: Verdict) -> tuple[Section, ...]:
+    """Return a verdict as output formats take it: one section a check."""
+    return tuple(
+        Section(
+            f"patchkit verify {result.check}",
+            result.title,
+            Report(result.findings, 0, result.seconds, notes=result.notes),
+            result.summary if result.outcome is CheckState.SKIPPED else "",
+        )
+        for result in verdict.results
+    )
 
 
 def summary(verdict: Verdict) -> str:

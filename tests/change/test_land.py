@@ -625,3 +625,31 @@ def test_a_file_that_nothing_imports_any_more_is_said(line: bytes) -> None:
     said = ("changed", "nothing in this tree imports the file any more")
     found = [each for each in outcomes(landing) if each[0] != "already"]
     assert found == [("landed", ""), *([said] if b"desks" in line else [])]
+
+
+@pytest.mark.parametrize("is_file_gone", [True, False])
+@pytest.mark.parametrize("homes", [1, 2])
+def test_a_value_of_a_module_that_moved_is_changed_where_it_is(is_file_gone: bool, homes: int) -> None:
+    base = {DESK: b"LIMIT = 3\n\n\n" + BASE}
+    theirs = {DESK: base[DESK].replace(b"LIMIT = 3", b"LIMIT = 4")}
+    moved = {f"srt/home_{at}.py": b"# Ours.\nLIMIT = 3\nOWN = 1\n" for at in range(homes)}
+    landing = landed(base, theirs, moved | ({} if is_file_gone else {DESK: BASE}))
+    if homes == 1:
+        assert landing.contents == {"srt/home_0.py": b"# Ours.\nLIMIT = 4\nOWN = 1\n"}
+        assert landing.files[0].notes == ["LIMIT is LIMIT in srt/home_0.py of this tree"]
+        made = {"srt/home_0.py": b"LIMIT = 4\n"} | ({} if is_file_gone else {DESK: BASE})
+        assert {found for found, _ in outcomes(landed(base, theirs, made))} == {"already"}
+    else:
+        assert (landing.contents, landing.files[0].is_whole) == ({}, False)
+
+
+@pytest.mark.parametrize("blank", [b"", b"\n", b"\n\n"])
+def test_blank_lines_that_come_come_once(blank: bytes) -> None:
+    base = BASE + b"\n\nx = 1\ny = 2\n"
+    theirs = base.replace(b"y = 2", b"\n\ny = 2").replace(b"told = True", b"told = 1")
+    ours = base.replace(b"y = 2", blank + b"y = 2").replace(
+        b"    return book", b"    own = 1\n    return book"
+    )
+    made = landed({DESK: base}, {DESK: theirs}, {DESK: ours}).contents[DESK] or b""
+    assert made.endswith(b"x = 1\n" + (blank or b"\n\n") + b"y = 2\n")
+    assert landed({DESK: base}, {DESK: theirs}, {DESK: made}).contents in ({}, {DESK: made})

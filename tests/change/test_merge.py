@@ -199,8 +199,11 @@ def test_an_order_that_counts_is_said() -> None:
         ("self.limit = read(a)", "self.limit = 40", "conflict"),
         ("if a:\n        b = 1", "b = 1 if a else b", "conflict"),
         ("def g():\n        return 1", "g = other", "conflict"),
+        ("if b is None:\n        note(a)", "if b is None:\n        b = 1", "conflict"),
         ("total += twice(b)", "total += half(b)", "changed"),
         ("c = twice(b)", "d = half(b)", "landed"),
+        ("b.shelve()", "count(b)", "changed"),
+        ("note(a)", "count(b)", "landed"),
     ],
 )
 def test_code_that_assigns_what_code_of_the_tree_alone_at_its_place_assigns_is_a_conflict(
@@ -283,9 +286,12 @@ def test_a_statement_between_two_of_which_each_is_in_a_branch_of_its_own_there_i
         ("check(book)\n", "check(book, reader)\n", "check(book, k=self)\n", "changed"),
         ("check([book])\n", "check([book, reader])\n", "check([book, self])\n", "changed"),
         ("check(book, g(1, 2))\n", "check(book)\n", "check(book, g(1))\n", "conflict"),
+        ("x = a\n", "x = a and b > 1\n", "x = a and (b > 1 or c)\n", "conflict"),
+        ("x = a\n", "x = a and (b > 1 or c)\n", "x = a and b > 1\n", "conflict"),
+        ("x = a\n", "x = a and b > 1\n", "x = a and (c or d)\n", "changed"),
     ],
 )
-def test_two_arguments_at_one_position_are_a_conflict(
+def test_two_elements_of_which_each_may_be_a_form_of_the_other_are_a_conflict(
     base: str, theirs: str, ours: str, outcome: str
 ) -> None:
     assert outcomes(base, theirs, ours) == {outcome}
@@ -786,3 +792,29 @@ def test_parameters_in_another_order_are_not_renamed() -> None:
     theirs = base.replace("    return None\n", "    tell(book, days)\n    return None\n")
     made, _ = ported(base, theirs, base.replace("(book, days):", "(days, book):"))
     assert made == theirs.replace("(book, days):", "(days, book):")
+
+
+def test_a_docstring_goes_with_the_statement_below_it_or_stays_with_it() -> None:
+    text = 'def f(b):\n    """{}"""\n    first(b)\n'
+    base, theirs = text.format("Lends a book to a reader."), text.format("What nobody else may do.")
+    ours = base.replace("    first", "    own(b)\n    first")
+    wanted = theirs.replace("    first", "    own(b)\n    first")
+    assert ported(base, theirs, ours) == (wanted, [("landed", "f")])
+    replaced = theirs.replace("first", "second")
+    assert ported(base, replaced, ours) == (ours, [("conflict", "f")])
+
+
+def test_of_two_comments_above_replaced_statements_that_of_the_change_goes() -> None:
+    base = "def f(b):\n    # Why.\n    x = h(b)\n    return x\n"
+    theirs = "def f(b):\n    y = g(b)\n    return y\n"
+    ours = base.replace("    # Why.\n", "    # Why.\n    # Ours.\n")
+    assert ported(base, theirs, ours)[0] == theirs.replace("    y =", "    # Ours.\n    y =")
+
+
+def test_what_comes_between_statements_that_both_went_into_blocks_comes_behind_the_first() -> None:
+    base = "def f(b):\n    first(b)\n    last(b)\n"
+    theirs = base.replace("    last", "    second(b)\n    last")
+    ours = "def f(b):\n    with b.one:\n        first(b)\n    with b.two:\n        last(b)\n"
+    made, found = ported(base, theirs, ours)
+    assert made == ours.replace("        first(b)\n", "        first(b)\n        second(b)\n")
+    assert [outcome for outcome, _ in found] == ["changed"]

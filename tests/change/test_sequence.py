@@ -24,7 +24,7 @@ from patchkit.tree.tree import MemoryTree
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchkit.change.edits import Edit
+    from patchkit.change.edits import EditOutcome
 
 FILE = "srt/desk.py"
 NAME = re.compile(r"\b[a-z]\w*\b")
@@ -34,7 +34,7 @@ def program(body: str) -> str:
     return f"def f(self, a, b):\n{body}"
 
 
-def landed(base: str, theirs: str, ours: str) -> tuple[str, list[Edit]]:
+def landed(base: str, theirs: str, ours: str) -> tuple[str, list[EditOutcome]]:
     """Return a function after a port, without the globals that it uses, and the outcomes of the edits."""
     names = sorted({name for text in (base, theirs, ours) for name in NAME.findall(text)} - {"self", *kwlist})
     known = "".join(f"{name} = 0\n" for name in names)
@@ -334,3 +334,11 @@ def test_the_returns_of_a_function_in_a_function_leave_only_that() -> None:
     items = outline(program("    def inner():\n        return 1\n    own(a)\n")).parts[0].parts
     assert [may_exit(each) for each in items] == [False, False]
     assert not order_matters(items[:1], items[1:])
+
+
+def test_a_change_in_a_block_that_this_tree_made_async_is_made_there() -> None:
+    base = f"async {program('')}    with a:\n        first(a)\n        last(a)\n    return b\n"
+    change = ("first(a)", "first(a, b)")
+    ours = base.replace("    with", "    async with").replace("last(a)", "last(a)\n        own(a)")
+    made, edits = landed(base, base.replace(*change), ours)
+    assert (made, [edit.outcome for edit in edits]) == (ours.replace(*change), [Outcome.LANDED])

@@ -246,3 +246,18 @@ def test_the_last_line_has_an_end_as_before(end: str) -> None:
 def test_what_only_git_merges(content: bytes) -> None:
     assert sides_of(b"x = 2\n", content, b"x = 3\n") is None
     assert sides_of(content, b"x = 2\n", b"x = 3\n") is None
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (("book.kind:", "book.kind, more:"), ("match ", "match look(book), ")),
+        (("(a=1)", "(a=2)"), ("and old:", "and new:")),
+    ],
+)
+def test_each_side_changes_a_header_of_a_match(ours: tuple[str, str], theirs: tuple[str, str]) -> None:
+    base = (
+        "def sort(book):\n    match book.kind:\n        case Kind(a=1) if ours and old:\n"
+        "            note(book)\n        case _:\n            keep(book)\n"
+    )
+    assert both(changed(base, ours), changed(base, theirs), base) == changed(base, ours, theirs)

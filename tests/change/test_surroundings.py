@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchkit.change.edits import Edit, Outcome
+from patchkit.change.edits import EditOutcome, Outcome
 from patchkit.change.merge import Merge
 from patchkit.change.outline import outline
 from patchkit.change.surroundings import reported
@@ -13,7 +13,7 @@ BASE = "def lend(book, days):\n    due = today() + days\n    note(book)\n    kee
 THEIRS = BASE.replace("    keep(book)\n", "    keep(book)\n    tell(due)\n")
 
 
-def ported(ours: str) -> list[Edit]:
+def ported(ours: str) -> list[EditOutcome]:
     base, whole, merge = outline(BASE), outline(ours), Merge(lambda _: None)
     merge.make(base, outline(THEIRS), whole)
     assert "tell(due)" in merge.output.render(whole)
@@ -47,6 +47,18 @@ def test_what_may_change_the_meaning_is_reported(change: tuple[str, str], note: 
 @pytest.mark.parametrize("change", QUIET.values(), ids=QUIET)
 def test_what_does_not_is_not(change: tuple[str, str]) -> None:
     assert [edit.outcome for edit in ported(BASE.replace(*change))] == [Outcome.LANDED]
+
+
+def test_a_name_that_is_imported_from_elsewhere_is_bound_otherwise_too() -> None:
+    base = BASE.replace("due = today() + days", "from clock import due")
+    theirs, ours = (
+        base.replace("    keep(book)\n", "    keep(book)\n    tell(due)\n"),
+        base.replace("clock", "desk"),
+    )
+    versions, merge = [outline(text) for text in (base, theirs, ours)], Merge(lambda _: None)
+    merge.make(*versions)
+    notes = [reported(edit, versions[0]).reason for edit in merge.log.edits]
+    assert "this tree assigns due differently" in notes
 
 
 FORMS = "class Form(Sheet):\n    size = 4\n"

@@ -142,7 +142,7 @@ def folder_of(root: Path, named: str, folder: Path) -> Path:
 
 
 def read(folder: Path) -> dict[str, str]:
-    return {each.name: each.read_text() for each in sorted(folder.iterdir())}
+    return {each.name: each.read_text() for each in sorted(folder.iterdir()) if each.is_file()}
 
 
 def subjects(root: Path) -> list[str]:
@@ -218,19 +218,21 @@ def test_the_file_series_has_the_order_and_keeps_its_comments(
     given = tmp_path / "given"
     given.mkdir()
     commits(theirs, (NOTED,), (AGAIN,), (LONGER,))
-    for name, ref in (("z-first", "HEAD~2"), ("b-last", "HEAD~1"), ("c-already", "HEAD")):
+    (given / "a").mkdir()
+    for name, ref in (("z-first", "HEAD~2"), ("a/b-last", "HEAD~1"), ("c-already", "HEAD")):
         (given / f"{name}.patch").write_text("About it.\n\n" + git(theirs, "diff", f"{ref}^", ref))
-    (given / "series").write_text("# ours\nz-first.patch -p1\n\nb-last.patch # why\nc-already.patch\n")
+    (given / "series").write_text("# ours\nz-first.patch -p1\n\na/b-last.patch # why\nc-already.patch\n")
     edit(fork, LONGER)
     git(fork, "commit", "-qam", "Longer")
     tree = answer_of(given, "--from", "v0.5.12", "--repo", theirs, "--onto", fork, "-o", tmp_path / "new")
     assert [each["id"] for each in tree["changes"]] == ["z-first", "b-last", "c-already"]
+    assert (tmp_path / "new" / "a" / "b-last.patch").is_file()
     new = read(tmp_path / "new")
-    assert new["series"] == "# ours\nz-first.patch -p1\n\nb-last.patch # why\n"
-    assert new.keys() == {"series", "z-first.patch", "b-last.patch"}
+    assert new["series"] == "# ours\nz-first.patch -p1\n\na/b-last.patch # why\n"
+    assert new.keys() == {"series", "z-first.patch"}
     assert new["z-first.patch"].startswith(f"About it.\n\ndiff --git a/{DESK} b/{DESK}\n")
     git(fork, "stash", "-q", "-u")
-    git(fork, "apply", *(str(tmp_path / "new" / name) for name in ("z-first.patch", "b-last.patch")))
+    git(fork, "apply", *(str(tmp_path / "new" / name) for name in ("z-first.patch", "a/b-last.patch")))
     assert "reader.due = due or 1" in (fork / DESK).read_text()
 
 
@@ -280,6 +282,24 @@ def test_a_test_folder_named_as_the_package_is_none(theirs: Path, fork: Path, tm
     assert (fork / DESK).read_bytes() == before
 
 
+def test_a_kernel_beside_the_package_does_not_make_its_folder_the_package(
+    theirs: Path, tmp_path: Path
+) -> None:
+    kernel = "sgl-kernel/csrc/moe/topk.cu"
+    (theirs / kernel).parent.mkdir(parents=True)
+    (theirs / kernel).write_text("int a;\n")
+    (theirs / "sgl-kernel" / "csrc" / "moe" / "b.cu").write_text("int b;\n")
+    git(theirs, "add", ".")
+    git(theirs, "commit", "-qm", "Kernels")
+    start = git(theirs, "rev-parse", "HEAD").strip()
+    commits(theirs, (NOTED, (kernel, "a;", "c;"), ("sgl-kernel/csrc/moe/b.cu", "b;", "d;")))
+    (tmp_path / "it.patch").write_text(git(theirs, "diff", start))
+    wheel = write_package(tmp_path / "site" / "sglang", SOURCES).parent
+    tree = answer_of(tmp_path / "it.patch", "--from", wheel, "--onto", wheel, "--dry-run", code=1)
+    assert [file["file"] for each in tree["changes"] for file in each["files"]] == ["srt/desk.py"]
+    assert len(tree["changes"][0]["left"]) == 2
+
+
 def test_without_a_base_the_blob_ids_of_a_series_tell_what_was_before(
     theirs: Path, fork: Path, tmp_path: Path
 ) -> None:
@@ -288,6 +308,15 @@ def test_without_a_base_the_blob_ids_of_a_series_tell_what_was_before(
     assert "reader.due = due or 1" in (fork / DESK).read_text()
     assert "take(1)" in (fork / TEST).read_text()
     assert len(subjects(fork)) == 4
+
+
+def test_outside_of_a_repository_the_blobs_are_those_of_the_tree(
+    theirs: Path, fork: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = folder_of(theirs, commits(theirs, (NOTED,), (AGAIN,)), tmp_path / "given")
+    monkeypatch.chdir(tmp_path)
+    run("port", given, "--onto", fork)
+    assert "reader.due = due or 1" in (fork / DESK).read_text()
 
 
 def test_a_diff_without_a_base_of_which_nothing_is_known_asks_for_it(
@@ -369,11 +398,12 @@ def test_a_change_that_conflicts_is_skipped_whole_with_those_that_need_it_and_th
 
 
 def test_a_conflict_that_a_person_resolved_is_there_when_the_series_is_ported_again(
-    theirs: Path, fork: Path
+    theirs: Path, fork: Path, tmp_path: Path
 ) -> None:
-    named = commits(theirs, (NOTED,), (LONGER,), (PLACED,))
+    named = commits(theirs, (NOTED, TESTED), (LONGER,), (PLACED,))
     edit(fork, (DESK, "    days = 14\n", "    days = 15\n"))
     git(fork, "commit", "-qam", "Fifteen")
+    git(fork, "branch", "plain")
     words = ("port", named, "--repo", theirs, "--onto", fork)
     run(*words, "--markers", code=1)
     assert "<<<<<<<" in (fork / DESK).read_text()
@@ -384,12 +414,17 @@ def test_a_conflict_that_a_person_resolved_is_there_when_the_series_is_ported_ag
     run("resolve", fork, block.patch, block.edit)
     git(fork, "add", "-A")
     git(fork, "commit", "-qm", "By hand")
-    again = answer_of(*words[1:], "--commit")
+    again = answer_of(*words[1:], "--commit", "-o", tmp_path / "new")
     outcomes = [
         [edit["outcome"] for file in each["files"] for edit in file["edits"]] for each in again["changes"]
     ]
     assert outcomes == [["already"], ["already"], ["landed"]]
     assert "days = 22" in (fork / DESK).read_text()
+    # What the first run made is in the series that the second writes.
+    git(fork, "switch", "-q", "plain")
+    git(fork, "am", "-q", *map(str, sorted((tmp_path / "new").iterdir())))
+    assert git(fork, "diff", "--stat", "main", "--", ".", ":!patchkit.lock") == ""
+    assert len(read(tmp_path / "new")) == 3
 
 
 def test_a_test_that_drifted_is_left_out_and_the_change_lands(theirs: Path, fork: Path) -> None:

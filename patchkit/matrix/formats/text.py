@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from patchkit.findings.plural import counted
 from patchkit.findings.printable import escaped, printable
-from patchkit.matrix.answer import LOOKS, Look, in_order
-from patchkit.plan.status import LEFT_OUT
+from patchkit.matrix.answer import LOOKS, in_order
+from patchkit.plan.status import LEFT_OUT, STYLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from patchkit.matrix.answer import Matrix, PatchRow, StuckEdit
 
-_NONE = Look(" ", "dim", "")
-"""The mark of a patch that only another ref has."""
 _SHOWN = 3
 
 
@@ -50,8 +48,12 @@ def _short(row: PatchRow) -> str:
 def _marks(row: PatchRow, patches: Sequence[str]) -> str:
     if row.error:
         return f"  [red]{escaped(row.error)}[/]"
-    looks = (LOOKS[cell.label] if cell else _NONE for cell in in_order(row, patches))
-    marks = "".join(f"  [{look.style}]{look.mark}[/]" for look in looks)
+    marks = "".join(
+        f"  [{STYLES[cell.label]}]{LOOKS[cell.label].mark}[/]"
+        if cell
+        else "   "  # Only another ref has the patch.
+        for cell in in_order(row, patches)
+    )
     if row.verified is None:
         return marks
     return f"{marks}  " + (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from patchkit.findings.rule import Rule
 from patchkit.plan.vendor import PACKAGE, RESTORE, VENDORED, is_inside
 from patchkit.tree.index import index_module, last_name
-from patchkit.tree.nodes import bound_as, statements, walk
+from patchkit.tree.nodes import TRIES, bound_as, statements, walk
 from patchkit.tree.sglang import files_of, imported_from, package_of
 from patchkit.tree.source import parsed_or_none
 from patchkit.verify.check import CheckOutcome, register, violation
@@ -148,7 +148,7 @@ def needed_imports(body: Sequence[ast.stmt]) -> Iterator[ast.Import | ast.Import
     for statement in body:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             yield statement
-        elif isinstance(statement, ast.Try) and any(map(_handles, statement.handlers)):
+        elif isinstance(statement, TRIES) and any(map(_handles, statement.handlers)):
             yield from _later(statement.body)
             yield from needed_imports([*statement.orelse, *statement.finalbody])
         elif isinstance(statement, ast.If) and last_name(statement.test) == "TYPE_CHECKING":

@@ -244,3 +244,14 @@ def test_a_pattern_around_the_site_is_named_whatever_is_in_it() -> None:
     around = bindings_given(scope_of(LENT), [Pattern.compile('log("lent; due")')])
     assert isinstance(around, Examination)
     assert around.reason == 'expected `log("lent; due")` around the site; no line is similar'
+
+
+def test_a_line_that_assigns_the_same_attribute_is_nearer_than_one_that_looks_like_it() -> None:
+    code = """
+        def lend(self, book):
+            self.due = None
+            book.dues = today() + self.days
+    """
+    assert message_for(code, "book.due = today() + self.days").endswith(
+        "the nearest line is `self.due = None`"
+    )
