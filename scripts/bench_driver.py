@@ -90,8 +90,6 @@ class Figures:
     order: int = 0
     """Files with the people's statements and comments in another order."""
     invalid: int = 0
-    fewer: int = 0
-    """Files in conflict with fewer lines inside of markers than git's."""
     seconds: float = 0.0
     different: list[str] = field(default_factory=list)
 
@@ -233,13 +231,6 @@ def resolved(marked: str, result: str) -> Iterator[str]:
         at = start
 
 
-def marked_lines(text: bytes) -> int:
-    """Return how many lines are inside of conflict markers."""
-    return sum(
-        each.count(b"\n") for each in re.findall(rb"^<{7} .*?^>{7} ", text, flags=re.DOTALL | re.MULTILINE)
-    )
-
-
 def measure(clone: Path, drawn: Drawn, judge: Path | None) -> Figures:
     """Merge the picks of a repository again."""
     figures = Figures()
@@ -257,7 +248,6 @@ def measure(clone: Path, drawn: Drawn, judge: Path | None) -> Figures:
             outcome = "conflict"
             if in_conflict:
                 is_clean = False
-                figures.fewer += marked_lines(result) < marked_lines(by_git(stages)[1])
             else:
                 figures.clean += 1
                 is_valid = fault_of(result) is None

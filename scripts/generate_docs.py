@@ -386,21 +386,21 @@ def merged_again() -> str:
         for sample in results.values()
         for name, found in sample["repositories"].items()
     ]
-    last = results["last"]
-    judged: dict[str, int] = last["judged"]
-    total = {key: sum(row[key] for row in last["repositories"].values()) for key in _MERGED}
-    shares = [
-        f"{total['clean'] / total['files']:.0%} of the files in conflict",
-        f"{total['picks_clean'] / total['python']:.0%} of the picks in which only Python files are in conflict",
-        f"{total['picks_clean'] / total['picks']:.0%} of all picks",
-    ]
-    words = (
-        f"In the last {len(last['repositories'])} repositories, seed {last['seed']}, {', '.join(shares)} are clean. "
-        f"Of the "
-        f"{sum(judged.values())} clean files that differ from the people's, {judged['right']} are right, "
-        f"{judged['unsure']} unsure and {judged['wrong']} wrong."
-    )
-    return f"{_table(['repository', *_MERGED.values()], rows)}\n\n{words}"
+    told = []
+    for sample in results.values():
+        total = {key: sum(row[key] for row in sample["repositories"].values()) for key in _MERGED}
+        shares = [
+            f"{total['clean'] / total['files']:.0%} of the files in conflict",
+            f"{total['picks_clean'] / total['python']:.0%} of the picks in which only Python files are in conflict",
+            f"{total['picks_clean'] / total['picks']:.0%} of all picks",
+        ]
+        judged: dict[str, int] = sample["judged"]
+        told.append(
+            f"- {', '.join(sample['repositories'])}, seed {sample['seed']}: {', '.join(shares)} are clean. Of the "
+            f"{sum(judged.values())} clean files that differ from the people's, {judged['right']} are right, "
+            f"{judged['unsure']} unsure and {judged['wrong']} wrong."
+        )
+    return "\n".join([_table(["repository", *_MERGED.values()], rows), "", *told])
 
 
 _MERGED = {
@@ -411,7 +411,6 @@ _MERGED = {
     "clean": "clean",
     "equal": "equal to people's",
     "order": "in another order",
-    "fewer": "fewer lines in conflict",
 }
 """The columns of the figures on merges, by the key of a figure."""
 

@@ -19,7 +19,7 @@ from patchkit.change.imports import bound, import_of, imported
 from patchkit.change.outline import Item, NoOutlineError, dumped, outline
 from patchkit.change.output import Output
 from patchkit.change.statements import as_code, merged_header, merged_statement
-from patchkit.change.tokens import ClashError, Group, parsed, shifted
+from patchkit.change.tokens import ClashError, Group, parsed, shifted, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -139,7 +139,7 @@ def _agreed(texts: Sequence[str], kind: str) -> str:
     base, ours, theirs = texts
     pairs = (theirs, ours), (ours, theirs)
     try:
-        if not _is_apart([parsed(text)[0] for text in texts]):
+        if _replace_alike(texts) or not _is_apart([parsed(text)[0] for text in texts]):
             return ""
         found = [
             merged_header(base, *pair, kind) if kind else merged_statement(base, *pair) for pair in pairs
@@ -150,6 +150,12 @@ def _agreed(texts: Sequence[str], kind: str) -> str:
     kept = [text for text in found if kept_comments(base, ours, theirs, text)]
     # A space may be left where one side has none.
     return min(kept, key=lambda text: len(_ODD_SPACE.findall(text))) if kept and one == other else ""
+
+
+def _replace_alike(texts: Sequence[str]) -> bool:
+    """Return whether both sides remove the same word and do not put the same in its place."""
+    base, ours, theirs = (Counter(words(text)) for text in texts)
+    return bool((base - ours) & (base - theirs)) and ours - base != theirs - base
 
 
 def _is_apart(rows: Sequence[Sequence[Node]]) -> bool:

@@ -103,6 +103,11 @@ def test_both_sides_change_what_a_call_is_made_of() -> None:
     assert both(*sides) is None
 
 
+def test_one_side_removes_the_element_that_the_other_replaces() -> None:
+    base = 'NEEDS = [\n    "atlas<2",\n    "map<3",\n    "score",\n]\n'
+    assert both(changed(base, ('    "map<3",\n', "")), changed(base, ("map<3", "map<4")), base) is None
+
+
 def test_each_side_assigns_one_name_at_another_place() -> None:
     one = changed(BASE, ("    due = today()\n", "    due = today()\n    book.by = reader\n"))
     other = changed(
@@ -251,13 +256,13 @@ def test_what_only_git_merges(content: bytes) -> None:
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
-        (("book.kind:", "book.kind, more:"), ("match ", "match look(book), ")),
+        (("pick(", "take("), ("(book, 1)", "(book, 2)")),
         (("(a=1)", "(a=2)"), ("and old:", "and new:")),
     ],
 )
 def test_each_side_changes_a_header_of_a_match(ours: tuple[str, str], theirs: tuple[str, str]) -> None:
     base = (
-        "def sort(book):\n    match book.kind:\n        case Kind(a=1) if ours and old:\n"
+        "def sort(book):\n    match pick(book, 1):\n        case Kind(a=1) if ours and old:\n"
         "            note(book)\n        case _:\n            keep(book)\n"
     )
     assert both(changed(base, ours), changed(base, theirs), base) == changed(base, ours, theirs)
