@@ -378,6 +378,43 @@ def ported_drafts() -> str:
     return _table(["the tree", "right", "conflict", "different"], rows)
 
 
+def merged_again() -> str:
+    """Return what the merge driver made of other projects' merges, by repository."""
+    results = json.loads((BENCHMARKS / "merge-driver.json").read_text(encoding="utf-8"))
+    rows = [
+        [name, *(f"{found[key]:,}" for key in _MERGED)]
+        for sample in results.values()
+        for name, found in sample["repositories"].items()
+    ]
+    told = []
+    for sample in results.values():
+        total = {key: sum(row[key] for row in sample["repositories"].values()) for key in _MERGED}
+        shares = [
+            f"{total['clean'] / total['files']:.0%} of the files in conflict",
+            f"{total['picks_clean'] / total['python']:.0%} of the picks in which only Python files are in conflict",
+            f"{total['picks_clean'] / total['picks']:.0%} of all picks",
+        ]
+        judged: dict[str, int] = sample["judged"]
+        told.append(
+            f"- {', '.join(sample['repositories'])}, seed {sample['seed']}: {', '.join(shares)} are clean. Of the "
+            f"{sum(judged.values())} clean files that differ from the people's, {judged['right']} are right, "
+            f"{judged['unsure']} unsure and {judged['wrong']} wrong."
+        )
+    return "\n".join([_table(["repository", *_MERGED.values()], rows), "", *told])
+
+
+_MERGED = {
+    "picks": "picks in conflict",
+    "python": "only Python files",
+    "picks_clean": "clean picks",
+    "files": "files in conflict",
+    "clean": "clean",
+    "equal": "equal to people's",
+    "order": "in another order",
+}
+"""The columns of the figures on merges, by the key of a figure."""
+
+
 def measured() -> str:
     """Return the decode steps measured by ``scripts/bench_decode.py``."""
     rows = []

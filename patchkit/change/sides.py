@@ -28,7 +28,7 @@ from patchkit.tree.source import fault_of, parsed
 from patchkit.tree.text import decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _MARKER = 7
 _MAX_LINES = 100_000
@@ -80,11 +80,11 @@ def merged(sides: Sides) -> Merged:
         clean = "".join(map(str, parts))
         clean = clean if fault_of(clean) is None else _sure(sides) or ""
         return Merged(Sides(clean, clean, clean) if clean else sides, bool(clean))
-    if _uses_replaced(sides) or _imports_moved(sides):
+    if _uses_replaced(sides) or _imports_moved(sides) or _assign_alike(sides):
         return Merged(_joined(parts), is_whole=False)
     parts = [part if isinstance(part, str) else united_imports(*part) or part for part in parts]
     text = _sure(_joined(parts))
-    if text is not None and not any(isinstance(part, Sides) and _uses_replaced(part) for part in parts):
+    if text is not None and not any(isinstance(part, Sides) and _is_doubtful(part) for part in parts):
         return Merged(Sides(text, text, text), is_whole=True)
     _merge_each(parts)
     is_whole = not any(isinstance(part, Sides) for part in parts)
@@ -99,7 +99,7 @@ def _merge_each(parts: list[_Part]) -> None:
     for at in places if len(places) > 1 else ():
         part = parts[at]
         assert isinstance(part, Sides)
-        for side in range(len(part)) if not _uses_replaced(part) else ():
+        for side in range(len(part)) if not _is_doubtful(part) else ():
             around = [each if n == at else _side(each, side) for n, each in enumerate(parts)]
             whole = _joined(around)
             left -= whole.ours.count("\n")
@@ -146,21 +146,48 @@ def _sure(sides: Sides) -> str | None:
     """Return the merge of two sides; None if both directions refuse it or they differ, or if something is lost."""
     if any(fault_of(text) is not None for text in sides):
         return None
+    alike = sides
     with suppress(NoOutlineError):
-        sides = Sides(*united(sides, Correspondence()))
-    base, ours, theirs = (text.encode() for text in sides)
+        alike = Sides(*united(sides, Correspondence()))
+    base, ours, theirs = (text.encode() for text in alike)
     versions: list[str] = []
     for pair in ((theirs, ours), (ours, theirs)):
         with suppress(exact.RefusedError, exact.NotPythonError):
             versions.append(exact.merged("x.py", base, *pair).text.decode())
     if not versions or not same_statements(versions[0], versions[-1]):
         return None
-    return next((text for text in versions if _is_complete(sides, text)), None)
+    return next(
+        (
+            text
+            for text in versions
+            if merged_counts(*alike, text)
+            and kept_comments(*sides, text)
+            and not _restores_imports(sides, text)
+        ),
+        None,
+    )
 
 
-def _is_complete(sides: Sides, text: str) -> bool:
-    """Return whether a merge has all that the sides leave, and nothing that one of them removes."""
-    return merged_counts(*sides, text) and kept_comments(*sides, text) and not _restores_imports(sides, text)
+def _assign_alike(sides: Sides) -> bool:
+    """Return whether each side assigns something else to a name of one scope, and one of them once more."""
+    base, ours, theirs = (Counter(_assignments([(parsed(text), "")])) for text in sides)
+    changed = ({each[:2] for each in one - base - other} for one, other in ((ours, theirs), (theirs, ours)))
+    numbers = [Counter(each[:2] for each in found.elements()) for found in (base, ours, theirs)]
+    return any(
+        numbers[0][each] < max(numbers[1][each], numbers[2][each]) for each in set.intersection(*changed)
+    )
+
+
+def _assignments(remaining: list[tuple[ast.AST, str]]) -> Iterator[tuple[str, str, str]]:
+    """Yield the scope, the target and the value of each assignment."""
+    while remaining:
+        node, scope = remaining.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            scope = f"{scope}.{node.name}"
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                yield scope, ast.dump(target), ast.dump(node.value)
+        remaining += [(each, scope) for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr)]
 
 
 def _restores_imports(sides: Sides, text: str) -> bool:
@@ -172,6 +199,23 @@ def _restores_imports(sides: Sides, text: str) -> bool:
 def _imported(text: str) -> set[str]:
     nodes = (each for each in ast.walk(parsed(text)) if isinstance(each, (ast.Import, ast.ImportFrom)))
     return {alias.asname or alias.name for node in nodes for alias in node.names}
+
+
+def _is_doubtful(sides: Sides) -> bool:
+    """Return whether a conflict is about more than its lines: names or comments whose code is gone."""
+    return _uses_replaced(sides) or _comments_removed(sides)
+
+
+def _comments_removed(sides: Sides) -> bool:
+    """Return whether one side adds a comment above a line that the other one changes or removes."""
+    base, *both = [[line.strip() for line in text.splitlines() if line.strip()] for text in sides]
+    for side, other in (both, both[::-1]):
+        for at, line in enumerate(side):
+            if line.startswith("#") and line not in base:
+                below = next((each for each in side[at:] if not each.startswith("#")), "")
+                if below in base and below not in other:
+                    return True
+    return False
 
 
 def _uses_replaced(sides: Sides) -> bool:

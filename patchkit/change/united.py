@@ -19,13 +19,15 @@ from patchkit.change.imports import bound, import_of, imported
 from patchkit.change.outline import Item, NoOutlineError, dumped, outline
 from patchkit.change.output import Output
 from patchkit.change.statements import as_code, merged_header, merged_statement
-from patchkit.change.tokens import ClashError, shifted
+from patchkit.change.tokens import ClashError, Group, parsed, shifted, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from patchkit.change.correspondence import Correspondence
+    from patchkit.change.tokens import Node
 
+_ODD_SPACE = re.compile(r"\w \(|\. \w")
 _DEFINITION = re.compile(r"^(?:async\s+def|def|class)\b", re.MULTILINE)
 
 Three = tuple[str, str, str]
@@ -137,14 +139,39 @@ def _agreed(texts: Sequence[str], kind: str) -> str:
     base, ours, theirs = texts
     pairs = (theirs, ours), (ours, theirs)
     try:
+        if _replace_alike(texts) or not _is_apart([parsed(text)[0] for text in texts]):
+            return ""
         found = [
             merged_header(base, *pair, kind) if kind else merged_statement(base, *pair) for pair in pairs
         ]
     except ClashError:
         return ""
     one, other = (_meaning(text, kind) for text in found)
+    kept = [text for text in found if kept_comments(base, ours, theirs, text)]
     # A space may be left where one side has none.
-    return min(found, key=len) if one == other and kept_comments(base, ours, theirs, found[0]) else ""
+    return min(kept, key=lambda text: len(_ODD_SPACE.findall(text))) if kept and one == other else ""
+
+
+def _replace_alike(texts: Sequence[str]) -> bool:
+    """Return whether both sides remove the same word and do not put the same in its place."""
+    base, ours, theirs = (Counter(words(text)) for text in texts)
+    return bool((base - ours) & (base - theirs)) and ours - base != theirs - base
+
+
+def _is_apart(rows: Sequence[Sequence[Node]]) -> bool:
+    """Return whether at most one side changes each row of words, whatever both do between brackets in it."""
+    base, ours, theirs = ([node.key for node in row] for row in rows)
+    if base not in (ours, theirs) and ours != theirs:
+        return False
+    if not base == ours == theirs:
+        return True
+    for groups in zip(*rows, strict=True):
+        found = [group.elements for group in groups if isinstance(group, Group)]
+        if len(found) == len(rows) and len({len(each) for each in found}) == 1:
+            elements = zip(*found, strict=True)
+            if not all(_is_apart([element.nodes for element in each]) for each in elements):
+                return False
+    return True
 
 
 def _meaning(text: str, kind: str) -> str:
@@ -183,8 +210,10 @@ class _Unordered(ast.NodeTransformer):
 
 
 def kept_comments(base: str, ours: str, theirs: str, result: str) -> bool:
-    """Return whether a merge has each comment as often as a merge of comments alone would have it."""
+    """Return whether a merge has each comment as often as both sides leave it, and they do not rewrite the same one."""
     b, o, t, r = (comments(text) for text in (base, ours, theirs, result))
+    if (b - o) & (b - t) and o - b != t - b:
+        return False
     return all(merged_count(b[each], o[each], t[each]) == r[each] for each in {*b, *o, *t, *r})
 
 

@@ -98,6 +98,33 @@ def test_each_side_adds_a_keyword_to_one_call() -> None:
     assert "reader=reader" in result
 
 
+def test_both_sides_change_what_a_call_is_made_of() -> None:
+    sides = (changed(BASE, ("due = today()", f"due = {text}")) for text in ("now.today()", "today().next()"))
+    assert both(*sides) is None
+
+
+def test_one_side_removes_the_element_that_the_other_replaces() -> None:
+    base = 'NEEDS = [\n    "atlas<2",\n    "map<3",\n    "score",\n]\n'
+    assert both(changed(base, ('    "map<3",\n', "")), changed(base, ("map<3", "map<4")), base) is None
+
+
+def test_each_side_assigns_one_name_at_another_place() -> None:
+    one = changed(BASE, ("    due = today()\n", "    due = today()\n    book.by = reader\n"))
+    other = changed(
+        BASE,
+        ("    due = today()\n", "    due = now()\n"),
+        ("    return due", "    book.by = None\n    return due"),
+    )
+    assert both(one, other) is None
+
+
+def test_one_side_tells_about_a_line_that_the_other_replaces() -> None:
+    told = changed(BASE, ("    due = today()\n", "    # It is Monday.\n    due = today()\n"))
+    assert (
+        both(told, changed(BASE, ("    due = today()\n    note", "    due = clock.now()\n    note"))) is None
+    )
+
+
 def test_each_side_adds_a_positional_parameter() -> None:
     sides = (changed(BASE, ("book, reader", f"book, reader, {name}")) for name in ("days", "hall"))
     assert both(*sides) is None
@@ -157,6 +184,11 @@ def test_the_same_function_with_another_comment_on_each_side() -> None:
     plain, told = "def burn(book):\n    pass\n\n\n", "def burn(book):\n    # Never.\n    pass\n\n\n"
     sides = [changed(BASE, ("def take", f"{text}def take")) for text in (plain, told)]
     assert both(*sides) == sides[1]
+
+
+def test_one_side_removes_the_comment_that_the_other_rewrites() -> None:
+    base = "a()\n# It rings,\n# and then it stamps.\nb()\n"
+    assert both("a()\n# It rings, and\n# then it stamps.\nb()\n", "c()\nb()\n", base) is None
 
 
 def test_a_comment_that_both_sides_keep_stays() -> None:
@@ -224,13 +256,13 @@ def test_what_only_git_merges(content: bytes) -> None:
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
-        (("book.kind:", "book.kind, more:"), ("match ", "match look(book), ")),
+        (("pick(", "take("), ("(book, 1)", "(book, 2)")),
         (("(a=1)", "(a=2)"), ("and old:", "and new:")),
     ],
 )
 def test_each_side_changes_a_header_of_a_match(ours: tuple[str, str], theirs: tuple[str, str]) -> None:
     base = (
-        "def sort(book):\n    match book.kind:\n        case Kind(a=1) if ours and old:\n"
+        "def sort(book):\n    match pick(book, 1):\n        case Kind(a=1) if ours and old:\n"
         "            note(book)\n        case _:\n            keep(book)\n"
     )
     assert both(changed(base, ours), changed(base, theirs), base) == changed(base, ours, theirs)
