@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from patchkit.commands.apply import apply
-    from patchkit.commands.audit import audit, audit_rules
+    from patchkit.commands.audit import audit
     from patchkit.commands.check import CheckedPatch, check_patches
     from patchkit.commands.commit import commit
-    from patchkit.commands.diff import conflicts, diff
+    from patchkit.commands.diff import diff
     from patchkit.commands.doctor import doctor
     from patchkit.commands.export import ExportResult, export
     from patchkit.commands.matrix import matrix
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from patchkit.commands.status import status, tree_status
     from patchkit.commands.test import test
     from patchkit.commands.verify import verify
+    from patchkit.plan.conflict import conflicts
     from patchkit.plan.refusal import PlanConflictError, describe_conflicts
 
 _HOMES = {
     "apply": "patchkit.commands.apply",
     "audit": "patchkit.commands.audit",
-    "audit_rules": "patchkit.commands.audit",
     "CheckedPatch": "patchkit.commands.check",
     "check_patches": "patchkit.commands.check",
     "commit": "patchkit.commands.commit",
-    "conflicts": "patchkit.commands.diff",
+    "conflicts": "patchkit.plan.conflict",
     "diff": "patchkit.commands.diff",
     "doctor": "patchkit.commands.doctor",
     "ExportResult": "patchkit.commands.export",
@@ -89,7 +89,6 @@ __all__ = [
     "SharedResolutions",
     "apply",
     "audit",
-    "audit_rules",
     "check_patches",
     "commit",
     "commit_revert",

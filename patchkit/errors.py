@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 class PatchkitError(Exception):
@@ -56,3 +56,11 @@ class UnfinishedError(PatchkitError):
     """A write could be neither completed nor rolled back; ``patchkit apply --continue`` resumes it."""
 
     exit_code = 5
+
+
+def spelling_hint(name: str, names: Iterable[str], quote: str = "") -> str:
+    """Return the start of an advice that names what is spelled most like ``name``; empty if nothing is similar."""
+    import difflib  # An error needs it, and no other command.
+
+    close = difflib.get_close_matches(name, [*names], n=1)
+    return f"did you mean {quote}{close[0]}{quote}? " if close else ""

@@ -53,13 +53,13 @@ from patchkit.change.outline import Item, NoOutlineError, outline  # noqa: E402
 from patchkit.change.tokens import words  # noqa: E402
 from patchkit.change.undefined import undefined_names  # noqa: E402
 from patchkit.drafting import difference  # noqa: E402
-from patchkit.drafting.change import Facts, FileDiff  # noqa: E402
+from patchkit.drafting.change import Facts  # noqa: E402
 from patchkit.drafting.patch import draft_patch  # noqa: E402
 from patchkit.errors import PatchkitError  # noqa: E402
 from patchkit.patchset import convert  # noqa: E402
 from patchkit.patchset.header import OwnFile  # noqa: E402
 from patchkit.plan.build import make_plan  # noqa: E402
-from patchkit.plan.status import State  # noqa: E402
+from patchkit.plan.status import FileChange, State  # noqa: E402
 from patchkit.tree import toml  # noqa: E402
 from patchkit.tree.objects import GitRepository, GitTree  # noqa: E402
 from patchkit.tree.text import decoded  # noqa: E402
@@ -155,7 +155,7 @@ def scopes(root: Item) -> dict[str, tuple[str, ...]]:
     }
 
 
-def lacking(change: FileDiff, trees: Trees) -> str:
+def lacking(change: FileChange, trees: Trees) -> str:
     """Return which site of the change the tree lacks; empty if it has all of them."""
     there = trees.file(change.file)
     if change.before is None:
@@ -242,7 +242,7 @@ def fault(original: bytes, text: bytes, truth: bytes | None) -> str:
 
 
 def with_tools(
-    folder: Path, changes: Sequence[FileDiff], onto: Mapping[str, bytes]
+    folder: Path, changes: Sequence[FileChange], onto: Mapping[str, bytes]
 ) -> Iterator[tuple[str, dict[str, bytes | None], float]]:
     """Yield each text tool's result for the files of a change, and its CPU seconds."""
     changed = [each for each in changes if each.after is not None]
@@ -259,7 +259,9 @@ def with_tools(
 
 
 @collector.paused()
-def count(figures: Figures, name: str, changes: Sequence[FileDiff], trees: Trees, root: Path) -> PortedChange:
+def count(
+    figures: Figures, name: str, changes: Sequence[FileChange], trees: Trees, root: Path
+) -> PortedChange:
     """Port a change to a tree with every tool, and count the results of its files."""
     started = time.process_time()
     onto = trees.onto
@@ -319,7 +321,7 @@ def listed(clone: Path, *arguments: str) -> list[str]:
 
 def of_main(
     clone: Path, seed: int, since: str = SINCE, until: str = UNTIL
-) -> Iterator[tuple[str, list[FileDiff]]]:
+) -> Iterator[tuple[str, list[FileChange]]]:
     """Yield the commits of main to count, in random order, each with the files of the server that it changes."""
     found = listed(
         clone, "log", "--first-parent", f"--since={since}", f"--until={until}", "--format=%H", "HEAD"
@@ -376,7 +378,7 @@ def drafts(clone: Path, number: int, seed: int) -> dict[str, object]:
     return {"commits": taken, "seed": seed, **counts, "differing": differing, "seconds": seconds}
 
 
-def drafted(tree: Tree, changes: Sequence[FileDiff], commit: str) -> Patch | None:
+def drafted(tree: Tree, changes: Sequence[FileChange], commit: str) -> Patch | None:
     """Return the patch that ``patchkit new --from-commit`` makes of a commit; None if it changes no text."""
     draft = draft_patch(tree, changes, Facts("a-draft", commit, upstream_commit=commit))
     if not draft.files:
@@ -385,7 +387,7 @@ def drafted(tree: Tree, changes: Sequence[FileDiff], commit: str) -> Patch | Non
     return convert.own([file], {})["a-draft"].patch
 
 
-def without(tree: Tree, changes: Sequence[FileDiff]) -> dict[str, bytes | None]:
+def without(tree: Tree, changes: Sequence[FileChange]) -> dict[str, bytes | None]:
     """Return the files of a tree without a change, as git's merge takes it out; none if that conflicts."""
     found: dict[str, bytes | None] = {}
     for change in changes:
@@ -406,7 +408,7 @@ def without(tree: Tree, changes: Sequence[FileDiff]) -> dict[str, bytes | None]:
     return found
 
 
-def evaluated(patch: Patch, changes: Sequence[FileDiff], tree: Tree, wanted: Tree | None) -> str:
+def evaluated(patch: Patch, changes: Sequence[FileChange], tree: Tree, wanted: Tree | None) -> str:
     """Return whether a patch is right on a tree: it gives the ``wanted`` one, or else changes the lines of its diff."""
     plan = make_plan(tree, (patch,))
     if plan.patches[0].state in {State.CONFLICT, State.NOT_APPLICABLE}:
@@ -528,7 +530,7 @@ def humans(clone: Path) -> dict[str, object]:
     return {"steps": steps}
 
 
-def applied(tree: Tree, texts: Sequence[str]) -> tuple[tuple[FileDiff, ...], int]:
+def applied(tree: Tree, texts: Sequence[str]) -> tuple[tuple[FileChange, ...], int]:
     """Return what diffs change in a tree, and the number of files that do not fit it: some are for a later build."""
     contents: dict[str, bytes | None] = {}
     unfit = 0
@@ -542,7 +544,7 @@ def applied(tree: Tree, texts: Sequence[str]) -> tuple[tuple[FileDiff, ...], int
             continue
         contents |= {each.file: each.after for each in found}
     changed = ((file, tree.read(file), after) for file, after in contents.items())
-    return tuple(FileDiff(*each) for each in changed if each[1] != each[2]), unfit
+    return tuple(FileChange(*each) for each in changed if each[1] != each[2]), unfit
 
 
 def patches_of(clone: Path) -> list[tuple[str, list[str]]]:
@@ -566,7 +568,7 @@ def patches_of(clone: Path) -> list[tuple[str, list[str]]]:
 
 
 def compared(
-    change: FileDiff, original: bytes | None, made: bytes | None, wanted: bytes | None
+    change: FileChange, original: bytes | None, made: bytes | None, wanted: bytes | None
 ) -> Iterator[tuple[str, str]]:
     """Yield each class and function that a patch changes, with its result compared with the one that people wrote.
 

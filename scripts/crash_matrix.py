@@ -52,14 +52,16 @@ from support.toys import (  # noqa: E402
 )
 
 from patchkit import api  # noqa: E402
+from patchkit.commands.port import port  # noqa: E402
 from patchkit.errors import PatchkitError  # noqa: E402
 from patchkit.patchset.select import PatchSet  # noqa: E402
 from patchkit.plan import vendor  # noqa: E402
 from patchkit.plan.build import make_plan  # noqa: E402
+from patchkit.series.source import Source  # noqa: E402
 from patchkit.series.worktree import sweep  # noqa: E402
 from patchkit.transaction.apply import Transaction  # noqa: E402
 from patchkit.transaction.resolve import manual_edits  # noqa: E402
-from patchkit.transaction.revert import recorded, revert  # noqa: E402
+from patchkit.transaction.revert import ported, recorded, revert  # noqa: E402
 from patchkit.transaction.store import Store  # noqa: E402
 from patchkit.tree.tree import open_tree  # noqa: E402
 
@@ -163,6 +165,28 @@ def on_two_branches(tree: CheckoutTree) -> None:
     api.commit(tree, NEIGHBOURS)
 
 
+def with_theirs(tree: CheckoutTree) -> None:
+    """Commit the tree, and keep a change of others as a mail."""
+    committed(tree)
+    edit(tree, MIRROR, b"    copies = 0", b"    pages = 64\n    copies = 0")
+    git(tree.root, "commit", "-qam", "A change of theirs (#77)")
+    mail = git(tree.root, "format-patch", "-1", "--stdout")
+    git(tree.root, "reset", "-q", "--hard", "HEAD~1")
+    (tree.root / ".git" / "77.patch").write_text(mail)
+
+
+def port_theirs(tree: CheckoutTree) -> None:
+    """Port the change of the others. Of a commit, a git would be asked that forks of this process share."""
+    with Source(str(tree.root / ".git" / "77.patch"), str(tree.root), tree.root) as source:
+        port(source, tree, committing=True)
+
+
+def revert_port(tree: CheckoutTree) -> None:
+    """Revert the port, if it was made."""
+    if "77" in ported(tree):
+        api.revert(tree, PatchSet((), "none"), ("77",))
+
+
 def marked(tree: CheckoutTree) -> None:
     """Apply with conflict markers."""
     api.apply(tree, HALF, markers=True)
@@ -219,6 +243,13 @@ ACTS = (
         partial(api.commit, patches=NEIGHBOURS),
         partial(api.revert, patches=NEIGHBOURS),
     ),
+    Act(
+        "apply --commit --verify",
+        committed,
+        partial(api.commit, patches=NEIGHBOURS, verifying=True),
+        partial(api.revert, patches=NEIGHBOURS),
+    ),
+    Act("port --commit", with_theirs, port_theirs, revert_port),
     Act("revert --commit", committed_patched, partial(api.commit_revert, patches=WITH_RUNTIME), BACK),
     Act(
         "rebase --merge",

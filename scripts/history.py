@@ -34,7 +34,7 @@ from patchkit.tree.tree import OverlayTree
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchkit.matrix.answer import Cell, Row
+    from patchkit.matrix.answer import Cell, PatchRow
     from patchkit.patchset.patch import Patch
 
 
@@ -99,7 +99,7 @@ def detail(cell: Cell) -> str:
     return "; ".join(f"{site.edit} conflict ({site.reason})" for site in cell.conflicts) or cell.reason
 
 
-def unverified(rows: Sequence[Row]) -> int:
+def unverified(rows: Sequence[PatchRow]) -> int:
     """Print each commit whose patched tree does not verify, with the failed checks; return their number."""
     failed = 0
     for row in rows:

@@ -148,10 +148,11 @@ def test_the_projects_own_checks_run_on_every_pull_request() -> None:
 def test_the_sweep_runs_every_week_what_a_pull_request_leaves_out() -> None:
     workflow = yaml.safe_load((WORKFLOWS / "sweep.yml").read_text())
     assert "schedule" in workflow[True]
-    (job,) = workflow["jobs"].values()
-    (command,) = (step["run"] for step in job["steps"] if "run" in step)
+    (command,) = (step["run"] for step in workflow["jobs"]["sweep"]["steps"] if "run" in step)
     assert command == "bash scripts/test --all"
     assert command in (REPOSITORY / "CONTRIBUTING.md").read_text()
+    *_, golden = (step["run"] for step in workflow["jobs"]["golden"]["steps"] if "run" in step)
+    assert "scripts/golden.py --check --clone " in golden
 
 
 def test_an_action_has_one_version_wherever_it_is_used() -> None:
@@ -159,7 +160,7 @@ def test_an_action_has_one_version_wherever_it_is_used() -> None:
     used = {
         tuple(name.split("@"))
         for file in files
-        for name in re.findall(r"uses: ([\w/-]+@v\d+)", file.read_text())
+        for name in re.findall(r"uses: ([\w/-]+@[0-9a-f]{40})", file.read_text())
     }
     assert len(dict(used)) == len(used) > 2
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from patchkit.tree import mirror
 from patchkit.tree.index import last_name
-from patchkit.tree.nodes import walk
+from patchkit.tree.nodes import BLOCKS, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from patchkit.tree.index import Module
 
@@ -31,16 +31,14 @@ def always_refreshed(module: Module) -> bool:
     return any(_unguarded(module.tree.body))
 
 
-def _unguarded(body: list[ast.stmt]) -> Iterator[ast.Call]:
+def _unguarded(body: Sequence[ast.AST]) -> Iterator[ast.Call]:
     """Yield the copies into a buffer of the mirror that no test of the mirror guards."""
     for statement in body:
         if isinstance(statement, ast.If) and _asks(statement.test):
             yield from _unguarded(statement.orelse)
             continue
-        for field in ("body", "orelse", "finalbody"):
+        for field in BLOCKS:
             yield from _unguarded(getattr(statement, field, []))
-        for handler in getattr(statement, "handlers", []):
-            yield from _unguarded(handler.body)
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
             called = statement.value.func
             if isinstance(called, ast.Attribute) and called.attr == "copy_" and _fills(called.value):

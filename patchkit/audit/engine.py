@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from patchkit import collector
-from patchkit.audit import cache, facts
+from patchkit import cache, collector
+from patchkit.audit import facts
 from patchkit.audit.interpreter.values import NONE
 from patchkit.audit.reach import Reach
 from patchkit.audit.rules import UNREAD, Use, guard
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _PLACES_OF_MODELS = served("models", "lora", "eplb", "hardware_backend")
 _MAX_EXPRESSION = 120
+CACHED = "audit"
+"""The folder of cached reports, in the user's cache folder."""
 
 
 @collector.paused()
@@ -48,12 +50,17 @@ def audit_cached(tree: SourceTree, watch: Callable[[str, int, int], None] | None
     """
     started = time.perf_counter()
     sources = read_sources(tree)
-    name = cache.key(sources)
-    report = cache.load(name, started)
+    name = cache_key(sources)
+    report = cache.load(CACHED, name, Report)
     if report is None:
         report = audit_program(AuditedProgram(sources), started, watch)
-        cache.save(name, report)
-    return _with_unread(report, tree)
+        cache.save(CACHED, name, report)
+    return _with_unread(replace(report, seconds=time.perf_counter() - started), tree)
+
+
+def cache_key(sources: dict[str, bytes]) -> str:
+    """Return a digest of the files, of the analysis and of the interpreter whose grammar it uses."""
+    return cache.key(sources, ("audit", "findings", "runtime", "tree"))
 
 
 def _with_unread(report: Report, tree: SourceTree) -> Report:

@@ -7,9 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from patchkit.audit import facts
-from patchkit.audit.callers import Callers
+from patchkit.audit.callers import Callers, relevant
 from patchkit.audit.decision import Decision
-from patchkit.audit.relevant import relevant
 from patchkit.audit.runners import Runners
 from patchkit.audit.workers import Workers
 from patchkit.tree.backends import Backends

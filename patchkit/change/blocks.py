@@ -140,3 +140,23 @@ def _renamed_headers(one: Sequence[_Path], other: Sequence[_Path]) -> dict[_Head
             if counts[0][header[:length]] == counts[1][header[:length]] == 1
         }
     return found
+
+
+def merged_counts(base: str, ours: str, theirs: str, result: str) -> bool:
+    """Return whether a merge has each statement as often as both sides together leave it."""
+    b, o, t, r = (
+        Counter(path[-1] for path, _ in _statements([(node, ()) for node in parsed(text).body]))
+        for text in (base, ours, theirs, result)
+    )
+    return all(r[each] == merged_count(b[each], o[each], t[each]) for each in {*b, *o, *t, *r})
+
+
+def merged_count(base: int, ours: int, theirs: int) -> int:
+    """Return how many of something are left where one side makes ``ours`` of ``base`` and the other ``theirs``."""
+    return ours if ours == theirs else ours + theirs - base
+
+
+def same_statements(one: str, other: str) -> bool:
+    """Return whether two versions have the same statements in the same blocks, in whatever order."""
+    found, beside = (Counter(path for path, _ in rest) for rest in _different(one, other))
+    return found == beside

@@ -66,9 +66,8 @@ def remaining_lead(removed: str, ours: str) -> str:
 
 
 def merged_blank_lines(base: str, theirs: str, ours: str) -> str:
-    """Return the comments above a statement with as many more or fewer blank lines above them as the change has."""
-    (old, _), (new, _), (current, rest) = map(_top, (base, theirs, ours))
-    return "\n" * max(0, current + new - old) + rest
+    """Return the comments above a statement with the change's blank lines above them, if they had those of its base."""
+    return spaced_as(theirs, ours) if _top(ours)[0] == _top(base)[0] else ours
 
 
 def spaced(base: str, theirs: str, ours: str, comments: str) -> str:

@@ -36,9 +36,9 @@ class Outcome(str, enum.Enum):
     UNMET = "unmet"
 
 
-@dataclass(frozen=True)
-class Edit:
-    """One edit: its site, outcome and reason.
+@dataclass(frozen=True, eq=False)
+class EditOutcome:
+    """One edit, which is no other one that has the same outcome: its site, outcome and reason.
 
     ``base_text`` is the code at the site in its own tree, ``ours_text`` that in this tree. ``wanted`` is the new
     code of an edit that was not made, ``place`` this tree's item, and ``region`` the extent of the conflict in it.
@@ -50,9 +50,9 @@ class Edit:
     base_text: str = ""
     ours_text: str = ""
     wanted: str = ""
-    place: Item | None = field(default=None, compare=False)
-    key: Key | None = field(default=None, compare=False)
-    region: Region | None = field(default=None, compare=False)
+    place: Item | None = None
+    key: Key | None = None
+    region: Region | None = None
 
     @property
     def line(self) -> int:
@@ -67,7 +67,7 @@ class EditLog:
     """The edits of a merge, in the order in which they were tried; those ``refused`` are not made."""
 
     refused: Mapping[Key, Refusal] = field(default_factory=dict)
-    edits: list[Edit] = field(default_factory=list)
+    edits: list[EditOutcome] = field(default_factory=list)
 
     def is_refused(
         self, key: Key, *, base: Item | None = None, theirs: Item | None = None, region: Region | None = None
@@ -94,7 +94,9 @@ class EditLog:
         base_text, wanted = sides
         ours_text = "" if region is None else region.text
         place = None if region is None else region.inside
-        self.edits.append(Edit(site, outcome, reason, base_text, ours_text, wanted, place, region=region))
+        self.edits.append(
+            EditOutcome(site, outcome, reason, base_text, ours_text, wanted, place, region=region)
+        )
 
     def record(
         self,
@@ -109,7 +111,7 @@ class EditLog:
         """Record the outcome of an edit of an item; its texts only if something of it is to be explained."""
         changed = outcome not in (Outcome.LANDED, Outcome.ALREADY)
         self.edits.append(
-            Edit(
+            EditOutcome(
                 item.site,
                 outcome,
                 reason,

@@ -26,12 +26,12 @@ from patchkit.change.sequence import unreachable
 from patchkit.change.undefined import undefined_names
 from patchkit.errors import TreeError
 from patchkit.tree.limits import require_manageable
-from patchkit.tree.nodes import statements
-from patchkit.tree.source import fault_of, parsed
+from patchkit.tree.nodes import bound_as, statements
+from patchkit.tree.source import INVALID, fault_of, parsed
 from patchkit.tree.text import decoded_alike, encoded
 
 if TYPE_CHECKING:
-    from patchkit.change.edits import Edit
+    from patchkit.change.edits import EditOutcome
     from patchkit.change.outline import Item
 
 
@@ -89,7 +89,7 @@ def _require_python(text: str) -> None:
         parsed(text)
     except TreeError as error:
         raise NotPythonError(error.what) from None
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+    except INVALID as error:
         raise NotPythonError(str(error)) from None
 
 
@@ -197,7 +197,7 @@ class _Exact:
             raise RefusedError(line, f"{name} would be undefined")
 
 
-def _is_refused(edit: Edit) -> bool:
+def _is_refused(edit: EditOutcome) -> bool:
     if edit.outcome is Outcome.CHANGED:
         # Imports are compared by name.
         return edit.key is None or not edit.key[0].is_import
@@ -215,4 +215,4 @@ def _sites(root: Item) -> dict[str, list[Item]]:
 
 def _imported_names(text: str) -> set[str]:
     nodes = (each for each in statements(parsed(text)) if isinstance(each, (ast.Import, ast.ImportFrom)))
-    return {(alias.asname or alias.name).partition(".")[0] for node in nodes for alias in node.names}
+    return {bound_as(alias) for node in nodes for alias in node.names}

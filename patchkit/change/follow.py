@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from patchkit.change.outline import MODULE, Item, NoOutlineError, outline
 from patchkit.change.pairing import likeness
 from patchkit.change.undefined import undefined_names
-from patchkit.tree.sglang import SERVING, files_of, module_of
+from patchkit.tree.sglang import SERVING, files_of, module_of, serves
 from patchkit.tree.text import decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from patchkit.tree.tree import Tree
 
@@ -77,7 +77,8 @@ class Trees:
         suffix = posixpath.splitext(name)[1]
         stem = posixpath.basename(name)
         if suffix not in self._fresh:
-            files = [file for file in self.onto.files(SERVING, suffix) if self.base.read(file) is None]
+            served = [file for file in self.onto.files(SERVING, suffix) if self.base.read(file) is None]
+            files = [*served, *self._outside(suffix)]
             self._fresh[suffix] = {file: self.onto.read(file) or b"" for file in files}
         fresh = self._fresh[suffix]
         named = [file for file in fresh if posixpath.basename(file) == stem] or list(fresh)
@@ -85,6 +86,16 @@ class Trees:
         if not scores or scores[0][0] < LIKE or (len(scores) > 1 and scores[0][0] - scores[1][0] < _CLOSE):
             return None
         return scores[0][1]
+
+    def _outside(self, suffix: str = ".py") -> list[str]:
+        """Return the files of the second tree that are new and not of the serving package: code moved there too.
+
+        What of them is new is known only if the first tree is a whole package, not some of its files.
+        """
+        if self.base.read("__init__.py") is None:
+            return []
+        known = frozenset(self.base.files("", suffix))
+        return [file for file in self.onto.files("", suffix) if not (serves(file) or file in known)]
 
     def outline(self, file: str, *, onto: bool) -> Item | None:
         """Return a file of one of the trees as items; None if there is none or it is not Python."""
@@ -98,7 +109,9 @@ class Trees:
         return self._outlines[onto, file]
 
     def definition(self, file: str, base: Item) -> tuple[str, Item] | None:
-        """Return the one file and item to which a class or function of ``file`` has moved; None if unclear."""
+        """Return the one file and item to which a class, function or value of ``file`` has moved; None if unclear."""
+        if not base.is_definition:
+            return self._value(base)
         scores: list[tuple[float, str, Item]] = []
         for home, each in self.named(base.name):
             if each.kind == "ClassDef" and base.kind != "ClassDef":
@@ -114,29 +127,101 @@ class Trees:
             return None
         return scores[0][1:]
 
-    def importing(self, line: str) -> str:
-        """Return an import of a name from the module that has it in the second tree; empty unless there is just one."""
-        source, _, _ = line.removeprefix("from ").partition(" import ")
-        files = files_of(source) if line.startswith("from ") else ()
-        if not files or source.startswith("."):
+    def is_orphan(self, name: str, file: str) -> bool:
+        """Return whether nothing in the second tree imports a file, as something in the first, if whole, does."""
+        if self.base.read("__init__.py") is None or _imports_of(file, self._sources):
+            return False
+        read = ((each, self.base.read(each)) for each in self.base.files(""))
+        return _imports_of(name, {each: text for each, text in read if text is not None})
+
+    def importing(self, line: str, siblings: Iterable[str] = ()) -> str:
+        """Return an import of one name as the second tree has it, from where that is now; empty if that is unclear.
+
+        ``siblings`` are imports, of one name each, of the file there: a name's home may be that of its former siblings.
+        """
+        source, taken, alias = _split(line)
+        files = files_of(source)
+        is_known = any(self.base.read(file) is not None for file in files)
+        # What the first tree does not have there comes with the change.
+        is_new = is_known and not self._resolves(self.base, source, taken)
+        if not files or is_new or self._resolves(self.onto, source, taken):
             return line
-        taken = line.partition(" import ")[2].split()[0]
-        home = next((file for file in files if self.onto.read(file) is not None), None)
-        folder = files[-1].removesuffix("__init__.py")
-        if home is not None and re.search(
-            rb"\b" + re.escape(taken.encode()) + rb"\b", self.onto.read(home) or b""
-        ):
-            return line
-        if self.onto.read(f"{folder}{taken}.py") is not None:
-            return line
-        homes = {
-            file for file, each in self.named(taken) if each.above is not None and each.above.kind == MODULE
+        if not taken:
+            moved = self._moved(files) if alias else ""
+            return f"import {self._module(moved, line)} as {alias}" if moved else ""
+        as_alias = f" as {alias}" if alias else ""
+        moved = self._moved(files_of(f"{source}.{taken}"))
+        if moved:
+            folder, _, name = self._module(moved, line).rpartition(".")
+            as_other = as_alias or (f" as {taken}" if name != taken else "")
+            return f"from {folder} import {name}{as_other}"
+        homes = {self._moved(files)} if self._binds(self.onto, self._moved(files), taken) else set[str]()
+        homes = homes or {
+            file
+            for sibling in siblings
+            for file in (*files_of(_split(sibling)[0]),)
+            if self._resolves(self.base, source, _split(sibling)[1]) and self._binds(self.onto, file, taken)
         }
-        return (
-            line.replace(source, module_of(next(iter(homes)), source.partition(".")[0]), 1)
-            if len(homes) == 1
-            else ""
-        )
+        homes = homes or self._homes(files, taken)
+        (home,) = homes if len(homes) == 1 else ("",)
+        return f"from {self._module(home, line)} import {taken}{as_alias}" if home else ""
+
+    def _homes(self, files: Sequence[str], name: str) -> set[str]:
+        """Return the files of the second tree to which a definition or a value of a module may have moved."""
+        was = next((file for file in files if self.base.read(file) is not None), "")
+        known = self.outline(was, onto=False) if was else None
+        before = known.find(name) if known is not None else None
+        if before is not None:
+            moved = self.definition(was, before)
+            return {moved[0]} if moved is not None else set()
+        homes = {
+            file for file, each in self.named(name) if each.above is not None and each.above.kind == MODULE
+        }
+        if homes or not was:
+            return homes
+        return self._assigning(name)
+
+    def _assigning(self, name: str) -> set[str]:
+        """Return the files of the second tree that assign a name at their top level, and do not in the first."""
+        sign = re.compile(rb"^%s[ \t]*(?::[^=\n]+)?=(?!=)" % re.escape(name.encode()), re.M)
+        found = (file for file, text in self._sources.items() if name.encode() in text and sign.search(text))
+        return {file for file in found if not sign.search(self.base.read(file) or b"")}
+
+    def _value(self, base: Item) -> tuple[str, Item] | None:
+        """Return the one file and statement to which a module's value has moved unchanged."""
+        is_of_module = base.above is not None and base.above.kind == MODULE
+        roots = ((file, self.outline(file, onto=True)) for file in self._assigning(base.name) if is_of_module)
+        found = [
+            (file, each)
+            for file, root in roots
+            for each in (root.parts if root is not None else ())
+            if each.name == base.name and each.code == base.code
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def _moved(self, files: Sequence[str]) -> str:
+        """Return the file to which one of some files of the first tree has moved; empty if none has."""
+        was = next((file for file in files if self.base.read(file) is not None), "")
+        now = self.file(was) if was else None
+        return now if now is not None and now != was else ""
+
+    def _module(self, file: str, line: str) -> str:
+        return module_of(file, line.split()[1].partition(".")[0])
+
+    def _resolves(self, tree: Tree, source: str, taken: str) -> bool:
+        """Return whether a tree has a module or, if one is ``taken``, a name in it."""
+        files = files_of(source)
+        if not taken:
+            return any(tree.read(file) is not None for file in files)
+        folder = files[-1].removesuffix("__init__.py")
+        is_module = any(tree.read(f"{folder}{taken}{end}") is not None for end in (".py", "/__init__.py"))
+        return is_module or any(self._binds(tree, file, taken) for file in files)
+
+    def _binds(self, tree: Tree, file: str, name: str) -> bool:
+        """Return whether a file may have a name: it is in it, or the file has all names of others."""
+        text = tree.read(file) if file else None
+        sign = rb"\b(?:%s|import \*|__getattr__)(?!\w)" % re.escape(name.encode())
+        return text is not None and re.search(sign, text) is not None
 
     def named(self, name: str) -> list[tuple[str, Item]]:
         """Return the classes and functions of the second tree with a name, with their files; none if it is common."""
@@ -158,8 +243,38 @@ class Trees:
 
     @cached_property
     def _sources(self) -> dict[str, bytes]:
-        read = ((file, self.onto.read(file)) for file in self.onto.files(SERVING))
+        read = ((file, self.onto.read(file)) for file in [*self.onto.files(SERVING), *self._outside()])
         return {file: content for file, content in read if content is not None}
+
+
+def _imports_of(file: str, sources: Mapping[str, bytes]) -> bool:
+    """Return whether other files may import a file: they name it below its folder, or are beside it and name it."""
+    folder, name = posixpath.split(file.removesuffix(".py").removesuffix("/__init__"))
+    above, stem = (re.escape(each.encode()) for each in (posixpath.basename(folder), name))
+    sign = re.compile(
+        rb"\b%b\.%b\b|\b%b\s+import\s*(?:\([^)]*|[^\n(]*)\b%b\b" % (above, stem, above, stem)
+        if above
+        else rb"\b%b\b" % stem
+    )
+    beside = re.compile(rb"\b%b\b" % stem)
+    return any(
+        (sign.search(text) or (posixpath.dirname(each).startswith(folder) and beside.search(text)))
+        for each, text in sources.items()
+        if each != file and name.encode() in text
+    )
+
+
+def _split(line: str) -> tuple[str, str, str]:
+    """Return the module of an import of one name, what is taken from it, and another name for that, if there is one."""
+    imported, _, alias = line.partition(" as ")
+    source, _, taken = imported.removeprefix("from ").removeprefix("import ").partition(" import ")
+    return source, taken, alias
+
+
+def module_files(line: str) -> tuple[str, ...]:
+    """Return the files that an import of one name may be of."""
+    source, taken, _ = _split(line)
+    return (*files_of(source), *(files_of(f"{source}.{taken}") if taken else ()))
 
 
 def lookalikes(tree: Tree, name: str, before: bytes | None, after: bytes | None) -> list[str]:

@@ -10,17 +10,20 @@ from patchkit import collector
 from patchkit.change import lines
 from patchkit.change.comments import loses_comments
 from patchkit.change.correspondence import Correspondence
-from patchkit.change.edits import Edit, EditLog, Outcome
-from patchkit.change.follow import LIKE, alike, outlined
-from patchkit.change.imports import imported
+from patchkit.change.edits import EditLog, EditOutcome, Outcome
+from patchkit.change.follow import LIKE, alike, module_files, outlined
+from patchkit.change.imports import import_of, imported
+from patchkit.change.kinds import another_kind, may_depend
 from patchkit.change.layout import laid_out
 from patchkit.change.merge import Merge
 from patchkit.change.outline import Item, NoOutlineError, outline
+from patchkit.change.output import Output
 from patchkit.change.sequence import unreachable
 from patchkit.change.surroundings import reported
 from patchkit.change.tokens import shifted, words
+from patchkit.change.undefined import undefined_names
 from patchkit.change.variants import new_names, variant_of
-from patchkit.tree.source import fault_of, parsed
+from patchkit.tree.source import INVALID, fault_of, parsed
 from patchkit.tree.text import decoded, encoded
 
 if TYPE_CHECKING:
@@ -44,7 +47,7 @@ class LandedFile:
 
     file: str
     onto: str
-    edits: list[Edit] = field(default_factory=list)
+    edits: list[EditOutcome] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -88,19 +91,24 @@ def land(
     known = Outlines()
     refused: dict[Key, Refusal] = {}
     sources, moves = _with_moves(sources)
+    sources, notes = _with_homes(sources, trees, known)
     while True:
         made = _Landing(trees, moves, refused, known, name)
         landing = made.land(sources, watch)
         found = (
             made.invalid(landing.files)
             or made.disturbing()
-            or made.unmet(landing.files)
+            or made.unmet(landing.files, sources)
             or made.repeating(landing.files, sources)
+            or made.of_another_kind(landing.files, sources)
             or ({} if adapting else made.adapted(sources))
         )
         more = {key: why for key, why in found.items() if key not in refused}
         if not more:
             made.lay_out(sources, landing)
+            made.report_orphans(landing.files, sources)
+            for file in landing.files:
+                file.notes += notes.get(file.file, ())
             return landing
         refused |= more
 
@@ -121,6 +129,48 @@ def _with_moves(sources: Sources) -> tuple[Sources, dict[str, str]]:
         if file not in moves.values()
     }
     return found, moves
+
+
+def _with_homes(sources: Sources, trees: Trees, known: Outlines) -> tuple[Sources, dict[str, list[str]]]:
+    """Return the change with its new imports from where the second tree has what they import, and notes on these."""
+    found = dict(sources)
+    notes: dict[str, list[str]] = {}
+    for name, (before, after) in sources.items():
+        with suppress(NoOutlineError, UnicodeDecodeError):
+            if after is None or not name.endswith(".py"):
+                continue
+            theirs, there = known.of(after), trees.outline(trees.file(name) or name, onto=True)
+            old = _imported_names(known.of(before or b""))
+            siblings = sorted(_imported_names(there)) if there is not None else []
+            homes = {
+                line: home
+                for line in _imported_names(theirs) - old
+                if not any(file in sources and sources[file][0] is None for file in module_files(line))
+                if (home := trees.importing(line, siblings)) not in {"", line}
+            }
+            if homes:
+                found[name] = before, encoded(_imported_from(homes, theirs), after)
+                notes[name] = [f"`{line}` is `{home}` in this tree" for line, home in sorted(homes.items())]
+    return found, notes
+
+
+def _imported_names(root: Item) -> set[str]:
+    """Return all imports of a file, each as an import of one name."""
+    return {line for each in root.walk() if each.is_import for line in imported(each)}
+
+
+def _imported_from(homes: Mapping[str, str], root: Item) -> str:
+    """Return a file with some imports, of one name each, replaced by others."""
+    output = Output()
+    for each in (
+        each for each in root.walk() if each.is_import and not homes.keys().isdisjoint(imported(each))
+    ):
+        modules: dict[str, list[str]] = {}
+        for line in imported(each):
+            home = homes.get(line, line)
+            modules.setdefault(home.partition(" import ")[0], []).append(home)
+        output.write(each, "".join(import_of(lines, each) for lines in modules.values()))
+    return output.render(root)
 
 
 def _defined(item: Item) -> set[str]:
@@ -202,11 +252,13 @@ class _Landing:
         found = self._merging.disturbing()
         return {edit.key: (Outcome.CONFLICT, reason) for edit, reason in found if edit.key is not None}
 
-    def unmet(self, files: Sequence[LandedFile]) -> dict[Key, Refusal]:
-        """Return the edits that leave a name undefined in their file, and what it is."""
+    def unmet(self, files: Sequence[LandedFile], sources: Sources) -> dict[Key, Refusal]:
+        """Return the edits that leave a name undefined in their file that the change's file defines, and what it is."""
         found: dict[Key, Refusal] = {}
         for name, content in self._written():
-            for missing in self._trees.undefined(name, content):
+            theirs = (sources[file][1] or b"" for file in self._from[name])
+            known = {missing for text in theirs for missing, _ in undefined_names(b"", text)}
+            for missing in (each for each in self._trees.undefined(name, content) if each not in known):
                 for edit in self._inside(name, files):
                     assert edit.key is not None
                     item, part = edit.key
@@ -234,6 +286,40 @@ class _Landing:
                         found |= {edit.key: why} if variant else {}
         return found
 
+    def of_another_kind(self, files: Sequence[LandedFile], sources: Sources) -> dict[Key, Refusal]:
+        """Return the edits of classes whose base class is of another kind in this tree."""
+
+        def read_theirs(file: str) -> Item | None:
+            _, after = sources.get(file, (None, None))
+            with suppress(NoOutlineError, UnicodeDecodeError):
+                return self._trees.outline(file, onto=False) if after is None else self._known.of(after)
+            return None
+
+        def read_ours(file: str) -> Item | None:
+            return self._trees.outline(file, onto=True)
+
+        found: dict[Key, Refusal] = {}
+        for file in files:
+            for edit in file.edits:
+                home = edit.place and next(
+                    (n for n, root in self._roots.items() if edit.place.root is root), ""
+                )
+                if edit.key is not None and home:
+                    item, part = edit.key
+                    theirs, ours = (read_theirs, file.file), (read_ours, home)
+                    reason = another_kind(item, bool(part), theirs, ours)
+                    found |= {edit.key: (Outcome.CONFLICT, reason)} if reason else {}
+        return found
+
+    def report_orphans(self, files: Sequence[LandedFile], sources: Sources) -> None:
+        """Say which changed files nothing imports any more."""
+        for file in files:
+            is_python = file.file.endswith(".py") and None not in sources[file.file]
+            made = {Outcome.LANDED, Outcome.CHANGED}
+            if is_python and file.outcome in made and self._trees.is_orphan(file.file, file.onto):
+                reason = "nothing in this tree imports the file any more"
+                file.edits.append(EditOutcome("", Outcome.CHANGED, reason))
+
     def adapted(self, sources: Sources) -> dict[Key, Refusal]:
         """Return the edits of statements that this tree has in a form of its own."""
         roots = {self._known.of(sources[name][0] or b"") for names in self._from.values() for name in names}
@@ -260,14 +346,14 @@ class _Landing:
             if content is not None:
                 yield name, content
 
-    def _inside(self, name: str, files: Sequence[LandedFile]) -> list[Edit]:
+    def _inside(self, name: str, files: Sequence[LandedFile]) -> list[EditOutcome]:
         """Return the edits that were made in a file."""
         edits = [edit for file in files for edit in file.edits if edit.key is not None and edit.place]
         return [
             edit for edit in edits if edit.place and self._roots[name] in (edit.place, *edit.place.around)
         ]
 
-    def _is_valid_around(self, edit: Edit) -> bool:
+    def _is_valid_around(self, edit: EditOutcome) -> bool:
         function = edit.place.function if edit.place is not None else None
         if function is None:
             return True
@@ -290,7 +376,7 @@ class _Landing:
     def _mark(self, files: Sequence[LandedFile]) -> None:
         """Write markers at the conflicts, and note which edits have none."""
         every = [edit for file in files for edit in file.edits]
-        numbers = {id(edit): number for number, edit in enumerate(every, 1)}
+        numbers = {edit: number for number, edit in enumerate(every, 1)}
         marked: set[int] = set()
         for name, root in self._roots.items():
             text, marked_here = self._merging.marked(root, self._name, numbers)
@@ -301,7 +387,7 @@ class _Landing:
         for file in files:
             file.edits = [
                 replace(edit, reason=f"{edit.reason}; {_UNMARKED}")
-                if edit.outcome in NOT_MADE and numbers[id(edit)] not in marked
+                if edit.outcome in NOT_MADE and numbers[edit] not in marked
                 else edit
                 for edit in file.edits
             ]
@@ -346,11 +432,11 @@ class _Landing:
         if target == found.file:
             return
         if target == found.onto:
-            found.edits.append(Edit("", Outcome.ALREADY, f"already renamed to {target}"))
+            found.edits.append(EditOutcome("", Outcome.ALREADY, f"already renamed to {target}"))
             return
         self._moves[found.onto] = target
         found.notes.append(f"renamed {found.onto} to {target}")
-        found.edits.append(Edit("", Outcome.LANDED))
+        found.edits.append(EditOutcome("", Outcome.LANDED))
 
     def _port_file(self, name: str, before: bytes | None, after: bytes | None) -> LandedFile:
         if before is None:
@@ -366,7 +452,7 @@ class _Landing:
                 and self._port_moved_definitions(found, before, after)
             ):
                 return found
-            found.edits.append(Edit("", outcome, reason))
+            found.edits.append(EditOutcome("", outcome, reason))
             return found
         found = LandedFile(name, onto)
         if onto != name:
@@ -374,7 +460,7 @@ class _Landing:
         target = self._target(name)
         if target not in {name, onto} and self._trees.onto.read(target) not in {None, after}:
             found.edits.append(
-                Edit(
+                EditOutcome(
                     "",
                     Outcome.CONFLICT,
                     f"the change renames the file to {target}, and this tree has another",
@@ -387,9 +473,9 @@ class _Landing:
             self._delete_file(found, before, ours)
         elif ours == after:
             self._keep_file(found, ours)
-        elif ours == before and not self._merging.log.refused:
+        elif ours == before and not (self._merging.log.refused or may_depend(before, after)):
             self._put(onto, after)
-            found.edits.append(Edit("", Outcome.LANDED))
+            found.edits.append(EditOutcome("", Outcome.LANDED))
         else:
             self._merge(found, before, after, ours)
         return found
@@ -399,32 +485,34 @@ class _Landing:
         if self._target(found.onto) != found.onto:
             self._put(found.onto, ours)
         elif not found.edits:
-            found.edits.append(Edit("", Outcome.ALREADY))
+            found.edits.append(EditOutcome("", Outcome.ALREADY))
 
     def _add_file(self, name: str, after: bytes) -> LandedFile:
         found = LandedFile(name, name)
         ours = self._trees.onto.read(name)
         if ours is None:
             self._contents[name] = after
-            found.edits.append(Edit("", Outcome.LANDED))
+            found.edits.append(EditOutcome("", Outcome.LANDED))
         elif not _same(ours, after):
             found.edits.append(
-                Edit("", Outcome.CONFLICT, "the change adds the file, and this tree has another")
+                EditOutcome("", Outcome.CONFLICT, "the change adds the file, and this tree has another")
             )
         elif _has_own_comments(after, ours):
             reason = "this tree has the file, without the comments of the change"
-            found.edits.append(Edit("", Outcome.KEPT, reason))
+            found.edits.append(EditOutcome("", Outcome.KEPT, reason))
         else:
-            found.edits.append(Edit("", Outcome.ALREADY))
+            found.edits.append(EditOutcome("", Outcome.ALREADY))
         return found
 
     def _delete_file(self, found: LandedFile, before: bytes, ours: bytes) -> None:
         if _same(ours, before) and not _has_own_comments(ours, before):
             self._contents[found.onto] = None
-            found.edits.append(Edit("", Outcome.LANDED))
+            found.edits.append(EditOutcome("", Outcome.LANDED))
         else:
             found.edits.append(
-                Edit("", Outcome.CONFLICT, "the change deletes the file, and this tree's version differs")
+                EditOutcome(
+                    "", Outcome.CONFLICT, "the change deletes the file, and this tree's version differs"
+                )
             )
 
     def _merge(self, found: LandedFile, before: bytes, after: bytes, ours: bytes) -> None:
@@ -436,7 +524,7 @@ class _Landing:
             )
             texts = (*change, decoded(ours))
         except UnicodeDecodeError:
-            found.edits.append(Edit("", Outcome.CONFLICT, reason))
+            found.edits.append(EditOutcome("", Outcome.CONFLICT, reason))
             return
         known = self._trees.outline(found.onto, onto=True) if found.onto.endswith(".py") else None
         try:
@@ -475,7 +563,8 @@ class _Landing:
         if place is None:
             return None
         file, definition = place
-        found.notes.append(f"{item.site} is {definition.site} in {file} of this tree")
+        names = [each.site if each.is_definition else each.name for each in (item, definition)]
+        found.notes.append(f"{names[0]} is {names[1]} in {file} of this tree")
         root = self._trees.outline(file, onto=True)
         assert root is not None  # The definition is in it.
         self._register(file, root, found.file)
@@ -501,7 +590,7 @@ def _unreachable(theirs: str, ours: str, result: str) -> str:
     try:
         trees = [parsed(text) for text in (theirs, ours, result)]
         return next((each.reason for each in unreachable(*([tree] for tree in trees))), "")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except INVALID:
         return ""
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from patchkit.change.edits import Edit, Outcome
+from patchkit.change.edits import EditOutcome, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,29 +28,29 @@ class _Hunk(NamedTuple):
     lines: list[str]
 
 
-def merged(base: str, theirs: str, ours: str) -> tuple[str, list[Edit]]:
+def merged(base: str, theirs: str, ours: str) -> tuple[str, list[EditOutcome]]:
     """Return ``ours`` with the changes from ``base`` to ``theirs``, and the outcome of each change."""
     # Iterating a stream splits at line feeds only, as git does.
     b, t, o = (list(io.StringIO(text)) for text in (base, theirs, ours))
     own = _hunks(b, o)
     known, current = Counter(b), Counter(o)
     made: list[_Hunk] = []
-    edits: list[Edit] = []
+    edits: list[EditOutcome] = []
     for hunk in _hunks(b, t):
         touching = [each for each in own if each.start <= hunk.end and hunk.start <= each.end]
         removed = b[hunk.start : hunk.end]
         site, base_text, wanted = f"line {hunk.start + 1}", "".join(removed), "".join(hunk.lines)
         if not touching:
             made.append(hunk)
-            edits.append(Edit(site, Outcome.LANDED))
+            edits.append(EditOutcome(site, Outcome.LANDED))
             continue
         is_moved = any(line.strip() and current[line] >= known[line] for line in removed)
         if touching == [hunk] and not is_moved:
-            edits.append(Edit(site, Outcome.ALREADY))
+            edits.append(EditOutcome(site, Outcome.ALREADY))
             continue
         ours_text = "".join(line for each in touching for line in each.lines)
         reason = "the lines differ in this tree"
-        edits.append(Edit(site, Outcome.CONFLICT, reason, base_text, ours_text, wanted))
+        edits.append(EditOutcome(site, Outcome.CONFLICT, reason, base_text, ours_text, wanted))
     return _made(b, sorted((*own, *made))), edits
 
 

@@ -22,7 +22,7 @@ from patchkit.change.comments import (
     stripped_lines,
 )
 from patchkit.change.correspondence import Correspondence
-from patchkit.change.edits import Edit, EditLog, Outcome
+from patchkit.change.edits import EditLog, EditOutcome, Outcome
 from patchkit.change.effects import order_matters
 from patchkit.change.imports import bound, import_of, import_place, imported, joined
 from patchkit.change.outline import NoOutlineError, outline
@@ -77,28 +77,28 @@ class Merge:
         for one, other in pairs.items():
             if one.plain != other.plain and one.is_definition:
                 self._change_elsewhere(one, other)
-            elif one.plain != other.plain and not one.is_import:
+            elif one.plain != other.plain and not (one.is_import or self._change_value_elsewhere(one, other)):
                 self.log.record(one, Outcome.NO_SITE, reason, theirs=other)
         for each in (each for each in theirs.parts if each not in pairs.values() and not each.is_import):
             self.log.record(each, Outcome.NO_SITE, reason, theirs=each)
 
-    def marked(self, root: Item, name: str, numbers: Mapping[int, int]) -> tuple[str, frozenset[int]]:
+    def marked(self, root: Item, name: str, numbers: Mapping[EditOutcome, int]) -> tuple[str, frozenset[int]]:
         """Return a file with markers at its conflicts, and the numbers of the edits in conflict.
 
-        ``name`` is the name of the change in markers, ``numbers`` the number of each edit by its identity.
+        ``name`` is the name of the change in markers, ``numbers`` that of each edit.
         """
         conflicting: list[tuple[Region, int, str, str]] = []
         for edit in self.log.edits:
-            if edit.region is not None and id(edit) in numbers:
+            if edit.region is not None and edit in numbers:
                 base_text, wanted = (
                     self._renamed(text, edit.region.inside) for text in (edit.base_text, edit.wanted)
                 )
-                conflicting.append((edit.region, numbers[id(edit)], base_text, wanted))
+                conflicting.append((edit.region, numbers[edit], base_text, wanted))
         blocks = blocks_of(name, conflicting)
         text = self.output.render(root, blocks)
         return text, marked_numbers(text, blocks)
 
-    def disturbing(self) -> Iterator[tuple[Edit, str]]:
+    def disturbing(self) -> Iterator[tuple[EditOutcome, str]]:
         """Yield the edits that leave a statement unreachable, or reverse the order of this tree's, and the reason."""
         for versions in self._merged:
             _, _, ours = versions
@@ -125,7 +125,7 @@ class Merge:
         if ours.kind != "ClassDef" and theirs.code == ours.code and base.code != theirs.code:
             self._record_present(base, theirs, ours)
             return
-        is_nested = base.parts and theirs.parts and ours.parts and _same_shape(base, theirs, ours)
+        is_nested = base.parts and theirs.parts and ours.parts and base.form == theirs.form == ours.form
         if is_nested and (ours.bare != base_text or self.log.is_refused_inside(base, theirs)):
             self._merge_header(base, theirs, ours)
             self._merge_parts(base, theirs, ours)
@@ -286,11 +286,15 @@ class Merge:
             return base.code == ours.code
         return tokens.words(self._renamed(base.bare, ours)) == tokens.words(ours.bare)
 
-    def _is_earlier(self, base: Item, ours: Item) -> bool:
-        """Return whether the tree's item only has lines of the one that is removed: the same, or an earlier form."""
-        if base.code == ours.code or self.policy is Policy.REFUSE:
-            return base.code == ours.code
-        return tokens.is_part(ours.bare, self._renamed(base.bare, ours))
+    def _is_within(self, base: Item, ours: Item) -> bool:
+        """Return whether everything in the tree's item is in the one that is removed: it may lack statements of it."""
+        if self._is_same(base, ours):
+            return True
+        heads = tokens.words(self._renamed(base.bare_head, ours)), tokens.words(ours.bare_head)
+        if self.policy is Policy.REFUSE or base.kind != ours.kind or heads[0] != heads[1] or not ours.parts:
+            return False
+        rest = iter(base.parts)
+        return all(any(self._is_within(one, part) for one in rest) for part in ours.parts)
 
     def _merge_parts(self, base: Item, theirs: Item, ours: Item) -> None:
         """Make the changes between the parts of two versions of an item in the tree's version."""
@@ -326,10 +330,7 @@ class Merge:
             elif refusal:
                 self._reject_gap(row, gap, refusal)
             elif not (gap.removed and gap.added) or (base.is_scope and not self._is_exchange(gap)):
-                for one in gap.removed:
-                    self._delete(row, one)
-                if gap.added:
-                    self._insert(row, gap)
+                self._exchange(row, gap)
             else:
                 self._replace(row, gap)
         top = self.output.first(ours)
@@ -392,7 +393,9 @@ class Merge:
         elif base.code == theirs.code:
             reason = "only a comment or the layout changes, and this tree does not have the statement"
             self.log.record(base, Outcome.KEPT, reason, theirs=theirs)
-        elif base.is_import and self._add_names(row, base, theirs):
+        elif (base.is_import and self._add_names(row, base, theirs)) or self._change_value_elsewhere(
+            base, theirs
+        ):
             pass
         else:
             reason = f"the changed statement is not in this tree{noted_place(base, row.ours)}"
@@ -416,6 +419,14 @@ class Merge:
                 self.log.record(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=each)
         else:
             self.log.record(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=theirs)
+
+    def _change_value_elsewhere(self, base: Item, theirs: Item) -> bool:
+        """Make the change of a module's value that has moved; return whether it has."""
+        is_value = base.is_unique and not base.is_definition and self.policy is Policy.ADAPT
+        place = (self.elsewhere(base) or self.elsewhere(theirs)) if is_value else None
+        if place is not None:
+            self._merge_item(base, theirs, place)
+        return place is not None
 
     def _add_names(self, row: Row, base: Item, theirs: Item) -> bool:
         """Add the names of an import statement that the tree lacks."""
@@ -457,6 +468,19 @@ class Merge:
         is_named = any(each.is_definition or each.is_import for each in (*gap.removed, *gap.added))
         return self.policy is Policy.REFUSE and not is_named
 
+    def _exchange(self, row: Row, gap: Gap) -> None:
+        """Delete items and insert others; statements are not inserted where one of those that go is a conflict."""
+        first = len(self.log.edits)
+        for one in gap.removed:
+            self._delete(row, one)
+        plain = [each for each in gap.added if not (each.is_definition or each.is_import)]
+        is_conflict = any(edit.outcome is Outcome.CONFLICT for edit in self.log.edits[first:])
+        if is_conflict and plain:
+            self._reject_gap(row, replace(gap, removed=[], added=plain), "it is next to a conflict")
+        added = [each for each in gap.added if not (is_conflict and each in plain)]
+        if added:
+            self._insert(row, replace(gap, added=added))
+
     def _delete(self, row: Row, base: Item) -> None:
         if base.is_import:
             self._delete_import(row, base)
@@ -476,10 +500,13 @@ class Merge:
             self.log.conflict(base, None, ours, _COMMENTED)
         elif self._is_same(base, ours):
             self._remove(row, base, ours)
-            self.log.record(base, Outcome.LANDED, ours=ours, key=(base, ""))
-        elif self._is_earlier(base, ours):
+            is_displaced = ours.above is not row.ours and not base.is_definition
+            outcome = Outcome.CHANGED if is_displaced else Outcome.LANDED
+            reason = "the deleted code is in another block in this tree" if is_displaced else ""
+            self.log.record(base, outcome, reason, ours=ours, key=(base, ""))
+        elif self._is_within(base, ours):
             self._remove(row, base, ours)
-            reason = "this tree's version of the deleted code differs"
+            reason = "this tree's version of the deleted code lacks statements of it"
             self.log.record(base, Outcome.CHANGED, reason, ours=ours, key=(base, ""))
         else:
             self.log.conflict(base, None, ours, "the deleted code differs in this tree")
@@ -548,7 +575,7 @@ class Merge:
         if not found:
             self._insert(row, gap)
             return
-        other = next((each for one, each in found if not self._is_earlier(one, each)), None)
+        other = next((each for one, each in found if not self._is_within(one, each)), None)
         if other is not None:
             self._reject_gap(row, gap, "the replaced code differs in this tree")
             return
@@ -575,11 +602,11 @@ class Merge:
             self.output.insert(first.above, at, lead or first.lead)
         self._put(first.above, at, gap.added, first.indent)
         is_same = all(self._is_same(one, each) for one, each in found)
-        differs = "this tree's version of the replaced code differs"
+        differs = "this tree's version of the replaced code lacks statements of it"
         reason = row.displacement(gap, first) if is_same else differs
         if own_lead and not reason and self.policy is Policy.ADAPT:
             reason = "this tree has another comment above it, which was kept"
-        edit = Edit(
+        edit = EditOutcome(
             row.base.site,
             Outcome.CHANGED if reason else Outcome.LANDED,
             reason,
@@ -626,6 +653,7 @@ class Merge:
         unmatched = row.only_in_ours()
         codes = {each.code for each in unmatched}
         names = {each.name: each for each in unmatched if each.is_unique}
+        sources = {bound(name): each for each in unmatched if each.is_import for name in imported(each)}
         added: list[Item] = []
         for each in gap.added:
             if each.code in codes or (each.is_import and row.is_imported(each)):
@@ -634,6 +662,9 @@ class Merge:
                 reason = f"the change adds {each.name}, and this tree has another"
                 region = Region.of(names[each.name])
                 self.log.reject(each.site, reason, ("", each.plain), region)
+            elif each.is_import and (other := self._imported_otherwise(row, each, sources)):
+                reason = f"this tree has `{sources[other].bare.strip()}`"
+                self.log.reject(each.site, reason, ("", each.plain), Region.of(sources[other]))
             elif not self.log.is_refused((each, ""), theirs=each, region=row.at(each)):
                 added.append(each)
         if not added:
@@ -651,7 +682,7 @@ class Merge:
         place = container.parts[slot.at - 1] if slot.at else container
         for each in added:
             self.log.edits.append(
-                Edit(
+                EditOutcome(
                     each.site or row.base.site,
                     outcome,
                     slot.reason,
@@ -662,12 +693,15 @@ class Merge:
                 )
             )
 
+    def _imported_otherwise(self, row: Row, added: Item, sources: Mapping[str, Item]) -> str:
+        """Return a name of an import that an import of this tree alone binds to something else; or an empty string."""
+        if self.policy is Policy.REFUSE:
+            return ""
+        known = {name for each in row.ours.parts if each.is_import for name in imported(each)}
+        names = [name for name in imported(added) if name not in known and " import " in name]
+        return next((bound(name) for name in names if bound(name) in sources), "")
+
     def _put(self, container: Item, at: int, added: Iterable[Item], indent: str) -> None:
         for each in added:
             text = self._renamed(tokens.shifted(each.text, each.indent, indent), container)
             self.output.insert(container, at, text)
-
-
-def _same_shape(*items: Item) -> bool:
-    kinds = {item.kind for item in items}
-    return len(kinds) == 1 or kinds <= {"if", "elif"} or kinds <= {"FunctionDef", "AsyncFunctionDef"}

@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING
 from patchkit.change.tokens import shifted, words
 from patchkit.errors import TreeError
 from patchkit.tree.limits import require_manageable
-from patchkit.tree.source import first_line, parsed
+from patchkit.tree.nodes import DEFINITIONS, TRIES
+from patchkit.tree.source import INVALID, first_line, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _FUNCTIONS = frozenset({"FunctionDef", "AsyncFunctionDef"})
 _IMPORTS = frozenset({"Import", "ImportFrom"})
 _EXITS = frozenset({"Return", "Raise", "Continue", "Break"})
 _DOCUMENTATION = re.compile(r"""(Expr\(value=Constant\(value=)('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
+_FORMS = {"elif": "if", "AsyncFunctionDef": "FunctionDef", "AsyncWith": "With"}
 MODULE = "module"
 STEP = "    "
 
@@ -123,6 +124,11 @@ class Item:
         """The docstring of a definition or a file."""
         is_documented = self.parts and (self.is_scope or self.is_function) and self.parts[0].documentation
         return self.parts[0] if is_documented else None
+
+    @property
+    def form(self) -> str:
+        """Its kind, whether or not it is async or an `elif`."""
+        return _FORMS.get(self.kind, self.kind)
 
     @property
     def is_definition(self) -> bool:
@@ -229,7 +235,7 @@ def outline(source: str, content: bytes | None = None) -> Item:
         tree = parsed(source if content is None else content)
     except TreeError as error:
         raise NoOutlineError(str(error)) from None
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+    except INVALID as error:
         raise NoOutlineError(f"line {getattr(error, 'lineno', None) or 1} is not valid Python") from None
     reader = _Reader(source)
     parts = reader.block(tree.body, 0)
@@ -270,25 +276,31 @@ class _Reader:
         return Item("Line", "", last.lead, own, nodes=(*last.nodes, node), line=last.line)
 
     def _item(self, node: ast.stmt, start: int, lead: str) -> Item:
-        if isinstance(node, (*_DEFINITIONS, ast.With, ast.AsyncWith)):
-            head = self._header(node.body, start)
-            if head is None:
+        if isinstance(node, (*DEFINITIONS, ast.With, ast.AsyncWith)):
+            end = self._header(node.body, start)
+            if end is None:
                 return self._simple(node, start, lead)
-            parts = self.block(node.body, head)
+            parts = self.block(node.body, end)
             kind = type(node).__name__
             return Item(
-                kind, _name(node), lead, self._text(start, head), tuple(parts), (node,), line=start + 1
+                kind, _name(node), lead, self._text(start, end), tuple(parts), (node,), line=start + 1
             )
-        clauses = self._clauses(node, start)
+        self._at = start
+        if isinstance(node, ast.Match):
+            self._at = self._behind_code(
+                self._keyword(node.cases[0].body, node.subject.end_lineno or start + 1, "case")
+            )
+        head = self._text(start, self._at)
+        clauses = self._clauses(node)
         if clauses is None:
             return self._simple(node, start, lead)
-        return Item(type(node).__name__, "", lead, "", tuple(clauses), (node,), line=start + 1)
+        return Item(type(node).__name__, "", lead, head, tuple(clauses), (node,), line=start + 1)
 
     def _simple(self, node: ast.stmt, start: int, lead: str) -> Item:
         text = self._text(start, node.end_lineno or start + 1)
         return Item(type(node).__name__, _name(node), lead, text, nodes=(node,), line=start + 1)
 
-    def _clauses(self, node: ast.stmt, start: int) -> list[Item] | None:
+    def _clauses(self, node: ast.stmt) -> list[Item] | None:
         """Return the branches of a statement; None if it has none, or one on the line of its header."""
         clauses: list[Item] = []
         for keyword, at, body, tests in _branches(node, self._lines):
@@ -296,7 +308,7 @@ class _Reader:
             head = self._header(body, line)
             if head is None:
                 return None
-            lead = self._text(self._at, line) if clauses else ""
+            lead = self._text(self._at, line)
             parts = self.block(body, head)
             text = self._text(line, head)
             clauses.append(Item(keyword, "", lead, text, tuple(parts), (*tests, *body), line=line + 1))
@@ -311,14 +323,18 @@ class _Reader:
     def _header(self, body: Sequence[ast.stmt], start: int) -> int | None:
         """Return the line behind a header that begins on line ``start``; None if the body is on its line."""
         line = first_line(body[0])
-        end = line
-        while end > start and self._is_trivia(self._lines[end - 1]):
-            end -= 1
+        end = self._behind_code(line)
         own = self._lines[line]
         column = min(body[0].col_offset, len(own))
         if end <= start or own[:column].strip(" \t@"):
             return None
         return end
+
+    def _behind_code(self, line: int) -> int:
+        """Return the first of the lines above one that are only comments and blank ones."""
+        while line and self._is_trivia(self._lines[line - 1]):
+            line -= 1
+        return line
 
     @staticmethod
     def _is_trivia(line: str) -> bool:
@@ -347,7 +363,7 @@ def _branches(
         yield "loop", node.lineno - 1, node.body, tests
         if node.orelse:
             yield "else", None, node.orelse, ()
-    elif isinstance(node, ast.Try):
+    elif isinstance(node, TRIES):
         yield "try", node.lineno - 1, node.body, ()
         for handler in node.handlers:
             yield "except", handler.lineno - 1, handler.body, (handler.type,) if handler.type else ()
@@ -355,6 +371,9 @@ def _branches(
             yield "else", None, node.orelse, ()
         if node.finalbody:
             yield "finally", None, node.finalbody, ()
+    elif isinstance(node, ast.Match):
+        for case in node.cases:
+            yield "case", None, case.body, (case.pattern, *([case.guard] if case.guard else []))
 
 
 def _is_elif(node: ast.If, lines: Sequence[str]) -> bool:
@@ -363,7 +382,7 @@ def _is_elif(node: ast.If, lines: Sequence[str]) -> bool:
 
 def _name(node: ast.stmt) -> str:
     """Return the name of a statement: its own, its target, the function it calls, or the module it imports from."""
-    if isinstance(node, _DEFINITIONS):
+    if isinstance(node, DEFINITIONS):
         return node.name
     if isinstance(node, ast.ImportFrom):
         return "." * node.level + (node.module or "")

@@ -113,12 +113,7 @@ def equal_positions(one: Sequence[str], other: Sequence[str]) -> dict[int, int]:
 
 def likeness(one: Item, other: Item) -> float:
     """Return the likeness of two items, from 0 (never paired) to 1."""
-    if one.kind != other.kind and {one.kind, other.kind} not in (
-        {"FunctionDef", "AsyncFunctionDef"},
-        {"Assign", "AnnAssign"},
-        {"if", "elif"},
-        {"With", "AsyncWith"},
-    ):
+    if one.form != other.form and {one.kind, other.kind} != {"Assign", "AnnAssign"}:
         return 0.0
     if one.is_definition:
         return _body(one, other) if one.name != other.name else 1.0

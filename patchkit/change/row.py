@@ -6,8 +6,9 @@ import ast
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from patchkit.change.effects import may_exit, order_matters
+from patchkit.change.effects import clash, may_exit, may_leave, order_matters
 from patchkit.change.imports import imported
+from patchkit.change.outline import dumped
 from patchkit.change.pairing import is_form
 from patchkit.change.policy import Policy
 from patchkit.change.regions import Region
@@ -220,6 +221,8 @@ class Row:
         low, high = left.at, right.at
         if left.item is None and ours.docstring is not None:
             low = min(1, high)
+        if added[0].kind == "elif":
+            low, high = self._among_branches(theirs[:first], theirs[last + 1 :], low, high)
         base_text = "".join(
             each.plain for each in (*theirs[max(0, first - 1) : first], *theirs[last + 1 : last + 2])
         )
@@ -238,16 +241,33 @@ class Row:
         if self.policy is Policy.REFUSE and not is_free:
             reason = "this tree has other code at its place"
             return Slot(ours, low, reason, is_usable=False, base_text=base_text, ours_text=ours_text)
+        own = ours.parts[low:high]
         is_left_nearer = left.item is not None and left.steps <= right.steps
-        if is_free or not order_matters(added, ours.parts[low:high]):
-            is_low = is_left_nearer or (left.item is None and right.steps > 1)
-            return Slot(ours, low if is_low else high)
         # A guard at the start of a function is for all of it.
-        is_guard = left.item is None and ours.is_function and any(map(may_exit, added))
+        is_first = all(map(is_incidental, theirs[:first]))
+        is_guarding = any(map(may_leave if is_first else may_exit, added))
+        is_guard = left.item is None and ours.is_function and is_guarding
+        matters = not is_free and order_matters(added, own)
+        if not matters:
+            is_low = is_left_nearer or is_guard or (left.item is None and right.steps > 1)
+            return Slot(ours, low if is_low else high)
+        clashing = clash(added, own)
+        if clashing and self.policy is Policy.ADAPT:
+            reason = f"this tree has code of its own at its place that {clashing}"
+            return Slot(ours, low, reason, is_usable=False, base_text=base_text, ours_text=ours_text)
         at = low if is_left_nearer or is_guard else high
         return Slot(
             ours, at, "the code next to it uses the same names", base_text=base_text, ours_text=ours_text
         )
+
+    def _among_branches(
+        self, before: Sequence[Item], behind: Sequence[Item], low: int, high: int
+    ) -> tuple[int, int]:
+        """Return the positions for a branch: behind all that test what those above it test, before all others."""
+        above, below = ({dumped(each.nodes[0]) for each in row if each.nodes} for row in (before, behind))
+        tests = [dumped(each.nodes[0]) for each in self.ours.parts]
+        low = max([low, *(at + 1 for at, test in enumerate(tests) if test in above)])
+        return low, min([high, *(at for at, test in enumerate(tests) if test in below)])
 
     def _is_free(self, added: Sequence[Item]) -> bool:
         return self.ours.is_scope and all(
@@ -271,13 +291,16 @@ class Row:
 
     def _slot_in_other_block(self, left: _Neighbour, right: _Neighbour) -> Slot:
         """Return the position of an insertion whose neighbour is in another block now."""
-        if left.at is not None or right.at is not None:
-            return Slot(self.ours, left.at if left.at is not None else right.at or 0)
-        item, behind = (left.item, 1) if left.steps <= right.steps else (right.item, 0)
+        near = [each for each in (left, right) if each.item is not None]
+        here = [each.at for each in near if each.at is not None]
+        if here:
+            return Slot(self.ours, here[0], _OTHER_BLOCK)
+        blocks = {each.item.above for each in near if each.item is not None}
+        item, behind = (left.item, 1) if near[0] is left else (right.item, 0)
         assert item is not None  # What has no place in the block is in another.
         assert item.above is not None  # So it is in one.
         at = item.above.parts.index(item) + behind
-        return Slot(item.above, at, _OTHER_BLOCK)
+        return Slot(item.above, at, _OTHER_BLOCK, is_usable=len(blocks) == 1)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.change.outline import dumped
+from patchkit.tree.nodes import BLOCKS, EXITS, TRIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from patchkit.change.correspondence import Correspondence
     from patchkit.change.outline import Item
 
-_EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _WIDTH = 40
 
 
@@ -68,7 +68,7 @@ def _behind_exits(nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.stmt, ast.stmt
     remaining = list(nodes)
     while remaining:
         node = remaining.pop()
-        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for name in BLOCKS:
             block = getattr(node, name, None)
             if not isinstance(block, list):
                 continue
@@ -82,13 +82,17 @@ def _leaves(node: ast.stmt) -> bool:
     """Return whether a statement always leaves its block."""
     if isinstance(node, ast.If):
         return _any_leaves(node.body) and _any_leaves(node.orelse)
-    if isinstance(node, ast.Try):
+    if isinstance(node, TRIES):
         always = [[*node.body, *node.orelse], *(each.body for each in node.handlers)]
         return _any_leaves(node.finalbody) or all(map(_any_leaves, always))
     if isinstance(node, (ast.With, ast.AsyncWith)):
         # Its context may suppress an exception.
         return _any_leaves(node.body) and not any(isinstance(each, ast.Raise) for each in ast.walk(node))
-    return isinstance(node, _EXITS)
+    if isinstance(node, ast.Match):
+        last = node.cases[-1]
+        is_any = last.guard is None and isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None
+        return is_any and all(_any_leaves(each.body) for each in node.cases)
+    return isinstance(node, EXITS)
 
 
 def _any_leaves(block: Sequence[ast.stmt]) -> bool:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
+import enum
+import keyword
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from patchkit.change.pairing import equal_positions
 from patchkit.change.tokens import ClashError, Element, Group, Node, Token, is_prose, parsed, words
+from patchkit.tree.source import parsed_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _QUOTED = re.compile(r"([rRbBuUfF]{0,2})(\"{3}|'{3}|\"|')(.*)\2", re.DOTALL)
 _PROSE_WORDS = re.compile(r"\s*(?:\{[^{}]*\}|\S)+|\s+")
-_CLAUSE_PREFIXES = {"elif": "if a:\n    pass\n", "except": "try:\n    pass\n"}
+_BEFORE_HEADERS = {"elif": "if a:\n    pass\n", "except": "try:\n    pass\n", "case": "match a:\n  "}
+_BEHIND_HEADERS = {"Match": "    case _:\n        pass\n"}
 
 
 def merged_statement(base: str, theirs: str, ours: str) -> str:
@@ -37,11 +40,15 @@ def merged_header(base: str, theirs: str, ours: str, kind: str) -> str:
 
 def _valid(result: str, kind: str = "") -> str:
     """Return the text if it parses as a statement, or as a header of a ``kind``; else raise ClashError."""
-    try:
-        ast.parse(f"{_CLAUSE_PREFIXES.get(kind, '')}{result.rstrip()}\n    pass\n" if kind else result)
-    except (SyntaxError, ValueError):
-        raise ClashError("merging both versions gives invalid Python") from None
+    if parsed_or_none(as_code(result, kind)) is None:
+        raise ClashError("merging both versions gives invalid Python")
     return result
+
+
+def as_code(text: str, kind: str) -> str:
+    """Return a statement, or a header of a ``kind`` of item, as code that can be parsed."""
+    before, behind = _BEFORE_HEADERS.get(kind, ""), _BEHIND_HEADERS.get(kind, "    pass\n")
+    return f"{before}{text.rstrip()}\n{behind}" if kind else text
 
 
 def merged(base: str, theirs: str, ours: str) -> str:
@@ -63,6 +70,12 @@ def _rows(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) ->
         return found
 
 
+class _Form(enum.Enum):
+    SIGNATURE = enum.auto()
+    CALL = enum.auto()
+    OTHER = enum.auto()
+
+
 _CHAINING = frozenset({"and", "or"})
 _BEFORE_CHAINS = frozenset({"if", "elif", "while", "return", "assert", "="})
 _NOT_IN_CHAINS = frozenset({"if", "else", "for", "lambda", ",", "=", ":", ":="})
@@ -78,6 +91,7 @@ def _chained(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node])
         return None
     (word,) = words
     b, t, o = (Group(Token("", "("), chain.elements, Token("", ")")) for chain in known)
+    _require_no_variant(b, t, o)
     merged = _elements(b, t, o).elements
     row: list[Node] = []
     for at, each in enumerate(merged):
@@ -86,6 +100,16 @@ def _chained(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node])
         first, *rest = each.nodes
         row += [first if at == 0 or "\n" in _space_of(each) else _spaced(first, " "), *rest]
     return [*known[2].before, *row, *known[2].behind]
+
+
+def _require_no_variant(base: Group, theirs: Group, ours: Group) -> None:
+    """Raise ClashError if a condition that is added is in one that this tree alone has, or the other way round."""
+    known = {each.code for each in base.elements}
+    added, own = ([each for each in group.elements if each.code not in known] for group in (theirs, ours))
+    for each, other in ((each, other) for each in added for other in own if each.code != other.code):
+        one, two = (f" {' '.join(words(element.text))} " for element in (each, other))
+        if one in two or two in one:
+            raise ClashError(f"the change adds `{each.code}`, and this tree has `{other.code}`")
 
 
 @dataclass(frozen=True)
@@ -133,10 +157,21 @@ def _in_row(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) 
             continue
         found += _chunk(base[b:at], theirs[t:t_end], ours[o:o_end])
         if not is_end:
-            is_signature = at > 1 and base[at - 2].key == "def"
-            found.append(_node(base[at], theirs[t_end], ours[o_end], is_signature=is_signature))
+            found.append(_node(base[at], theirs[t_end], ours[o_end], _form(base, at)))
         b, t, o = at + 1, t_end + 1, o_end + 1
     return found
+
+
+def _form(row: Sequence[Node], at: int) -> _Form:
+    """Return what the brackets at a position are, as far as the order of their elements matters."""
+    if at > 1 and row[at - 2].key == "def":
+        return _Form.SIGNATURE
+    before = row[at - 1] if at else None
+    is_called = isinstance(before, Group) or (
+        before is not None and before.key.isidentifier() and not keyword.iskeyword(before.key)
+    )
+    is_class = at > 1 and row[at - 2].key == "class"
+    return _Form.CALL if is_called and not is_class and row[at].key == "(" else _Form.OTHER
 
 
 def _code(row: Sequence[Node]) -> list[str]:
@@ -174,7 +209,7 @@ def _message(base: str, theirs: str, ours: str) -> str:
     return f"{prefix}{quote}{merged_words}{quote}"
 
 
-def _node(base: Node, theirs: Node, ours: Node, *, is_signature: bool = False) -> Node:
+def _node(base: Node, theirs: Node, ours: Node, form: _Form) -> Node:
     if isinstance(base, Token) or isinstance(theirs, Token) or isinstance(ours, Token):
         return ours
     if theirs.code in (base.code, ours.code):
@@ -184,7 +219,7 @@ def _node(base: Node, theirs: Node, ours: Node, *, is_signature: bool = False) -
     if len(base.elements) == len(theirs.elements) == len(ours.elements) == 1:
         row = _rows(base.elements[0].nodes, theirs.elements[0].nodes, ours.elements[0].nodes)
         return replace(ours, elements=(replace(ours.elements[0], nodes=tuple(row)),))
-    return _elements(base, theirs, ours, is_signature=is_signature)
+    return _elements(base, theirs, ours, form)
 
 
 def _paired_elements(one: Sequence[Element], other: Sequence[Element]) -> dict[int, int]:
@@ -218,7 +253,7 @@ def _alike(one: Element, other: Element) -> bool:
     return difflib.SequenceMatcher(None, left, right, autojunk=False).ratio() > 0.5
 
 
-def _elements(base: Group, theirs: Group, ours: Group, *, is_signature: bool = False) -> Group:
+def _elements(base: Group, theirs: Group, ours: Group, form: _Form = _Form.OTHER) -> Group:
     b, t, o = base.elements, theirs.elements, ours.elements
     to_theirs, to_ours = _paired_elements(b, t), _paired_elements(b, o)
     from_theirs = {value: key for key, value in to_theirs.items()}
@@ -228,7 +263,7 @@ def _elements(base: Group, theirs: Group, ours: Group, *, is_signature: bool = F
         if at not in to_theirs:
             if our_index is None:
                 continue
-            if o[our_index].code != each.code and not _is_part(o[our_index].code, each.code):
+            if o[our_index].code != each.code:
                 raise ClashError(
                     f"the change deletes `{each.code}`, which is `{o[our_index].code}` in this tree"
                 )
@@ -254,7 +289,7 @@ def _elements(base: Group, theirs: Group, ours: Group, *, is_signature: bool = F
             continue
         if each.name in named:
             raise ClashError(f"the change adds `{each.code}`, and this tree has `{named[each.name]}`")
-        slots.setdefault(_slot(at, t, our_indices, o, is_signature=is_signature), []).append(each)
+        slots.setdefault(_slot(at, t, our_indices, o, form), []).append(each)
     row = [each for at in range(len(o) + 1) for each in (*slots.get(at, ()), *result[at : at + 1]) if each]
     return replace(ours, elements=tuple(_separated(row, ours, theirs)), closing=_closing(ours, theirs, row))
 
@@ -264,8 +299,7 @@ def _slot(
     theirs: Sequence[Element],
     our_indices: dict[int, int],
     ours: Sequence[Element],
-    *,
-    is_signature: bool,
+    form: _Form,
 ) -> int:
     """Return the element before which a new one is inserted; ClashError if no position is valid."""
     left = next((n for n in range(at - 1, -1, -1) if n in our_indices), None)
@@ -275,8 +309,12 @@ def _slot(
     between = ours[low:high]
     if not between:
         return low if left is not None or right is None else high
+    is_signature = form is _Form.SIGNATURE
     if theirs[at].name:
         return low + _last_in_front(between, is_signature=is_signature)
+    own = next((each.code for each in between if not each.name), "")
+    if form is _Form.CALL and own:
+        raise ClashError(f"the change adds the argument `{theirs[at].code}` where this tree has `{own}`")
     if right is None:
         return low + _first_behind(theirs[at], between, is_signature=is_signature)
     if left is None:
@@ -297,12 +335,6 @@ def _first_behind(new: Element, between: Sequence[Element], *, is_signature: boo
     if keywords and is_signature:
         raise ClashError(f"the change adds `{new.code}`, which cannot follow `{between[keywords[0]].code}`")
     return keywords[0] if keywords else len(between)
-
-
-def _is_part(code: str, of: str) -> bool:
-    """Return whether all tokens of a text are in another one, in this order."""
-    rest = iter(of.split(" "))
-    return all(word in rest for word in code.split(" "))
 
 
 def _separated(row: list[Element], ours: Group, theirs: Group) -> Iterator[Element]:

@@ -1,6 +1,7 @@
 """Find edits that may mean something else in this tree.
 
-They come after another exit, use a name that is bound differently, or derive from a class that is declared differently.
+They come after another exit, use a name that is bound differently, alter a name that this tree's own code uses, or
+derive from a class that is declared differently.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from typing import TYPE_CHECKING
 
 from patchkit.change.edits import Outcome
 from patchkit.change.tokens import words
-from patchkit.tree.nodes import assigned_names
+from patchkit.tree.nodes import assigned_names, bound_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from patchkit.change.edits import Edit
+    from patchkit.change.edits import EditOutcome
     from patchkit.change.outline import Item
 
 
-def reported(edit: Edit, base: Item) -> Edit:
+def reported(edit: EditOutcome, base: Item) -> EditOutcome:
     """Return an edit, with a reason if what is around it in ``base`` differs from this tree's in such a way."""
     if edit.outcome is not Outcome.LANDED or edit.key is None or edit.place is None:
         return edit
@@ -33,6 +34,7 @@ def reported(edit: Edit, base: Item) -> Edit:
     for reason, base_text, ours_text in (
         *_exits(edit, base_function, function),
         *_rebound(edit, base_function, function),
+        *_altered(edit, base_function, function),
     ):
         return replace(edit, outcome=Outcome.CHANGED, reason=reason, base_text=base_text, ours_text=ours_text)
     return edit
@@ -53,7 +55,7 @@ def _bases(item: Item, place: Item, base: Item) -> Iterator[tuple[str, str, str]
                 yield f"this tree declares its base class {name} differently", known[0].head, our_class.head
 
 
-def _exits(edit: Edit, base_function: Item, function: Item) -> Iterator[tuple[str, str, str]]:
+def _exits(edit: EditOutcome, base_function: Item, function: Item) -> Iterator[tuple[str, str, str]]:
     """Yield each exit of the function before the edit that only this tree has."""
     known = {_guarded(each).code for each in base_function.walk() if each.is_exit}
     theirs = edit.key[0].function if edit.key is not None else None
@@ -76,7 +78,7 @@ def _guarded(item: Item) -> Item:
     return branch.above if is_guarded and branch is not None and branch.above is not None else item
 
 
-def _rebound(edit: Edit, base_function: Item, function: Item) -> Iterator[tuple[str, str, str]]:
+def _rebound(edit: EditOutcome, base_function: Item, function: Item) -> Iterator[tuple[str, str, str]]:
     """Yield each local name of the new code that other statements bind in this tree."""
     item = edit.key[0] if edit.key is not None else function
     used = {
@@ -95,6 +97,52 @@ def _rebound(edit: Edit, base_function: Item, function: Item) -> Iterator[tuple[
             yield f"this tree assigns {name} differently", base_text, ours_text
 
 
+def _altered(edit: EditOutcome, base_function: Item, function: Item) -> Iterator[tuple[str, str, str]]:
+    """Yield each name that the edit gives another value, and that code of this tree alone after it reads."""
+    assert edit.key is not None  # An edit without one is not looked at.
+    item, part = edit.key
+    known = {each.code for each in base_function.walk()}
+    before, given = _bindings(base_function), _parameters(base_function)
+    altered = _loop_names(item) if part else set[str]()
+    for each in (each for each in item.walk() if not (part or each.parts or each.code in known)):
+        for name in {name for top in each.nodes for name in assigned_names(top)}:
+            is_one = not _is_alike(each, before[name]) if name in before else name in given
+            altered |= {name} if is_one else set()
+    own = False
+    for each in function.walk() if altered else ():
+        own = own or each is edit.place
+        if own and each is not edit.place and not each.parts and each.code not in known:
+            nodes = [node for top in each.nodes for node in ast.walk(top) if isinstance(node, ast.Name)]
+            read = {node.id for node in nodes if isinstance(node.ctx, ast.Load)} & altered
+            if read:
+                line = each.bare.partition("\n")[0]
+                yield f"the change alters {min(read)}, which `{line}` of this tree reads", "", each.plain
+                return
+
+
+def _loop_names(item: Item) -> set[str]:
+    """Return the names that the header of a loop binds."""
+    nodes = ast.walk(item.nodes[0]) if item.kind == "loop" else ()
+    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+def _is_alike(item: Item, before: Sequence[Item]) -> bool:
+    """Return whether a statement binds a name to what the same function returns as one before."""
+    function = _function(item)
+    return bool(function) and function in map(_function, before)
+
+
+def _function(item: Item) -> str:
+    """Return the function whose result a statement assigns; empty if it does not."""
+    node = item.nodes[0] if len(item.nodes) == 1 else None
+    value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
+    return ast.unparse(value.func) if isinstance(value, ast.Call) else ""
+
+
+def _parameters(function: Item) -> set[str]:
+    return {node.arg for top in function.nodes for node in ast.walk(top) if isinstance(node, ast.arg)}
+
+
 def _bindings(function: Item) -> dict[str, list[Item]]:
     """Return the statements of a function that bind each name."""
     found: dict[str, list[Item]] = {}
@@ -102,6 +150,6 @@ def _bindings(function: Item) -> dict[str, list[Item]]:
         if item.parts or not item.nodes:
             continue
         for top in item.nodes:
-            for name in assigned_names(top):
+            for name in {*assigned_names(top), *bound_names(top)}:
                 found.setdefault(name, []).append(item)
     return found

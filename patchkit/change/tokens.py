@@ -16,7 +16,6 @@ _TOKEN = re.compile(_WORD, re.DOTALL | re.VERBOSE)
 _SPACE = re.compile(_WHITE_SPACE)
 # Without the end a last comment would be given back sign by sign.
 WORDS = re.compile(f"{_WHITE_SPACE}(?:({_WORD})|\\Z)", re.DOTALL | re.VERBOSE)
-_PART = re.compile(r"\w+|[^\w\s]")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -211,13 +210,3 @@ def _group(tokens: Sequence[Token], at: int) -> tuple[Group, int]:
 def is_prose(word: str) -> bool:
     """Return whether a token is a string of several words."""
     return word[-1:] in {'"', "'"} and " " in word
-
-
-def is_part(ours: str, base: str) -> bool:
-    """Return whether all tokens of a statement are in another one, in order; messages are compared by words."""
-    rest = iter(_words_of_prose(base))
-    return all(word in rest for word in _words_of_prose(ours))
-
-
-def _words_of_prose(text: str) -> list[str]:
-    return [part for word in words(text) for part in (_PART.findall(word) if is_prose(word) else [word])]

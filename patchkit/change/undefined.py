@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from typing import Any
 
 import msgspec
-from ruff.__main__ import find_ruff_bin
 
 from patchkit import collector
+from patchkit.codemods.language.formatter import ruff
 
 
 def undefined_names(before: bytes, after: bytes) -> list[tuple[str, int]]:
@@ -30,14 +28,7 @@ def _undefined_names(source: bytes) -> list[tuple[str, int]]:
 
 def _checked(rules: str, source: bytes) -> list[tuple[str, int]]:
     """Return what ruff finds; a file that is not Python has only findings without a rule of ours."""
-    options = ("--isolated", "--no-cache", "--quiet", "--select", rules, "--output-format", "json")
-    done = subprocess.run(
-        (find_ruff_bin(), "check", *options, "-"),
-        input=source,
-        capture_output=True,
-        check=False,
-        cwd=os.sep,
-    )
+    done = ruff(source, "check", "--select", rules, "--output-format", "json")
     found: list[dict[str, Any]] = msgspec.json.decode(done.stdout or b"[]")
     return [
         (each["message"].split("`")[1], each["location"]["row"])

@@ -11,14 +11,14 @@ from patchkit.change.tokens import words
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from patchkit.change.edits import Edit
+    from patchkit.change.edits import EditOutcome
     from patchkit.change.outline import Item
 
 _DISTINCT = 8
 """The fewest tokens of a statement that is unlikely to stand twice in a function by chance."""
 
 
-def variant_of(edit: Edit, base: Item, names: frozenset[str]) -> str:
+def variant_of(edit: EditOutcome, base: Item, names: frozenset[str]) -> str:
     """Return the line or name by which this tree has a variant of an edit already; empty if it has none.
 
     That is a statement or a call of the new code that the function did not have before the change, or one of

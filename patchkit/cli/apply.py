@@ -208,6 +208,7 @@ def _end(
 ) -> None:
     """Finish or roll back the interrupted write. Raise UsageError for options that only a new write takes."""
     from patchkit.cli import console
+    from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.recover import Recover
     from patchkit.commands.recover import recover
     from patchkit.transaction.conflicts import conflicts_in
@@ -226,7 +227,7 @@ def _end(
     opened = target.open()
     recovery = recover(opened, roll_back=aborting)
     if as_json:
-        console.emit(Recover.of(opened, recovery))
+        console.emit(Recover.of(recovery, tree=TreeAnswer.of(opened)))
     elif recovery.action == "nothing":
         console.say(f"Nothing to {how.removeprefix('--')}: no write was interrupted.")
         # Git's options of these names are for conflicts, so users may try them on those of apply --markers.
@@ -237,6 +238,7 @@ def _end(
         done = recovery.action.capitalize().replace("-", " ")
         console.say(f"{done}: {console.count(recovery.files)}.")
         console.say_next((f"status{target.tail}", "shows the state of the tree"))
+        console.say_new_files(opened, recovery.files)
 
 
 def _print(
@@ -265,7 +267,7 @@ def _print(
     from patchkit.verify import text
 
     if as_json:
-        console.emit(Apply.of(tree, applied, commits, verdict))
+        console.emit(Apply.made_of(tree, applied, commits, verdict))
         return
     is_planned = dry_run and bool(applied.files)
     if is_planned:
@@ -339,3 +341,5 @@ def _print(
             console.say_next(*marking)
     if applied.unrecorded and not (is_planned or applied.marked):
         console.say_unfinished(target.tail, *applied.unrecorded[0])
+    if applied.files and not (is_planned or commits or applied.marked):
+        console.say_new_files(tree, applied.files)

@@ -84,16 +84,25 @@ def command(
 def _answer(
     report: Report, entries: Sequence[OptOut] | None, tree: CheckoutTree, style: str, *, explain: bool
 ) -> None:
+    from msgspec import UNSET
+
     from patchkit.audit import text
+    from patchkit.audit.rules import RULES
     from patchkit.cli.answers.audit import Audit
     from patchkit.cli.console import Stdout, emit
     from patchkit.cli.output import put
-    from patchkit.commands.audit import audit_rules
     from patchkit.findings.answer import Section, SectionedReport
     from patchkit.lines import decoded_lines
 
     if style == "json":
-        emit(Audit.of(report, entries))
+        emit(
+            Audit.of(
+                report,
+                seconds=round(report.seconds, 3),
+                baseline=len(report.known),
+                opt_out=UNSET if entries is None else tuple(entries),
+            )
+        )
     elif style == "text":
         console = Stdout(soft_wrap=True)
         text.show(report, console, lambda file: decoded_lines(tree.read(file) or b""), explain)
@@ -101,7 +110,7 @@ def _answer(
     else:
         prefix = f"{tree.package.relative_to(tree.root).as_posix()}/"
         section = Section("patchkit audit", f"{report.files_scanned} files", report)
-        put(formats.document(style, SectionedReport("patchkit audit", (section,), audit_rules(), prefix)))
+        put(formats.document(style, SectionedReport("patchkit audit", (section,), RULES, prefix)))
 
 
 def _opt_outs(tree: CheckoutTree) -> tuple[OptOut, ...]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections import Counter
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +16,7 @@ from rich.console import Console
 
 from patchkit.cli.options import runnable
 from patchkit.findings.printable import escaped, excerpt, plain
-from patchkit.plan.status import LEFT_OUT, OPT_IN, State
+from patchkit.plan.status import LEFT_OUT, OPT_IN, STYLES, State
 from patchkit.transaction.edited import accepting
 
 if TYPE_CHECKING:
@@ -24,21 +26,9 @@ if TYPE_CHECKING:
     from msgspec import Struct
 
     from patchkit.patchset.patch import Patch
-    from patchkit.plan.status import PatchStatus
+    from patchkit.plan.status import EditStatus, PatchStatus
     from patchkit.tree.tree import CheckoutTree
 
-_STYLES: dict[str, str] = {
-    State.APPLIED: "green",
-    State.UPSTREAM: "green",
-    State.UNKNOWN: "green",
-    State.PENDING: "yellow",
-    State.PARTIAL: "yellow",
-    State.EDITED: "red",
-    State.CONFLICT: "red",
-    State.NOT_APPLICABLE: "dim",
-    OPT_IN: "dim",
-    LEFT_OUT: "dim",
-}
 _EXPLAINED = (State.EDITED, State.CONFLICT, State.PARTIAL)
 """The states of patches whose edits are explained one by one."""
 _MAX_LISTED = 4
@@ -121,11 +111,11 @@ def say(text: str) -> None:
 def say_states(statuses: Sequence[PatchStatus], *, verbose: bool = False) -> None:
     """Print a line for each state (with ``verbose``, for each patch), then each conflict with its site and reason."""
     say("")
-    groups = {state: [each for each in statuses if each.label == state] for state in _STYLES}
+    groups = {state: [each for each in statuses if each.label == state] for state in STYLES}
     for state, group in groups.items():
         if group:
             names = "" if verbose else f"  {escaped(_named(group))}"
-            say(f"[{_STYLES[state]}]{str.__str__(state):14}[/] {len(group):3}{names}")
+            say(f"[{STYLES[state]}]{str.__str__(state):14}[/] {len(group):3}{names}")
         for status in group if verbose else ():
             say(f"    [bold]{escaped(_marked(status))}[/]{_titled('  ', status.patch)}")
             if state not in _EXPLAINED and (why := status.patch.left_out or status.reason):
@@ -162,10 +152,8 @@ def _say_conflicts(statuses: Sequence[PatchStatus]) -> None:
             edit for edit in status.edits if edit.state in {State.CONFLICT, State.EDITED} or edit.difference
         ]
         for edit in conflicts:
-            title = _titled(": ", status.patch)
-            say(f"\n[bold]{escaped(_marked(status))}[/]  {escaped(edit.name)}{title}")
-            say(f"  --> {escaped(': '.join(filter(None, (edit.file, edit.site))))}")
-            say(f"  {escaped(runnable(edit.reason or 'a person changed its code'))}")
+            say("")
+            say_edit(_marked(status), edit, _titled(": ", status.patch))
             for line in excerpt(edit.difference):
                 say(escaped(line))
             advice = accepting(status.patch.id, edit.name)
@@ -177,6 +165,15 @@ def _say_conflicts(statuses: Sequence[PatchStatus]) -> None:
         title = _titled("  ", alike[0].patch) if len(alike) == 1 else ""
         names = " ".join(map(_marked, alike))
         say(f"\n[bold]{escaped(names)}[/]{title}\n  {escaped(runnable(reason))}")
+
+
+def say_edit(patch: str, edit: EditStatus, title: str = "") -> None:
+    """Print an edit in conflict in three lines: its patch and name, its location, and the reason."""
+    where = ": ".join(filter(None, (edit.file, edit.site)))
+    say(f"[bold]{escaped(patch)}[/]  {escaped(edit.name)}{title}")
+    if where:
+        say(f"  --> {escaped(where)}")
+    say(f"  {escaped(runnable(edit.reason or 'a person changed its code'))}")
 
 
 def say_never_run(statuses: Sequence[PatchStatus], version: str | None) -> None:
@@ -196,6 +193,19 @@ def say_next(*steps: tuple[str, str]) -> None:
     """Print the next steps, each a command without ``patchkit`` and what it does."""
     described = (f"[bold]patchkit {escaped(command)}[/] {does}" for command, does in steps)
     say(f"\nNext: {'; '.join(described)}")
+
+
+def say_new_files(tree: CheckoutTree, files: Iterable[str]) -> None:
+    """Print how git gets to know what a write of these files made, if it has to: ``git commit -a`` leaves that out."""
+    from patchkit.transaction.history import new_files
+
+    found = new_files(tree, files)
+    here, root = Path.cwd(), tree.root.resolve()
+    start = here if here.is_relative_to(root) else root
+    where = () if start == here else ("-C", min(str(root), os.path.relpath(root, here), key=len))
+    if found:
+        command = shlex.join(("git", *where, "add", *(os.path.relpath(path, start) for path in found)))
+        say(f"git commit -a leaves new files out: [bold]{escaped(command)}[/] adds them.")
 
 
 def say_unfinished(tail: str, patch: str, edit: str) -> None:

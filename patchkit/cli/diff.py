@@ -28,8 +28,9 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
     Conflicts, and patches that are left out because of them, are printed on stderr.
     """
     from patchkit.cli import console
-    from patchkit.commands.diff import conflicts, diff
+    from patchkit.commands.diff import diff
     from patchkit.findings.printable import printable
+    from patchkit.plan.conflict import conflicts
     from patchkit.plan.refusal import describe_conflicts, describe_left_out
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
@@ -38,7 +39,7 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
     tree = target.open()
     with console.working(tree):
         planned = diff(tree, patches, target.ids)
-    _print(tree, planned, conflicts(planned), as_json=as_json)
+    _print(tree, planned, conflicts(planned.tree, planned.patches), as_json=as_json)
     if any(name in requested for name in planned.left_out):
         raise ConflictError(
             describe_conflicts(planned.patches),
@@ -55,7 +56,8 @@ def _print(tree: CheckoutTree, planned: Plan, conflicts: tuple[Conflict, ...], *
     from rich.syntax import Syntax
 
     from patchkit.cli import console
-    from patchkit.cli.answers.diff import Diff
+    from patchkit.cli.answers.base import LeftOutAnswer, TreeAnswer
+    from patchkit.cli.answers.diff import Diff, FileDiff
     from patchkit.findings.printable import plain
     from patchkit.plan.diff import unified
 
@@ -65,7 +67,17 @@ def _print(tree: CheckoutTree, planned: Plan, conflicts: tuple[Conflict, ...], *
     }
     texts = {change.file: unified(change, names[change.file]) for change in changes}
     if as_json:
-        console.emit(Diff.of(tree, changes, texts, conflicts, planned.left_out))
+        console.emit(
+            Diff.of(
+                tree=TreeAnswer.of(tree),
+                files=tuple(
+                    FileDiff.of(change, diff=texts[change.file].decode(errors="replace"))
+                    for change in changes
+                ),
+                conflicts=conflicts,
+                left=LeftOutAnswer.each(planned.left_out),
+            )
+        )
         return
     text = b"".join(texts.values())
     out = console.stdout()

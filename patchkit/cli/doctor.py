@@ -64,6 +64,7 @@ def command(
     none of its code runs.
     """
     from patchkit.cli import console
+    from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.doctor import Doctor
     from patchkit.commands.doctor import doctor
     from patchkit.doctor.command_line import split_command
@@ -79,7 +80,7 @@ def command(
         patches = options.loaded_patches(folders, words[:named], installed=installed)
         diagnosis = doctor(tree, patches, words[named:], given, gpus=gpus, models=models, read_only=read_only)
     if as_json:
-        console.emit(Doctor.of(tree, diagnosis))
+        console.emit(Doctor.of(diagnosis, tree=TreeAnswer.of(tree)))
     else:
         _say(diagnosis, target.tail, tree.version)
 

@@ -28,6 +28,7 @@ def command(*, arguments: Sequence[str], folder: Path, folders: Sequence[Path], 
     PATCH, every default patch that fits is written; a group does not include its opt-in patches.
     """
     from patchkit.cli import console
+    from patchkit.cli.answers.base import LeftOutAnswer, TreeAnswer, states
     from patchkit.cli.answers.export import Export
     from patchkit.commands.export import export
     from patchkit.findings.printable import escaped
@@ -39,7 +40,14 @@ def command(*, arguments: Sequence[str], folder: Path, folders: Sequence[Path], 
     with console.working(tree):
         exported = export(tree, patches, folder, target.ids)
     if as_json:
-        console.emit(Export.of(tree, exported))
+        console.emit(
+            Export.of(
+                exported,
+                tree=TreeAnswer.of(tree),
+                patches=states(tree, exported.patches),
+                left=LeftOutAnswer.each(exported.left),
+            )
+        )
         return
     for path in exported.files:
         console.say(escaped(str(path)))

@@ -25,6 +25,7 @@ from patchkit.cli import (
     doctor,
     export,
     matrix,
+    merge_driver,
     new,
     port,
     rebase,
@@ -36,7 +37,7 @@ from patchkit.cli import (
     verify,
 )
 from patchkit.cli.options import runnable
-from patchkit.errors import PatchkitError, UsageError
+from patchkit.errors import PatchkitError, UsageError, spelling_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,7 +60,7 @@ _GROUPS = {
     "Inspect a tree": (status, show, diff),
     "Apply and revert patches": (apply, resolve, revert),
     "Check a tree": (verify, audit, doctor),
-    "Work with branches and commits": (matrix, rebase, export),
+    "Work with branches and commits": (matrix, rebase, merge_driver, export),
     "Port and write changes": (port, new, test),
 }
 
@@ -119,7 +120,7 @@ def _refusing(ctx: click.Context) -> Iterator[None]:
         what = message[: near.start()] if near else message
         # Errors of click's parser have no context of their own.
         words = (error.ctx.command_path,) if error.ctx else (ctx.command_path, ctx.invoked_subcommand)
-        advice = f"did you mean {near['names']}? " if near else _spelling_hint(error)
+        advice = f"did you mean {near['names']}? " if near else _choice_hint(error)
         advice += f"{' '.join(filter(None, words))} --help"
         _refuse(what[:1].lower() + what[1:], advice=advice)
         ctx.exit(error.exit_code)
@@ -152,16 +153,13 @@ def _refusing(ctx: click.Context) -> Iterator[None]:
         ctx.exit(UsageError.exit_code)
 
 
-def _spelling_hint(error: click.UsageError) -> str:
+def _choice_hint(error: click.UsageError) -> str:
     """Return a hint for a misspelt value of an option with choices, as click gives for names of options."""
     kind = error.param.type if isinstance(error, click.BadParameter) and error.param is not None else None
     if not isinstance(kind, click.Choice):
         return ""
-    import difflib
-
     _, value, *_ = [*error.message.split("'"), ""]
-    close = difflib.get_close_matches(value, map(str, kind.choices), n=1)
-    return f"did you mean {close[0]}? " if close else ""
+    return spelling_hint(value, map(str, kind.choices))
 
 
 def _refuse(

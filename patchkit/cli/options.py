@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
 _NOTED = f"{__name__}.noted"
+_OPENED = f"{__name__}.opened"
 _TARGET = f"{__name__}.target"
 CONFIDENCES = ("certain", "likely", "possible")
 
@@ -59,7 +60,7 @@ class Target:
         return self.opened()
 
     def opened(self) -> CheckoutTree:
-        """Return the tree. Raise the errors of ``open``."""
+        """Return the tree, which a command opens once. Raise the errors of ``open``."""
         from patchkit.patchset import load
         from patchkit.tree.tree import installed_tree, open_tree
 
@@ -70,7 +71,12 @@ class Target:
         if self.tree and not os.path.exists(self.tree) and load.is_built_in(self.tree):
             command = click.get_current_context().info_name
             raise UsageError(f"{self.tree} is a patch, and {command} takes none", advice="leave it out")
-        return installed_tree() if self.installed else open_tree(located(self.tree))
+        known = click.get_current_context().meta.setdefault(_OPENED, {})
+        key = self.tree, self.installed
+        if key not in known:
+            known[key] = installed_tree() if self.installed else open_tree(located(self.tree))
+        opened: CheckoutTree = known[key]
+        return opened
 
 
 def runnable(text: str) -> str:

@@ -1,4 +1,4 @@
-"""``patchkit port``: port a change to another tree, and report the outcome of each edit."""
+"""``patchkit port``: port changes to another tree, and report the outcome of each edit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from patchkit.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchkit.change.edits import Edit
+    from patchkit.change.edits import EditOutcome
     from patchkit.change.land import LandedFile
     from patchkit.commands.port import PortedChange, PortResult
 
@@ -32,18 +32,22 @@ _OUTCOMES = {
 
 
 @click.command("port")
-@click.argument("change", metavar="DIFF|COMMIT|RANGE")
+@click.argument("patches", metavar="PATCH...", nargs=-1, required=True)
 @options.options(
     click.option(
-        "--from", "base", metavar="TREE|REF", help="The base of a DIFF (a COMMIT's base is its parent)."
+        "--from",
+        "base",
+        metavar="TREE|REF|RELEASE",
+        help="The base of the first diff, such as 0.5.14 (default: as the diff's blob ids say; a commit's base is its "
+        "parent).",
     ),
     click.option(
         "--onto",
         "onto",
-        metavar="TREE|REF",
+        metavar="TREE|REF|RELEASE",
         multiple=True,
-        help="The tree to change (default: the tree that contains the current folder). Several trees, or a REF, are "
-        "only reported on.",
+        help="The tree to change (default: the tree that contains the current folder). Several trees, a REF or a "
+        "RELEASE are only reported on.",
     ),
     click.option(
         "--repo",
@@ -51,29 +55,31 @@ _OUTCOMES = {
         default=".",
         metavar="REPO",
         type=click.Path(file_okay=False, path_type=Path),
-        help="The repository of COMMIT, RANGE and REF (default: the current one).",
+        help="The repository of commits and REFs (default: the current one).",
     ),
     click.option(
         "--commit", "committing", is_flag=True, help="Commit the change with its author, date and message."
     ),
     click.option("--dry-run", is_flag=True, help="Show the outcome of each edit; write nothing."),
     click.option(
-        "--keep-going", is_flag=True, help="Leave out edits that conflict, make the others, and exit 1."
+        "--keep-going",
+        is_flag=True,
+        help="Leave out what conflicts (of several patches whole ones), make the rest, and exit 1.",
     ),
     click.option(
         "--markers",
         is_flag=True,
-        help="Write conflict markers for edits that conflict, stop there in a RANGE, and exit 1.",
+        help="Write conflict markers for edits that conflict, stop there in a series, and exit 1.",
     ),
     options.allow_dirty,
-    options.output_folder("Also write the change to DIR, as a patch for the tree."),
+    options.output_folder("Also write the series to DIR, as patches for the tree."),
     options.as_json,
 )
 @click.pass_context
 def command(
     context: click.Context,
     *,
-    change: str,
+    patches: Sequence[str],
     base: str | None,
     onto: Sequence[str],
     repository: Path,
@@ -85,15 +91,18 @@ def command(
     folder: Path | None,
     as_json: bool,
 ) -> None:
-    """Port a commit or a diff to a tree that has diverged.
+    """Port patches to a tree that has diverged.
 
-    Shows for each edit whether it was applied, was already there or cannot be applied, and the difference where the
-    code around it differs. If an edit cannot be applied, nothing is written and the exit code is 3. Exit code 1 if the
-    change may behave differently in that tree, or a part of it was left out. A file with several mails, as git
-    format-patch --stdout writes it, is a series.
+    A PATCH is a commit, a range, a diff, a file of mails as from git format-patch, or a folder of these, in the order
+    of its file `series` or by name. Shows for each edit whether it was applied, was already there or cannot be applied,
+    and the difference where the code around it differs. If an edit cannot be applied, nothing is written and the exit
+    code is 3. Exit code 1 if a change may behave differently in that tree, or a part of one was left out. Files outside
+    the package are merged as text.
     """
     from patchkit.cli import console
-    from patchkit.commands.port import PortConflictError, Source, port, port_matrix
+    from patchkit.commands.port import PortConflictError, port, port_matrix
+    from patchkit.series.source import Source
+    from patchkit.tree.git import top_around
     from patchkit.tree.tree import open_tree
 
     if committing and (dry_run or allow_dirty or markers):
@@ -102,12 +111,16 @@ def command(
         )
     places = onto or (".",)
     alone = Path(places[0]) if len(places) == 1 and os.path.exists(places[0]) else None
-    if alone is None and (committing or markers or folder is not None):
-        raise UsageError("--commit, --markers and -o need one folder", advice="name one TREE with --onto")
-    with console.progress() as watch, Source(change, base or "", repository) as source:
+    if alone is None and (committing or markers):
+        raise UsageError("--commit and --markers need one folder", advice="name one TREE with --onto")
+    if folder is not None and len(places) > 1:
+        raise UsageError("-o needs one tree", advice="name one TREE, REF or RELEASE with --onto")
+    if alone is not None and top_around(repository.resolve()) is None:
+        repository = alone  # Where git apply -3 would look up what a diff names.
+    with console.progress() as watch, Source(patches, base or "", repository) as source:
         try:
             if alone is None:
-                found = port_matrix(source, places, watch=watch)
+                found = port_matrix(source, places, keep_going=keep_going, folder=folder, watch=watch)
             else:
                 patch_port = port(
                     source,
@@ -134,7 +147,7 @@ def command(
             if value and str(value) != "."
             for word in (option, str(value))
         ]
-        again = shlex.join(("port", change, *named, "--markers"))
+        again = shlex.join(("port", *patches, *named, "--markers"))
         _say_next(alone, found[0], committed=committing, again="" if markers else again)
     if alone is None and not keep_going and any(not each.is_whole and not each.error for each in found):
         context.exit(3)
@@ -151,7 +164,7 @@ def _print(found: Sequence[PortResult], *, done: str, written: bool = False, as_
     from patchkit.findings.printable import escaped
 
     if as_json:
-        console.emit(Port(written=written, trees=tuple(map(PortedOnto.of, found))))
+        console.emit(Port(written=written, trees=tuple(map(PortedOnto.made_of, found))))
         return
     for each in found:
         console.say(f"\n{escaped(each.onto)}:")
@@ -162,12 +175,13 @@ def _print(found: Sequence[PortResult], *, done: str, written: bool = False, as_
         for skipped in each.not_ported:
             facts = skipped.facts
             console.say(
-                f"  {escaped(facts.id)}  {escaped(facts.title)}: not ported; resolve the conflicts first"
+                f"  {escaped(facts.id)}  {escaped(skipped.title)}: not ported; resolve the conflicts first"
             )
     for each in found if len(found) == 1 else ():
         console.say(f"\n{done} {console.count(each.changed)}." if each.changed else "\nNothing changed.")
-        for place in each.folders:
-            console.say(f"{escaped(str(place))} contains the change as a patch for this tree.")
+        if each.written:
+            folder = escaped(str(each.written[0].parent))
+            console.say(f"{folder} contains {_patches(each.written)} for this tree.")
 
 
 def _say_next(tree: Path, ported: PortResult, *, committed: bool, again: str) -> None:
@@ -192,6 +206,8 @@ def _say_next(tree: Path, ported: PortResult, *, committed: bool, again: str) ->
     elif is_in_git and ported.changed:
         names = dict.fromkeys(change.change.facts.id for change in ported.changes if change.is_made)
         console.say_next((shlex.join(("revert", str(tree), *names)), f"reverts the change{note}"))
+    if is_in_git and ported.changed and block is None:
+        console.say_new_files(opened, ported.changed)
 
 
 def _print_change(change: PortedChange, *, brief: bool) -> None:
@@ -199,7 +215,8 @@ def _print_change(change: PortedChange, *, brief: bool) -> None:
     from patchkit.findings.printable import escaped
 
     facts = change.change.facts
-    console.say(f"  {escaped(facts.id)}  {escaped(facts.title)}")
+    skipped = f": skipped{_needing(change)}" if change.skipped else ""
+    console.say(f"  {escaped(facts.id)}  {escaped(change.change.title)}{escaped(skipped)}")
     for file in change.files:
         mark, text = _OUTCOMES[file.outcome.value]
         console.say(f"  {mark} {escaped(file.onto)}: {text}{_counted(file)}")
@@ -208,6 +225,13 @@ def _print_change(change: PortedChange, *, brief: bool) -> None:
         for edit in file.edits if not brief else ():
             if edit.reason:
                 _print_edit(edit)
+    for file in change.outside:
+        mark, text = _OUTCOMES[file.outcome.value]
+        reason = "; left out" if not file.is_whole else ", as text"
+        why = "".join(f": {edit.reason}" for edit in file.edits if edit.reason)
+        console.say(f"  {mark} {escaped(file.onto)}: {text}{escaped(why)}{reason}")
+        for note in file.notes:
+            console.say(f"      {escaped(note)}")
     for part in change.change.left_out:
         console.say(f"  [yellow]![/] {escaped(part)}")
     for finding in change.findings:
@@ -215,6 +239,16 @@ def _print_change(change: PortedChange, *, brief: bool) -> None:
         console.say(f"  [yellow]{finding.rule}[/] {escaped(where)}: {escaped(finding.message)}")
     if change.commit:
         console.say(f"  committed as {change.commit[:12]}")
+
+
+def _needing(change: PortedChange) -> str:
+    return f"; it needs {', '.join(change.needs)}" if change.needs else ""
+
+
+def _patches(written: Sequence[Path]) -> str:
+    from patchkit.findings.plural import counted
+
+    return counted(sum(path.name != "series" for path in written), "patch")
 
 
 def _counted(file: LandedFile) -> str:
@@ -225,7 +259,7 @@ def _counted(file: LandedFile) -> str:
     return f" ({made} of {len(file.edits)} edits)" if len(file.edits) > 1 else ""
 
 
-def _print_edit(edit: Edit) -> None:
+def _print_edit(edit: EditOutcome) -> None:
     from patchkit.cli import console
     from patchkit.findings.printable import escaped
 

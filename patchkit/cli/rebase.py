@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from patchkit.commands.port import PortedChange
     from patchkit.commands.rebase_check import Move
 
 
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
         "--merge",
         "merging",
         is_flag=True,
-        help="Merge REF into the current branch: revert the patches on both sides, merge, and apply them again.",
+        help="Merge REF into the current branch: revert the patches on both sides, merge, and apply them again; exit 1 "
+        "if one conflicts and is left out.",
     ),
     options.folders,
     options.as_json,
@@ -47,13 +49,14 @@ def command(
 ) -> None:
     """Check how a move to REF affects each patch, or merge REF.
 
-    Shows for each patch whether REF has it from upstream, and if not, whether it applies there or conflicts. Exit code
-    1 if a patch that TREE has or a default patch conflicts, or was edited in REF. TREE is changed only with --merge.
+    Shows for each patch and each ported commit whether REF has it, and if not, whether it applies there or conflicts.
+    Exit code 1 if a patch that TREE has, a default patch or a ported commit conflicts, or was edited in REF. TREE is
+    changed only with --merge.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.rebase import Rebase
     from patchkit.commands.merge import is_merged, merge, merge_obstacle
-    from patchkit.commands.rebase_check import rebase_check
+    from patchkit.commands.rebase_check import ports_there, rebase_check
     from patchkit.findings.plural import counted
     from patchkit.findings.printable import escaped
     from patchkit.plan.status import State
@@ -63,14 +66,15 @@ def command(
     opened = target.open()
     with console.working(opened):
         moves = rebase_check(opened, patches, ref)
+        ports = ports_there(opened, ref)
     if not as_json:
-        _say(moves)
+        _say(moves, ports)
     merged = None
     if merging:
         with console.working(opened):
             merged = merge(opened, patches, ref)
     if as_json:
-        console.emit(Rebase.of(opened, ref, moves, merged))
+        console.emit(Rebase.made_of(opened, ref, moves, ports, merged))
     elif merged is None and is_merged(opened, ref):
         console.say(f"\nThis branch already has {escaped(ref)}.")
     elif merged is None and (obstacle := merge_obstacle(opened, ref)):
@@ -85,20 +89,42 @@ def command(
     elif merged.is_new:
         applied = counted(len(merged.commits), "patch")
         console.say(f"\nMerged {escaped(ref)} at {merged.merged[:9]}; {applied} applied.")
-        console.say_next((f"verify{target.tail}", "checks the result"))
+        for name, reason in merged.left_out.items():
+            console.say(f"  [red]![/] {escaped(name)} is left out: {escaped(options.runnable(reason))}")
+        again = f"apply{target.tail} {shlex.join(merged.left_out)} --markers"
+        more = [(again, "applies what was left out, with conflict markers")] if merged.left_out else []
+        console.say_next(*more, (f"verify{target.tail}", "checks the result"))
     else:
         console.say(f"\nNothing to merge: this branch already has {escaped(ref)}.")
     stuck = {State.CONFLICT, State.EDITED}
-    if not merging and any(move.then.state in stuck and move.counts for move in moves):
+    is_stuck = any(move.then.state in stuck and move.counts for move in moves)
+    if not merging and (is_stuck or not all(port.is_whole for port in ports)):
+        context.exit(1)
+    if merged is not None and merged.left_out:
         context.exit(1)
 
 
-def _say(moves: Sequence[Move]) -> None:
+def _say(moves: Sequence[Move], ports: Sequence[PortedChange]) -> None:
     from patchkit.cli import console
     from patchkit.findings.printable import escaped
 
-    width = max((len(move.patch) for move in moves), default=0)
+    width = max(
+        (len(name) for name in (*(m.patch for m in moves), *(p.change.facts.id for p in ports))), default=0
+    )
     for move in moves:
         console.say(f"{escaped(move.patch.ljust(width))}  {move.now.label:14} {escaped(move.summary)}")
         if move.then.reason:
             console.say(f"{'':{width}}  {'':14} {escaped(options.runnable(move.then.reason))}")
+    for port in ports:
+        name = port.change.facts.id.ljust(width)
+        console.say(f"{escaped(name)}  {'ported':14} {escaped(_summary(port))}")
+        console.say(f"{'':{width}}  {'':14} {escaped(port.change.title)}")
+
+
+def _summary(port: PortedChange) -> str:
+    """Return what becomes of a ported commit, in a few words."""
+    if not port.is_whole:
+        return "; it needs ".join(filter(None, ("conflicts there", ", ".join(port.needs))))
+    if not port.is_made:
+        return "in place there: drop yours"
+    return "applies there" if port.is_settled else "applies there, for a person to look at"

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     click.option(
         "--accept",
         is_flag=True,
-        help="Record the edit even if patchkit cannot find it in the code.",
+        help="Record the edit even if patchkit cannot find it in the code; without EDIT, take the code as it is now "
+        "into PATCH, a diff of your own.",
     ),
     click.option(
         "--give-up",
@@ -61,8 +62,9 @@ def command(
     with its patch.
     """
     from patchkit.cli import console
+    from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.resolve import Resolve
-    from patchkit.commands.resolve import give_up, resolve
+    from patchkit.commands.resolve import ResolveResult, give_up, resolve
     from patchkit.findings.printable import escaped
     from patchkit.transaction.revert import recorded
 
@@ -77,12 +79,15 @@ def command(
         raise UsageError("--accept cannot be combined with --give-up", advice="leave out one of them")
     patches = options.loaded_patches(folders, words[:-2], installed=installed)
     if len(words) == 1 or (len(words) == 2 and words[0] not in patches and os.path.isdir(words[0])):
+        target = options.Target(words[0] if len(words) == 2 else None, installed, folders)
+        if accept and words[-1] in patches and patches.get(words[-1]).diffs:
+            _refresh(target, patches, words[-1], as_json=as_json)
+            return
         if accept or giving_up:
             named = shlex.join(("patchkit", "resolve", *words))
             raise UsageError(
                 f"no edit of {words[-1]} is named", advice=f"{named} lists its edits in conflict"
             )
-        target = options.Target(words[0] if len(words) == 2 else None, installed, folders)
         _list_open(target, patches, words[-1], as_json=as_json)
         return
     *tree, patch, edit = words
@@ -91,7 +96,15 @@ def command(
     if giving_up:
         file = give_up(opened, patches, patch, edit)
         if as_json:
-            console.emit(Resolve.of_given_up(opened, patch, edit))
+            console.emit(
+                Resolve.of(
+                    ResolveResult(recorded=False, remembered=False),
+                    tree=TreeAnswer.of(opened),
+                    patch=patch,
+                    edit=edit,
+                    given_up=True,
+                )
+            )
             return
         console.say(f"Restored {escaped(file)} where {patch} {edit} was in conflict; the edit is left out.")
         if patch in recorded(opened):
@@ -102,7 +115,7 @@ def command(
     with console.working(opened):
         done = resolve(opened, patches, patch, edit, accept=accept)
     if as_json:
-        console.emit(Resolve.of(opened, patch, edit, done))
+        console.emit(Resolve.of(done, tree=TreeAnswer.of(opened), patch=patch, edit=edit))
         return
     if not done.recorded:
         console.say(f"{patch} {edit} is already recorded.")
@@ -113,13 +126,32 @@ def command(
         console.say("patchkit apply --resolved will use it wherever the same code conflicts.")
     if done.ported:
         console.say_next((f"status{target.tail}", "shows what is left to resolve"))
+    else:
+        console.say_next((f"apply{target.tail}", "applies the rest"))
+    console.say_new_files(opened, ())
+
+
+def _refresh(target: options.Target, patches: PatchSet, patch: str, *, as_json: bool) -> None:
+    from patchkit.cli import console
+    from patchkit.cli.answers.base import TreeAnswer
+    from patchkit.cli.answers.resolve import Resolve
+    from patchkit.commands.refresh import refresh
+    from patchkit.findings.printable import escaped
+
+    tree = target.open()
+    with console.working(tree):
+        written = refresh(tree, patches, patch, target.folders)
+    if as_json:
+        console.emit(Resolve.of(tree=TreeAnswer.of(tree), patch=patch, files=(str(written),)))
         return
-    console.say_next((f"apply{target.tail}", "applies the rest"))
+    console.say(f"{escaped(str(written))} has the code of {escaped(patch)} as it is now.")
+    console.say_next((f"test {shlex.quote(str(written.parent))}", "checks the patch"))
 
 
 def _list_open(target: options.Target, patches: PatchSet, patch: str, *, as_json: bool) -> None:
     from patchkit.cli import console
-    from patchkit.cli.answers.resolve import Resolve
+    from patchkit.cli.answers.base import TreeAnswer
+    from patchkit.cli.answers.resolve import OpenEdit, Resolve
     from patchkit.commands.resolve import open_edits
     from patchkit.findings.printable import escaped
 
@@ -127,17 +159,14 @@ def _list_open(target: options.Target, patches: PatchSet, patch: str, *, as_json
     with console.working(tree):
         found = open_edits(tree, patches, patch)
     if as_json:
-        console.emit(Resolve.of_open(tree, patch, (edit for edit, _ in found)))
+        edits = tuple(OpenEdit.of(edit, edit=edit.name) for edit, _ in found)
+        console.emit(Resolve.of(tree=TreeAnswer.of(tree), patch=patch, open=edits))
         return
     if not found:
         console.say(f"{escaped(patch)} has no edit in conflict.")
         return
     for edit, _ in found:
-        where = ": ".join(filter(None, (edit.file, edit.site)))
-        console.say(f"[bold]{escaped(patch)}[/]  {escaped(edit.name)}")
-        if where:
-            console.say(f"  --> {escaped(where)}")
-        console.say(f"  {escaped(options.runnable(edit.reason))}")
+        console.say_edit(patch, edit)
     first = next((edit.name for edit, is_unfinished in found if is_unfinished), None)
     if first is not None:
         console.say_unfinished(target.tail, patch, first)
@@ -148,6 +177,7 @@ def _list_open(target: options.Target, patches: PatchSet, patch: str, *, as_json
 
 def _export(target: options.Target, folder: Path, *, as_json: bool) -> None:
     from patchkit.cli import console
+    from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.resolve import Resolve
     from patchkit.commands.resolve import export_resolutions
     from patchkit.findings.printable import escaped
@@ -156,7 +186,7 @@ def _export(target: options.Target, folder: Path, *, as_json: bool) -> None:
     patches = options.loaded_patches(target.folders, [target.tree], installed=target.installed)
     done = export_resolutions(tree, patches, folder)
     if as_json:
-        console.emit(Resolve.of_export(tree, done))
+        console.emit(Resolve.of(done, tree=TreeAnswer.of(tree), left=done.left_out))
         return
     for file in done.files:
         console.say(escaped(str(file)))

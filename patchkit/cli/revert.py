@@ -47,7 +47,8 @@ def command(
     opt-in patches that are applied.
     """
     from patchkit.cli import console
-    from patchkit.cli.answers.revert import Revert
+    from patchkit.cli.answers.base import TreeAnswer
+    from patchkit.cli.answers.revert import LeftPatch, Revert
     from patchkit.commands.revert import (
         PartialRevert,
         commit_revert,
@@ -76,10 +77,20 @@ def command(
         if not keep_going and len(target.ids) != 1:
             refusal.advice += "; --keep-going reverts the other patches"
         if as_json and refusal.difference:
-            console.emit(Revert.refused(tree, refusal.difference))
+            console.emit(Revert.of(refusal, tree=TreeAnswer.of(tree), reverted=(), changed_files=()))
         raise
     if as_json:
-        console.emit(Revert.of(tree, reverted, not_reverted, tuple(ports), commit))
+        left = (LeftPatch.of(error, patch=name, reason=str(error)) for name, error in not_reverted.items())
+        console.emit(
+            Revert.of(
+                tree=TreeAnswer.of(tree),
+                reverted=reverted.patches,
+                changed_files=reverted.files,
+                left=tuple(left),
+                ports=tuple(ports),
+                commit=commit,
+            )
+        )
         context.exit(1 if not_reverted else 0)
     if reverted.patches:
         console.say(f"Reverted: {escaped(', '.join(reverted.patches))}.")
@@ -108,5 +119,7 @@ def command(
         steps.append((f"revert{target.tail} {shlex.join(ports)}", "reverts what was ported"))
     if steps:
         console.say_next(*steps)
+    if reverted.files and not commit:
+        console.say_new_files(tree, reverted.files)
     if not_reverted:
         context.exit(1)

@@ -17,7 +17,7 @@ from patchkit.cli.answers.patches import Listed, Show
 from patchkit.cli.answers.port import Port
 from patchkit.cli.answers.rebase import Rebase
 from patchkit.cli.answers.recover import Recover
-from patchkit.cli.answers.report import Report
+from patchkit.cli.answers.report import Ledger
 from patchkit.cli.answers.resolve import Resolve
 from patchkit.cli.answers.revert import Revert
 from patchkit.cli.answers.status import Status
@@ -28,7 +28,7 @@ from patchkit.matrix.answer import Matrix
 ANSWERS: dict[str, Any] = {
     "show": Show | tuple[Listed, ...],
     "status": Status,
-    "status-ledger": Report,
+    "status-ledger": Ledger,
     "diff": Diff,
     "apply": Apply,
     "resolve": Resolve,

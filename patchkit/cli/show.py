@@ -22,7 +22,7 @@ _TOKENS = {True: "", None: " (where the unpatched release fails)", False: " (tok
 @click.argument("patch", required=False)
 @options.options(options.folders, options.as_json)
 def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> None:
-    """List the patches, or show what one changes, why, and at what risk.
+    """List the patches, or show one: its change, reason and risk.
 
     PATCH can also be a group, such as @speed; its patches are listed.
     """
@@ -82,6 +82,7 @@ def _show(patch: Patch, known: KnownRuns) -> None:
         **links,
         "Risk": patch.risk,
         "No switch": patch.no_switch,
+        "Remove when": patch.remove_when,
         "Verify": patch.verify,
     }.items():
         if text:

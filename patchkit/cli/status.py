@@ -51,7 +51,7 @@ def command(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Show each patch's state in TREE: applied, pending or in conflict.
+    """Show each patch's state: applied, pending or in conflict.
 
     upstream: TREE has upstream's own change. unknown: TREE has the change, and nothing tells whose it is. conflict:
     TREE has other code at a place that the patch changes. left-out: the configuration leaves the patch out. pending:
@@ -90,13 +90,15 @@ def _only(status: TreeStatus, named: Collection[str]) -> TreeStatus:
         status,
         patches=tuple(each for each in status.patches if each.patch.id in named),
         unknown=(),
+        ports=(),
         unfinished=tuple(edit for edit in status.unfinished if edit[0] in named),
     )
 
 
 def _say_ledger(tree: CheckoutTree, patches: PatchSet, named: Collection[str], *, as_json: bool) -> None:
     from patchkit.cli import console
-    from patchkit.cli.answers.report import Report
+    from patchkit.cli.answers.base import TreeAnswer
+    from patchkit.cli.answers.report import Ledger
     from patchkit.commands.report import report
     from patchkit.findings.printable import plain
     from patchkit.series.backports import markdown
@@ -104,7 +106,7 @@ def _say_ledger(tree: CheckoutTree, patches: PatchSet, named: Collection[str], *
     with console.checking() as watch:
         rows = tuple(row for row in report(tree, patches, watch) if not named or row.patch in named)
     if as_json:
-        console.emit(Report.of(tree, rows))
+        console.emit(Ledger.of(tree=TreeAnswer.of(tree), rows=rows))
     else:
         click.echo(plain(markdown(rows)).encode(), nl=False)
 
@@ -113,13 +115,14 @@ def _say(
     tree: CheckoutTree, status: TreeStatus, target: options.Target, *, verbose: bool, as_json: bool
 ) -> None:
     from patchkit.cli import console
+    from patchkit.cli.answers.base import TreeAnswer, states
     from patchkit.cli.answers.status import Status
     from patchkit.findings.printable import escaped
     from patchkit.plan.fitting import is_left_out
     from patchkit.plan.status import State
 
     if as_json:
-        console.emit(Status.of(tree, status))
+        console.emit(Status.of(status, tree=TreeAnswer.of(tree), patches=states(tree, status.patches)))
         return
     console.say(f"sglang {tree.version or '(version unknown)'} in {escaped(str(tree.package))}")
     console.say_states(status.patches, verbose=verbose)
@@ -127,6 +130,11 @@ def _say(
         console.say("\nIn the tree, but not among the loaded patches (--patches DIR loads more):")
     for name in status.unknown:
         console.say(f"  [yellow]?[/] {escaped(name)}")
+    for each in status.patches:
+        if each.patch.remove_when and each.state is State.UPSTREAM and not verbose:
+            console.say(f"\n{escaped(each.patch.id)}: {escaped(each.reason)}")
+    if status.ports:
+        console.say(f"\nPorted: {escaped(', '.join(status.ports))}")
     console.say_never_run(status.patches, tree.version)
     if unreadable := _unreadable(tree):
         console.say(f"\nNote: {escaped(unreadable)}")

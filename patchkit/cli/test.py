@@ -83,14 +83,14 @@ def command(
 def _check(folder: Path, *, as_json: bool) -> None:
     """Print what is wrong with the patches in ``folder``; exit 1 if anything is."""
     from patchkit.cli import console
-    from patchkit.cli.answers.check_patch import CheckPatch
+    from patchkit.cli.answers.check_patch import CheckedFolder, CheckPatch
     from patchkit.commands.check import check_patches
     from patchkit.findings.plural import counted
     from patchkit.findings.printable import escaped
 
     checked = check_patches(folder)
     if as_json:
-        console.emit(CheckPatch.of(checked))
+        console.emit(CheckPatch.of(patches=tuple(CheckedFolder.of(each) for each in checked)))
     for each in () if as_json else checked:
         examples = counted(each.examples, "example")
         mark = f"[red]{counted(len(each.faults), 'fault')}[/]" if each.faults else "[green]ok[/]"

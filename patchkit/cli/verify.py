@@ -80,22 +80,31 @@ def _written(verdict: Verdict, style: str) -> str | None:
     """Return the result in a format other than text, or None for text."""
     if style == "text":
         return None
-    from patchkit.cli.answers.verify import Verify
+    from patchkit.audit.rules import RULES
+    from patchkit.cli.answers.base import TreeAnswer, states
+    from patchkit.cli.answers.verify import Verify, checks_of
     from patchkit.cli.console import written
-    from patchkit.commands.audit import audit_rules
     from patchkit.findings.answer import SectionedReport
-    from patchkit.verify import engine, page, sections
+    from patchkit.verify import engine, page, text
 
     if style == "json":
-        return written(Verify.of(verdict))
+        subject = verdict.subject
+        return written(
+            Verify.of(
+                verdict,
+                subject,
+                tree=TreeAnswer.of(subject.tree),
+                patches=states(subject.tree, verdict.statuses),
+                seconds=round(verdict.seconds, 3),
+                checks=checks_of(verdict),
+            )
+        )
     if style == "html":
         return page.document(verdict)
     tree = verdict.subject.tree
     prefix = f"{tree.package.relative_to(tree.root).as_posix()}/"
-    rules = audit_rules() | engine.rules()
-    return formats.document(
-        style, SectionedReport("patchkit verify", sections.sections(verdict), rules, prefix)
-    )
+    rules = RULES | engine.rules()
+    return formats.document(style, SectionedReport("patchkit verify", text.sections(verdict), rules, prefix))
 
 
 def place_of(tree: CheckoutTree) -> str:

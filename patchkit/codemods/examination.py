@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import libcst as cst
 
@@ -24,6 +26,22 @@ class SiteState(enum.Enum):
     AMBIGUOUS = "ambiguous"
 
 
+class Reason(msgspec.Struct, frozen=True):
+    """Why an edit is neither in place as described nor possible: a text, and the lines of the scope that end it."""
+
+    text: str = ""
+    lines: tuple[str, ...] = ()
+
+    def after(self, text: str) -> Reason:
+        """Return the reason with a text before it."""
+        return Reason(f"{text}{self.text}", self.lines)
+
+    def numbered(self, numbers: Sequence[int] = ()) -> str:
+        """Return the reason as text, with the numbers of its lines if they are known."""
+        given = [f" (line {number})" for number in numbers] or [""] * len(self.lines)
+        return self.text + ", ".join(f"`{line}`{at}" for line, at in zip(self.lines, given, strict=True))
+
+
 @dataclass(frozen=True)
 class Examination:
     """The result of one codemod; ``rewrite`` makes the edit and is set exactly if the state is READY.
@@ -34,7 +52,7 @@ class Examination:
     """
 
     state: SiteState
-    explain: Callable[[], str] = str
+    explain: Callable[[], Reason] = Reason
     rewrite: Callable[[], cst.Module] | None = None
     added_imports: tuple[str, ...] = ()
     form: str = ""
@@ -42,7 +60,7 @@ class Examination:
     @property
     def reason(self) -> str:
         """Why the edit is neither in place as described nor possible; empty otherwise."""
-        return self.explain()
+        return self.explain().numbered()
 
 
 class Codemod(Protocol):
@@ -55,17 +73,17 @@ class Codemod(Protocol):
 
 def present(reason: str = "", *, form: str = "") -> Examination:
     """Return that the edit is in place; a ``reason`` describes the tree's own variant, which is kept."""
-    return Examination(SiteState.PRESENT, lambda: reason, form=form)
+    return Examination(SiteState.PRESENT, lambda: Reason(reason), form=form)
 
 
-def absent(reason: str | Callable[[], str]) -> Examination:
+def absent(reason: str | Callable[[], Reason]) -> Examination:
     """Return that there is no site; ``reason`` describes what was expected and what was found."""
-    return Examination(SiteState.ABSENT, reason if callable(reason) else lambda: reason)
+    return Examination(SiteState.ABSENT, reason if callable(reason) else lambda: Reason(reason))
 
 
-def ambiguous(reason: str) -> Examination:
+def ambiguous(reason: str | Reason) -> Examination:
     """Return that several sites match equally well."""
-    return Examination(SiteState.AMBIGUOUS, lambda: reason)
+    return Examination(SiteState.AMBIGUOUS, lambda: reason if isinstance(reason, Reason) else Reason(reason))
 
 
 def ready(rewrite: Callable[[], cst.Module], added_imports: tuple[str, ...] = ()) -> Examination:

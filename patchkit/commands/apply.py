@@ -52,61 +52,35 @@ def apply(
 ) -> ApplyResult:
     """Apply ``ids`` (default: every default patch that fits) with the patches that they require.
 
-    Unless ``only`` is set, patches that harden one of them are applied too. A patch that conflicts is left out with all
-    patches that need it. If one of ``ids``, or a patch that they require, is among these, PlanConflictError is raised
-    and nothing is written; with ``keep_going`` the others are applied anyway. With ``markers`` nothing is left out:
-    edits with unambiguous sites are made, and conflict markers are written for the others. With ``resolved``, recorded
-    resolutions of the same code are used for conflicts. With ``dry_run`` everything is checked and nothing is written.
+    A patch that conflicts is left out with all patches that need it. If one of ``ids``, or a patch that they require,
+    is among these, PlanConflictError is raised and nothing is written; with ``keep_going`` the others are applied
+    anyway. With ``markers`` nothing is left out: edits with unambiguous sites are made, and conflict markers are
+    written for the others. With ``resolved``, recorded resolutions of the same code are used for conflicts. With
+    ``dry_run`` everything is checked and nothing is written.
 
     ``runtime`` says where patched code imports the runtime from: ``import`` for the installed patchkit, ``vendored``
     for a copy in the tree. The default is the fork's configuration, then what the tree uses already, then ``import``.
 
     Raise TreeError if the tree cannot be written.
     """
-    requested = patches.requested(ids)
     transaction = Transaction(tree, allow_dirty=allow_dirty)
-
-    def prepare(read: ReadTree) -> _Prepared:
-        planner, names, older = renewing(read, patches, ids, runtime=runtime)
-        make_plan = partial(planner.plan, names, try_closest_shape=resolved or markers, allow_partial=markers)
-
-        def plan_without(left_out: frozenset[str] = frozenset()) -> Plan:
-            def make(more: frozenset[str]) -> Plan:
-                planning = partial(make_plan, without=left_out | more)
-                return _resolved(read, planning, allow_partial=markers) if resolved else planning()
-
-            # An older form is made anew on the code from before it.
-            return make(frozenset()) if older else _without_repetition(read, make, writes_markers=markers)
-
-        plan = with_markers(plan_without()) if markers else fitting_plan(plan_without)
-        unrecorded = unrecorded_edits(read)
-        known = settled(plan.patches, current_or_none(read))
-        plan = replace(plan, patches=with_unrecorded(known, unrecorded))
-        resolutions = (
-            recorded_resolutions(read, partial(make_plan, try_closest_shape=True)) if plan.left_out else ()
-        )
-        if not keep_going:
-            option = "--markers with --resolved" if resolved else "--resolved"
-            offer = f"; {describe_resolutions(resolutions, plan.patches, option)}" if resolutions else ""
-            remedy = f"--markers writes conflict markers to finish by hand{offer}"
-            require_fitting(plan, requested, describe_recording(plan.patches, unrecorded) or remedy)
-        step = plan
-        if older is not None:
-            plan = older.changing(plan)
-        elif not markers:
-            step = plan = planner.combined_plan(plan, origin(read, planner))
-        edits = tuple((patch, edit) for patch, edit, _ in unrecorded)
-        return _Prepared(
-            read, plan, step, older, _newly_inheriting(plan), () if resolved else resolutions, edits
-        )
+    preparing = partial(
+        prepare,
+        patches=patches,
+        ids=ids,
+        keep_going=keep_going,
+        markers=markers,
+        resolved=resolved,
+        runtime=runtime,
+    )
 
     def check(read: ReadTree) -> ApplyResult:
-        prepared = prepare(read)
+        prepared = preparing(read)
         return prepared.completed(transaction.check(prepared.plan))
 
     if dry_run:
         return read_without_conflicts(tree, check)
-    prepared = read_without_conflicts(tree, prepare)
+    prepared = read_without_conflicts(tree, preparing)
     older = prepared.older
     written = transaction.commit(
         prepared.plan,
@@ -116,6 +90,62 @@ def apply(
         () if older is None else older.kept,
     )
     return prepared.completed(written)
+
+
+def prepare(
+    read: ReadTree,
+    patches: PatchSet,
+    ids: Sequence[str],
+    *,
+    keep_going: bool = False,
+    markers: bool = False,
+    resolved: bool = False,
+    closest: bool = False,
+    committing: bool = False,
+    runtime: str = "",
+) -> PreparedApply:
+    """Return what applying ``ids`` to a tree does, for ``apply``, ``commit`` and ``diff``.
+
+    ``closest`` gives conflicts in the closest shape of a tree that has none. With ``committing`` an error names what
+    to type before the patches can be committed. Raise PlanConflictError, unless with ``keep_going``, if a patch of
+    ``ids``, or one that they require, does not fit.
+    """
+    planner, names, older = _renewing(read, patches, ids, runtime)
+    make_plan = partial(
+        planner.plan, names, try_closest_shape=closest or resolved or markers, allow_partial=markers
+    )
+
+    def plan_without(left_out: frozenset[str] = frozenset()) -> Plan:
+        def make(more: frozenset[str]) -> Plan:
+            planning = partial(make_plan, without=left_out | more)
+            return _resolved(read, planning, allow_partial=markers) if resolved else planning()
+
+        # An older form is made anew on the code from before it.
+        return make(frozenset()) if older else _without_repetition(read, make, writes_markers=markers)
+
+    plan = with_markers(plan_without()) if markers else fitting_plan(plan_without)
+    unrecorded = unrecorded_edits(read)
+    known = settled(plan.patches, current_or_none(read))
+    plan = replace(plan, patches=with_unrecorded(known, unrecorded))
+    resolutions = (
+        _recorded_resolutions(read, partial(make_plan, try_closest_shape=True)) if plan.left_out else ()
+    )
+    if not keep_going:
+        remedy = _describe_recording(plan.patches, unrecorded)
+        if committing:
+            remedy = remedy or (describe_committing(resolutions, plan.patches) if resolutions else "")
+        else:
+            option = "--markers with --resolved" if resolved else "--resolved"
+            offer = f"; {describe_resolutions(resolutions, plan.patches, option)}" if resolutions else ""
+            remedy = remedy or f"--markers writes conflict markers to finish by hand{offer}"
+        require_fitting(plan, patches.requested(ids), remedy)
+    step = plan
+    if older is not None:
+        plan = older.changing(plan)
+    elif not markers:
+        step = plan = planner.combined_plan(plan, origin(read, planner))
+    edits = tuple((patch, edit) for patch, edit, _ in unrecorded)
+    return PreparedApply(read, plan, step, older, () if resolved else resolutions, edits)
 
 
 def _without_repetition(
@@ -138,8 +168,8 @@ def _without_repetition(
     return replace(plan, patches=tuple(known[each.patch.id] for each in patches))
 
 
-def renewing(
-    read: ReadTree, patches: PatchSet, ids: Sequence[str], runtime: str = ""
+def _renewing(
+    read: ReadTree, patches: PatchSet, ids: Sequence[str], runtime: str
 ) -> tuple[Planner, Sequence[str], Renewal | None]:
     """Return the planner of an apply, the names to plan, and the older forms to take back.
 
@@ -156,7 +186,7 @@ def renewing(
     return Planner(OverlayTree(read, older.contents), patches, runtime), names, older
 
 
-class _Prepared(NamedTuple):
+class PreparedApply(NamedTuple):
     """A plan, the tree that it was computed from, and what the result of applying it has besides.
 
     ``step`` is the plan as it is recorded, after the ``older`` forms of patches are taken back.
@@ -166,7 +196,6 @@ class _Prepared(NamedTuple):
     plan: Plan
     step: Plan
     older: Renewal | None
-    inheriting: tuple[InheritingBackend, ...]
     resolutions: tuple[tuple[str, str], ...]
     unrecorded: tuple[tuple[str, str], ...]
 
@@ -174,7 +203,7 @@ class _Prepared(NamedTuple):
         """Return the result with what was prepared."""
         return replace(
             applied,
-            inheriting=self.inheriting,
+            inheriting=_newly_inheriting(self.plan),
             resolved_elsewhere=self.resolutions,
             unrecorded=self.unrecorded,
         )
@@ -209,7 +238,7 @@ def _resolved(tree: CheckoutTree, planning: Callable[..., Plan], *, allow_partia
     return plan
 
 
-def recorded_resolutions(tree: CheckoutTree, planning: Callable[[], Plan]) -> tuple[tuple[str, str], ...]:
+def _recorded_resolutions(tree: CheckoutTree, planning: Callable[[], Plan]) -> tuple[tuple[str, str], ...]:
     """Return the conflicts of a plan that have a recorded resolution, as patch id and edit name."""
     store = ResolutionStore(tree)
     if next(iter(store), None) is None:
@@ -219,7 +248,7 @@ def recorded_resolutions(tree: CheckoutTree, planning: Callable[[], Plan]) -> tu
     return tuple(edit for known in found.values() for edit in known.edits)
 
 
-def describe_recording(statuses: Iterable[PatchStatus], unrecorded: Iterable[tuple[str, str, str]]) -> str:
+def _describe_recording(statuses: Iterable[PatchStatus], unrecorded: Iterable[tuple[str, str, str]]) -> str:
     """Return a clause that names the command for the first unrecorded edit of a conflicting patch, or nothing."""
     conflicting = {status.patch.id for status in statuses if status.state is State.CONFLICT}
     first = next((each for each in unrecorded if each[0] in conflicting), None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.audit.engine import audit_cached, unread_noted
-from patchkit.audit.rules import RULES
 from patchkit.transaction.conflicts import read_without_conflicts
 
 if TYPE_CHECKING:
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
 
     from patchkit.findings.finding import Finding
     from patchkit.findings.report import Report
-    from patchkit.findings.rule import Rule
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -31,8 +29,3 @@ def audit(
     """
     report = read_without_conflicts(tree, lambda read: audit_cached(read, watch))
     return (unread_noted(report) if allow_unread else report).against(baseline)
-
-
-def audit_rules() -> dict[str, Rule]:
-    """Return the rules of :func:`audit` by id."""
-    return RULES

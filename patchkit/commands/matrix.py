@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from patchkit.errors import TreeError, UsageError
-from patchkit.matrix.answer import Matrix, Row
+from patchkit.matrix.answer import Matrix, PatchRow
 from patchkit.matrix.refs import left_out, refs
 from patchkit.matrix.survey import SurveyResult, survey
 from patchkit.patchset import configuration
@@ -54,7 +54,7 @@ def matrix(
         parts.append(survey(repository, chosen, patch_set, tasks=tasks, jobs=jobs, watch=watch))
     merged = _merged(repository, patches, parts)
     refused = {
-        ref.name: Row(ref.name, ref.commit, error=reason)
+        ref.name: PatchRow(ref.name, ref.commit, error=reason)
         for ref, reason in sets.items()
         if isinstance(reason, str)
     }
@@ -96,24 +96,15 @@ class _PatchSets:
 
 def _merged(repository: Path, patches: PatchSet, parts: Sequence[SurveyResult]) -> SurveyResult:
     """Merge surveys of refs with different patch sets."""
-    rows: list[Row] = []
     answers: dict[str, dict[str, Any]] = {}
-    for number, part in enumerate(parts):
-        # With other patches, the same files are another state.
-        prefix = f"{number}-" if number else ""
-        rows += [
-            msgspec.structs.replace(row, state=row.state and f"{prefix}{row.state}")
-            for row in part.matrix.rows
-        ]
-        for task, part_answers in part.answers.items():
-            answers.setdefault(task, {}).update(
-                {f"{prefix}{name}": answer for name, answer in part_answers.items()}
-            )
+    for part in parts:
+        for task, found in part.answers.items():
+            answers.setdefault(task, {}).update(found)
     ids = dict.fromkeys(name for part in parts for name in part.matrix.patches) if parts else patches.ids
     matrix = Matrix(
         str(parts[0].matrix.repository if parts else repository),
         tuple(ids),
-        tuple(rows),
+        tuple(row for part in parts for row in part.matrix.rows),
         sum(part.matrix.states for part in parts),
         sum(part.matrix.examined for part in parts),
         round(sum(part.matrix.seconds for part in parts), 3),

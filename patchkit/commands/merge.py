@@ -7,14 +7,14 @@ separate commit, before the merge, and applied again after it.
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchkit.commands.revert import revert
 from patchkit.errors import ConflictError, TreeError
 from patchkit.plan import vendor
+from patchkit.plan.fitting import fitting_plan
 from patchkit.plan.planner import Planner
-from patchkit.plan.refusal import PlanConflictError, describe_conflicts
 from patchkit.series.commit import Commit, commits, require_committable
 from patchkit.series.plumbing import error_line, git_output, run_git
 from patchkit.series.worktree import linked_worktree
@@ -25,7 +25,7 @@ from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import commit_of, git
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import Plan
@@ -47,21 +47,23 @@ class UnmergedError(ConflictError):
 class BranchMerge:
     """The merged commit, the patches reverted for it on either side, and the commits of the patches applied after it.
 
-    ``is_new`` is False if the branch already had that commit.
+    ``is_new`` is False if the branch already had that commit. ``left_out`` are the patches that conflict with it, and
+    those that need them, with the reasons: they were reverted and not applied again.
     """
 
     merged: str
     reverted: tuple[str, ...]
     commits: tuple[Commit, ...]
     is_new: bool = True
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> BranchMerge:
     """Merge ``ref`` into the branch of ``tree`` without patches, then apply the patches that either side had.
 
-    Branch, index, files and record are changed only after everything is committed. Raise TreeError if the tree has
-    uncommitted changes, UsageError if there is no such ref, ConflictError if the merge or a patch after it conflicts,
-    and RefusedCommitError if a hook rejects a commit.
+    Patches that conflict with the result are left out. Branch, index, files and record are changed only after
+    everything is committed. Raise TreeError if the tree has uncommitted changes, UsageError if there is no such ref,
+    ConflictError if the merge itself conflicts, and RefusedCommitError if a hook rejects a commit.
     """
     head = read_consistently(tree, _clean_head)
     other = commit_of(tree.root, ref)
@@ -96,8 +98,9 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> BranchMerge:
         if not reverted:
             return BranchMerge(other, (), ())
         runtime = (ours if ours.patches else theirs).runtime
-        applied = commits(worktree, _planned(worktree, patches, reverted, runtime, ref), patches, runtime)
-    return BranchMerge(other, reverted, applied)
+        planned = _planned(worktree, patches, reverted, runtime)
+        applied = commits(worktree, planned, patches, runtime)
+    return BranchMerge(other, reverted, applied, left_out=planned.left_out)
 
 
 def is_merged(tree: CheckoutTree, ref: str) -> bool:
@@ -147,17 +150,10 @@ def _unpatched(worktree: LinkedWorktree, commit: str, patches: PatchSet) -> _Unp
     return _UnpatchedCommit(unpatched, reverted.patches, runtime)
 
 
-def _planned(worktree: LinkedWorktree, patches: PatchSet, ids: Sequence[str], runtime: str, ref: str) -> Plan:
-    """Return the plan of the patches for the merge's result. Raise PlanConflictError if one conflicts."""
+def _planned(worktree: LinkedWorktree, patches: PatchSet, ids: Sequence[str], runtime: str) -> Plan:
+    """Return the plan of the patches that fit the merge's result."""
     planner = Planner(worktree.tree, patches, runtime)
-    planned = planner.plan(ids)
-    conflicts = describe_conflicts(planned.patches)
-    if conflicts:
-        raise PlanConflictError(
-            f"{conflicts} after the merge of {ref}, so nothing was written",
-            planned,
-            advice="revert the patches that conflict, then try again",
-        )
+    planned = fitting_plan(lambda without: planner.plan(ids, without=without))
     return planner.combined_plan(planned, origin(worktree.tree, planner))
 
 

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from patchkit.drafting.change import Draft, FileDiff
+    from patchkit.drafting.change import Draft
     from patchkit.drafting.patch import Watch
+    from patchkit.plan.status import FileChange
     from patchkit.tree.tree import CheckoutTree
 
 
@@ -112,10 +113,10 @@ def draft_of(
         parent = difference.parent_of(commit)
         below = tree if repository is None else GitTree(repository, parent, place_of(tree.package))
         files = [_as_upstream(change, below.name) for change in changes.files]
-        return draft_patch(below, files, facts, changes.left_out, watch=watch)
+        return draft_patch(below, files, facts, changes.without_outside, watch=watch)
 
 
-def _as_upstream(change: FileDiff, name: str) -> FileDiff:
+def _as_upstream(change: FileChange, name: str) -> FileChange:
     """Return a change in a renamed package with upstream's names, in which patches are written."""
 
     def spelled(content: bytes | None) -> bytes | None:

@@ -48,14 +48,14 @@ def staged(drafts: Mapping[Path, Draft]) -> Iterator[None]:
                 with suppress(OSError, TreeError):
                     locks.enter_context(held(waiting[folder]))
                 for name, content in draft.files.items():
-                    (waiting[folder] / name).parent.mkdir(exist_ok=True)
+                    (waiting[folder] / name).parent.mkdir(parents=True, exist_ok=True)
                     (waiting[folder] / name).write_bytes(content)
         yield
         with _wrapped_os_errors("not every patch was written"):
             for folder, place in waiting.items():
                 # Written last, since a folder without it is no patch.
                 for name in sorted(drafts[folder].files, key=lambda name: name == "patch.toml"):
-                    (folder / name).parent.mkdir(exist_ok=True)
+                    (folder / name).parent.mkdir(parents=True, exist_ok=True)
                     (place / name).replace(folder / name)
     finally:
         for place in waiting.values():

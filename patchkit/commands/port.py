@@ -2,96 +2,107 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-import re
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from patchkit.change.edits import Outcome
+from patchkit.change.edits import EditOutcome, Outcome
 from patchkit.change.follow import Trees
-from patchkit.change.land import NOT_MADE, land
+from patchkit.change.land import NOT_MADE, LandedFile, land
+from patchkit.change.tokens import words
 from patchkit.commands.patch_folder import staged
-from patchkit.drafting import difference
-from patchkit.drafting.change import FileDiff
+from patchkit.drafting.change import Draft
 from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.findings.plural import counted
 from patchkit.patchset.patch import Patch
-from patchkit.patchset.unified import DiffOptions
 from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
 from patchkit.porting.dependencies import dependencies_of
 from patchkit.porting.findings import findings_of
+from patchkit.porting.text import merged
+from patchkit.series.patches import Written, patches
 from patchkit.series.port import commit_ports
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.conflicts import read_without_conflicts
-from patchkit.tree.git import commit_of, commit_or_none, git, require_repository
-from patchkit.tree.limits import read_named
-from patchkit.tree.objects import GitRepository, GitTree
-from patchkit.tree.tree import OverlayTree, open_tree
+from patchkit.transaction.current import current_record
+from patchkit.transaction.store import Store
+from patchkit.tree.git import object_id
+from patchkit.tree.outside import content, shown
+from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
-    from patchkit.change.land import LandedFile, Watch
-    from patchkit.drafting.change import Draft, Facts
+    from patchkit.change.land import Watch
     from patchkit.findings.finding import Finding
+    from patchkit.plan.record import Layer
+    from patchkit.series.source import GivenChange, Source
     from patchkit.tree.tree import CheckoutTree, ReadTree, Tree
 
     Contents = Mapping[str, bytes | None]
 
 _MADE = frozenset({Outcome.LANDED, Outcome.CHANGED})
-
-
-@dataclass(frozen=True)
-class Change:
-    """A change: facts about it, its base tree and its files."""
-
-    facts: Facts
-    base: Tree
-    files: tuple[FileDiff, ...]
-    left_out: tuple[str, ...] = ()
+_RESOLVED = EditOutcome("", Outcome.ALREADY, "a person resolved its conflict in this tree")
 
 
 @dataclass(frozen=True)
 class PortedChange:
-    """The outcome of a change in a tree; ``commit`` is the commit made there, if any."""
+    """The outcome of a change in a tree; ``commit`` is the commit made there, if any.
 
-    change: Change
+    ``outside`` are its files outside the package. Of a series, a change that is not whole is ``skipped``, and ``needs``
+    are the skipped ones before it that change the same code, or that define what it uses.
+    """
+
+    change: GivenChange
     files: tuple[LandedFile, ...]
+    outside: tuple[LandedFile, ...] = ()
     findings: tuple[Finding, ...] = ()
     commit: str = ""
+    skipped: bool = False
+    needs: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of its edits are there now."""
-        return all(file.is_whole for file in self.files)
+        """Whether all of its edits in the package are there now."""
+        return not self.skipped and all(file.is_whole for file in self.files)
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is whole, and nothing about it is for a person to judge."""
+        """Whether it is whole, with its files outside the package, and nothing about it is for a person to judge."""
         adapted = any(edit.outcome is Outcome.CHANGED for file in self.files for edit in file.edits)
-        return self.is_whole and not (adapted or self.findings or self.change.left_out)
+        is_complete = all(file.is_whole for file in self.outside) and not self.change.left_out
+        return self.is_whole and is_complete and not (adapted or self.findings)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The files of which a part or all is left out: an edit that was not made, a link, a mode, a place outside."""
+        inside = [each.onto for each in self.files if not each.is_whole]
+        outside = [shown(each.file) for each in self.outside if not each.is_whole]
+        named = (part.partition(": ")[0] for part in self.change.left_out)
+        return tuple(dict.fromkeys((*inside, *outside, *named)))
 
     @property
     def is_made(self) -> bool:
         """Whether an edit of it was made, and not found."""
-        return any(edit.outcome in _MADE for file in self.files for edit in file.edits)
+        every = (*self.files, *self.outside) if not self.skipped else ()
+        return any(edit.outcome in _MADE for file in every for edit in file.edits)
 
 
 @dataclass(frozen=True)
 class PortResult:
     """The outcome of changes in one tree; ``changed`` are the files that changed, or would change.
 
-    ``not_ported`` are the changes that were not tried, since the conflicts of one before them are marked.
+    ``not_ported`` are the changes that were not tried, since the conflicts of one before them are marked. ``written``
+    are the patches of the series for this tree.
     """
 
     onto: str
     changes: tuple[PortedChange, ...]
     changed: tuple[str, ...] = ()
-    folders: tuple[Path, ...] = ()
+    written: tuple[Path, ...] = ()
     error: str = ""
-    not_ported: tuple[Change, ...] = ()
+    not_ported: tuple[GivenChange, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -112,107 +123,6 @@ class PortConflictError(ConflictError):
         self.ported = ported
 
 
-class Source:
-    """A diff, a commit or a range of commits, and its base tree."""
-
-    def __init__(self, name: str, base: str, repository: Path) -> None:
-        """Read nothing yet; ``repository`` is where commits and refs are looked up."""
-        self._name = name
-        self._base = base
-        self._repository = repository
-        self._stack = ExitStack()
-        self._git: GitRepository | None = None
-
-    def __enter__(self) -> Source:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def tree(self, name: str) -> Tree:
-        """Return the tree of a path or ref; TreeError if there is none."""
-        if Path(name).exists():
-            return open_tree(Path(name))
-        if self._git is None:
-            self._git = self._stack.enter_context(GitRepository(self._repository))
-        return GitTree(self._git, name)
-
-    def require(self, name: str) -> None:
-        """Raise UsageError if a name is neither a path nor a commit."""
-        if not os.path.exists(name) and commit_or_none(self._repository, name) is None:
-            require_repository(self._repository, "name a folder, or a ref's repository with --repo")
-            raise UsageError(
-                f"{name} is neither a folder nor a ref of {self._repository.resolve()}",
-                advice="name a folder, or a ref and its repository with --repo",
-            )
-
-    def _from(self) -> Tree:
-        """Return the base tree that was named; UsageError if it is neither a path nor a commit."""
-        if not Path(self._base).exists():
-            commit_of(self._repository, self._base)
-        return self.tree(self._base)
-
-    def changes(self) -> tuple[Change, ...]:
-        """Return the changes, oldest first; UsageError if it is neither a diff nor a commit, or changes nothing."""
-        path = Path(self._name)
-        found = self._diffs(path) if path.is_file() else tuple(map(self._commit, self._commits()))
-        if not any(change.files for change in found):
-            nothing = "it contains no unified diff" if path.is_file() else "it is empty"
-            left_out = [part for change in found for part in change.left_out]
-            raise UsageError(
-                f"{self._name} changes nothing in the package",
-                reasons=left_out or [nothing],
-                advice="name a diff or a commit that changes files of sglang's package",
-            )
-        return found
-
-    def _diffs(self, path: Path) -> tuple[Change, ...]:
-        """Return the change of a diff, or of each mail of a series, on the tree that the mails before it leave."""
-        if not self._base:
-            raise UsageError("a diff does not name its tree", where=path, advice="name it with --from TREE")
-        base = self._from()
-        try:
-            text = read_named(path).decode()
-        except UnicodeDecodeError:
-            raise UsageError("not UTF-8", where=path, advice="convert it and try again") from None
-        name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "ported"
-        options = DiffOptions(str(path), "--from", "--from TREE, or with --from HEAD^ --repo REPO")
-        mails = difference.mails(text)
-        found: list[Change] = []
-        for number, mail in enumerate(mails, 1):
-            facts = difference.facts_of_diff(name, mail, path)
-            if len(mails) > 1:
-                pull = facts.upstream.rpartition("/")[2]
-                is_new = pull and pull not in {each.facts.id for each in found}
-                facts = replace(facts, id=pull if is_new else f"{name}-{number}")
-            diff = difference.of_diffs(base, (mail,), options=options)
-            found.append(Change(facts, base, diff.files, diff.left_out))
-            base = OverlayTree(base, {each.file: each.after for each in diff.files})
-        return tuple(found)
-
-    def _commits(self) -> list[str]:
-        options = ("--reverse", "--no-merges") if ".." in self._name else ("--no-walk",)
-        listed = git(self._repository, "rev-list", *options, "--end-of-options", self._name, "--")
-        commits = listed.stdout.decode().split()
-        if listed.returncode != 0 or not commits:
-            require_repository(
-                self._repository, "name a diff that exists, or the commit's repository with --repo"
-            )
-            raise UsageError(
-                f"{self._name} is neither a file nor a commit of {self._repository.resolve()}",
-                advice="name a diff, a commit or a range, and its repository with --repo",
-            )
-        return commits
-
-    def _commit(self, commit: str) -> Change:
-        diff = difference.of_commit(self._repository, commit, option="")
-        facts = difference.facts_of_commit(self._repository, commit[:12], commit)
-        number = facts.upstream.rpartition("/")[2]
-        facts = replace(facts, id=number) if number else facts
-        base = self._from() if self._base else self.tree(f"{commit}^")
-        return Change(facts, base, diff.files, diff.left_out)
-
-
 def port(
     source: Source,
     onto: CheckoutTree,
@@ -227,20 +137,18 @@ def port(
 ) -> PortResult:
     """Make changes in a tree and write the result as ``apply`` does, or commit it if ``committing``.
 
-    PortConflictError, and nothing written, if an edit cannot be made. With ``keep_going`` the other edits are made;
-    with ``markers`` conflict markers are written as well, and later changes are not tried. TreeError if the tree cannot
-    be changed. The change is also written to ``folder``, as a patch for this tree.
+    PortConflictError, and nothing written, if an edit cannot be made. With ``keep_going`` the other edits are made, or
+    of several changes the others; with ``markers`` conflict markers are written as well, and later changes are not
+    tried. TreeError if the tree cannot be changed. The series is also written to ``folder``, as patches for this tree.
     """
 
     def prepare(read: ReadTree) -> _PreparedPort:
-        if folder is not None:
-            _require_new(folder)
-        changes = source.changes()
-        tree = _PortedTree(read, markers=markers)
+        changes = source.changes(read)
+        tree = _PortedTree(read, markers=markers, earlier=_earlier(read))
         steps: list[_Step] = []
         for change in _watched(changes, watch):
             # Of a range each change is one step, of a change alone each file.
-            steps.append(tree.step(change, watch if len(changes) == 1 else None))
+            steps.append(tree.step(change, watch if len(changes) == 1 else None, alone=len(changes) == 1))
             if markers and not steps[-1].ported.is_whole:
                 break
         done = tuple(step.ported for step in steps)
@@ -257,12 +165,15 @@ def port(
         return _PreparedPort(read, steps, plan, ported)
 
     read, steps, plan, ported = read_without_conflicts(onto, prepare)
-    drafts = _drafts(steps, folder, watch) if folder is not None and not dry_run else {}
-    with staged(drafts):
+    written = _patches(source, steps, folder, read) if folder is not None and not dry_run else {}
+    with staged({place: Draft(files, ()) for place, files in written.items()}):
         if committing:
             concerned = frozenset[str]().union(*(step.concerned for step in steps))
             commits = commit_ports(
-                onto, plan, [(step.ported.change.facts, step.plan) for step in steps], concerned
+                onto,
+                plan,
+                [(step.ported.change.facts, step.plan, step.ported.left_out) for step in steps],
+                concerned,
             )
             done = tuple(
                 replace(step.ported, commit=commit) for step, commit in zip(steps, commits, strict=True)
@@ -271,28 +182,94 @@ def port(
         elif not dry_run:
             separate = [step.plan for step in steps if step.plan.changes]
             Transaction(onto, ported=True, allow_dirty=allow_dirty).commit(plan, separate, read)
-    return replace(ported, folders=tuple(drafts))
+    return replace(ported, written=_paths(written))
 
 
-def port_matrix(source: Source, refs: Sequence[str], *, watch: Watch | None = None) -> tuple[PortResult, ...]:
-    """Return the outcome of changes in several trees, without writing; a ref without a tree has an ``error``."""
+def port_matrix(
+    source: Source,
+    refs: Sequence[str],
+    *,
+    keep_going: bool = False,
+    folder: Path | None = None,
+    watch: Watch | None = None,
+) -> tuple[PortResult, ...]:
+    """Return the outcome of changes in several trees, which are not written; a ref without a tree has an ``error``.
+
+    The series for a single one is written to ``folder``, if each change is whole or with ``keep_going``.
+    """
     for ref in refs:
         source.require(ref)
-    changes = source.changes()
     found: list[PortResult] = []
     for at, ref in enumerate(refs):
-        if watch is not None:
+        if watch is not None and len(refs) > 1:
             watch(f"trees: porting to {ref}", at, len(refs))
         try:
-            tree = _PortedTree(source.tree(ref), markers=False)
-            steps = [tree.step(change) for change in changes]
-            found.append(PortResult(ref, tuple(step.ported for step in steps), tree.changed))
+            onto = source.tree(ref)
+            changes = source.changes(onto)
+            tree = _PortedTree(onto, markers=False)
+            watched = _watched(changes, watch if len(refs) == 1 else None)
+            steps = [tree.step(change, alone=len(changes) == 1) for change in watched]
+            ported = PortResult(ref, tuple(step.ported for step in steps), tree.changed)
+            if folder is not None and (ported.is_whole or keep_going):
+                written = _patches(source, steps, folder)
+                with staged({place: Draft(files, ()) for place, files in written.items()}):
+                    pass
+                ported = replace(ported, written=_paths(written))
+            found.append(ported)
         except TreeError as error:
             found.append(PortResult(ref, (), error=str(error)))
     return tuple(found)
 
 
-def _watched(changes: Sequence[Change], watch: Watch | None) -> Iterator[Change]:
+def _patches(
+    source: Source, steps: Sequence[_Step], folder: Path, tree: ReadTree | None = None
+) -> dict[Path, dict[str, bytes]]:
+    """Return the series as patches for its new tree, by folder. Raise UsageError if one of them exists.
+
+    What an earlier port made in ``tree`` is in them too.
+    """
+    earlier = _earlier(tree) if tree is not None else {}
+    written: list[Written] = []
+    for step in steps:
+        contents = {each.file: (each.before, each.after) for each in step.plan.changes}
+        layer = earlier.get(_form(step.ported.change))
+        if tree is not None and layer is not None and not contents:
+            contents = _made_earlier(step.ported.change, layer, tree)
+        written.append(Written(step.ported.change, contents))
+    files = patches(written, source.folders)
+    existing = next((name for name in files if os.path.lexists(folder / name)), None)
+    if existing is not None:
+        raise UsageError(f"{folder / existing} already exists", advice="name another folder with -o")
+    return {folder: files} if files else {}
+
+
+def _paths(written: Mapping[Path, Iterable[str]]) -> tuple[Path, ...]:
+    return tuple(folder / name for folder, files in written.items() for name in files)
+
+
+def _earlier(tree: ReadTree) -> dict[str, Layer]:
+    """Return what earlier ports made in a tree, by the forms of their changes."""
+    ports = (layer for layer in current_record(tree).layers if layer.is_ported)
+    return {each.form: layer for layer in ports for each in layer.patches if each.form}
+
+
+def _made_earlier(
+    change: GivenChange, layer: Layer, tree: ReadTree
+) -> dict[str, tuple[bytes | None, bytes | None]]:
+    """Return the files of a change that an earlier port made, before and after it."""
+    get = Store(tree.package).get
+    found: dict[str, tuple[bytes | None, bytes | None]] = {
+        file: (get(known.original) if known.original else None, get(known.applied) if known.applied else None)
+        for file, known in layer.files.items()
+    }
+    undone = [
+        replace(each, before=each.after, after=each.before) for each in change.outside if not each.hunks
+    ]
+    _, before = merged(undone, tree)
+    return found | {file: (text, content(tree, file)) for file, text in before.items()}
+
+
+def _watched(changes: Sequence[GivenChange], watch: Watch | None) -> Iterator[GivenChange]:
     for at, change in enumerate(changes):
         if watch is not None and len(changes) > 1:
             watch(f"commits: porting {change.facts.id}", at, len(changes))
@@ -302,15 +279,16 @@ def _watched(changes: Sequence[Change], watch: Watch | None) -> Iterator[Change]
 def _describe_first_conflict(ported: PortResult) -> str:
     """Return how many edits cannot be made, and the site of the first, for a message."""
     conflicts = [
-        (file, edit)
+        (change, file, edit)
         for change in ported.changes
         for file in change.files
         for edit in file.edits
         if edit.outcome in NOT_MADE
     ]
-    file, edit = conflicts[0]
+    change, file, edit = conflicts[0]
     where = f"{file.onto}: {edit.site}" if edit.site else file.onto
-    return f"{counted(len(conflicts), 'edit')} cannot be applied ({where}: {edit.reason})"
+    named = f"{change.change.facts.id}: " if len(ported.changes) > 1 else ""
+    return f"{counted(len(conflicts), 'edit')} cannot be applied ({named}{where}: {edit.reason})"
 
 
 @dataclass(frozen=True)
@@ -335,31 +313,47 @@ class _PreparedPort(NamedTuple):
 class _PortedTree:
     """A tree to which changes are made one after the other."""
 
-    def __init__(self, onto: Tree, *, markers: bool) -> None:
+    def __init__(self, onto: Tree, *, markers: bool, earlier: Mapping[str, Layer] | None = None) -> None:
         self._onto = onto
         self._markers = markers
+        self._earlier = earlier or {}
         self._contents: dict[str, bytes | None] = {}
+        self._skipped: list[PortedChange] = []
 
     @property
     def changed(self) -> tuple[str, ...]:
         """The files that differ from the original tree."""
-        return tuple(file for file, text in sorted(self._contents.items()) if text != self._onto.read(file))
+        return tuple(
+            file for file, text in sorted(self._contents.items()) if text != content(self._onto, file)
+        )
 
-    def step(self, change: Change, watch: Watch | None = None) -> _Step:
-        """Make a change."""
+    def step(self, change: GivenChange, watch: Watch | None = None, *, alone: bool) -> _Step:
+        """Make a change; one that is not ``alone`` is skipped if it is not whole and gets no markers."""
         tree = OverlayTree(self._onto, dict(self._contents))
         sources = {each.file: (each.before, each.after) for each in change.files}
         name = change.facts.id if self._markers else ""
         landing = land(sources, Trees(change.base, tree), name, watch=watch)
-        contents = landing.marked if self._markers else landing.contents
-        self._contents |= contents
+        ported = PortedChange(change, tuple(landing.files))
+        earlier = self._earlier.get(_form(change))
+        if not ported.is_whole and earlier is not None and any(each.by_hand for each in earlier.patches):
+            files = [LandedFile(each.file, each.onto, [_RESOLVED]) for each in landing.files]
+            return _Step(replace(ported, files=tuple(files)), tree, Plan(tree, (), ()), landing.concerned)
+        outside, others = merged(change.outside, tree)
+        contents = (landing.marked if self._markers else landing.contents) | others
         plan = _plan(tree, change, landing.files, contents)
         applied = [(status.patch, edit) for status in plan.patches for edit in status.edits]
-        found = findings_of(tree, landing.contents, applied)
+        found = findings_of(tree, landing.contents, applied, change.base, sources)
         known = {(each.rule, each.file, each.line) for each in found}
         used = dependencies_of(tree, sources, landing)
         found += tuple(each for each in used if (each.rule, each.file, each.line) not in known)
-        return _Step(PortedChange(change, tuple(landing.files), found), tree, plan, landing.concerned)
+        ported = replace(ported, outside=outside, findings=found)
+        needs = _needs(ported, self._skipped)
+        if not (alone or self._markers) and (needs or not ported.is_whole):
+            ported = replace(ported, skipped=True, needs=needs)
+            self._skipped.append(ported)
+            return _Step(ported, tree, Plan(tree, (), ()), frozenset())
+        self._contents |= contents
+        return _Step(ported, tree, plan, landing.concerned | others.keys())
 
     def plan(self, steps: Sequence[_Step]) -> Plan:
         """Return the plan of all steps together."""
@@ -368,47 +362,67 @@ class _PortedTree:
             for change in step.plan.changes:
                 makers.setdefault(change.file, []).extend(change.patches)
         changes = tuple(
-            FileChange(file, self._onto.read(file), self._contents[file], tuple(dict.fromkeys(makers[file])))
+            FileChange(
+                file, content(self._onto, file), self._contents[file], tuple(dict.fromkeys(makers[file]))
+            )
             for file in self.changed
         )
         return Plan(self._onto, tuple(status for step in steps for status in step.plan.patches), changes)
 
 
-def _plan(tree: Tree, change: Change, files: Sequence[LandedFile], contents: Contents) -> Plan:
+def _plan(tree: Tree, change: GivenChange, files: Sequence[LandedFile], contents: Contents) -> Plan:
     """Return the plan of one change, for a transaction."""
     facts = change.facts
-    patch = Patch(id=facts.id, title=facts.title or facts.id, why=facts.why, risk="", verify="", edits=())
+    title = facts.title or facts.id
+    patch = Patch(id=facts.id, title=title, why=facts.why, risk="", verify="", edits=(), form=_form(change))
     edits = tuple(
         EditStatus(f"edit-{number}", file.onto, edit.site, State.PENDING)
         for number, (file, edit) in enumerate(((file, edit) for file in files for edit in file.edits), 1)
         if edit.outcome in _MADE
     )
     changes = tuple(
-        FileChange(file, tree.read(file), text, (facts.id,))
+        FileChange(file, content(tree, file), text, (facts.id,))
         for file, text in sorted(contents.items())
-        if tree.read(file) != text
+        if content(tree, file) != text
     )
     return Plan(tree, (PatchStatus(patch, State.PENDING, edits),), changes)
 
 
-def _drafts(steps: Sequence[_Step], folder: Path, watch: Watch | None) -> dict[Path, Draft]:
-    """Return each change as a patch for this tree, by its folder: ``folder`` itself for one, else a folder in it."""
-    from patchkit.drafting.patch import (
-        draft_patch,
-    )  # It loads all kinds of edit, which nothing else of a port does.
-
-    found: dict[Path, Draft] = {}
-    for step in steps:
-        files = [FileDiff(each.file, each.before, each.after) for each in step.plan.changes]
-        change = step.ported.change
-        draft = draft_patch(step.tree, files, change.facts, change.left_out, watch=watch)
-        place = folder if len(steps) == 1 else folder / change.facts.id
-        if draft.files:
-            _require_new(place)
-            found[place] = draft
-    return found
+def _form(change: GivenChange) -> str:
+    """Return a digest of what a change changes, by which it is known when it is ported again."""
+    described = [
+        (each.file, object_id(each.before or b""), object_id(each.after or b"")) for each in change.files
+    ]
+    return hashlib.sha256(repr(described).encode()).hexdigest()[:32]
 
 
-def _require_new(folder: Path) -> None:
-    if os.path.exists(folder / "patch.toml"):
-        raise UsageError(f"{folder / 'patch.toml'} already exists", advice="name another folder with -o")
+def _needs(ported: PortedChange, skipped: Sequence[PortedChange]) -> tuple[str, ...]:
+    """Return the skipped changes before a change that define what is missing for it, or change what it cannot."""
+    failed = [edit for file in ported.files for edit in file.edits if edit.outcome in NOT_MADE]
+    said = [edit.reason for edit in failed if edit.outcome is Outcome.UNMET]
+    missing = {word for text in (*said, *(each.message for each in ported.findings)) for word in words(text)}
+    own = _sites(ported) if failed else set()
+    return tuple(
+        each.change.facts.id
+        for each in skipped
+        if not own.isdisjoint(_sites(each)) or not missing.isdisjoint(_defined(each.change))
+    )
+
+
+def _sites(ported: PortedChange) -> set[tuple[str, str]]:
+    """Return the definitions that a change changes; of a file without any, the file."""
+    return {
+        (file.file, edit.site)
+        for file in ported.files
+        for edit in file.edits
+        if edit.site or not file.file.endswith(".py") or len(file.edits) == 1
+    }
+
+
+def _defined(change: GivenChange) -> set[str]:
+    """Return the names that a change adds."""
+    sides = ([each.before for each in change.files], [each.after for each in change.files])
+    before, after = (
+        {word for text in texts for word in words((text or b"").decode(errors="replace"))} for texts in sides
+    )
+    return after - before

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from patchkit.commands.port import port_matrix
 from patchkit.commands.status import status
 from patchkit.plan.cache import statuses
 from patchkit.plan.status import LEFT_OUT, OPT_IN, State
 from patchkit.series.backports import IN_TREE
+from patchkit.series.source import Source
 from patchkit.transaction.edited import judged_at
-from patchkit.tree.git import commit_of, place_of
+from patchkit.transaction.ports import ports_in
+from patchkit.transaction.revert import recorded_ports
+from patchkit.tree.git import commit_of, git, place_of
 from patchkit.tree.objects import GitRepository, GitTree
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from patchkit.commands.port import PortedChange
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
@@ -62,6 +69,30 @@ class Move:
             if is_made and self.then.state in {State.UPSTREAM, State.UNKNOWN}
             else words
         )
+
+
+def ports_there(tree: CheckoutTree, ref: str) -> tuple[PortedChange, ...]:
+    """Return the outcome that the ported commits of ``tree`` would have on ``ref``; of those that it has, none.
+
+    Raise UsageError if there is no such ref.
+    """
+    recorded = recorded_ports(tree)
+    ports = [port for port in ports_in(tree.package) if port.name in recorded] if recorded else []
+    own = git(tree.root, "rev-list", f"{commit_of(tree.root, ref)}..HEAD", "--").stdout.decode().split()
+    names = {port.commit: port.name for port in ports if port.commit in own}
+    if not names:
+        return ()
+    with Source(list(names), "", tree.root) as source:
+        (found,) = port_matrix(source, (ref,))
+    ids = {each.change.facts.id: names[each.change.facts.upstream_commit] for each in found.changes}
+    return tuple(_named(each, ids) for each in found.changes)
+
+
+def _named(port: PortedChange, ids: Mapping[str, str]) -> PortedChange:
+    """Return the outcome of a commit with the names under which the tree has it, and those that it needs."""
+    facts = replace(port.change.facts, id=ids[port.change.facts.id])
+    needs = tuple(ids[each] for each in port.needs)
+    return replace(port, change=replace(port.change, facts=facts), needs=needs)
 
 
 def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move, ...]:

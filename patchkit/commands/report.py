@@ -10,7 +10,7 @@ from patchkit.commands.verify import verify
 from patchkit.findings.finding import Confidence
 from patchkit.series.backports import IN_TREE, backports
 from patchkit.transaction.write import read_consistently
-from patchkit.verify.result import Outcome
+from patchkit.verify.result import CheckState
 from patchkit.verify.subject import Criteria
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def report(
     statuses, verdict = read_consistently(tree, answers)
     if verdict is None:
         return ()
-    failed = [each.title for each in verdict.results if each.outcome is Outcome.FAILED]
-    made = sum(each.outcome is not Outcome.SKIPPED for each in verdict.results)
+    failed = [each.title for each in verdict.results if each.outcome is CheckState.FAILED]
+    made = sum(each.outcome is not CheckState.SKIPPED for each in verdict.results)
     result = f"failed: {'; '.join(failed)}" if failed else f"{made} checks passed"
     heading = f"{result} (patchkit {__version__} verify)"
     return backports(statuses, heading)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.commands.status import tree_status
 from patchkit.drafting.extension import extensions
-from patchkit.errors import ConflictError, PatchkitError, UsageError
+from patchkit.errors import ConflictError, PatchkitError, UsageError, spelling_hint
 from patchkit.plan.conflict import at_site, missing_line
-from patchkit.plan.markers import blocks_in
+from patchkit.plan.markers import marked_conflicts
 from patchkit.plan.planner import Planner
 from patchkit.plan.resolutions import dropped_names, resolution
 from patchkit.plan.status import ACCEPTED, BY_HAND, IN_PLACE, EditStatus, State, note_of
@@ -195,7 +194,7 @@ def _resolve_ported(tree: ReadTree, file: str, patch: str, edit: str) -> Resolve
 def _without_other_conflicts(text: bytes) -> bytes:
     """Return a text with blank lines in place of the markers of other conflicts and all but what was found."""
     lines = text.splitlines(keepends=True)
-    for block in blocks_in(text):
+    for block in marked_conflicts(text):
         behind = block.start + 1 + block.found
         lines[block.start] = b"\n"
         lines[behind : block.end] = [b"\n"] * (block.end - behind)
@@ -214,14 +213,14 @@ def _require_no_markers(tree: CheckoutTree, patch: str, edit: str) -> None:
                 )
 
 
-class OpenEdit(NamedTuple):
+class ConflictingEdit(NamedTuple):
     """An edit in conflict; ``is_unfinished`` is whether the tree has its markers, or unrecorded code in their place."""
 
     status: EditStatus
     is_unfinished: bool
 
 
-def open_edits(tree: CheckoutTree, patches: PatchSet, patch: str) -> tuple[OpenEdit, ...]:
+def open_edits(tree: CheckoutTree, patches: PatchSet, patch: str) -> tuple[ConflictingEdit, ...]:
     """Return the edits of a patch or port that are in conflict. Raise UsageError for a name that neither has."""
     found = tree_status(tree, patches)
     unfinished = [edit for name, edit in found.unfinished if name == patch]
@@ -236,7 +235,7 @@ def open_edits(tree: CheckoutTree, patches: PatchSet, patch: str) -> tuple[OpenE
     for name in unfinished:
         reason = f"{UNRECORDED}: {recording(patch, name)}"
         edits.setdefault(name, EditStatus(name, "", "", State.CONFLICT, reason))
-    return tuple(OpenEdit(edit, name in unfinished) for name, edit in edits.items())
+    return tuple(ConflictingEdit(edit, name in unfinished) for name, edit in edits.items())
 
 
 def give_up(tree: CheckoutTree, patches: PatchSet, patch: str, edit: str) -> str:
@@ -275,8 +274,7 @@ def export_resolutions(tree: CheckoutTree, patches: PatchSet, folder: Path) -> S
 def _require_edit(patch: Patch, name: str) -> None:
     names = [edit.name for edit in patch.edits]
     if name not in names:
-        close = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
+        hint = spelling_hint(name, names)
         raise UsageError(
             f"{patch.id} has no edit {name!r}", advice=f"{hint}patchkit show {patch.id} lists them"
         )

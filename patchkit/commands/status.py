@@ -11,6 +11,7 @@ from patchkit.plan.fitting import with_left_out
 from patchkit.plan.planner import Planner
 from patchkit.plan.status import State
 from patchkit.transaction.conflicts import before_markers, conflicts_in, with_conflicts, with_unrecorded
+from patchkit.transaction.current import current_or_none
 from patchkit.transaction.edited import difference, judged
 from patchkit.transaction.origins import Origins
 from patchkit.transaction.resolve import unrecorded_edits
@@ -45,9 +46,19 @@ def tree_status(tree: CheckoutTree, patches: PatchSet) -> TreeStatus:
         edits += [(patch, edit) for patch, edit, _ in unrecorded]
         statuses = with_left_out(with_unrecorded(statuses, unrecorded))
         statuses = _with_differences(read, statuses, Planner(read, patches))
-        return replace(found, patches=statuses, unfinished=tuple(edits))
+        statuses = tuple(map(_removable, statuses))
+        ports = tuple(sorted(current_or_none(read).ported))
+        return replace(found, patches=statuses, unfinished=tuple(edits), ports=ports)
 
     return read_consistently(tree, status_of)
+
+
+def _removable(status: PatchStatus) -> PatchStatus:
+    """Return a status with the plan for the patch's removal as the reason, if upstream has it."""
+    plan = status.patch.remove_when
+    if not plan or status.state is not State.UPSTREAM:
+        return status
+    return replace(status, reason=f"upstream has it: remove the patch (its plan: {plan})")
 
 
 def _with_differences(

@@ -20,7 +20,7 @@ from patchkit.plan.status import State
 from patchkit.transaction.revert import in_code, recorded
 from patchkit.tree.scratch import scratch
 from patchkit.tree.tree import open_tree
-from patchkit.verify.result import Outcome
+from patchkit.verify.result import CheckState
 from patchkit.verify.subject import Criteria
 
 if TYPE_CHECKING:
@@ -111,5 +111,5 @@ def _copied(tree: CheckoutTree, folder: Path) -> CheckoutTree:
 def _failures(tree: CheckoutTree, patches: PatchSet) -> tuple[str, ...]:
     """Return the messages of all failed checks of a tree."""
     results = verify(tree, patches, Criteria(Confidence.LIKELY)).results
-    failed = (result for result in results if result.outcome is Outcome.FAILED)
+    failed = (result for result in results if result.outcome is CheckState.FAILED)
     return tuple(finding.message for result in failed for finding in result.findings)

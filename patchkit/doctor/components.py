@@ -15,9 +15,9 @@ from patchkit.tree.index import Class
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from patchkit.doctor.evaluation.evaluator import Evaluator
-    from patchkit.doctor.evaluation.memory import Memory
-    from patchkit.doctor.objects import Environment, Settings
+    from patchkit.doctor.evaluation.evaluator import FunctionEvaluator
+    from patchkit.doctor.evaluation.memory import KnownValues
+    from patchkit.doctor.objects import EnvironmentVariables, Settings
     from patchkit.tree.index import Function, Program
 
 PLAN_STREAM = "SGLANG_ENABLE_OVERLAP_PLAN_STREAM"
@@ -31,10 +31,10 @@ class Components:
 
     def __init__(
         self,
-        evaluator: Evaluator,
+        evaluator: FunctionEvaluator,
         settings: Settings,
-        environment: Environment,
-        memory: Memory,
+        environment: EnvironmentVariables,
+        memory: KnownValues,
     ) -> None:
         self._evaluator = evaluator
         self._program: Program = evaluator.program

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from patchkit.doctor.components import Components
-    from patchkit.doctor.evaluation.evaluator import Evaluator
-    from patchkit.doctor.evaluation.memory import Memory
+    from patchkit.doctor.evaluation.evaluator import FunctionEvaluator
+    from patchkit.doctor.evaluation.memory import KnownValues
     from patchkit.doctor.objects import Settings
     from patchkit.tree.index import Function, Program
 
@@ -30,13 +30,15 @@ class _DecidedError(Exception):
         self.given = args, named
 
 
-class Decision:
+class ServerDecision:
     """The decision of one server: the tree's function, and the arguments that the scheduler passes to it.
 
     ``answer`` is whether the server keeps the mirror, with the ``backends`` that it has.
     """
 
-    def __init__(self, evaluator: Evaluator, settings: Settings, function: Any, args: Sequence[Any]) -> None:
+    def __init__(
+        self, evaluator: FunctionEvaluator, settings: Settings, function: Any, args: Sequence[Any]
+    ) -> None:
         self._evaluator = evaluator
         self._settings = settings
         self._function = function
@@ -101,8 +103,12 @@ class Decision:
 
 
 def decision(
-    evaluator: Evaluator, known: dict[str, Any], settings: Settings, components: Components, memory: Memory
-) -> Decision:
+    evaluator: FunctionEvaluator,
+    known: dict[str, Any],
+    settings: Settings,
+    components: Components,
+    memory: KnownValues,
+) -> ServerDecision:
     """Return the decision that a server's scheduler calls for. Raise NoDecisionError if it calls for none.
 
     ``known`` are the names that the evaluator does not evaluate; the function is one of them while the scheduler runs.
@@ -113,7 +119,7 @@ def decision(
     function, name = init
     scheduler = Instance(None, components.scheduler(), name="scheduler")
 
-    def record_call(_: Evaluator, *args: Any, **named: Any) -> None:
+    def record_call(_: FunctionEvaluator, *args: Any, **named: Any) -> None:
         raise _DecidedError(args, named)
 
     known[name] = record_call
@@ -127,7 +133,7 @@ def decision(
         del known[name]
     if "attn_backends" in named:
         args = (*args, named["attn_backends"])
-    return Decision(evaluator, settings, evaluator.attribute(function.module, name), args)
+    return ServerDecision(evaluator, settings, evaluator.attribute(function.module, name), args)
 
 
 def _decision_call(program: Program) -> tuple[Function, str] | None:

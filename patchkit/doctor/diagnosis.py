@@ -9,7 +9,7 @@ import msgspec
 
 from patchkit.audit.runners import AuditedProgram
 from patchkit.doctor import fixes
-from patchkit.doctor.evaluation.memory import Memory
+from patchkit.doctor.evaluation.memory import KnownValues
 from patchkit.doctor.examined import TOP_K, ExaminedServer
 from patchkit.doctor.fixes import Fix  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.gains import Gain, gains
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from patchkit.audit.reach import Reach
     from patchkit.doctor.examined import Found
     from patchkit.doctor.launch import Launch
-    from patchkit.doctor.outcome import Outcome
+    from patchkit.doctor.outcome import ServerOutcome
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
 
@@ -91,7 +91,7 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
         plain = without_speculation(Program(read_sources(tree)), launch)
         return Diagnosis(False, _NOTHING, (), (), (), launch.notes, fixes=tuple(fixes.needed(plain, missing)))
     program = AuditedProgram(read_sources(tree))
-    server = ExaminedServer(program, launch, Memory())
+    server = ExaminedServer(program, launch, KnownValues())
     found = server.found
     usual = found[0][1]
     notes = list(launch.notes)
@@ -108,7 +108,7 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
     running = [patch for patch, state in freeing.items() if state is State.APPLIED] if freed else []
     plan = make_plan(tree, [status.patch for status in statuses if status.patch.default])
     changes = {change.file: change.after for change in plan.changes}
-    patched = ExaminedServer(trials.patched(changes), launch.on(changes), Memory())
+    patched = ExaminedServer(trials.patched(changes), launch.on(changes), KnownValues())
     if usual.kept and changes and patched.found:
         patched_outcomes = patched.found
         freed = any(not outcome.kept for _, outcome in patched_outcomes)
@@ -177,7 +177,7 @@ def _instead(server: ExaminedServer) -> Iterator[str]:
         )
 
 
-def _is_free(case: tuple[dict[str, bool], Outcome]) -> bool:
+def _is_free(case: tuple[dict[str, bool], ServerOutcome]) -> bool:
     """Return whether a server starts with known backends, and without the mirror."""
     outcome = case[1]
     starts = outcome.refused is None and bool(outcome.roles)

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from patchkit.audit.runners import AuditedProgram
-    from patchkit.doctor.evaluation.memory import Memory
+    from patchkit.doctor.evaluation.memory import KnownValues
     from patchkit.doctor.launch import Launch
-    from patchkit.doctor.outcome import Outcome
+    from patchkit.doctor.outcome import ServerOutcome
 
-    Found = list[tuple[dict[str, bool], Outcome]]
+    Found = list[tuple[dict[str, bool], ServerOutcome]]
 
 TOP_K = "speculative_eagle_topk"
 
@@ -30,7 +30,7 @@ class ExaminedServer:
 
     program: AuditedProgram
     launch: Launch
-    memory: Memory
+    memory: KnownValues
 
     @cached_property
     def found(self) -> Found:
@@ -55,7 +55,7 @@ class ExaminedServer:
         option_text = " ".join(f"{option(name)} {value}" for name, value in known.items())
         return outcomes(self.program, self.launch.with_settings(known), self.memory), option_text
 
-    def freed_by_one_branch(self, keeps: Callable[[Outcome], bool]) -> tuple[str, ...]:
+    def freed_by_one_branch(self, keeps: Callable[[ServerOutcome], bool]) -> tuple[str, ...]:
         """Return the options for one branch with which ``keeps`` becomes false, and for which models if not for all."""
         single, option_text = self._single
         examined = [

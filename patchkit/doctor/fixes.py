@@ -13,7 +13,7 @@ from patchkit.plan.status import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from patchkit.doctor.outcome import Outcome
+    from patchkit.doctor.outcome import ServerOutcome
     from patchkit.plan.status import PatchStatus
 
 DERIVED = {
@@ -50,7 +50,7 @@ def lacking(statuses: Sequence[PatchStatus]) -> list[PatchStatus]:
 
 
 def needed(
-    found: Sequence[tuple[Mapping[str, bool], Outcome]], statuses: Sequence[PatchStatus]
+    found: Sequence[tuple[Mapping[str, bool], ServerOutcome]], statuses: Sequence[PatchStatus]
 ) -> Iterator[Fix]:
     """Yield the fixes that the tree lacks and that a server needs or may need with some kind of model."""
     values = [(model, _value_of(outcome)) for model, outcome in found]
@@ -68,7 +68,7 @@ def needed(
             )
 
 
-def _value_of(outcome: Outcome) -> Callable[[str], Any]:
+def _value_of(outcome: ServerOutcome) -> Callable[[str], Any]:
     """Return what yields the value of a name in a condition; one that the tree lacks is None."""
     roles = {one.role: one.name for one in outcome.roles}
     derived: dict[str, Any] = {name: roles[role] for name, role in DERIVED.items() if role in roles}

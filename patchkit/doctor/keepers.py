@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from patchkit.doctor.examined import ExaminedServer, Found
-    from patchkit.doctor.outcome import Outcome
+    from patchkit.doctor.outcome import ServerOutcome
     from patchkit.doctor.remedies import Trials
     from patchkit.plan.status import PatchStatus
 
@@ -116,7 +116,7 @@ def _patches(
     trials: Trials | None,
     candidates: Sequence[str],
     models: Sequence[dict[str, bool]],
-    keeps: Callable[[Outcome], bool],
+    keeps: Callable[[ServerOutcome], bool],
 ) -> Iterator[str]:
     """Yield the sets of patches that free the mirror, with the models for which each of them does or does not."""
     for remedy in trials.freeing(candidates, models, keeps) if trials is not None else ():
@@ -141,5 +141,5 @@ def _of_backends(server: ExaminedServer, found: Found, trials: Trials | None) ->
         yield Keeper(cls, why, remedies, unless_usual(models))
 
 
-def _is_read(cls: str, outcome: Outcome) -> bool:
+def _is_read(cls: str, outcome: ServerOutcome) -> bool:
     return any(one.reads and (one.cls or one.name) == cls for one in outcome.roles)

@@ -11,7 +11,7 @@ from patchkit.tree import mirror
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from patchkit.doctor.evaluation.evaluator import Evaluator
+    from patchkit.doctor.evaluation.evaluator import FunctionEvaluator
     from patchkit.tree.index import Class, Function
 
 _TRUE_TEXTS = ("1", "true", "yes", "y", "on")
@@ -46,7 +46,7 @@ class Settings:
     model: Any = field(default_factory=lambda: Unknown("model_config"))
     name: str = "server_args"
 
-    def attribute_of(self, evaluator: Evaluator, name: str) -> Any:
+    def attribute_of(self, evaluator: FunctionEvaluator, name: str) -> Any:
         """Return a setting, or what a property or method yields. Raise UndecidedError if there is none."""
         if name in self.values:
             self.read.add(name)
@@ -83,7 +83,7 @@ class Lazy:
     name: str
     kept: dict[str, Any] = field(default_factory=dict)
 
-    def attribute_of(self, _: Evaluator, name: str) -> Any:
+    def attribute_of(self, _: FunctionEvaluator, name: str) -> Any:
         """Return an attribute, which is made now if it is read for the first time."""
         if name not in self.kept:
             self.kept[name] = self.made[name]() if name in self.made else Unknown(f"{self.name}.{name}")
@@ -99,7 +99,7 @@ class FreeBackend:
 
     name = "backend"
 
-    def attribute_of(self, _: Evaluator, name: str) -> Any:
+    def attribute_of(self, _: FunctionEvaluator, name: str) -> Any:
         """Return that the mirror is not needed. Raise UndecidedError for any other attribute."""
         if name == mirror.FLAG:
             return False
@@ -107,14 +107,14 @@ class FreeBackend:
 
 
 @dataclass
-class Environment:
+class EnvironmentVariables:
     """``envs`` of a tree: each environment variable with the tree's default."""
 
     variables: Mapping[str, str]
     defaults: Mapping[str, Any]
     name: str = "envs"
 
-    def attribute_of(self, _: Evaluator, name: str) -> Any:
+    def attribute_of(self, _: FunctionEvaluator, name: str) -> Any:
         """Return an environment variable, with its methods."""
         given = self.variables.get(name)
         value = self.defaults.get(name, Unknown(name))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from patchkit.doctor.execution.kinds import FACTS, KINDS, LOCAL, SLIDING, UNGRAP
 from patchkit.doctor.execution.process import Request
 from patchkit.doctor.launch import Case, Launch, Value
 from patchkit.doctor.models import named
-from patchkit.errors import UsageError
+from patchkit.errors import UsageError, spelling_hint
 from patchkit.tree.index import Index
 from patchkit.tree.sglang import SERVING
 
@@ -174,9 +173,9 @@ def _refusal(answer: Answer) -> UsageError:
     """Return the tree's own refusal as an error."""
     if not answer.by_parser:
         return UsageError(f"this tree's server raises {answer.refused}", where=answer.where)
-    named = [word.partition("=")[0] for word in answer.refused.split() if word.startswith("--")]
-    close = difflib.get_close_matches(named[0], answer.known, n=1) if named else []
-    advice = f"did you mean {close[0]}?" if close and close[0] != named[0] else "change what it names"
+    names = [name for word in answer.refused.split() if (name := word.partition("=")[0]).startswith("--")]
+    unknown = [name for name in names[:1] if name not in answer.known]
+    advice = "".join(spelling_hint(name, answer.known).rstrip() for name in unknown) or "change what it names"
     return UsageError(f"this tree's server refuses the options: {answer.refused}", advice=advice)
 
 

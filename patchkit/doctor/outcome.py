@@ -30,7 +30,7 @@ class Reader:
 
 
 @dataclass
-class Outcome:
+class ServerOutcome:
     """The diagnosis of a server with one kind of model; ``refused`` is the error that its decision or a backend raises.
 
     ``answer`` is the value of the tree's own decision, None if the tree has none. ``setting`` returns a setting after

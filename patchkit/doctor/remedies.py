@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from patchkit.doctor.launch import Launch
-    from patchkit.doctor.outcome import Outcome
+    from patchkit.doctor.outcome import ServerOutcome
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.index import Module
     from patchkit.tree.tree import CheckoutTree
 
 Answers = dict[str, bool]
-Found = list[tuple[Answers, "Outcome"]]
+Found = list[tuple[Answers, "ServerOutcome"]]
 _OPTS_OUT = re.compile(rf"\b{mirror.FLAG}(: *bool)? = False|def {mirror.FLAG}")
 _DECISION = re.compile(rf"\b[a-z]\w*_{mirror.FLAG}\b")
 
@@ -96,7 +96,7 @@ class Trials:
         ]
 
     def freeing(
-        self, candidates: Sequence[str], models: Sequence[Answers], keeps: Callable[[Outcome], bool]
+        self, candidates: Sequence[str], models: Sequence[Answers], keeps: Callable[[ServerOutcome], bool]
     ) -> list[Remedy]:
         """Return the smallest sets of candidates with which ``keeps`` becomes false for some of these models.
 
@@ -117,7 +117,7 @@ class Trials:
         return remedies
 
     def _tried(
-        self, names: tuple[str, ...], models: Sequence[Answers], keeps: Callable[[Outcome], bool]
+        self, names: tuple[str, ...], models: Sequence[Answers], keeps: Callable[[ServerOutcome], bool]
     ) -> Remedy:
         """Return some patches with the models for which they free the mirror, and those for which they do not."""
         if names not in self._found:

@@ -10,11 +10,11 @@ from patchkit.doctor.components import ALGORITHM, Components
 from patchkit.doctor.decision import NoDecisionError, decision
 from patchkit.doctor.declared import declared
 from patchkit.doctor.evaluation.builtin import BUILTINS
-from patchkit.doctor.evaluation.evaluator import Evaluator
-from patchkit.doctor.evaluation.memory import Memory
+from patchkit.doctor.evaluation.evaluator import FunctionEvaluator
+from patchkit.doctor.evaluation.memory import KnownValues
 from patchkit.doctor.evaluation.values import Instance, RaisedError, UndecidedError
-from patchkit.doctor.objects import Environment, Settings, Values
-from patchkit.doctor.outcome import Outcome, Reader, Role
+from patchkit.doctor.objects import EnvironmentVariables, Settings, Values
+from patchkit.doctor.outcome import Reader, Role, ServerOutcome
 from patchkit.doctor.questions import fact_of
 from patchkit.errors import TreeError
 from patchkit.tree import mirror
@@ -41,15 +41,15 @@ _FALSE = (
 
 
 def outcomes(
-    program: Program, launch: Launch, memory: Memory | None = None
-) -> list[tuple[dict[str, bool], Outcome]]:
+    program: Program, launch: Launch, memory: KnownValues | None = None
+) -> list[tuple[dict[str, bool], ServerOutcome]]:
     """Return a launch's outcome in each of its cases; only those that start, if any do.
 
     ``memory`` caches values that depend on the program alone.
     """
-    shared = Memory() if memory is None else memory
-    servers: list[tuple[_Server, Outcome]] = []
-    found: list[tuple[dict[str, bool], Outcome]] = []
+    shared = KnownValues() if memory is None else memory
+    servers: list[tuple[_Server, ServerOutcome]] = []
+    found: list[tuple[dict[str, bool], ServerOutcome]] = []
     for case in launch.cases:
         # What no code has asked makes no difference.
         outcome = next((known for server, known in servers if server.answers_for(case)), None)
@@ -62,9 +62,9 @@ def outcomes(
     return starting or found
 
 
-def without_speculation(program: Program, launch: Launch) -> list[tuple[dict[str, bool], Outcome]]:
+def without_speculation(program: Program, launch: Launch) -> list[tuple[dict[str, bool], ServerOutcome]]:
     """Return the outcomes of a launch without speculation, in which no backend is made."""
-    memory = Memory()
+    memory = KnownValues()
     return [
         (case.answers, _Server(program, case, launch.environment, memory).settled()) for case in launch.cases
     ]
@@ -73,7 +73,9 @@ def without_speculation(program: Program, launch: Launch) -> list[tuple[dict[str
 class _Server:
     """One server on one tree: a case of a launch."""
 
-    def __init__(self, program: Program, case: Case, variables: Mapping[str, str], memory: Memory) -> None:
+    def __init__(
+        self, program: Program, case: Case, variables: Mapping[str, str], memory: KnownValues
+    ) -> None:
         self._program = program
         self._case = case
         self._variables = variables
@@ -82,10 +84,10 @@ class _Server:
         self._values = values
         self._asked: dict[str, bool] = {}
         self._known: dict[str, Any] = {}
-        self._evaluator = Evaluator(program, self._known, self._ask, memory)
+        self._evaluator = FunctionEvaluator(program, self._known, self._ask, memory)
         declaration = memory.value("declared", lambda: declared(program, program.sources.items, "the tree"))
         self._settings = Settings(declaration.cls, values, derived=declaration.derived(program))
-        environment = Environment(variables, registry.environment_defaults(program))
+        environment = EnvironmentVariables(variables, registry.environment_defaults(program))
         self._components = Components(self._evaluator, self._settings, environment, memory)
         self._known |= self._natives(environment)
         if isinstance(values.get(ALGORITHM), str):
@@ -108,7 +110,7 @@ class _Server:
 
     # The outcome.
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ServerOutcome:
         """Return the server's outcome. Raise TreeError if a part of it cannot be evaluated."""
         try:
             found = self._outcome()
@@ -121,13 +123,13 @@ class _Server:
             found.worker = self._components.worker()
         return found
 
-    def settled(self) -> Outcome:
+    def settled(self) -> ServerOutcome:
         """Return the backends of a server without speculation, and the settings that it settles on."""
         sides = zip(("prefill", "decode"), self._components.sides(), strict=True)
         roles = tuple(Role(role, name, "", reads=True) for role, name in sides)
-        return Outcome(kept=True, roles=roles, setting=self._case.value)
+        return ServerOutcome(kept=True, roles=roles, setting=self._case.value)
 
-    def _outcome(self) -> Outcome:
+    def _outcome(self) -> ServerOutcome:
         overlap = not self._settings.values.get("disable_overlap_schedule")
         try:
             self._components.require_known()
@@ -138,11 +140,11 @@ class _Server:
             others = [each for each in decided.backends if not isinstance(each, Instance)]
             unnamed = any(each is not None for each in others) and decided.reads(others[0])
         except RaisedError as error:
-            return Outcome(kept=True, overlap=overlap, refused=error)
+            return ServerOutcome(kept=True, overlap=overlap, refused=error)
         except NoDecisionError:
             return self._outcome_without_decision(overlap)
         kept = decided.answer or not overlap
-        return Outcome(kept, overlap, True, forced, roles, readers, unnamed, answer=decided.answer)
+        return ServerOutcome(kept, overlap, True, forced, roles, readers, unnamed, answer=decided.answer)
 
     def _readers(self, backends: Iterable[Any]) -> Iterator[Reader]:
         for each in backends:
@@ -150,12 +152,12 @@ class _Server:
                 texts = [self._evaluator.attribute(each, name) for name in ("name", "why")]
                 yield Reader(*map(str, texts))
 
-    def _outcome_without_decision(self, overlap: bool) -> Outcome:
+    def _outcome_without_decision(self, overlap: bool) -> ServerOutcome:
         try:
             roles = tuple(self._components.roles(self._flag))
         except RaisedError as error:
-            return Outcome(kept=True, overlap=overlap, decided=False, refused=error)
-        return Outcome(kept=True, overlap=overlap, decided=False, roles=roles)
+            return ServerOutcome(kept=True, overlap=overlap, decided=False, refused=error)
+        return ServerOutcome(kept=True, overlap=overlap, decided=False, roles=roles)
 
     def _flag(self, backend: Any) -> bool:
         try:
@@ -165,7 +167,7 @@ class _Server:
 
     # Names that are not evaluated from the tree.
 
-    def _natives(self, environment: Environment) -> dict[str, Any]:
+    def _natives(self, environment: EnvironmentVariables) -> dict[str, Any]:
         off = {each.strip() for each in self._variables.get(DISABLE, "").split(",")}
         return (
             dict.fromkeys(registry.contexts(self._program), self._context)
@@ -188,6 +190,6 @@ class _Server:
             }
         )
 
-    def _context(self, _: Evaluator, *args: Any, **named: Any) -> Any:
+    def _context(self, _: FunctionEvaluator, *args: Any, **named: Any) -> Any:
         # None of them has a parameter: a function of the same name that has one is another.
         return NotImplemented if args or named else self._settings.view()

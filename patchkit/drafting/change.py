@@ -1,24 +1,36 @@
-"""Input and output of drafting: files before and after, facts about the change, and a patch folder.
+"""Input and output of drafting: facts about a change, and a patch folder.
 
 ``patchkit.drafting.patch.draft_patch`` makes one of the other, and writes nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from patchkit.plan.status import FileChange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from patchkit.patchset.unified import Hunk
+
+
+PLAIN = "100644"
+PROGRAM = "100755"
+"""git's modes of files."""
+
 
 @dataclass(frozen=True)
-class FileDiff:
-    """A file, by its path in the package, before and after a change; None if it does not exist."""
+class GivenFile(FileChange):
+    """A file as a change was given. The path of one outside the package starts with ``../``.
 
-    file: str
-    before: bytes | None
-    after: bytes | None
+    If the tree of the change does not have that, ``hunks`` are what is known of the change. ``modes`` are git's before
+    and after it.
+    """
+
+    hunks: tuple[Hunk, ...] = field(default=(), kw_only=True)
+    modes: tuple[str, str] = field(default=(PLAIN, PLAIN), kw_only=True)
 
 
 @dataclass(frozen=True)

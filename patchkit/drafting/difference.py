@@ -12,21 +12,32 @@ from email.utils import parseaddr, parsedate_to_datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from patchkit.drafting.change import Facts, FileDiff
+from patchkit.drafting.change import PLAIN, PROGRAM, Facts, GivenFile
 from patchkit.errors import TreeError, UsageError
 from patchkit.lines import split_lines
-from patchkit.patchset.unified import DiffOptions, path_in_package, printed, sections, text_after
+from patchkit.patchset.unified import (
+    DiffOptions,
+    Layout,
+    layout_of,
+    printed,
+    sections,
+    text_after,
+)
 from patchkit.transaction.ports import TRAILER
 from patchkit.tree.fork import is_of_record
-from patchkit.tree.git import git, place_of
-from patchkit.tree.sglang import NAME, PARENTS, PLACES
+from patchkit.tree.git import git, object_id, place_of
+from patchkit.tree.names import is_outside
+from patchkit.tree.outside import content, shown
+from patchkit.tree.sglang import NAME, PARENTS, PLACES, SERVING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from patchkit.patchset.unified import Section
+    from patchkit.patchset.unified import FileSection, Hunk
     from patchkit.tree.tree import Tree
+
+    Blob = Callable[[str], bytes | None]
 
 _NUMBER = re.compile(r"\s*\(#([0-9]+)\)\s*$")
 _MAIL = re.compile(r"^From ([0-9a-f]{40}) ", re.MULTILINE)
@@ -39,8 +50,7 @@ _PULLS = f"https://github.com/sgl-project/{NAME}/pull/"
 _OUTSIDE = "it is outside the package folder; left out."
 _NOT_A_FILE = "it is a link or a submodule, which no edit can change; left out."
 _NO_MODE = "000000"
-_EXECUTABLE = "100755"
-_PLAIN_MODES = {"100644", _EXECUTABLE}
+_PLAIN_MODES = {PLAIN, PROGRAM}
 _MODE = "its mode changes, which no edit can make; left out."
 _NEW_MODE = "it is executable, which no edit can make; created without that mode."
 _OLD_MODE = "it is executable, and revert creates it again without that mode."
@@ -48,10 +58,27 @@ _OLD_MODE = "it is executable, and revert creates it again without that mode."
 
 @dataclass(frozen=True)
 class Difference:
-    """The changed files of the package, and why other changes are left out."""
+    """The changed files of the package and those outside it, and why other changes are left out.
 
-    files: tuple[FileDiff, ...]
+    ``prefixes`` are what stands before the names of a diff's files, old and new, that are named from ``place``: the
+    package's place below them.
+    """
+
+    files: tuple[GivenFile, ...]
     left_out: tuple[str, ...] = ()
+    outside: tuple[GivenFile, ...] = ()
+    prefixes: tuple[str, str] = ("a/", "b/")
+    place: str = PLACES[0]
+
+    @property
+    def without_outside(self) -> tuple[str, ...]:
+        """Why changes are left out if the files outside the package are."""
+        return (*self.left_out, *(outside(each) for each in self.outside))
+
+
+def outside(change: GivenFile) -> str:
+    """Return that a file outside the package is left out."""
+    return f"{printed(shown(change.file))}: {_OUTSIDE}"
 
 
 _OPTIONS_OF_NEW = DiffOptions()
@@ -78,13 +105,14 @@ def of_commit(
             advice="run git fetch there, or name another commit",
         )
     fields = raw.stdout.decode(errors="surrogateescape").split("\0")
-    files: list[FileDiff] = []
+    files: list[GivenFile] = []
     left_out: list[str] = []
+    layout = layout_of(fields[1::2], lambda _name, _file: False, places)
     for entry, name in zip(fields[::2], fields[1::2], strict=False):
         modes, blobs = entry.lstrip(":").split()[:2], entry.split()[2:4]
-        file = path_in_package(name, places)
         if is_of_record(name):
             continue  # It describes the tree of the commit.
+        file = layout.file(name)
         if file is None:
             left_out.append(f"{printed(name)}: {_OUTSIDE}")
             continue
@@ -94,11 +122,21 @@ def of_commit(
         left_out += _notes_of(name, modes[0], modes[1])
         if blobs[0] != blobs[1]:
             sides = zip((first, last), blobs, strict=True)
-            contents = [
+            before, after = (
                 _blob(root, f"{end}:{name}", option) if blob.strip("0") else None for end, blob in sides
-            ]
-            files.append(FileDiff(file, *contents))
-    return Difference(tuple(files), tuple(left_out))
+            )
+            files.append(GivenFile(file, before, after, modes=(modes[0], modes[1])))
+    return Difference(*_parted(files, left_out))
+
+
+def _parted(
+    files: Iterable[GivenFile], left_out: Iterable[str]
+) -> tuple[tuple[GivenFile, ...], tuple[str, ...], tuple[GivenFile, ...]]:
+    """Return the files of the package, what is left out, and the files outside the package."""
+    parts: tuple[list[GivenFile], list[GivenFile]] = ([], [])
+    for each in files:
+        parts[is_outside(each.file)].append(each)
+    return tuple(parts[0]), tuple(dict.fromkeys(left_out)), tuple(parts[1])
 
 
 def facts_of_commit(root: Path, identifier: str, commit: str) -> Facts:
@@ -149,7 +187,8 @@ def facts_of_diff(identifier: str, text: str, where: Path | str = "") -> Facts:
     if mail["Subject"] is None:
         mail = email.message_from_string(around[start.start() :])
     subject = _PREFIX.sub("", " ".join(_header(mail, "Subject").split()))
-    body = str(mail.get_payload()).replace("\r\n", "\n").partition("\n---\n")[0].strip()
+    # Without a message the line that ends it is the first one.
+    body = f"\n{mail.get_payload()}".replace("\r\n", "\n").partition("\n---\n")[0].strip()
     author, date = _header(mail, "From"), _header(mail, "Date")
     while inside := _HEADER_INSIDE.match(
         body
@@ -217,91 +256,163 @@ def of_diffs(
     texts: Iterable[str],
     base: Iterable[str] = (),
     places: Sequence[str] = PLACES,
+    *,
     options: DiffOptions = _OPTIONS_OF_NEW,
+    blob: Blob | None = None,
 ) -> Difference:
     """Return what unified diffs, one after the other, change in ``tree`` after those of ``base``.
 
-    Raise UsageError if the lines of a hunk are not in the tree.
+    With ``blob``, which returns a file's content by its id, the diffs themselves tell what their files were before,
+    and ``tree`` is only asked where they do not. Raise UsageError if the lines of a hunk are not in the files.
     """
-    contents: dict[str, bytes | None] = {}
+    applied = _Applied(tree, places, blob)
     for text in base:
-        _apply(tree, text, contents, options._replace(diff="--base"), places)
-    before = dict(contents)
+        applied.apply(text, options._replace(diff="--base"))
+    before = dict(applied.contents)
     left_out: list[str] = []
     for text in texts:
-        left_out += _apply(tree, text, contents, options, places)
-    files = []
-    for file, after in contents.items():
-        original = before[file] if file in before else tree.read(file)
-        if original != after:
-            files.append(FileDiff(file, original, after))
-    return Difference(tuple(files), tuple(dict.fromkeys(left_out)))
+        left_out += applied.apply(text, options)
+    files = [
+        GivenFile(
+            file,
+            original,
+            after,
+            hunks=applied.hunks.get(file, ()),
+            modes=applied.modes.get(file, (PLAIN, PLAIN)),
+        )
+        for file, after in applied.contents.items()
+        if (original := before[file] if file in before else applied.originals[file]) != after
+        or file in applied.hunks
+    ]
+    return Difference(*_parted(files, left_out), applied.prefixes, applied.layout.place)
 
 
-def _apply(
-    tree: Tree, text: str, contents: dict[str, bytes | None], options: DiffOptions, places: Sequence[str]
-) -> Iterable[str]:
-    """Apply a diff to ``contents``, and return what is left out."""
-    left_out: list[str] = []
+class _Applied:
+    """The files of a tree after diffs that are applied one after the other."""
 
-    def read(file: str) -> bytes | None:
-        return contents[file] if file in contents else tree.read(file)
+    def __init__(self, tree: Tree, places: Sequence[str], blob: Blob | None) -> None:
+        self._tree = tree
+        self._places = places
+        self._blob = blob
+        self.contents: dict[str, bytes | None] = {}
+        self.originals: dict[str, bytes | None] = {}
+        self.hunks: dict[str, tuple[Hunk, ...]] = {}
+        self.modes: dict[str, tuple[str, str]] = {}
+        self.layout = Layout(0, PLACES[0])
+        self.prefixes = ("a/", "b/")
 
-    for section in sections(text, options):
-        name = section.new or section.old or ""
-        files = [
-            None if each is None else path_in_package(each, places) for each in (section.old, section.new)
-        ]
-        if is_of_record(name):
-            continue
-        if all(file is None for file in files):
-            left_out.append(f"{printed(name)}: {_OUTSIDE}")
-            continue
-        if section.is_binary:
-            left_out.append(f"{printed(name)}: it is binary, which no edit can change; left out.")
-            continue
-        if any(mode.startswith("12") or mode.startswith("16") for mode in section.modes):
-            left_out.append(f"{printed(name)}: {_NOT_A_FILE}")
-            continue
-        if section.modes:
-            before = _NO_MODE if section.old is None else section.modes[0]
-            left_out += _notes_of(name, before, _NO_MODE if section.new is None else section.modes[-1])
-        _apply_section(section, files, read, contents, options)
-    return left_out
+    def apply(self, text: str, options: DiffOptions) -> list[str]:
+        """Apply a diff, and return what is left out."""
+        left_out: list[str] = []
+        found = list(sections(text, options))
+        named = {name: each for each in found for name in (each.old, each.new) if name is not None}
+        layout = layout_of(list(named), lambda name, file: self._is_of(named[name], name, file), self._places)
+        self._note(layout, found)
+        for section in found:
+            name = section.new or section.old
+            if name is None or is_of_record(name):
+                continue
+            files = [None if each is None else layout.file(each) for each in (section.old, section.new)]
+            if all(file is None for file in files):
+                left_out.append(f"{printed(name)}: {_OUTSIDE}")
+                continue
+            if section.is_binary:
+                left_out.append(f"{printed(name)}: it is binary, which no edit can change; left out.")
+                continue
+            if any(mode.startswith("12") or mode.startswith("16") for mode in section.modes):
+                left_out.append(f"{printed(name)}: {_NOT_A_FILE}")
+                continue
+            if section.modes:
+                before = _NO_MODE if section.old is None else section.modes[0]
+                left_out += _notes_of(name, before, _NO_MODE if section.new is None else section.modes[-1])
+            left_out += self._apply_section(section, files, options)
+        return left_out
+
+    def _is_of(self, section: FileSection, name: str, file: str) -> bool:
+        """Return whether a section is for this file of the package, and not for one outside it."""
+        if section.old is None:
+            return file.startswith(f"{SERVING}/")
+        known = self._read(file)
+        if known is None or self._read(f"{'../' * 2}{name}") is not None:
+            return False
+        lines = {line.rstrip("\r\n") for line in known.decode(errors="replace").split("\n")}
+        old = (line.rstrip("\r\n") for hunk in section.hunks for line in hunk.old)
+        return self._blob is not None or all(line in lines for line in old)
+
+    def _note(self, layout: Layout, found: Sequence[FileSection]) -> None:
+        """Note how the names of the diff lead to the package."""
+        self.layout = layout
+        for each in found:
+            both = (each.old or each.new, each.new or each.old)
+            signs = zip(each.signs, both, strict=True)
+            self.prefixes = tuple(f"{sign}{layout.leading(name)}" for sign, name in signs)  # type: ignore[assignment]
+            if not is_outside(layout.file(both[0] or "") or "../"):
+                break
+
+    def _read(self, file: str) -> bytes | None:
+        return self.contents[file] if file in self.contents else content(self._tree, file)
+
+    def _before(self, file: str, section: FileSection, options: DiffOptions) -> bytes | None:
+        """Return the content of a file that a diff changes."""
+        known = self._read(file)
+        if self._blob is None or (
+            known is not None and section.base and object_id(known).startswith(section.base)
+        ):
+            return known
+        found = self._blob(section.base) if section.base else None
+        if found is None and not is_outside(file):
+            raise UsageError(
+                f"{options.diff}: {file}: neither the diff nor the repository tells what it was before",
+                advice=f"name the diff's tree with {options.tree}",
+            )
+        return found
+
+    def _apply_section(
+        self, section: FileSection, files: Sequence[str | None], options: DiffOptions
+    ) -> Iterator[str]:
+        """Apply a section for one file, and yield why it is left out."""
+        old, new = files
+        before = self._before(old, section, options) if old is not None else None
+        is_created = old is None and new is not None and self._blob is None
+        try:
+            if old is not None and before is None:
+                raise UsageError(
+                    f"{options.diff}: {shown(old)}: no such file in the tree",
+                    advice=f"pass the tree that the diff was made on with {options.tree}",
+                )
+            if is_created and self._read(new or "") is not None:
+                raise UsageError(
+                    f"{options.diff}: {shown(new or '')}: the diff creates this file, but the tree contains it",
+                    advice=f"pass the tree from before the change with {options.earlier}",
+                )
+            try:
+                source = (before or b"").decode()
+            except UnicodeDecodeError:
+                raise UsageError(f"{old} is not UTF-8", advice="save it as UTF-8 and try again") from None
+            after = text_after(old or new or "", source, section.hunks, options).encode()
+        except UsageError:
+            if not all(file is None or is_outside(file) for file in files):
+                raise
+            if old is None or old != new:
+                yield f"{printed(shown(new or old or ''))}: {_OUTSIDE}"
+                return
+            self.originals.setdefault(old, None)
+            self.contents[old] = None
+            self.hunks[old] = (*self.hunks.get(old, ()), *section.hunks)
+            return
+        modes = section.modes or [section.mode or PLAIN]
+        for file in (old, new):
+            if file is not None:
+                self.modes[file] = self.modes.get(file, (modes[0], ""))[0], modes[-1]
+                self.originals.setdefault(file, before if file == old else None)
+        if old is not None and (new is None or section.is_renamed) and old != new:
+            self.contents[old] = None
+        if new is not None:
+            self.contents[new] = after
 
 
 def _notes_of(name: str, before: str, after: str) -> list[str]:
     """Return a note on a file's modes before and after a change, which no edit sets."""
-    notes = {(_NO_MODE, _EXECUTABLE): _NEW_MODE, (_EXECUTABLE, _NO_MODE): _OLD_MODE}
+    notes = {(_NO_MODE, PROGRAM): _NEW_MODE, (PROGRAM, _NO_MODE): _OLD_MODE}
     note = _MODE if {before, after} == _PLAIN_MODES else notes.get((before, after))
     return [f"{printed(name)}: {note}"] if note is not None else []
-
-
-def _apply_section(
-    section: Section,
-    files: Sequence[str | None],
-    read: Callable[[str], bytes | None],
-    contents: dict[str, bytes | None],
-    options: DiffOptions,
-) -> None:
-    old, new = files
-    before = read(old) if old is not None else None
-    if old is not None and before is None:
-        raise UsageError(
-            f"{options.diff}: {old}: no such file in the tree",
-            advice=f"pass the tree that the diff was made on with {options.tree}",
-        )
-    if old is None and new is not None and read(new) is not None:
-        raise UsageError(
-            f"{options.diff}: {new}: the diff creates this file, but the tree contains it",
-            advice=f"pass the tree from before the change with {options.earlier}",
-        )
-    try:
-        source = (before or b"").decode()
-    except UnicodeDecodeError:
-        raise UsageError(f"{old} is not UTF-8", advice="save it as UTF-8 and try again") from None
-    after = text_after(old or new or "", source, section.hunks, options).encode()
-    if old is not None and (new is None or section.is_renamed) and old != new:
-        contents[old] = None
-    if new is not None:
-        contents[new] = after

@@ -12,14 +12,14 @@ from patchkit.patchset import diffs
 from patchkit.patchset.unified import printed
 from patchkit.plan.comments import commenting_patches
 from patchkit.plan.diff import unified
-from patchkit.plan.status import FileChange
 from patchkit.tree.git import object_id
 from patchkit.tree.sglang import PLACES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from patchkit.drafting.change import Facts, FileDiff
+    from patchkit.drafting.change import Facts
+    from patchkit.plan.status import FileChange
     from patchkit.tree.tree import Tree
 
     Watch = Callable[[str, int, int], None]
@@ -29,7 +29,7 @@ CHANGE = "change.diff"
 
 def draft_patch(
     tree: Tree,
-    changes: Sequence[FileDiff],
+    changes: Sequence[FileChange],
     facts: Facts,
     left_out: Iterable[str] = (),
     *,
@@ -40,7 +40,7 @@ def draft_patch(
     ``left_out`` are changes that are already left out; the patch lists them with those that a diff cannot make.
     ``watch`` is called with each file.
     """
-    kept: list[FileDiff] = []
+    kept: list[FileChange] = []
     all_left_out = [*left_out]
     others: list[str] = []
     for at, change in enumerate(changes):
@@ -64,7 +64,7 @@ def draft_patch(
     return Draft(files, tuple(diff.edits), tuple(all_left_out))
 
 
-def _refusal(change: FileDiff) -> str:
+def _refusal(change: FileChange) -> str:
     """Return why a diff cannot make a change, empty if it can."""
     if not change.file.isprintable():
         return "its name is not printable UTF-8"
@@ -80,16 +80,14 @@ def _refusal(change: FileDiff) -> str:
     return ""
 
 
-def _section(change: FileDiff) -> bytes:
+def _section(change: FileChange) -> bytes:
     """Return a file's part of a diff, as git writes it."""
     name = f"{PLACES[0]}/{change.file}"
     ids = [object_id(text) if text is not None else "0" * 40 for text in (change.before, change.after)]
-    return "".join(_header(change, name, ids)).encode() + unified(
-        FileChange(change.file, change.before, change.after, ()), name
-    )
+    return "".join(_header(change, name, ids)).encode() + unified(change, name)
 
 
-def _header(change: FileDiff, name: str, ids: Sequence[str]) -> Iterator[str]:
+def _header(change: FileChange, name: str, ids: Sequence[str]) -> Iterator[str]:
     yield f"diff --git a/{name} b/{name}\n"
     if change.before is None:
         yield "new file mode 100644\n"

@@ -6,34 +6,33 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from patchkit.plan.status import IN_PLACE, LEFT_OUT, OPT_IN, State, label_of
+from patchkit.plan.cache import CachedStatus  # noqa: TC001  # read when an answer is decoded
+from patchkit.plan.status import LEFT_OUT, OPT_IN, State, label_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from patchkit.plan.record import Record
     from patchkit.plan.status import PatchStatus
 
 
 class Look(NamedTuple):
-    """How a cell is shown: its mark, its style on a terminal, and what the mark means."""
+    """How a cell is shown: its mark, and what the mark means."""
 
     mark: str
-    style: str
     words: str
 
 
 LOOKS: dict[str, Look] = {
-    State.APPLIED: Look(">", "green", "applied by patchkit"),
-    State.EDITED: Look("*", "red", "applied, and edited since"),
-    State.UPSTREAM: Look("=", "green", "upstream's own"),
-    State.UNKNOWN: Look("?", "green", "in place, by whom is unknown"),
-    State.PENDING: Look("+", "yellow", "would apply"),
-    State.PARTIAL: Look("~", "yellow", "would apply in part"),
-    State.CONFLICT: Look("!", "red", "in conflict"),
-    State.NOT_APPLICABLE: Look("-", "dim", "not applicable"),
-    OPT_IN: Look("o", "dim", "opt-in: applied only by name"),
-    LEFT_OUT: Look("x", "dim", "left out by the ref's configuration"),
+    State.APPLIED: Look(">", "applied by patchkit"),
+    State.EDITED: Look("*", "applied, and edited since"),
+    State.UPSTREAM: Look("=", "upstream's own"),
+    State.UNKNOWN: Look("?", "in place, by whom is unknown"),
+    State.PENDING: Look("+", "would apply"),
+    State.PARTIAL: Look("~", "would apply in part"),
+    State.CONFLICT: Look("!", "in conflict"),
+    State.NOT_APPLICABLE: Look("-", "not applicable"),
+    OPT_IN: Look("o", "opt-in: applied only by name"),
+    LEFT_OUT: Look("x", "left out by the ref's configuration"),
 }
 """How each label is shown."""
 
@@ -66,22 +65,6 @@ class Cell(msgspec.Struct, frozen=True):
         return label_of(self.state, opt_in=self.opt_in, left_out=self.left_out)
 
 
-def settled_cells(cells: tuple[Cell, ...], record: Record, edited: Mapping[str, str]) -> tuple[Cell, ...]:
-    """Return the cells with the patches in place that a ref's record has as patchkit's, and those edited since.
-
-    ``edited`` has the reason for each of the latter.
-    """
-    recorded = {name for name, _ in record.edits}
-    return tuple(
-        msgspec.structs.replace(cell, state=State.EDITED.value, reason=edited[cell.patch], conflicts=())
-        if cell.patch in edited
-        else msgspec.structs.replace(cell, state=State.APPLIED.value)
-        if cell.patch in recorded and cell.state in IN_PLACE
-        else cell
-        for cell in cells
-    )
-
-
 class Verified(msgspec.Struct, frozen=True):
     """Whether the tree verifies with every patch that fits applied; ``failed`` lists the failed checks."""
 
@@ -89,10 +72,10 @@ class Verified(msgspec.Struct, frozen=True):
     failed: tuple[str, ...] = ()
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """The result for one state of the files: a cell for each patch, or an error; ``state`` identifies the state."""
+class StateResult(msgspec.Struct, frozen=True):
+    """The result for one state of the files: a status for each patch, or an error; ``state`` identifies the state."""
 
-    cells: tuple[Cell, ...] = ()
+    patches: tuple[CachedStatus, ...] = ()
     error: str = ""
     state: str = ""
 
@@ -105,7 +88,7 @@ class PatchDiff(msgspec.Struct, frozen=True):
     text: str
 
 
-class Row(msgspec.Struct, frozen=True):
+class PatchRow(msgspec.Struct, frozen=True):
     """One ref: its commit, and a cell for each patch or an error; ``state`` identifies the state of its files."""
 
     ref: str
@@ -121,13 +104,13 @@ class Matrix(msgspec.Struct, frozen=True):
 
     repository: str
     patches: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[PatchRow, ...]
     states: int
     examined: int
     seconds: float
 
 
-def in_order(row: Row, patches: Sequence[str]) -> tuple[Cell | None, ...]:
+def in_order(row: PatchRow, patches: Sequence[str]) -> tuple[Cell | None, ...]:
     """Return the cells of a row for these patches, None for a patch that the ref does not load."""
     cells = {cell.patch: cell for cell in row.patches}
     return tuple(map(cells.get, patches))

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _Kind = TypeVar("_Kind")
 _AREA = "matrix"
-_PACKAGES = ("audit", "change", "codemods", "findings", "matrix", "patchset", "plan", "tree", "verify")
 _KEPT = 3
 _TABLE = """
 create table if not exists answers
@@ -34,7 +33,7 @@ class Memory:
 
     def __init__(self, digest: str) -> None:
         self._digest = digest
-        self._path = cache.folder(_AREA) / f"{cache.key({}, _PACKAGES, ('libcst',))[:32]}.sqlite"
+        self._path = cache.folder(_AREA) / f"{cache.key({}, ('.',), ('libcst',))[:32]}.sqlite"
         self._base = self._open()
 
     def _open(self) -> sqlite3.Connection:

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import os
+import posixpath
 import time
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from patchkit import collector
 from patchkit.errors import PatchkitError, UsageError
-from patchkit.matrix.answer import Answer, Matrix, Row, Verified, cell_of, settled_cells
+from patchkit.matrix.answer import Matrix, PatchRow, StateResult, Verified, cell_of
 from patchkit.matrix.definitions import Definitions
 from patchkit.matrix.extent import Extents
 from patchkit.matrix.failure import Failure, attempted
@@ -24,11 +26,10 @@ from patchkit.matrix.memory import Memory
 from patchkit.matrix.questions import RecordingModules, answer
 from patchkit.matrix.tasks import VERIFY
 from patchkit.matrix.workers import spread
-from patchkit.plan.cache import statuses
+from patchkit.plan.cache import CachedStatus
 from patchkit.plan.examinations import AnsweredQuestion, Decisions, Examinations, RememberedResult
 from patchkit.plan.interest import interest_of
-from patchkit.transaction.current import committed_record
-from patchkit.transaction.edited import edited_at
+from patchkit.transaction.edited import judged_at
 from patchkit.tree.objects import GitRepository, GitTree, MissingObjectError
 from patchkit.tree.sglang import SERVING
 
@@ -50,7 +51,7 @@ class _ExaminedState(msgspec.Struct, frozen=True):
     """The questions of an inspection with their answers, and its result."""
 
     answers: tuple[AnsweredQuestion, ...]
-    answer: Answer
+    answer: StateResult
 
 
 class _Inspection(msgspec.Struct, frozen=True):
@@ -109,7 +110,7 @@ def survey(
         memory.close()
 
 
-def recalled(patches: PatchSet) -> tuple[Definitions, Decisions[Answer]]:
+def recalled(patches: PatchSet) -> tuple[Definitions, Decisions[StateResult]]:
     """Return the cached definitions and results, which settle a ref whose files are known from earlier runs."""
     memory = Memory(patches.digest)
     try:
@@ -118,10 +119,10 @@ def recalled(patches: PatchSet) -> tuple[Definitions, Decisions[Answer]]:
         memory.close()
 
 
-def _decisions(memory: Memory, patches: PatchSet) -> Decisions[Answer]:
-    decisions = Decisions[Answer]()
+def _decisions(memory: Memory, patches: PatchSet) -> Decisions[StateResult]:
+    decisions = Decisions[StateResult]()
     for examined in memory.recall(_EXAMINE, _ExaminedState).values():
-        if examined.answer.error or tuple(cell.patch for cell in examined.answer.cells) == patches.ids:
+        if examined.answer.error or tuple(cell.patch for cell in examined.answer.patches) == patches.ids:
             decisions.add(examined.answers, examined.answer)
     return decisions
 
@@ -135,10 +136,10 @@ class _Survey:
         self._memory = memory
         self._jobs = jobs
         self._watch = watch or (lambda _what, _done, _of: None)
-        self._packages: dict[str, GitTree] = {}
+        self._trees: dict[str, GitTree] = {}
         # It grows while `spread` runs, which passes to each worker what was added since its last task.
         self._new_results: list[tuple[RememberedResult, ...]] = []
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, StateResult] = {}
         self._extents = Extents(git)
         self._known = memory.recall(_NAMES, str, shared=True)
         # Definitions are found deep inside an inspection, whose result is statuses alone.
@@ -147,112 +148,109 @@ class _Survey:
         self._decisions = _decisions(memory, patches)
 
     def run(self, refs: Sequence[Ref], tasks: Sequence[Task[Any]], started: float) -> SurveyResult:
-        homes = {ref.commit: attempted(partial(self._open, ref.commit)) for ref in refs}
+        for commit in dict.fromkeys(ref.commit for ref in refs):
+            opened = attempted(partial(self._open, commit))
+            if isinstance(opened, Failure):
+                self._answers[commit] = StateResult(error=opened.reason)
+            else:
+                self._trees[commit] = opened
         examined = self._examine()
         results = {task.name: self._results_of(task) for task in tasks}
         self._memory.keep(_NAMES, self._fresh, shared=True)
-        rows = tuple(self._row(ref, homes[ref.commit], results.get(VERIFY.name, {})) for ref in refs)
-        states = len({answer.state for answer in self._answers.values()})
+        rows = tuple(self._row(ref, results.get(VERIFY.name, {})) for ref in refs)
+        states = len({self._answers[commit].state for commit in self._trees})
         seconds = round(time.perf_counter() - started, 3)
         matrix = Matrix(str(self._git.path), self._patches.ids, rows, states, examined, seconds)
         return SurveyResult(matrix, results)
 
-    def _open(self, commit: str) -> str:
-        """Return the tree id of a commit's package."""
+    def _open(self, commit: str) -> GitTree:
         tree = GitTree(self._git, commit)
-        if tree.id not in self._packages:
-            self._extents.require_bounded(tree, SERVING)
-            self._packages[tree.id] = tree
-        return tree.id
+        self._extents.require_bounded(tree, SERVING)
+        return tree
 
-    def _row(self, ref: Ref, home: str | Failure, verified: Mapping[str, Verified | Failure]) -> Row:
-        if isinstance(home, Failure):
-            return Row(ref.name, ref.commit, error=home.reason)
-        answer, verdict = self._answers[home], verified.get(home)
+    def _row(self, ref: Ref, verified: Mapping[str, Verified | Failure]) -> PatchRow:
+        answer, tree = self._answers[ref.commit], self._trees.get(ref.commit)
+        if tree is None:
+            return PatchRow(ref.name, ref.commit, error=answer.error)
+        verdict = verified.get(_package(tree))
         if isinstance(verdict, Failure):
             verdict = Verified(False, (verdict.reason,))
-        tree = GitTree(self._git, ref.commit)
-        edited = edited_at(tree, lambda: statuses(tree, self._patches)) if answer.cells else {}
-        cells = settled_cells(answer.cells, committed_record(tree), edited)
-        return Row(ref.name, ref.commit, answer.state, cells, answer.error, verdict)
+        statuses = judged_at(tree, [status.status(self._patches) for status in answer.patches])
+        return PatchRow(
+            ref.name, ref.commit, answer.state, tuple(map(cell_of, statuses)), answer.error, verdict
+        )
 
     def _examine(self) -> int:
-        """Set the answer of each package, and return how many were examined."""
+        """Set the answer of each commit, and return how many were examined."""
         examined = 0
-        total = len(self._packages)
-        unsettled = self._settle(self._packages)
+        total = len(self._trees)
+        unsettled = self._settle(self._trees)
         while unsettled:
-            # Packages with the same blobs for all files that patches name mostly have the same answers.
+            # Commits with the same blobs for all files that patches name mostly have the same answers.
             alike: dict[tuple[str | None, ...], str] = {}
-            for package in unsettled:
-                blobs = attempted(partial(self._blobs, package))
+            for commit in unsettled:
+                blobs = attempted(partial(self._blobs, commit))
                 if isinstance(blobs, Failure):
-                    self._answers[package] = Answer(error=blobs.reason)
+                    self._answers[commit] = StateResult(error=blobs.reason)
                 else:
-                    alike.setdefault(blobs, package)
-            chosen = [(package, self._packages[package].ref) for package in alike.values()]
+                    alike.setdefault(blobs, commit)
+            chosen = [(commit, commit) for commit in alike.values()]
             done, share = total - len(unsettled), len(unsettled) / max(1, len(chosen))
-            work = _Examination(
-                self._git.path, tuple(self._patches), self._known | self._fresh, self._edits()
-            )
-            for package, outcome in spread(work, chosen, self._jobs, self._new_results):
+            kept = self._memory.recall(_EDITS, tuple[RememberedResult, ...], shared=True)
+            edits = tuple(chain.from_iterable(kept.values()))
+            names, patches = self._known | self._fresh, self._patches
+            work = _Examination(self._git.path, tuple(patches), patches.digest, names, edits)
+            for commit, outcome in spread(work, chosen, self._jobs, self._new_results):
                 examined += 1
                 if isinstance(outcome, Failure):
-                    self._answers[package] = Answer(error=outcome.reason)
+                    self._answers[commit] = StateResult(error=outcome.reason)
                 else:
-                    self._add_inspection(package, outcome)
+                    self._add_inspection(commit, outcome)
                 self._watch("trees: examining", round(done + share * examined), total)
             unsettled = self._settle(unsettled)
         self._watch("trees: examining", total, total)
         return examined
 
-    def _add_inspection(self, package: str, inspection: _Inspection) -> None:
+    def _add_inspection(self, commit: str, inspection: _Inspection) -> None:
         found = inspection.examined
-        self._answers[package] = found.answer
+        self._answers[commit] = found.answer
         self._fresh |= inspection.names
         self._new_results.append(inspection.edits)
         self._decisions.add(found.answers, found.answer)
         self._memory.keep(_EXAMINE, {found.answer.state: found})
-        self._memory.keep(_EDITS, {found.answer.state: inspection.edits})
+        # Each is kept under its patch's digest, also for the patch sets of other refs and later ones.
+        self._memory.keep(_EDITS, {found.answer.state: inspection.edits}, shared=True)
 
-    def _edits(self) -> tuple[RememberedResult, ...]:
-        """Return the results for edits and facts of earlier runs and this one."""
-        return tuple(
-            each
-            for results in self._memory.recall(_EDITS, tuple[RememberedResult, ...]).values()
-            for each in results
-        )
+    def _blobs(self, commit: str) -> tuple[str | None, ...]:
+        return tuple(map(self._trees[commit].blob, self._named))
 
-    def _blobs(self, package: str) -> tuple[str | None, ...]:
-        return tuple(map(self._packages[package].blob, self._named))
-
-    @property
+    @cached_property
     def _named(self) -> list[str]:
         places = [place for patch in self._patches for place in (*patch.edits, *patch.facts)]
         return sorted({file for place in places for file in place.files})
 
-    def _settle(self, packages: Iterable[str]) -> list[str]:
-        """Set the answers that earlier examinations settle, and return the remaining packages."""
+    def _settle(self, commits: Iterable[str]) -> list[str]:
+        """Set the answers that earlier examinations settle, and return the remaining commits."""
         unsettled = []
-        for package in packages:
-            if package in self._answers:
+        for commit in commits:
+            if commit in self._answers:
                 continue
-            find_answer = partial(answer, self._packages[package], self._definitions)
+            find_answer = partial(answer, self._trees[commit], self._definitions)
             found = attempted(partial(self._decisions.find, find_answer))
             if isinstance(found, Failure):
-                self._answers[package] = Answer(error=found.reason)
+                self._answers[commit] = StateResult(error=found.reason)
             elif found is None:
-                unsettled.append(package)
+                unsettled.append(commit)
             else:
-                self._answers[package] = found
+                self._answers[commit] = found
         return unsettled
 
     def _results_of(self, task: Task[Any]) -> dict[str, Any]:
         """Return a task's result, or its failure, for each package or state that it is run on."""
         commits = {
-            package if task.by_package else answer.state: self._packages[package].ref
-            for package, answer in self._answers.items()
-            if task.concerns(answer)
+            _package(tree) if task.by_package else self._answers[commit].state: commit
+            for commit, tree in self._trees.items()
+            if task.concerns(self._answers[commit])
         }
         known = self._memory.recall(task.name, task.kind)
         results: dict[str, Any] = {name: known[name] for name in commits if name in known}
@@ -264,6 +262,11 @@ class _Survey:
             if not isinstance(outcome, Failure):
                 self._memory.keep(task.name, {name: outcome})
         return results
+
+
+def _package(tree: GitTree) -> str:
+    """Return the name and the tree id of a package."""
+    return f"{posixpath.basename(tree.place)} {tree.id}"
 
 
 @dataclass
@@ -297,6 +300,7 @@ class _Execution(_Reading):
 class _Examination(_Reading):
     """Inspect a commit with the results of others, and return the new results."""
 
+    digest: str
     names: dict[str, str]
     edits: tuple[RememberedResult, ...]
     _fresh: dict[str, str] = field(default_factory=dict, init=False)
@@ -322,13 +326,14 @@ class _Examination(_Reading):
         modules = RecordingModules(tree, interest_of(self.patches), self._definitions)
         try:
             statuses = inspect(tree, self.patches, modules, examinations)
-            answer = Answer(tuple(map(cell_of, statuses)))
+            answer = StateResult(tuple(map(CachedStatus.of, statuses)))
         except (MissingObjectError, UsageError):
             raise
         except PatchkitError as error:
-            answer = Answer(error=str(error))
+            answer = StateResult(error=str(error))
         names = dict(self._fresh)
         self._fresh.clear()
-        state = hashlib.sha256(repr(modules.answers).encode()).hexdigest()[:16]
+        # With other patches, the same files are another state.
+        state = hashlib.sha256(repr((self.digest, modules.answers)).encode()).hexdigest()[:16]
         examined = _ExaminedState(modules.answers, msgspec.structs.replace(answer, state=state))
         return _Inspection(examined, names, examinations.fresh())

@@ -13,7 +13,7 @@ from patchkit.plan.conflict import Conflict
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from patchkit.matrix.answer import Answer
+    from patchkit.matrix.answer import StateResult
     from patchkit.patchset.patch import Patch
     from patchkit.tree.objects import GitTree
 
@@ -35,11 +35,11 @@ class Task(Generic[Result]):
     states: frozenset[str] = frozenset()
     by_package: bool = False
 
-    def concerns(self, answer: Answer) -> bool:
+    def concerns(self, answer: StateResult) -> bool:
         """Return whether the task runs on a tree with this answer."""
         if answer.error:
             return False
-        return not self.states or any(cell.state in self.states for cell in answer.cells)
+        return not self.states or any(status.state in self.states for status in answer.patches)
 
 
 def _diffs(tree: GitTree, patches: Sequence[Patch]) -> tuple[PatchDiff, ...]:
@@ -73,7 +73,7 @@ def _verify(tree: GitTree, patches: Sequence[Patch]) -> Verified:
     from patchkit.tree.scratch import scratch
     from patchkit.tree.tree import open_tree
     from patchkit.verify.engine import verify
-    from patchkit.verify.result import Outcome
+    from patchkit.verify.result import CheckState
     from patchkit.verify.subject import Criteria, Subject
 
     Extents(tree.repository).require_bounded(tree)
@@ -87,7 +87,7 @@ def _verify(tree: GitTree, patches: Sequence[Patch]) -> Verified:
         )
         Transaction(copy, allow_dirty=True).commit(planned)
         verdict = verify(Subject(copy, tuple(patches), Criteria(Confidence.LIKELY)))
-    failed = [result for result in verdict.results if result.outcome is Outcome.FAILED]
+    failed = [result for result in verdict.results if result.outcome is CheckState.FAILED]
     return Verified(verdict.passed, tuple(f"{result.title}: {result.summary}" for result in failed))
 
 

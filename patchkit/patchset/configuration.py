@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from patchkit.errors import UsageError
-from patchkit.patchset.malformed import fault_of
+from patchkit.patchset.malformed import malformation_of
 from patchkit.patchset.select import PART, ForkSettings, PatchSet
 from patchkit.tree import project, toml
 from patchkit.tree.fork import CONFIGURATION, FILE, FOLDER, checked
@@ -164,7 +164,7 @@ def _configured(fork: Fork, root: str, file: str, table: object) -> Configuratio
     try:
         known = ConfigurationFile(file, msgspec.convert(table, Configuration), fork, root)
     except msgspec.ValidationError as error:
-        fault = fault_of(error, Configuration)
+        fault = malformation_of(error, Configuration)
         raise UsageError(fault.what, where=file, advice=fault.advice) from None
     if not known.content.subject_prefix.isprintable():
         raise known.refusal("subject_prefix", "contains a line break or a control character")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -12,11 +11,11 @@ from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.language import texts
 from patchkit.codemods.language.imports import Import
-from patchkit.errors import UsageError
+from patchkit.errors import UsageError, spelling_hint
 from patchkit.patchset import condition, diffs
 from patchkit.patchset.extend import Addition, ExtensionFile, extended
 from patchkit.patchset.header import patch_of, require_free, unknown_patch
-from patchkit.patchset.malformed import Fault, fault_of
+from patchkit.patchset.malformed import Malformation, malformation_of
 from patchkit.patchset.schema import AnyKind, PatchFile
 from patchkit.tree.names import is_unsafe
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from patchkit.patchset.header import OwnFile
-    from patchkit.patchset.patch import Diff, Patch
+    from patchkit.patchset.patch import BasedDiff, Patch
 
     Raw = dict[str, Any]
 
@@ -51,7 +50,7 @@ def own(tables: Iterable[OwnFile], built_in: Mapping[str, tuple[Raw, Path]]) -> 
     extensions = []
     # An error in a patch is reported for the last file that contributes to it.
     last: dict[str, Path] = {}
-    found_diffs: dict[str, tuple[Diff, ...]] = {}
+    found_diffs: dict[str, tuple[BasedDiff, ...]] = {}
     for raw, path, beside in tables:
         if "extends" in raw:
             extensions.append((_converted(raw, path, ExtensionFile, Addition), path))
@@ -101,24 +100,22 @@ def _converted(raw: Raw, path: Path, form: type[_Form], edit: Any) -> _Form:
         raise UsageError(fault.what, where=path, advice=fault.advice) from None
 
 
-def _fault(raw: Raw, error: msgspec.ValidationError, form: type[_Form], edit: Any) -> Fault:
+def _fault(raw: Raw, error: msgspec.ValidationError, form: type[_Form], edit: Any) -> Malformation:
     """Return what is wrong with a patch, with the name of the edit, which msgspec leaves out."""
     edits = raw.get("edit")
     for name, table in edits.items() if isinstance(edits, dict) and "`$.edit[...]" in str(error) else ():
         kind = table.get("kind") if isinstance(table, dict) else None
         if edit is AnyKind and isinstance(kind, str) and kind not in KINDS:
-            close = difflib.get_close_matches(kind, KINDS, n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
-            return Fault(
+            return Malformation(
                 f"edit.{name}: key `kind`: no kind is called {kind!r}",
-                f"{hint}the kinds are {', '.join(KINDS)}",
+                f"{spelling_hint(kind, KINDS)}the kinds are {', '.join(KINDS)}",
             )
         try:
             msgspec.convert(table, edit)
         except msgspec.ValidationError as found:
             known = KINDS.get(kind, edit) if edit is AnyKind and isinstance(kind, str) else edit
-            return fault_of(found, known, f"edit.{name}")
-    return fault_of(error, form)
+            return malformation_of(found, known, f"edit.{name}")
+    return malformation_of(error, form)
 
 
 def check(patch: Patch, path: Path) -> None:

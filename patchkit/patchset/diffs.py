@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from patchkit.codemods.kind import Kind
 from patchkit.errors import UsageError
-from patchkit.patchset.patch import Address, ConvertedChange, Diff, DiffEdit, Edit
+from patchkit.patchset.patch import Address, BasedDiff, ConvertedChange, DiffEdit, Edit
 from patchkit.patchset.unified import DiffOptions, path_in_package, sections, text_after
 from patchkit.tree.git import object_id
 from patchkit.tree.sglang import PLACES
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from patchkit.patchset.unified import Hunk, Section
+    from patchkit.patchset.unified import FileSection, Hunk
 
 CHANGE = re.compile(r"change(?:-[A-Za-z0-9._-]+)?\.diff")
 """The names of a patch folder's diffs."""
@@ -55,7 +55,7 @@ def is_of_diffs(name: str) -> bool:
     return (CHANGE if not folder else _BLOB).fullmatch(file) is not None and folder in {"", BASE}
 
 
-def read(files: Mapping[str, bytes], path: Path) -> tuple[Diff, ...]:
+def read(files: Mapping[str, bytes], path: Path) -> tuple[BasedDiff, ...]:
     """Return the diffs among the files beside the ``patch.toml`` at ``path``. Raise UsageError for a malformed one."""
     bases = {
         name.removeprefix(f"{BASE}/"): text for name, text in files.items() if name.startswith(f"{BASE}/")
@@ -70,7 +70,7 @@ def read(files: Mapping[str, bytes], path: Path) -> tuple[Diff, ...]:
     return tuple(_diff(name, files[name], bases, path) for name in sorted(files) if CHANGE.fullmatch(name))
 
 
-def _diff(name: str, content: bytes, bases: Mapping[str, bytes], path: Path) -> Diff:
+def _diff(name: str, content: bytes, bases: Mapping[str, bytes], path: Path) -> BasedDiff:
     where = path.with_name(name)
     try:
         text = content.decode()
@@ -95,11 +95,11 @@ def _diff(name: str, content: bytes, bases: Mapping[str, bytes], path: Path) -> 
             where=where,
             advice="write the folder again with patchkit new",
         )
-    return Diff(name=name, files=files, edits=_named(found), others=others)
+    return BasedDiff(name=name, files=files, edits=_named(found), others=others)
 
 
 def _versions(
-    section: Section, bases: Mapping[str, bytes], options: DiffOptions
+    section: FileSection, bases: Mapping[str, bytes], options: DiffOptions
 ) -> Iterator[tuple[str, tuple[bytes | None, bytes | None], Sequence[DiffEdit]]]:
     """Yield each file of a section, its content before and after it, and its parts."""
     old, new = (
@@ -150,7 +150,7 @@ def _parts(file: str, before: bytes, after: bytes, hunks: Sequence[Hunk]) -> Ite
     shift = 0
     for hunk in hunks:
         first = hunk.first - (1 if hunk.old else 0)
-        for tag, *ends in difflib.SequenceMatcher(None, hunk.old, hunk.new).get_opcodes():
+        for tag, *ends in difflib.SequenceMatcher(None, hunk.old, hunk.new, autojunk=False).get_opcodes():
             for side, (start, end) in enumerate((ends[:2], ends[2:]) if tag != "equal" else ()):
                 for at in range(first + start + side * shift, first + end + side * shift):
                     line = versions[side][at]
@@ -190,7 +190,7 @@ def _named(parts: Iterable[DiffEdit]) -> dict[str, DiffEdit]:
     return found
 
 
-def edits_of(diffs: Sequence[Diff]) -> tuple[Edit, ...]:
+def edits_of(diffs: Sequence[BasedDiff]) -> tuple[Edit, ...]:
     """Return the edits of a patch's diffs, each with its place in each of them."""
     known: dict[str, list[DiffEdit]] = {}
     for diff in diffs:

@@ -8,7 +8,7 @@ import msgspec
 
 from patchkit.errors import UsageError
 from patchkit.patchset.load import parsed
-from patchkit.patchset.malformed import fault_of
+from patchkit.patchset.malformed import malformation_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,5 +47,5 @@ def examples_in(folder: Path) -> tuple[PatchExample, ...]:
     try:
         return msgspec.convert(raw, ExamplesFile).example
     except msgspec.ValidationError as error:
-        fault = fault_of(error, ExamplesFile)
+        fault = malformation_of(error, ExamplesFile)
         raise UsageError(fault.what, where=path, advice=fault.advice) from None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from patchkit.patchset.patch import Change, Diff
+    from patchkit.patchset.patch import BasedDiff, SiteChange
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 Name = Annotated[str, msgspec.Meta(pattern=_NAME)]
@@ -67,6 +67,7 @@ class PatchHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     upstream: str = ""
     upstream_commit: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{40})?$")] = ""
     no_switch: str = ""
+    remove_when: str = ""
     affects: Affects | None = None
     default: bool = True
     requires: tuple[str, ...] = ()
@@ -121,7 +122,7 @@ def unknown_patch(key: str, name: str, former: Mapping[str, str], path: Path) ->
 
 
 def patch_of(
-    file: PatchHeader, path: Path, late: Iterable[Change] = (), diffs: tuple[Diff, ...] = ()
+    file: PatchHeader, path: Path, late: Iterable[SiteChange] = (), diffs: tuple[BasedDiff, ...] = ()
 ) -> Patch:
     """Return the patch that the file at ``path`` defines. Raise UsageError, with file, key and reason, if malformed.
 
@@ -149,7 +150,7 @@ def patch_of(
         raise UsageError(str(error), where=path, advice="fix it and try again") from None
 
 
-def _patch(file: PatchHeader, late: Iterator[Change], diffs: tuple[Diff, ...]) -> Patch:
+def _patch(file: PatchHeader, late: Iterator[SiteChange], diffs: tuple[BasedDiff, ...]) -> Patch:
     if bool(file.edit) is bool(diffs):
         raise ValueError(
             "key `edit`: a patch has either edits or, beside its patch.toml, a change.diff"
@@ -172,6 +173,7 @@ def _patch(file: PatchHeader, late: Iterator[Change], diffs: tuple[Diff, ...]) -
         upstream=file.upstream,
         upstream_commit=file.upstream_commit,
         no_switch=file.no_switch,
+        remove_when=file.remove_when,
         affects=file.affects,
         default=file.default,
         requires=file.requires,
@@ -236,7 +238,7 @@ def _fact(stated: str | FactTable) -> Fact:
     return Fact(addresses=addresses(several(stated.at)), has=stated.has, lacks=stated.lacks, why=stated.why)
 
 
-def _edits(name: str, keys: Keys, imports: tuple[str, ...], late: Iterator[Change]) -> Iterator[Edit]:
+def _edits(name: str, keys: Keys, imports: tuple[str, ...], late: Iterator[SiteChange]) -> Iterator[Edit]:
     """Yield the edits of one table: one, or one for each of its sites."""
     if keys.at is not None:
         sites: tuple[str | Site, ...] = (Site(at=keys.at),)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from patchkit.codemods.kind import Kind
     from patchkit.patchset.configuration import ConfigurationFile
-    from patchkit.patchset.patch import Change, Patch
-    from patchkit.tree.fork import Fork
+    from patchkit.patchset.patch import Patch, SiteChange
+    from patchkit.tree.fork import DiskFork, Fork
 
     Raw = dict[str, Any]
 
@@ -54,12 +54,12 @@ class _Late:
     def __init__(self, files: Mapping[str, tuple[Raw, Path]]) -> None:
         self._files = files
 
-    def of(self, patch: str) -> Iterator[Change]:
+    def of(self, patch: str) -> Iterator[SiteChange]:
         """Yield the changes of a patch's edits."""
         return (_LateChange(self, patch, number) for number in itertools.count())
 
     @cached_property
-    def converted(self) -> dict[str, tuple[Change, ...]]:
+    def converted(self) -> dict[str, tuple[SiteChange, ...]]:
         """The changes of each patch's edits, by patch id."""
         return {
             name: tuple(edit.change for edit in read(raw, path).edits)
@@ -235,6 +235,13 @@ def _configured(known: ConfigurationFile, own: Sequence[OwnFile]) -> Iterator[Ow
         raw, _ = parsed(path, partial(known.fork.read, name))
         if raw.get("id") not in taken and all(raw != each.raw for each in own):
             yield OwnFile(raw, path, _configured_beside(known, name))
+
+
+def own_files(folders: Sequence[Path], fork: DiskFork) -> list[Path]:
+    """Return the patch files in ``folders`` and in the folders that a fork configures."""
+    known = configuration.read(fork)
+    named = [name for folder in known.content.patches for name in known.folder(folder)] if known else []
+    return [*(path for folder in folders for path in files_in(folder)), *map(fork.path, named)]
 
 
 def is_built_in(name: str) -> bool:

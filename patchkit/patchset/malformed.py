@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import inspect
+
+from patchkit.errors import spelling_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,14 +33,14 @@ _KINDS = {
 """The names of TOML for the kinds of values that msgspec names."""
 
 
-class Fault(NamedTuple):
+class Malformation(NamedTuple):
     """What is wrong with a file, in a clause that names the key, and what to do."""
 
     what: str
     advice: str
 
 
-def fault_of(error: msgspec.ValidationError, form: Any, table: str = "") -> Fault:
+def malformation_of(error: msgspec.ValidationError, form: Any, table: str = "") -> Malformation:
     """Return what the conversion to the type ``form`` found wrong; ``table`` is where the converted table is."""
     at = _AT.fullmatch(str(error))
     why, place = (at["why"], at["place"] or "") if at else (str(error), "")
@@ -53,20 +54,19 @@ def fault_of(error: msgspec.ValidationError, form: Any, table: str = "") -> Faul
     return _at([table, *steps], _explanation(why, _inside(form, steps)))
 
 
-def _unknown(key: str, keys: list[str], steps: list[str]) -> Fault:
+def _unknown(key: str, keys: list[str], steps: list[str]) -> Malformation:
     where = _path(steps)
-    close = difflib.get_close_matches(key, keys, n=1)
     known = ", ".join(f"`{each}`" for each in keys)
-    hint = f"did you mean `{close[0]}`? " if close else ""
-    return Fault(f"{where}{': ' if where else ''}unknown key `{key}`", f"{hint}the keys are {known}")
+    hint = spelling_hint(key, keys, "`")
+    return Malformation(f"{where}{': ' if where else ''}unknown key `{key}`", f"{hint}the keys are {known}")
 
 
-def _at(steps: list[str], why: str) -> Fault:
+def _at(steps: list[str], why: str) -> Malformation:
     """Return a fault of the key to which the steps lead; a number counts the entries of a list from 0."""
     last = max((number for number, step in enumerate(steps) if step and step[0] != "["), default=0)
     table, key = _path(steps[:last]), _path(steps[last:])
     named = f"{table}: key `{key}`: " if table and key else f"key `{key}`: " if key else ""
-    return Fault(f"{named}{why}", "fix that key and try again")
+    return Malformation(f"{named}{why}", "fix that key and try again")
 
 
 def _path(steps: list[str]) -> str:

@@ -45,7 +45,7 @@ class Fact(_Addressed, frozen=True, kw_only=True):
     why: str = ""
 
 
-class Change(Protocol):
+class SiteChange(Protocol):
     """What an edit does at its site; it may be converted on first use."""
 
     @property
@@ -71,7 +71,7 @@ class Edit(_Addressed, frozen=True, kw_only=True):
 
     name: str
     why: str
-    change: Change
+    change: SiteChange
     part: str = ""
     shapes: tuple[str, ...] = ()
     optional: str = ""
@@ -110,7 +110,7 @@ class DiffEdit(msgspec.Struct, frozen=True):
     added: str
 
 
-class Diff(msgspec.Struct, frozen=True, kw_only=True):
+class BasedDiff(msgspec.Struct, frozen=True, kw_only=True):
     """A change of whole files, by their paths in the package; None for a file that does not exist.
 
     ``edits`` are its edits by name. ``others`` is code, as ``file`` or ``file::Class.method``, that the diff's tree has
@@ -155,13 +155,14 @@ class Patch(Part, frozen=True, kw_only=True):
     ``diffs`` make the patch in place of edits that find their sites: one, or one for each of several trees; its edits
     then only name what they change. ``group`` names a group of patches. ``affects`` is None for a patch that fixes
     nothing. ``built_in`` patches are neither defined nor extended by another folder, and fit supported releases only.
-    ``form`` is a digest of its text.
+    ``form`` is a digest of its text, and ``remove_when`` says when it will no longer be needed.
     """
 
     id: str
     verify: str
     edits: tuple[Edit, ...]
-    diffs: tuple[Diff, ...] = ()
+    remove_when: str = ""
+    diffs: tuple[BasedDiff, ...] = ()
     group: str = ""
     affects: Affects | None = None
     built_in: bool = False

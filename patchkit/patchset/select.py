@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from patchkit.errors import UsageError
+from patchkit.errors import UsageError, spelling_hint
 from patchkit.patchset.patch import former_ids
 
 if TYPE_CHECKING:
@@ -88,19 +87,19 @@ class PatchSet:
                 f"{identifier} is {what}",
                 advice=f"name {whole}; `left_out` in a fork's configuration takes {where}",
             )
-        hint = _nearest(identifier, self._patches)
+        hint = spelling_hint(identifier, self._patches)
         raise UsageError(f"no patch is called {identifier!r}", advice=f"{hint}patchkit show lists them all")
 
     def group(self, name: str) -> tuple[Patch, ...]:
         """Return the patches of a group. Raise UsageError, with the nearest name, if there is no such group."""
         if name in self.groups:
             return self.groups[name]
-        hint, known = _nearest(name, self.groups), ", ".join(self.groups) or "none"
+        hint, known = spelling_hint(name, self.groups), ", ".join(self.groups) or "none"
         raise UsageError(f"no group is called {name!r}", advice=f"{hint}the groups are {known}")
 
     def spelling_hint(self, name: str) -> str:
         """Return a hint that names the patch or group that is spelled most like ``name``; empty if none is similar."""
-        return _nearest(name, (*self.ids, *self.groups))
+        return spelling_hint(name, (*self.ids, *self.groups))
 
     def named(self, names: Iterable[str], *, whole_groups: bool = False) -> tuple[str, ...]:
         """Return the ids that names denote; a group denotes those of its patches that are on, or all of them."""
@@ -146,8 +145,3 @@ class PatchSet:
                 found.add(identifier)
                 pending += self.get(identifier).requires
         return found
-
-
-def _nearest(name: str, names: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, [*names], n=1)
-    return f"did you mean {close[0]}? " if close else ""

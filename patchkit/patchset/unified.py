@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import UsageError
-from patchkit.tree.names import is_unsafe
+from patchkit.tree.names import is_outside, is_unsafe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _GIT = re.compile(r'diff --git (?:"?a/(?P<old>.+?)"? "?b/(?P<new>.+?)"?)$')
 _DEV_NULL = "/dev/null"
 _NO_NEWLINE = "\\"
-_INDEX = re.compile(r"index ([0-9a-f]+)\.\.")
+_INDEX = re.compile(r"index ([0-9a-f]+)\.\.([0-9a-f]+)(?: (\d+))?")
+_EMPTY = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+"""The blob id of an empty file."""
 
 
 class DiffOptions(NamedTuple):
@@ -38,7 +40,7 @@ class Hunk(NamedTuple):
 
 
 @dataclass
-class Section:
+class FileSection:
     """A diff's section for one file."""
 
     old: str | None = None
@@ -48,13 +50,36 @@ class Section:
     modes: list[str] = field(default_factory=list)
     base: str = ""
     """The blob id, perhaps abbreviated, of the file before the change; empty if the diff does not state it."""
+    result: str = ""
+    """The same of the file after it."""
+    mode: str = ""
+    """The file's mode, if the change keeps it."""
     hunks: list[Hunk] = field(default_factory=list)
+    signs: tuple[str, str] = ("", "")
+    """What stands before the two names: ``a/`` and ``b/``, or nothing."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether its hunks are missing, although the file's content changes."""
+        changes = self.base != self.result and not self.is_binary and not self.hunks
+        sides = {each for each in (self.base, self.result) if each.strip("0") and not _EMPTY.startswith(each)}
+        return changes and bool(sides)
 
 
-def sections(text: str, options: DiffOptions) -> Iterator[Section]:
-    """Yield a diff's section for each file. Raise UsageError if a hunk is incomplete."""
+def sections(text: str, options: DiffOptions) -> Iterator[FileSection]:
+    """Yield a diff's section for each file. Raise UsageError if one, or a hunk of it, is incomplete."""
+    for section in _sections(text, options):
+        if section.is_cut:
+            raise UsageError(
+                f"{options.diff}: {section.new or section.old} changes there without a hunk",
+                advice="pass the complete diff",
+            )
+        yield section
+
+
+def _sections(text: str, options: DiffOptions) -> Iterator[FileSection]:
     lines = text.split("\n")
-    section: Section | None = None
+    section: FileSection | None = None
     at = 0
     while at < len(lines):
         line = lines[at].removesuffix("\r")
@@ -62,14 +87,22 @@ def sections(text: str, options: DiffOptions) -> Iterator[Section]:
         if header:
             if section is not None:
                 yield section
-            section = Section(_unquoted(header["old"]), _unquoted(header["new"]))
+            section = FileSection(_unquoted(header["old"]), _unquoted(header["new"]), signs=("a/", "b/"))
+        elif line.startswith("diff --git "):  # Other signs, or none: the lines below have the names.
+            if section is not None:
+                yield section
+            section = FileSection()
         elif line.startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ "):
             old, new = (_name(each.removesuffix("\r")) for each in lines[at : at + 2])
             if section is None or section.hunks:
                 if section is not None:
                     yield section
-                section = Section()
-            section.old, section.new = old, new
+                section = FileSection()
+            signs = [_sign(name) for name in (old, new)]
+            section.signs = (signs[0] or (signs[1] and "a/"), signs[1] or (signs[0] and "b/"))
+            section.old, section.new = (
+                name and name.removeprefix(sign) for name, sign in zip((old, new), signs, strict=True)
+            )
             at += 1
         elif section is not None and line.startswith("@@ "):
             hunk, at = _hunk(lines, at, options)
@@ -82,7 +115,7 @@ def sections(text: str, options: DiffOptions) -> Iterator[Section]:
         yield section
 
 
-def _read_header_line(section: Section, line: str) -> None:
+def _read_header_line(section: FileSection, line: str) -> None:
     """Read a line between a file's name and its first hunk."""
     if line.startswith("new file mode "):
         section.old = None
@@ -94,17 +127,23 @@ def _read_header_line(section: Section, line: str) -> None:
         section.modes.append(line.rpartition(" ")[2])
     elif line.startswith("rename from "):
         section.is_renamed = True
+        section.old = section.old or _unquoted(line.removeprefix("rename from "))
+    elif line.startswith("rename to "):
+        section.new = section.new or _unquoted(line.removeprefix("rename to "))
     elif index := _INDEX.match(line):
-        section.base = index[1]
+        section.base, section.result = index[1], index[2]
+        section.mode = index[3] or ""
     elif line.startswith("Binary files ") or line == "GIT binary patch":
         section.is_binary = True
 
 
 def _name(line: str) -> str | None:
     name = _unquoted(line[4:].partition("\t")[0].strip())
-    if name == _DEV_NULL:
-        return None
-    return name[2:] if name.startswith(("a/", "b/")) else name
+    return None if name == _DEV_NULL else name
+
+
+def _sign(name: str | None) -> str:
+    return name[:2] if name is not None and name.startswith(("a/", "b/")) else ""
 
 
 def _unquoted(name: str) -> str:
@@ -200,6 +239,65 @@ def _matches(lines: Sequence[str], run: Sequence[str]) -> Iterator[int]:
         for at in range(len(lines) - len(run) + 1)
         if lines[at] == first and list(lines[at : at + len(run)]) == list(run)
     )
+
+
+class Layout(NamedTuple):
+    """How the names of a diff lead to the package: the folders that ``patch -p`` strips, and its place below them."""
+
+    depth: int
+    place: str
+
+    def file(self, name: str) -> str | None:
+        """Return a name as a path from the package, ``..`` for one outside; None if it is too short for that.
+
+        Raise UsageError for an unsafe one.
+        """
+        parts = name.split("/")
+        if any(map(is_unsafe, parts)):
+            raise UsageError(
+                f"{name!r} leads out of the tree, or into git's folder",
+                advice="remove this file from the change",
+            )
+        rest, place = parts[self.depth :], [*filter(None, self.place.split("/"))]
+        if not rest:
+            return None
+        if rest[: len(place)] == place and len(rest) > len(place):
+            return "/".join(rest[len(place) :])
+        return "/".join([".."] * len(place) + rest)
+
+    def leading(self, name: str | None) -> str:
+        """Return what is stripped of a name."""
+        return "".join(f"{part}/" for part in (name or "").split("/")[: self.depth])
+
+
+def layout_of(names: Sequence[str], is_of: Callable[[str, str], bool], places: Sequence[str]) -> Layout:
+    """Return the layout in which names of a diff are files of the package: of several, that of most names.
+
+    ``places`` are those that the package can have in a repository, the likeliest first, and ``is_of`` tells whether a
+    name is that of a file of the package. Names without one of these places must be all those of its files.
+    """
+    depths = range(max((name.count("/") for name in names), default=0))
+    for place in (*places, ""):
+        best, most = Layout(0, place), 0
+        for depth in depths:
+            layout = Layout(depth, place)
+            files = ((name, _file_or_none(layout, name)) for name in names)
+            inside = [(name, file) for name, file in files if file and not is_outside(file)]
+            is_known = place.count("/") or (place and depth == 0) or any(is_of(*each) for each in inside)
+            if not place:
+                is_known = len(inside) == len(names) and all(is_of(*each) for each in inside)
+            if len(inside) > most and is_known:
+                best, most = layout, len(inside)
+        if most:
+            return best
+    return Layout(0, places[0])
+
+
+def _file_or_none(layout: Layout, name: str) -> str | None:
+    try:
+        return layout.file(name)
+    except UsageError:
+        return None
 
 
 def path_in_package(name: str, places: Sequence[str]) -> str | None:

@@ -16,6 +16,7 @@ from patchkit.plan.comments import commenting_patches
 from patchkit.plan.status import EditStatus, PatchStatus, State, TreeStatus
 from patchkit.tree.history import has_commit
 from patchkit.tree.sglang import SERVING, serves
+from patchkit.tree.tree import TreeAbove
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,13 +28,22 @@ _AREA = "status"
 _PACKAGES = ("change", "codemods", "patchset", "plan", "tree")
 
 
-class _CachedStatus(msgspec.Struct, frozen=True):
+class CachedStatus(msgspec.Struct, frozen=True):
     """One patch's cached status."""
 
     patch: str
     state: State
     edits: tuple[EditStatus, ...]
     reason: str
+
+    @classmethod
+    def of(cls, status: PatchStatus) -> CachedStatus:
+        """Return a status to cache."""
+        return cls(status.patch.id, status.state, status.edits, status.reason)
+
+    def status(self, patches: PatchSet) -> PatchStatus:
+        """Return the status of one of these patches."""
+        return PatchStatus(patches.get(self.patch), self.state, self.edits, self.reason)
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -43,52 +53,29 @@ class _Entry(msgspec.Struct, frozen=True):
     """
 
     key: str
-    patches: tuple[_CachedStatus, ...]
+    patches: tuple[CachedStatus, ...]
     unknown: tuple[str, ...]
     beside: dict[str, str]
 
 
 @dataclass(frozen=True)
-class _Snapshot:
+class _Snapshot(TreeAbove):
     """A tree as it was when ``sources`` were read from it; every other file is read once, on first use."""
 
-    below: Tree
     sources: Mapping[str, bytes]
     beside: dict[str, bytes | None] = field(default_factory=dict)
-
-    @property
-    def package_label(self) -> str:
-        return self.below.package_label
-
-    @property
-    def version(self) -> str | None:
-        return self.below.version
-
-    @property
-    def name(self) -> str:
-        return self.below.name
-
-    @property
-    def line_length(self) -> int:
-        return self.below.line_length
 
     def read(self, file: str) -> bytes | None:
         if file in self.sources:
             return self.sources[file]
         if file not in self.beside:
-            self.beside[file] = self.below.read(file)
+            self.beside[file] = super().read(file)
         return self.beside[file]
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         if (folder, suffix) != (SERVING, ".py"):
-            return self.below.files(folder, suffix)
+            return super().files(folder, suffix)
         return sorted(file for file in self.sources if serves(file) and file.endswith(suffix))
-
-    def unread(self, folder: str) -> list[str]:
-        return self.below.unread(folder)
-
-    def record(self) -> dict[str, bytes]:
-        return self.below.record()
 
 
 def statuses(tree: Tree, patches: PatchSet) -> tuple[PatchStatus, ...]:
@@ -105,19 +92,13 @@ def tree_status(tree: Tree, patches: PatchSet) -> TreeStatus:
     name = f"{patches.digest[:16]}-{cache.key(sources, _PACKAGES, ('libcst',))}"
     entry = cache.load(_AREA, name, _Entry)
     if entry is not None and _is_of(entry, name, tree, patches):
-        found = tuple(
-            PatchStatus(patches.get(cached.patch), cached.state, cached.edits, cached.reason)
-            for cached in entry.patches
-        )
-        return TreeStatus(found, entry.unknown)
+        return TreeStatus(tuple(cached.status(patches) for cached in entry.patches), entry.unknown)
     # libcst is slow to import, so it is loaded only on a cache miss.
     from patchkit.plan.build import inspect
 
     snapshot = _Snapshot(tree, sources)
     found = inspect(snapshot, tuple(patches))
-    cached = tuple(
-        _CachedStatus(status.patch.id, status.state, status.edits, status.reason) for status in found
-    )
+    cached = tuple(map(CachedStatus.of, found))
     commenting = frozenset[str]().union(*map(commenting_patches, sources.values()))
     unknown = tuple(sorted(commenting.difference(patches.ids, patches.former)))
     beside = {file: _digest(content) for file, content in snapshot.beside.items()}

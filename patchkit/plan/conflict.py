@@ -86,7 +86,8 @@ def missing_line(tree: Tree, patch: Patch, status: EditStatus) -> str:
     module = Modules(tree).get(status.file)
     scopes = resolve(module, status.site) if module is not None else []
     made = [Pattern.compile(texts.in_place(find, code)) for find, code in spec.kind.forms if code.strip()]
-    return unmatched(scopes[0], made) if len(scopes) == 1 and nearest_of(scopes[0], made) else ""
+    is_near = len(scopes) == 1 and nearest_of(scopes[0], made)
+    return unmatched(scopes[0], made).numbered() if is_near else ""
 
 
 def _conflict(modules: Modules, patch: Patch, status: EditStatus) -> Conflict:
@@ -118,7 +119,7 @@ def _conflict(modules: Modules, patch: Patch, status: EditStatus) -> Conflict:
     return Conflict(*fields, start + 1, end + 1, found, *(readable(code, known) for code in form))
 
 
-def _known(module: cst.Module, site: str, kind: Kind, place: _Place | None) -> Bindings:
+def _known(module: cst.Module, site: str, kind: Kind, place: _FoundPlace | None) -> Bindings:
     """Return what the names of an edit stand for at its site and around it, as far as that is known."""
     scopes = resolve(module, site)
     context = tuple(map(Pattern.compile, getattr(kind, "context", ())))
@@ -138,13 +139,13 @@ def _known(module: cst.Module, site: str, kind: Kind, place: _Place | None) -> B
     }
 
 
-def _bindings(place: _Place, found: Sequence[cst.CSTNode]) -> Bindings:
+def _bindings(place: _FoundPlace, found: Sequence[cst.CSTNode]) -> Bindings:
     if place.bindings is not None:
         return place.bindings
     return partly_bound(Pattern.compile(place.form[0]), found)
 
 
-class _Place(NamedTuple):
+class _FoundPlace(NamedTuple):
     """The first and last statement that an edit looks for, and the form (pattern and new code) that found them.
 
     ``bindings`` are the names on which all matches agree; None if the form matches only in part.
@@ -158,7 +159,7 @@ class _Place(NamedTuple):
 
 def _lines(
     module: cst.Module, site: str, kind: Kind, forms: Sequence[_Form], end: int
-) -> tuple[int, int, _Place | None]:
+) -> tuple[int, int, _FoundPlace | None]:
     """Return the range of lines, from 0, that an edit looks for, and the place and form that were found.
 
     Without a match, the range covers the nearest statements. Without those, it is empty: at the scope's first
@@ -186,7 +187,7 @@ def _lines(
     return top, top, None
 
 
-def _place(scope: Scope, forms: Sequence[_Form]) -> _Place | None:
+def _place(scope: Scope, forms: Sequence[_Form]) -> _FoundPlace | None:
     """Return the statements that an edit looks for in a scope, or the nearest ones; None if nothing is similar."""
     finds = {Pattern.compile(form[0]): form for form in forms}
     for find, form in finds.items():
@@ -198,15 +199,15 @@ def _place(scope: Scope, forms: Sequence[_Form]) -> _Place | None:
         find, run = near
         statements = [(*run.block, ("body", index)) for index in range(run.start, run.end)]
         if all(_is_plain(scope, path) for path in statements):
-            return _Place(statements[0], statements[-1], finds[find])
+            return _FoundPlace(statements[0], statements[-1], finds[find])
     for find, form in finds.items():
         line = closest(scope, find.text)
         if line is not None and _is_plain(scope, line) and is_like(find, syntax.node_at(scope.module, line)):
-            return _Place(line, line, form)
+            return _FoundPlace(line, line, form)
     return None
 
 
-def _around(scope: Scope, matches: Sequence[Match], form: _Form) -> _Place | None:
+def _around(scope: Scope, matches: Sequence[Match], form: _Form) -> _FoundPlace | None:
     """Return the range from the first to the last match in one block, or None if they are in the scope's header."""
     first = statement_at(scope.module, statement_path(matches[0]))
     if len(first) <= len(scope.path):
@@ -222,7 +223,7 @@ def _around(scope: Scope, matches: Sequence[Match], form: _Form) -> _Place | Non
         for name, value in matches[0].bindings.items()
         if all(syntax.same(value, each.bindings[name]) for each in matches)
     }
-    return _Place(first, last, form, agreed)
+    return _FoundPlace(first, last, form, agreed)
 
 
 def _is_plain(scope: Scope, place: Path) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from patchkit import collector
-from patchkit.codemods.examination import Examination, SiteState, absent, ambiguous, ready
+from patchkit.codemods.examination import Examination, Reason, SiteState, absent, ambiguous, ready
 from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.language.imports import Import
 from patchkit.codemods.language.placeholders import PatternError
@@ -24,7 +24,7 @@ from patchkit.patchset.patch import Address, ConvertedChange
 from patchkit.plan import landing, vendor
 from patchkit.plan.comments import COMMENT_PREFIX, PREFIX, comments_of
 from patchkit.plan.examinations import ExaminationResult
-from patchkit.plan.locate import WorkspaceTree, key_of
+from patchkit.plan.locate import key_of
 from patchkit.plan.status import (
     ACCEPTED,
     BY_HAND,
@@ -37,7 +37,6 @@ from patchkit.plan.status import (
     missing_reason,
     name_of,
 )
-from patchkit.tree.history import has_commit
 from patchkit.tree.limits import recursing
 from patchkit.tree.tree import OverlayTree
 
@@ -61,7 +60,7 @@ def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Ex
     """Return an edit's location, as a status whose state is not yet decided, and its examination."""
     if space.examinations is None:
         return _examine_now(space, patch, spec)
-    key = _key_of(patch.id, spec)
+    key = _key_of(f"{patch.id} {patch.form}", spec)
     found = space.examinations.find(key, space.answer)
     if found is None:
         return _examine_first(space, space.examinations, patch, spec)
@@ -71,8 +70,8 @@ def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Ex
     def now() -> Examination:
         return _examine_now(before, patch, spec)[1]
 
-    def explain() -> str:
-        return now().reason if found.reason is None else found.reason
+    def explain() -> Reason:
+        return now().explain() if found.reason is None else found.reason
 
     def rewrite() -> cst.Module:
         made = now().rewrite
@@ -91,7 +90,7 @@ def _examine_first(
     """Examine an edit for which nothing is remembered, and remember the result."""
     recording = space.snapshot(recording=True)
     status, examined = _examine_now(recording, patch, spec)
-    key, answers = _key_of(patch.id, spec), recording.answers
+    key, answers = _key_of(f"{patch.id} {patch.form}", spec), recording.answers
     found = ExaminationResult(
         status.file,
         status.site,
@@ -101,8 +100,8 @@ def _examine_first(
     )
     examinations.record(key, answers, found)
 
-    def explain() -> str:
-        reason = examined.reason
+    def explain() -> Reason:
+        reason = examined.explain()
         examinations.record(key, answers, msgspec.structs.replace(found, reason=reason))
         return reason
 
@@ -237,32 +236,12 @@ _EDITED = (
 _NOT_FOUND = "the change was made but is not found again"
 
 
-_NEAREST = re.compile(r"the nearest line is `(.+)`$")
-
-
-_AMBIGUOUS = re.compile(r"several places match, expected one: `(.+)`$")
-
-
-def _with_line(space: Workspace, file: str, site: str, reason: str) -> str:
-    """Return a reason with the line number of the nearest line that it quotes, if the file has it once.
-
-    If it quotes the lines of several matches, each gets its number, unless the site has more lines like them.
-    """
-    several = _AMBIGUOUS.search(reason)
-    if several:
-        quoted = several[1].split("`, `")
-        numbers = _lines_of(space, file, site, frozenset(quoted))
-        if {text: len(found) for text, found in numbers.items()} == Counter(quoted):
-            places = ", ".join(f"`{text}` (line {numbers[text].pop(0)})" for text in quoted)
-            return f"{reason[: several.start(1) - 1]}{places}"
-    nearest = _NEAREST.search(reason)
-    lines = (space.modules.source(file) or b"").splitlines() if nearest else []
-    at = [
-        number
-        for number, line in enumerate(lines, 1)
-        if nearest and line.decode(errors="replace").strip() == nearest[1]
-    ]
-    return f"{reason} (line {at[0]})" if len(at) == 1 else reason
+def _with_lines(space: Workspace, file: str, site: str, reason: Reason) -> str:
+    """Return a reason with the numbers of the lines that end it, unless the site has more lines like them, or none."""
+    numbers = _lines_of(space, file, site, frozenset(reason.lines)) if reason.lines else {}
+    if {text: len(found) for text, found in numbers.items()} != Counter(reason.lines):
+        return reason.numbered()
+    return reason.numbered([numbers[text].pop(0) for text in reason.lines])
 
 
 def _lines_of(space: Workspace, file: str, site: str, texts: frozenset[str]) -> dict[str, list[int]]:
@@ -563,11 +542,11 @@ class _Evaluation:
             return replace(status, state=State.UPSTREAM, reason=_CHANGED)
         if examined.state is SiteState.ABSENT and spec.optional:
             return replace(status, state=State.NOT_APPLICABLE, reason=spec.optional)
-        return replace(status, reason=_with_line(self.space, status.file, status.site, examined.reason))
+        return replace(status, reason=_with_lines(self.space, status.file, status.site, examined.explain()))
 
     def landed(self, *, allow_partial: bool) -> list[EditStatus]:
         """Return the statuses of a diff's edits, and make those that are pending, unless one conflicts."""
-        tree = WorkspaceTree(self.space)
+        tree = self.space.tree
         source = landing.landed(self.patch, tree)
         known = landing.statuses(source)
         is_upstreams = not self.has_comment and (self.has_landed or self._is_in_history(known))
@@ -604,8 +583,8 @@ class _Evaluation:
         """
         commit, subject = self.patch.upstream_commit, self.patch.upstream_subject
         states = {each.state for each in known}
-        return states not in ({State.PENDING}, {State.APPLIED}) and has_commit(
-            self.space.modules.tree, commit, subject
+        return states not in ({State.PENDING}, {State.APPLIED}) and self.space.modules.has_commit(
+            commit, subject
         )
 
     def _settled(self, status: EditStatus) -> EditStatus:
@@ -616,7 +595,7 @@ class _Evaluation:
             self.noted.setdefault(how, []).append(status.name)
             return replace(status, state=State.APPLIED, reason=how)
         if is_there and status.file in self.space.edited:
-            source = landing.landed(self.patch, WorkspaceTree(self.pristine))
+            source = landing.landed(self.patch, self.pristine.tree)
             before = next((each for each in landing.statuses(source) if each.name == status.name), status)
             if before.state is not State.APPLIED:
                 return replace(status, state=State.PENDING)
@@ -639,7 +618,7 @@ class _Evaluation:
         """Make an edit, and undo it if a second examination does not find it in place."""
         assert examined.rewrite is not None
         undone = dict(self.space.edited)
-        key = _key_of(self.patch.id, spec)
+        key = _key_of(f"{self.patch.id} {self.patch.form}", spec)
         what = (key, status.site, *examined.added_imports)
         self.space.make(status.file, examined.rewrite, *what)
         _, again = _examine(self.space, self.patch, spec)
@@ -654,9 +633,11 @@ class _Evaluation:
     def _meets_own_code(self, spec: Edit, file: str, undone: Mapping[str, EditedFile]) -> bool:
         """Return whether an edit nested its code in code of its patch, or put it beside the same one, edited since."""
         start = comment_start(self.patch)
+        if start.encode() not in (self.space.modules.source(file) or b""):
+            return False  # Nothing is parsed for a tree without the patch.
         before = undone[file].module if file in undone else self.space.modules.get(file)
         after = self.space.get(file)
-        if start.encode() not in (self.space.modules.source(file) or b"") or before is None or after is None:
+        if before is None or after is None:
             return False
         old, new = (source_of(each).decode(errors="replace").splitlines() for each in (before, after))
         codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()

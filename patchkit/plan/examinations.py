@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
 
+from patchkit.codemods.examination import Reason  # noqa: TC001  # read when a result is decoded
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -63,7 +65,7 @@ class ExaminationResult(msgspec.Struct, frozen=True):
     scope: str = ""
     state: str = ""
     added_imports: tuple[str, ...] = ()
-    reason: str | None = None
+    reason: Reason | None = None
     calls_runtime: bool = False
 
 

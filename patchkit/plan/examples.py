@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from patchkit.patchset.examples import PatchExample
-    from patchkit.patchset.patch import Diff, Patch
+    from patchkit.patchset.patch import BasedDiff, Patch
     from patchkit.tree.tree import Tree
 
 
@@ -59,7 +59,7 @@ def faults_of(patch: Patch, example: PatchExample) -> Iterator[str]:
     yield from undefined(example.before.encode(), after or b"", example.file)
 
 
-def _within(diff: Diff, file: str) -> Diff:
+def _within(diff: BasedDiff, file: str) -> BasedDiff:
     """Return what a diff changes in one file."""
     return msgspec.structs.replace(
         diff,

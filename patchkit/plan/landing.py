@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,16 +20,16 @@ from patchkit.collector import RecentCache
 from patchkit.lines import encoding_of
 from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.plan.status import EditStatus, State
-from patchkit.tree.source import first_line, parsed
+from patchkit.tree.source import INVALID, first_line, parsed
 from patchkit.tree.text import newline_of
-from patchkit.tree.tree import MemoryTree
+from patchkit.tree.tree import MemoryTree, TreeAbove
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from patchkit.change.edits import Edit
+    from patchkit.change.edits import EditOutcome
     from patchkit.change.land import LandedFile, Landing
-    from patchkit.patchset.patch import Diff, Patch
+    from patchkit.patchset.patch import BasedDiff, Patch
     from patchkit.tree.tree import Tree
 
     Contents = Mapping[str, bytes | None]
@@ -36,12 +37,12 @@ if TYPE_CHECKING:
 _MADE = frozenset({Outcome.LANDED, Outcome.CHANGED})
 
 
-class Source(NamedTuple):
+class LandedDiff(NamedTuple):
     """A diff in a tree: its landing, and the edits of it that each of its parts is."""
 
-    diff: Diff
+    diff: BasedDiff
     landing: Landing
-    edits: Mapping[str, Sequence[Edit]]
+    edits: Mapping[str, Sequence[EditOutcome]]
 
     @property
     def is_in_place(self) -> bool:
@@ -54,7 +55,7 @@ class Source(NamedTuple):
         return not any(edit.outcome in NOT_MADE for edits in self.edits.values() for edit in edits)
 
 
-def landed(patch: Patch, tree: Tree, markers: str = "") -> Source:
+def landed(patch: Patch, tree: Tree, markers: str = "") -> LandedDiff:
     """Return a patch's diff in a tree: the one that it has, else the one that fits, the nearest of several.
 
     With ``markers``, a name, the landing has the files with conflict markers.
@@ -67,7 +68,7 @@ def landed(patch: Patch, tree: Tree, markers: str = "") -> Source:
     return next((each for each in found if each.is_clean), found[0])
 
 
-def contents(patch: Patch, tree: Tree, source: Source) -> Contents:
+def contents(patch: Patch, tree: Tree, source: LandedDiff) -> Contents:
     """Return the files that a landing changes, each with the comment of the patch."""
     comment = f"{COMMENT_PREFIX}{patch.id}: {''.join(filter(str.isprintable, patch.title))}"
     landing = source.landing
@@ -82,12 +83,12 @@ def contents(patch: Patch, tree: Tree, source: Source) -> Contents:
     return found
 
 
-def statuses(source: Source) -> list[EditStatus]:
+def statuses(source: LandedDiff) -> list[EditStatus]:
     """Return the state of each edit of a patch; those in place are not yet told apart by whose they are."""
     return [_status(name, source) for name in source.diff.edits]
 
 
-def is_edited(patch: Patch, tree: Tree, source: Source, status: EditStatus) -> bool:
+def is_edited(patch: Patch, tree: Tree, source: LandedDiff, status: EditStatus) -> bool:
     """Return whether a part of a diff that is pending in a file with the comment of the patch may be there in part.
 
     It is not if its class or function is that of the diff's base, as after a person took the change of it back.
@@ -154,9 +155,9 @@ def _in_file(number: int, text: bytes, identifier: str) -> int:
 def marked(patch: Patch, tree: Tree) -> Contents:
     """Return the files of a tree with conflict markers at the edits of a patch that cannot be made there."""
     source = landed(patch, tree, patch.id)
-    numbers = {id(edit): number for number, edit in enumerate(_in_order(source.landing), 1)}
+    numbers = {edit: number for number, edit in enumerate(_in_order(source.landing), 1)}
     names = {
-        f"{patch.id} edit-{numbers[id(edit)]}": f"{patch.id} {name}"
+        f"{patch.id} edit-{numbers[edit]}": f"{patch.id} {name}"
         for name, edits in source.edits.items()
         for edit in edits
         if edit.outcome in NOT_MADE
@@ -170,11 +171,11 @@ def marked(patch: Patch, tree: Tree) -> Contents:
     return {file: named(text) if text is not None else None for file, text in changed.items()}
 
 
-def _in_order(landing: Landing) -> list[Edit]:
+def _in_order(landing: Landing) -> list[EditOutcome]:
     return [edit for file in landing.files for edit in file.edits]
 
 
-def _status(name: str, source: Source) -> EditStatus:
+def _status(name: str, source: LandedDiff) -> EditStatus:
     part, edits = source.diff.edits[name], source.edits[name]
     known = _file(part.file, source.landing)
     file = known.onto if known is not None else part.file
@@ -189,7 +190,7 @@ def _status(name: str, source: Source) -> EditStatus:
     return EditStatus(name, _home(made, source.landing) or file, part.site, State.PENDING, made.reason)
 
 
-def _home(edit: Edit, landing: Landing) -> str:
+def _home(edit: EditOutcome, landing: Landing) -> str:
     """Return the file in which an edit is made, which may be another than that of the change."""
     place = edit.place
     around = () if place is None else (place, *place.around)
@@ -203,11 +204,11 @@ def _file(name: str, landing: Landing) -> LandedFile | None:
 class _Known(NamedTuple):
     """A landing, and all that it read of its tree."""
 
-    diff: Diff
+    diff: BasedDiff
     markers: str
     read: Mapping[str, bytes | None]
     listed: Mapping[tuple[str, str], list[str]]
-    source: Source
+    source: LandedDiff
 
     def holds(self, tree: Tree) -> bool:
         return all(tree.read(file) == text for file, text in self.read.items()) and all(
@@ -220,24 +221,24 @@ _MOST_KNOWN = 4
 """The landings of a diff that are kept: in the tree itself, and with other patches before it."""
 
 
-def _landed(diff: Diff, tree: Tree, identifier: str, markers: str) -> Source:
+def _landed(diff: BasedDiff, tree: Tree, identifier: str, markers: str) -> LandedDiff:
     known = _KNOWN.get(f"{identifier} {diff.name}", list)
     for each in known:
         if each.diff == diff and each.markers == markers and each.holds(tree):
             return each.source
     seen = _Seen(tree, "" if markers else identifier)
     landing = land(diff.files, Trees(_base(diff), seen), markers, adapting=False)
-    source = Source(diff, landing, _by_part(diff, landing))
+    source = LandedDiff(diff, landing, _by_part(diff, landing))
     known[:] = [_Known(diff, markers, seen.texts, seen.lists, source), *known[: _MOST_KNOWN - 1]]
     return source
 
 
-def _by_part(diff: Diff, landing: Landing) -> dict[str, list[Edit]]:
+def _by_part(diff: BasedDiff, landing: Landing) -> dict[str, list[EditOutcome]]:
     """Return the edits of a landing by the part of the diff that each belongs to.
 
     An edit of a whole file belongs to all parts of it, another to that of the innermost class or function around it.
     """
-    found: dict[str, list[Edit]] = {name: [] for name in diff.edits}
+    found: dict[str, list[EditOutcome]] = {name: [] for name in diff.edits}
     names: dict[str, list[str]] = {}
     for name, part in diff.edits.items():
         names.setdefault(part.file, []).append(name)
@@ -252,7 +253,7 @@ def _by_part(diff: Diff, landing: Landing) -> dict[str, list[Edit]]:
     return found
 
 
-def _nearest(diff: Diff, names: Sequence[str], site: str) -> str:
+def _nearest(diff: BasedDiff, names: Sequence[str], site: str) -> str:
     """Return the part in which a class or function is, else one that is in it, else the first."""
     around = [name for name in names if f"{site}.".startswith(f"{diff.edits[name].site}.")]
     inside = [name for name in names if diff.edits[name].site.startswith(f"{site}.")]
@@ -261,7 +262,7 @@ def _nearest(diff: Diff, names: Sequence[str], site: str) -> str:
     return [*best, *inside, *rest, *names][0]
 
 
-def _nearness(diff: Diff, tree: Tree) -> float:
+def _nearness(diff: BasedDiff, tree: Tree) -> float:
     """Return how much of the files that a diff was made on a tree has."""
     versions = [(tree.read(file), before) for file, (before, _) in diff.files.items() if before is not None]
     return sum(1.0 if now == before else alike(now or b"", before) for now, before in versions)
@@ -274,47 +275,24 @@ def _without_comments(text: bytes | None, identifier: str) -> bytes | None:
     return re.sub(rb"^[ \t]*" + re.escape(start) + rb".*(\n|\Z)", b"", text, flags=re.MULTILINE)
 
 
-class _Seen:
+@dataclass(frozen=True)
+class _Seen(TreeAbove):
     """A tree without the comments of a patch (empty for all of it), which notes what is read of it."""
 
-    def __init__(self, below: Tree, identifier: str) -> None:
-        self._below = below
-        self._identifier = identifier
-        self.texts: dict[str, bytes | None] = {}
-        self.lists: dict[tuple[str, str], list[str]] = {}
-
-    @property
-    def package_label(self) -> str:
-        return self._below.package_label
-
-    @property
-    def version(self) -> str | None:
-        return self._below.version
-
-    @property
-    def name(self) -> str:
-        return self._below.name
-
-    @property
-    def line_length(self) -> int:
-        return self._below.line_length
+    identifier: str
+    texts: dict[str, bytes | None] = field(default_factory=dict)
+    lists: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def read(self, file: str) -> bytes | None:
-        self.texts.setdefault(file, self._below.read(file))
-        return _without_comments(self.texts[file], self._identifier)
+        self.texts.setdefault(file, super().read(file))
+        return _without_comments(self.texts[file], self.identifier)
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
-        self.lists.setdefault((folder, suffix), self._below.files(folder, suffix))
+        self.lists.setdefault((folder, suffix), super().files(folder, suffix))
         return self.lists[folder, suffix]
 
-    def unread(self, folder: str) -> list[str]:
-        return self._below.unread(folder)
 
-    def record(self) -> dict[str, bytes]:
-        return self._below.record()
-
-
-def _base(diff: Diff) -> MemoryTree:
+def _base(diff: BasedDiff) -> MemoryTree:
     """Return the files that a diff was made on, and of the code besides them that it names the headers."""
     sites: dict[str, list[list[str]]] = {}
     for other in diff.others:
@@ -350,7 +328,7 @@ def _commented(before: bytes, after: bytes, comment: str) -> bytes:
             for node in ast.walk(parsed(after))
             if isinstance(node, ast.stmt) and not lines[first_line(node)][: node.col_offset].strip()
         ]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except INVALID:
         return after
     around = max((each for each in statements if each[0] <= first <= each[1]), default=None)
     place = around or min((each for each in statements if each[0] > first), default=None)

@@ -21,8 +21,9 @@ from patchkit.errors import ConflictError
 from patchkit.plan.examinations import ExaminationResult
 from patchkit.tree.index import linearised
 from patchkit.tree.limits import recursing
-from patchkit.tree.plain import PlainText, is_no_file, plain
+from patchkit.tree.modules import PlainText, is_no_file, plain
 from patchkit.tree.sglang import files_of, module_of, serves
+from patchkit.tree.tree import TreeAbove
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -160,6 +161,11 @@ class Workspace:
         parsed = self.modules.parsed
         make = (lambda: parsed(file, content)) if content is not None else (lambda: plain(None))
         self.edited[file] = EditedFile(make, label, content=content)
+
+    @property
+    def tree(self) -> WorkspaceTree:
+        """The tree with the edits made so far."""
+        return WorkspaceTree(self.modules.tree, self)
 
     def content(self, file: str) -> bytes | None:
         """Return a file's bytes with the edits so far, or None if there is no such file."""
@@ -384,30 +390,10 @@ class Workspace:
 
 
 @dataclass(frozen=True)
-class WorkspaceTree:
+class WorkspaceTree(TreeAbove):
     """A tree with the edits made so far, as a tree."""
 
     space: Workspace
-
-    @property
-    def package_label(self) -> str:
-        """The location of the tree."""
-        return self.space.modules.tree.package_label
-
-    @property
-    def version(self) -> str | None:
-        """The version of the tree."""
-        return self.space.modules.version()
-
-    @property
-    def name(self) -> str:
-        """The package's name."""
-        return self.space.modules.tree.name
-
-    @property
-    def line_length(self) -> int:
-        """The line length of the tree."""
-        return self.space.modules.tree.line_length
 
     def read(self, file: str) -> bytes | None:
         """Return the bytes of a file with the edits so far, None if there is no such file."""
@@ -418,12 +404,4 @@ class WorkspaceTree:
         start = f"{folder}/" if folder else ""
         edited = {file for file in self.space.edited if file.startswith(start) and file.endswith(suffix)}
         present = {file for file in edited if self.space.content(file) is not None}
-        return sorted((set(self.space.modules.tree.files(folder, suffix)) - edited) | present)
-
-    def unread(self, folder: str) -> list[str]:
-        """Return what cannot be listed."""
-        return self.space.modules.tree.unread(folder)
-
-    def record(self) -> dict[str, bytes]:
-        """Return the record of the tree."""
-        return self.space.modules.tree.record()
+        return sorted((set(super().files(folder, suffix)) - edited) | present)

@@ -35,7 +35,7 @@ class IncompleteMarkersError(ValueError):
 
 
 @dataclass(frozen=True)
-class Block:
+class MarkedConflict:
     """The conflict of an edit in a file: lines ``start`` to ``end``, from 0, including the markers.
 
     ``found`` is the number of lines of found code, which follow the first marker.
@@ -83,7 +83,7 @@ def with_markers(plan: Plan) -> Plan:
 
 def _united(text: bytes) -> bytes:
     """Return a text in which the conflicts of one edit, and what is between them, are one conflict."""
-    for one, other in reversed([*pairwise(blocks_in(text))]):
+    for one, other in reversed([*pairwise(marked_conflicts(text))]):
         if (one.patch, one.edit) == (other.patch, other.edit):
             lines = text.splitlines(keepends=True)
             (first, *sides), (*others, last) = (_parts(lines, block) for block in (one, other))
@@ -102,7 +102,7 @@ def _united(text: bytes) -> bytes:
     return text
 
 
-def _parts(lines: Sequence[bytes], block: Block) -> list[Sequence[bytes]]:
+def _parts(lines: Sequence[bytes], block: MarkedConflict) -> list[Sequence[bytes]]:
     """Return a conflict as its markers and, between them, the found, the expected and the wanted code."""
     base = block.start + 1 + block.found
     middle = next(at for at in range(base, block.end) if lines[at].rstrip() == b"=======")
@@ -153,11 +153,11 @@ def indent_of(line: bytes) -> bytes:
     return line[: len(line) - len(line.lstrip(b" \t"))]
 
 
-def blocks_in(text: bytes) -> tuple[Block, ...]:
+def marked_conflicts(text: bytes) -> tuple[MarkedConflict, ...]:
     """Return the conflicts in a text. Raise IncompleteMarkersError if one lacks some of its markers."""
     if b"(patchkit " not in text:
         return ()
-    blocks: list[Block] = []
+    blocks: list[MarkedConflict] = []
     opened: tuple[int, bytes, bytes] | None = None
     found: int | None = None
     for number, line in enumerate(text.splitlines()):
@@ -169,17 +169,19 @@ def blocks_in(text: bytes) -> tuple[Block, ...]:
         elif opened and found is None and _BASE.match(line):
             found = number - opened[0] - 1
         elif end and opened and found is not None:
-            blocks.append(Block(opened[1].decode(), opened[2].decode(), opened[0], number + 1, found))
+            blocks.append(
+                MarkedConflict(opened[1].decode(), opened[2].decode(), opened[0], number + 1, found)
+            )
             opened = None
     if opened:
         raise IncompleteMarkersError(opened[0] + 1)
     return tuple(blocks)
 
 
-def without_markers(text: bytes, blocks: Sequence[Block] | None = None) -> bytes:
+def without_markers(text: bytes, blocks: Sequence[MarkedConflict] | None = None) -> bytes:
     """Return a text in which its conflicts, or only ``blocks``, are replaced by the found code."""
     lines = text.splitlines(keepends=True)
-    for block in reversed(blocks_in(text) if blocks is None else blocks):
+    for block in reversed(marked_conflicts(text) if blocks is None else blocks):
         lines[block.start : block.end] = lines[block.start + 1 : block.start + 1 + block.found]
     return b"".join(lines)
 
@@ -195,4 +197,4 @@ def without_equal_conflicts(old: bytes, current: bytes) -> tuple[bytes, bytes]:
 
 def _contents(text: bytes) -> list[tuple[bytes, ...]]:
     lines = text.splitlines()
-    return [tuple(lines[block.start : block.end]) for block in blocks_in(text)]
+    return [tuple(lines[block.start : block.end]) for block in marked_conflicts(text)]

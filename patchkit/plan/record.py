@@ -164,7 +164,7 @@ class _Write(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     edits: dict[str, How] = {}
 
 
-class _Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _RecordFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What was written for one patch or port: the content of its file."""
 
     format: int
@@ -277,6 +277,16 @@ class Record(msgspec.Struct, frozen=True):
             else:
                 layers.append(layer.with_files(_remaining(layer, changes, edits)))
         return self._with(_applied(layers, changes, patches, ported=ported))
+
+    def renewed(self, changes: Mapping[str, AppliedFile], patch: AppliedPatch) -> Record:
+        """Return the record after one patch was written anew, with these ``changes`` in place of its former ones."""
+        layers = (
+            layer.with_files(
+                {file: known for file, known in layer.files.items() if known.patches != (patch.id,)}
+            )
+            for layer in self.layers
+        )
+        return self._with([*layers]).with_applied(changes, [patch])
 
     def _with(self, layers: Sequence[Layer]) -> Record:
         """Return a record of ``layers`` that keeps the single writes of this one as far as they still hold."""
@@ -492,7 +502,7 @@ def read(tree: Tree) -> Record:
 @lru_cache(maxsize=16)
 def parsed(files: tuple[tuple[str, bytes], ...]) -> Record:
     """Return the record in files, by name. Raise ValueError if one is damaged or from a newer patchkit."""
-    blocks: dict[str, _Block] = {}
+    blocks: dict[str, _RecordFile] = {}
     named: dict[str, str] = {}
     for name, content in files:
         block = _block(name, content)
@@ -507,7 +517,7 @@ def parsed(files: tuple[tuple[str, bytes], ...]) -> Record:
 
 
 @lru_cache(maxsize=256)
-def _block(name: str, content: bytes) -> _Block:
+def _block(name: str, content: bytes) -> _RecordFile:
     if _MARKER.search(content):
         raise _DamagedError(name, "has conflict markers", "keep one of the two sides, and remove the markers")
     damaged = "restore it with git, or remove it: edits without a record are judged by the code"
@@ -518,7 +528,7 @@ def _block(name: str, content: bytes) -> _Block:
         version = table.get("format")
         if isinstance(version, int) and version > FORMAT:
             raise _DamagedError(name, f"is from a newer patchkit (format {version})", "upgrade patchkit")
-        block = msgspec.convert(table, _Block)
+        block = msgspec.convert(table, _RecordFile)
     except (toml.TomlError, msgspec.ValidationError) as error:
         raise _DamagedError(name, f"is damaged ({error})", damaged) from None
     if block.format != FORMAT:
@@ -526,7 +536,7 @@ def _block(name: str, content: bytes) -> _Block:
     return block
 
 
-def _record(blocks: Mapping[str, _Block]) -> Record:
+def _record(blocks: Mapping[str, _RecordFile]) -> Record:
     """Return the record of its blocks: writes of one layer and file, each from what another left, are one change."""
     places: dict[tuple[int, str], dict[str, list[tuple[str, _Write]]]] = {}
     for name, block in blocks.items():
@@ -553,7 +563,7 @@ def _record(blocks: Mapping[str, _Block]) -> Record:
     return Record(tuple(layers), frozenset(writes), frozenset(forked))
 
 
-def _patch(name: str, block: _Block, files: Mapping[str, Sequence[tuple[str, _Write]]]) -> AppliedPatch:
+def _patch(name: str, block: _RecordFile, files: Mapping[str, Sequence[tuple[str, _Write]]]) -> AppliedPatch:
     edits = tuple(
         AppliedEdit(edit, file, how)
         for file, items in files.items()

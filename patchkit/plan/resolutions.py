@@ -19,6 +19,8 @@ from patchkit.lines import encoding_of
 from patchkit.plan.markers import indent_of
 from patchkit.plan.status import ACCEPTED, BY_HAND, IN_PLACE, FileChange, Plan, State, note_of
 from patchkit.tree.nesting import parse_module
+from patchkit.tree.nodes import walk
+from patchkit.tree.source import fault_of, parsed_or_none
 from patchkit.tree.text import newline_of
 
 if TYPE_CHECKING:
@@ -91,10 +93,8 @@ def dropped_names(
 
 def _accessed_names(code: bytes) -> set[str]:
     """Return the names of the attributes and called functions in some lines, none if the lines do not parse."""
-    try:
-        nodes = list(ast.walk(ast.parse(textwrap.dedent(code.decode(errors="replace")))))
-    except (SyntaxError, ValueError, RecursionError):
-        return set()
+    tree = parsed_or_none(textwrap.dedent(code.decode(errors="replace")))
+    nodes = walk(tree) if tree is not None else []
     called = {
         node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     }
@@ -165,15 +165,7 @@ def _recall(conflict: Conflict, source: bytes, text: bytes, known: ResolutionLoo
     except UnicodeEncodeError:
         return None
     result = b"".join([*lines[:start], *written, *lines[end:]])
-    return result if _is_python(result) or not _is_python(text) else None
-
-
-def _is_python(text: bytes) -> bool:
-    try:
-        ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return False
-    return True
+    return result if fault_of(result) is None or fault_of(text) is not None else None
 
 
 def _name(conflict: Conflict, source: bytes) -> str:
@@ -197,7 +189,5 @@ def _scope(conflict: Conflict, source: bytes) -> str:
 def _normalized(code: str) -> str:
     """Return code in a form that does not depend on comments, layout or indentation."""
     text = textwrap.dedent(code)
-    try:
-        return ast.dump(ast.parse(text))
-    except (SyntaxError, ValueError, RecursionError):
-        return " ".join(text.split())
+    tree = parsed_or_none(text)
+    return " ".join(text.split()) if tree is None else ast.dump(tree)

@@ -62,6 +62,21 @@ OPT_IN = "opt-in"
 LEFT_OUT = "left-out"
 
 
+STYLES: dict[str, str] = {
+    State.APPLIED: "green",
+    State.UPSTREAM: "green",
+    State.UNKNOWN: "green",
+    State.PENDING: "yellow",
+    State.PARTIAL: "yellow",
+    State.EDITED: "red",
+    State.CONFLICT: "red",
+    State.NOT_APPLICABLE: "dim",
+    OPT_IN: "dim",
+    LEFT_OUT: "dim",
+}
+"""Every label of a state, in the order in which they are listed, with its style on a terminal."""
+
+
 def label_of(state: str, *, opt_in: bool, left_out: str) -> str:
     """Return what a patch's state is called: itself, or why apply makes the patch only if it is named.
 
@@ -134,12 +149,13 @@ class TreeStatus:
     """Each patch's status on a tree, and the ids of unknown patches that the tree's comments name.
 
     ``unfinished`` are the edits, as patch id and edit name, of which the tree has conflict markers, or code in their
-    place that is not recorded.
+    place that is not recorded. ``ports`` are the ported changes that the record names.
     """
 
     patches: tuple[PatchStatus, ...]
     unknown: tuple[str, ...]
     unfinished: tuple[tuple[str, str], ...] = ()
+    ports: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -152,7 +168,7 @@ class FileChange:
     file: str
     before: bytes | None
     after: bytes | None
-    patches: tuple[str, ...]
+    patches: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

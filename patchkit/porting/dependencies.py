@@ -9,31 +9,30 @@ from __future__ import annotations
 
 import ast
 import builtins
-import difflib
 import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from patchkit import collector
-from patchkit.tree.index import index_module, last_name
-from patchkit.tree.nodes import walk
+from patchkit.tree.index import last_name
+from patchkit.tree.nodes import bound_as, bound_names, own_statements, walk
 from patchkit.tree.sglang import SERVING, files_of, imported_from, package_of
+from patchkit.tree.source import parsed_or_none
+from patchkit.tree.text import new_lines
 from patchkit.tree.tree import OverlayTree
 from patchkit.verify.attributes import any_file_sets
 from patchkit.verify.check import violation
 from patchkit.verify.checks import imports, reads, signatures
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from patchkit.change.land import Landing, Sources
     from patchkit.findings.finding import Finding
     from patchkit.tree.tree import Tree
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_BLOCKS = ("body", "orelse", "finalbody", "handlers")
 _RULES = {"name": imports.IMPORT, "attribute": reads.ATTRIBUTE, "parameter": signatures.SIGNATURE}
-_CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception"})
 _COMMON = frozenset(name for kind in vars(builtins).values() if isinstance(kind, type) for name in dir(kind))
 """Attributes of built-in types: a use does not show whose attribute it is."""
 
@@ -71,38 +70,28 @@ def _definitions(file: str, content: bytes | None) -> Mapping[Definition, int]:
     """Return what a file defines, with the positions of parameters; nothing if it is not Python."""
     if content is None or not file.endswith(".py"):
         return {}
-    try:
-        tree = index_module(file, content).tree
-    except (SyntaxError, ValueError, RecursionError):
-        return {}
-    return dict(_defined(tree.body, ""))
+    tree = parsed_or_none(content)
+    return {} if tree is None else dict(_defined(tree.body, ""))
+
+
+def _imported(file: str, content: bytes | None) -> set[str]:
+    """Return the names that a file imports at its top level; none if it is not Python."""
+    tree = None if content is None or not file.endswith(".py") else parsed_or_none(content)
+    imports = (node for node in (tree.body if tree else ()) if isinstance(node, (ast.Import, ast.ImportFrom)))
+    return {bound_as(alias) for node in imports for alias in node.names}
 
 
 def _defined(body: Sequence[ast.AST], owner: str) -> Iterator[tuple[Definition, int]]:
     """Yield what the statements of a module or class define; ``owner`` is the class."""
-    for node in body:
+    for node in own_statements(body):
+        yield from ((_member(owner, name), -1) for name in bound_names(node))
         if isinstance(node, _FUNCTIONS):
-            yield _member(owner, node.name), -1
             yield from _parameters(node, owner)
             yield from _stored(node, owner)
         elif isinstance(node, ast.ClassDef):
-            yield _member(owner, node.name), -1
             yield from _defined(node.body, node.name)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            yield from (
-                (_member(owner, each.asname or each.name.partition(".")[0]), -1) for each in node.names
-            )
-        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = [each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
-            yield from ((_member(owner, name), -1) for name in names)
-            if owner and isinstance(
-                node, ast.AnnAssign
-            ):  # A field of a dataclass is a parameter of its class.
-                yield from ((Definition("parameter", owner, name), -1) for name in names)
-        else:
-            for block in _BLOCKS:
-                yield from _defined(getattr(node, block, ()), owner)
+        elif owner and isinstance(node, ast.AnnAssign):  # A field of a dataclass is a parameter of its class.
+            yield from ((Definition("parameter", owner, name), -1) for name in bound_names(node))
 
 
 def _member(owner: str, name: str) -> Definition:
@@ -146,7 +135,8 @@ class _Uses:
         missing = list(self._missing(sources))
         for file, content in self._landing.contents.items() if missing else ():
             if content is not None and file.endswith(".py"):
-                yield from self._uses_in(file, content, missing, _new_lines(self._tree.read(file), content))
+                new = set(new_lines(self._tree.read(file) or b"", content))
+                yield from self._uses_in(file, content, missing, new)
         removed = list(self._removed())
         names = {each.definition.name for each in removed}
         word = re.compile(rb"\b(?:%s)\b" % b"|".join(re.escape(name.encode()) for name in sorted(names)))
@@ -185,7 +175,10 @@ class _Uses:
             now = _definitions(file, content)
             if {Definition("name", "", "*"), Definition("name", "", "__getattr__")} & now.keys():
                 continue
+            imported = _imported(file, content)
             for each in _definitions(file, self._tree.read(file)).keys() - now.keys():
+                if each.owner in imported:
+                    continue  # It is another module's now.
                 if each.kind == "name" or (each.owner and each not in self._there):
                     yield _MissingDefinition(each, file, -1, is_removed=True)
 
@@ -197,20 +190,19 @@ class _Uses:
         lines: Container[int],
     ) -> Iterator[Finding]:
         """Yield the uses in lines of a file."""
-        try:
-            tree = index_module(file, content).tree
-        except (SyntaxError, ValueError, RecursionError):
+        tree = parsed_or_none(content)
+        if tree is None:
             return
         wanted: dict[str, list[_MissingDefinition]] = {}
         for each in missing:
             key = each.definition.owner if each.definition.kind == "parameter" else each.definition.name
             wanted.setdefault(key, []).append(each)
         modules = _modules(file, tree)
-        caught = _caught(tree)
+        needed = set(imports.needed_imports(tree.body))
         for function, owner, node in _nodes(tree, "", ""):
             if getattr(node, "lineno", 0) not in lines and not isinstance(node, ast.Call):
                 continue
-            if isinstance(node, ast.ImportFrom) and node not in caught:
+            if isinstance(node, ast.ImportFrom) and node in needed:
                 for name in node.names:
                     home = files_of(imported_from(node.module, node.level, package_of(file)) or "")
                     for each in wanted.get(name.name, ()):
@@ -313,31 +305,7 @@ def _modules(file: str, tree: ast.Module) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _caught(tree: ast.Module) -> set[ast.AST]:
-    """Return the nodes in a ``try`` that handles a failed import."""
-    return {
-        node
-        for each in ast.walk(tree)
-        if isinstance(each, ast.Try)
-        and any(_handled(handler.type) & _CAUGHT or handler.type is None for handler in each.handlers)
-        for statement in each.body
-        for node in ast.walk(statement)
-    }
-
-
-def _handled(kind: ast.expr | None) -> set[str]:
-    kinds: Iterable[ast.expr] = kind.elts if isinstance(kind, ast.Tuple) else [kind] if kind else []
-    return {last_name(each) for each in kinds}
-
-
 def _is_like(receiver: str, owner: str) -> bool:
     """Return whether a variable is named like a class: ``server_args`` like ``ServerArgs``."""
     plain = receiver.replace("_", "").lower()
     return bool(plain) and (owner.lower().endswith(plain) or plain.endswith(owner.lower()))
-
-
-def _new_lines(before: bytes | None, after: bytes) -> set[int]:
-    """Return the numbers of the lines, from 1, that were not there before."""
-    old, new = (before or b"").splitlines(), after.splitlines()
-    changes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    return {line for tag, _, _, start, end in changes if tag != "equal" for line in range(start + 1, end + 1)}

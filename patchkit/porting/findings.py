@@ -6,15 +6,17 @@ are not bound on every path.
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from patchkit import collector
 from patchkit.change.tokens import words
 from patchkit.change.undefined import undefined_names
 from patchkit.findings.finding import Confidence
-from patchkit.tree.index import Program
-from patchkit.tree.sglang import SERVING, serves
+from patchkit.tree.index import Program, index_module
+from patchkit.tree.sglang import SERVING, files_of, imported_from, package_of, serves
 from patchkit.tree.tree import OverlayTree
 from patchkit.verify.check import violation
 from patchkit.verify.checks import compiling, imports, reads, signatures
@@ -22,8 +24,9 @@ from patchkit.verify.runtime import Runtime
 from patchkit.verify.subject import Criteria, Subject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from patchkit.change.land import Sources
     from patchkit.findings.finding import Finding
     from patchkit.patchset.patch import Patch
     from patchkit.plan.status import EditStatus
@@ -35,10 +38,17 @@ _CHECKS = (imports.check, signatures.check, reads.check)
 
 
 @collector.paused()
-def findings_of(tree: Tree, contents: Mapping[str, bytes | None], in_place: InPlace) -> tuple[Finding, ...]:
+def findings_of(
+    tree: Tree,
+    contents: Mapping[str, bytes | None],
+    in_place: InPlace,
+    base: Tree | None = None,
+    sources: Sources = MappingProxyType({}),
+) -> tuple[Finding, ...]:
     """Return the findings of ``tree`` with other ``contents`` that are new; edits ``in_place`` were made.
 
-    A file that does not compile is a finding, also if it did not before, and is not checked further.
+    What is equally wrong in the change's own tree (``base`` with ``sources``) is not new. A file that does not compile
+    is a finding, also if it did not before, and is not checked further.
     """
     files = [file for file, text in contents.items() if text is not None and file.endswith(".py")]
     if not files:
@@ -47,43 +57,73 @@ def findings_of(tree: Tree, contents: Mapping[str, bytes | None], in_place: InPl
     new -= {line for file in contents for line in (tree.read(file) or b"").splitlines()}
     # A removed file's content may be in an added one.
     originals = {file: None if contents[file] is None else tree.read(file) for file in contents}
-    sources = {
-        file: text for file in {*tree.files(SERVING), *originals} if (text := tree.read(file)) is not None
-    }
-    after_sources = {file: text for file, text in {**sources, **contents}.items() if text is not None}
-    after = _subject(OverlayTree(tree, contents), after_sources, originals, in_place, new)
+    after = _subject(OverlayTree(tree, contents), originals, in_place, new)
     by_check = [(check, check(after).findings) for check in _CHECKS]
-    before = (
-        _subject(tree, sources, originals, in_place, new)
-        if any(findings for _, findings in by_check)
-        else None
-    )
+    before = _subject(tree, originals, in_place, new) if any(findings for _, findings in by_check) else None
     earlier_counts = Counter(
         _identity(each)
         for check, findings in by_check
         if findings and before
         for each in check(before).findings
     )
+    known = _own_findings(base, sources, new) if base is not None and before is not None else frozenset()
     found: list[Finding] = []
     for each in (each for _, findings in by_check for each in findings):
+        is_name = each.rule == reads.NAME.id and each.expression in _own_undefined(sources, each.file)
+        if is_name or _identity(each) in known:
+            continue
         if earlier_counts[_identity(each)] > 0:
             earlier_counts[_identity(each)] -= 1
         else:
             found.append(each)
     invalid = (compiling.finding_of(file, contents[file] or b"") for file in files)
     said = {(each.file, each.line) for each in found if each.rule == reads.NAME.id}
-    undefined = [each for each in _undefined(tree, contents, files) if (each.file, each.line) not in said]
+    unknown = _undefined(tree, contents, files, sources)
+    undefined = [each for each in unknown if (each.file, each.line) not in said]
     return (*filter(None, invalid), *undefined, *found)
 
 
-def _undefined(tree: Tree, contents: Mapping[str, bytes | None], files: Sequence[str]) -> list[Finding]:
-    return [
-        violation(
-            reads.NAME, file, line, f"`{name}` is not defined", "define it, or remove the code that uses it"
-        )
-        for file in files
-        for name, line in undefined_names(tree.read(file) or b"", contents[file] or b"")
-    ]
+def _undefined(
+    tree: Tree, contents: Mapping[str, bytes | None], files: Sequence[str], sources: Sources
+) -> Iterator[Finding]:
+    for file in files:
+        known = _own_undefined(sources, file)
+        for name, line in undefined_names(tree.read(file) or b"", contents[file] or b""):
+            if name not in known:
+                remedy = "define it, or remove the code that uses it"
+                yield violation(reads.NAME, file, line, f"`{name}` is not defined", remedy)
+
+
+def _own_undefined(sources: Sources, file: str) -> frozenset[str]:
+    """Return the names that are undefined in a change's own version of a file."""
+    _, theirs = sources.get(file, (None, None))
+    return frozenset(name for name, _ in undefined_names(b"", theirs or b""))
+
+
+def _own_findings(base: Tree, sources: Sources, new: Iterable[bytes]) -> frozenset[tuple[str, ...]]:
+    """Return what the checks find in a change's own tree, if that is whole: of a part of it they know too little."""
+    if base.read("__init__.py") is None:
+        return frozenset()
+    contents = {file: after for file, (_, after) in sources.items()}
+    originals = {file: before for file, (before, _) in sources.items()}
+    subject = _subject(OverlayTree(base, contents), originals, (), new)
+    return frozenset(_identity(each) for check in _CHECKS for each in check(subject).findings)
+
+
+def _modules_of(file: str, tree: ast.Module) -> Iterator[str]:
+    """Yield the modules that the imports of a file name, and what may be one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = imported_from(node.module, node.level, package_of(file))
+            yield from (base, *(f"{base}.{each.name}" for each in node.names)) if base else ()
+
+
+def _folders(tree: Tree) -> frozenset[str]:
+    """Return every folder with a Python file, at any depth, each with a trailing slash."""
+    files = tree.files("")
+    return frozenset(file[: at + 1] for file in files for at, each in enumerate(file) if each == "/") | {""}
 
 
 def _identity(finding: Finding) -> tuple[str, ...]:
@@ -93,7 +133,6 @@ def _identity(finding: Finding) -> tuple[str, ...]:
 
 def _subject(
     tree: Tree,
-    sources: dict[str, bytes],
     originals: Mapping[str, bytes | None],
     in_place: InPlace,
     new: Iterable[bytes],
@@ -102,6 +141,8 @@ def _subject(
 
     The names in the ``new`` lines are resolved in advance, since a check reads no further files.
     """
+    read = ((file, tree.read(file)) for file in {*tree.files(SERVING), *originals})
+    sources = {file: text for file, text in read if text is not None}
     subject = Subject(tree, (), Criteria(Confidence.LIKELY))  # type: ignore[arg-type]
     python = (file for file in originals if file in sources and file.endswith(".py"))
     files = tuple(sorted(file for file in python if compiling.finding_of(file, sources[file]) is None))
@@ -110,8 +151,16 @@ def _subject(
     for module in program.core:
         for name in named & module.imports.keys():
             program.resolve(module, name)  # Checks follow imports only to files that are parsed.
+    imported = {
+        home: text
+        for file in files
+        for name in _modules_of(file, index_module(file, sources[file]).tree)
+        for home in files_of(name)
+        if home not in sources and (text := tree.read(home)) is not None
+    }
     subject.__dict__.update(
-        sources=sources,
+        sources={**sources, **imported},
+        folders=_folders(tree),
         files=files,
         in_place=tuple(in_place),
         runtime=Runtime("", lambda _dotted: None),

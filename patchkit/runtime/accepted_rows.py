@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
 from .switches import disabled
 
 if TYPE_CHECKING:
-    from .shapes import DraftExtendBatch, DraftExtendRunner, LogitsMetadata, ServerRunner
+    from .shapes import DraftExtendBatch, DraftExtendRunner, ServerRunner
 
 _Output = TypeVar("_Output")
 
@@ -50,7 +50,7 @@ def _index(batch: DraftExtendBatch) -> torch.Tensor | None:
     return index
 
 
-def name_accepted_rows(metadata: LogitsMetadata, batch: DraftExtendBatch) -> None:
+def name_accepted_rows(metadata: Any, batch: DraftExtendBatch) -> None:
     """Pass the requested rows to the logits processor through ``metadata`` of ``batch``.
 
     Source: pull request 35546.

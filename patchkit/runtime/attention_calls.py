@@ -13,7 +13,7 @@ from .switches import disabled
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .shapes import FlashAttentionPlans, Layer, ModeBatch
+    from .shapes import FlashAttentionPlans, ModeBatch
 
 VIEWS, PLAN = "pk-attention-views", "pk-fa3-verify-schedule"
 # The bytes that a kernel may load in one access.
@@ -89,7 +89,7 @@ class _Plan(NamedTuple):
 
 
 def planned_once(
-    backend: FlashAttentionPlans, batch: ModeBatch, layer: Layer, attend: Callable[..., Any]
+    backend: FlashAttentionPlans, batch: ModeBatch, layer: Any, attend: Callable[..., Any]
 ) -> Callable[..., Any]:
     """Return ``attend``, FlashAttention-3's kernel, with one plan of a verify for all layers.
 

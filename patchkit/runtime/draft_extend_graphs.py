@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 
 from . import flash_attention, flashinfer, sparse_attention
 from .switches import disabled
-
-if TYPE_CHECKING:
-    from .shapes import DraftExtendCapture, DraftWorker, GraphTables
 
 _PATCH = "pk-fa3-draft-extend-graph"
 _RUNNER = "EAGLEDraftExtendCudaGraphRunner"
@@ -25,7 +22,7 @@ _LISTED_BY_PATCH = "TRTLLMHAAttnBackend"
 
 
 def graphs_draft_extend(
-    worker: DraftWorker, listed: object, *, on_cuda: bool, flashinfer_tokens: int | None = None
+    worker: Any, listed: object, *, on_cuda: bool, flashinfer_tokens: int | None = None
 ) -> bool:
     """Return whether a v2 worker captures its draft-extend in a graph.
 
@@ -54,10 +51,10 @@ def graphs_draft_extend(
     # A batch of another width would not fit into the graph's buffers.
     if disabled("28782") or flashinfer_tokens != worker.speculative_num_draft_tokens:
         return False
-    return flashinfer.prepare_draft_extend(backend, flashinfer_tokens)
+    return flashinfer.prepare_draft_extend(backend, worker.speculative_num_draft_tokens)
 
 
-def share_draft_extend_tables(backend: GraphTables, draft_runner: object) -> None:
+def share_draft_extend_tables(backend: Any, draft_runner: object) -> None:
     """Replace the page tables of a draft-extend's graphs, int32, [requests, pages], by one that the draft has anyway.
 
     A plain FlashAttention-3 backend allocates a table for each mode. The backend of a draft-extend runs one mode, and
@@ -80,7 +77,7 @@ def share_draft_extend_tables(backend: GraphTables, draft_runner: object) -> Non
                 buffers[name] = table
 
 
-def draft_extend_logits(runner: DraftExtendCapture, rows: int, vocabulary: int) -> torch.Tensor:
+def draft_extend_logits(runner: Any, rows: int, vocabulary: int) -> torch.Tensor:
     """Return the logits buffer of a draft-extend's graphs, float32, [rows, vocabulary], on the default device.
 
     In spec v2 it is a part of the target graphs' own if that has room: a step has read the target's logits when its

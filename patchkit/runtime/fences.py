@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
-
-if TYPE_CHECKING:
-    from .shapes import GraphRunner, OverlapScheduler, ReplayedBatch
 
 # Their graphs read only their own buffers, which are filled before a replay; a subclass may read more.
 _READS_OWN_BUFFERS = frozenset(
@@ -21,7 +18,7 @@ _READS_OWN_BUFFERS = frozenset(
 _published: list[torch.cuda.Event] = []
 
 
-def publish_shared_reads(runner: GraphRunner, batch: ReplayedBatch) -> None:
+def publish_shared_reads(runner: Any, batch: Any) -> None:
     """Record that a forward has read the scheduler's buffers, if the graph about to run is its last phase.
 
     That is a decode without speculation, or the draft-extend of the v2 worker. Nothing is recorded with a window's
@@ -42,7 +39,7 @@ def publish_shared_reads(runner: GraphRunner, batch: ReplayedBatch) -> None:
     _published[:] = [event]
 
 
-def fence_shared_reads(scheduler: OverlapScheduler) -> None:
+def fence_shared_reads(scheduler: Any) -> None:
     """Make the scheduler's stream wait until the last forward has read the scheduler's buffers.
 
     Calls upstream's wait if the tree has it. Otherwise waits if the tree enables that for its device, by default on

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeGuard
 
-    from .shapes import FlashInfer, Mode, PlannedExtend
+    from .shapes import FlashInfer, Mode
 
 _CLASS = "FlashInferAttnBackend"
 _GRAPHS = "patchkit_draft_extend_graphs"
@@ -198,7 +198,7 @@ def plan_verify_from_host(
     return HostPlanner(wrapper, layout)
 
 
-def plan_extend_from_host(wrapper: object, forward_batch: PlannedExtend) -> object:
+def plan_extend_from_host(wrapper: object, forward_batch: Any) -> object:
     """Return the planner to use instead of an MLA ``wrapper`` for an extend.
 
     It plans a v2 draft-extend without a graph from the mirror, if that adds up to the batch's sum and the plan is

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .shapes import Algorithm
+from typing import Any
 
 
-def lacks_rollback(grammar_backend: object, spec_algorithm: Algorithm) -> bool:
+def lacks_rollback(grammar_backend: object, spec_algorithm: Any) -> bool:
     """Return whether a server speculates and its grammars, those of outlines, cannot take back a draft token.
 
     ``grammar_backend`` may be wrapped in the one for reasoning. Source: issue 24413.

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import torch
-
-    from .shapes import RequestWithStates, ResultProcessor
 
 
 def hidden_states_of(
@@ -17,7 +15,7 @@ def hidden_states_of(
     request: int,
     accepted: int | Sequence[int],
     result: object,
-    processor: ResultProcessor,
+    processor: Any,
 ) -> list[list[float]]:
     """Return the states of the tokens that the batch's ``request``-th request ``accepted``, one per token.
 
@@ -36,7 +34,7 @@ def hidden_states_of(
     return found
 
 
-def hidden_states_to_end(request: RequestWithStates) -> list[object]:
+def hidden_states_to_end(request: Any) -> list[object]:
     """Return the states of a request's answer: those of its prompt, or one block per token up to its end.
 
     An answer of no tokens (``max_new_tokens`` 0) has the block of the prefill. Source: pull request 28496.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
@@ -11,7 +11,7 @@ from .wrappers import verifier
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .shapes import ExtendBatch, MirroredBatch, SizedBatch, VerifyBackend, VerifyBatch
+    from .shapes import MirroredBatch, VerifyBackend, VerifyBatch
 
 _WIDTH = "patchkit_row_length"
 
@@ -24,7 +24,7 @@ def total_or_bound(total: int | None, count: int, max_context_len: int) -> int:
     return count * max_context_len if total is None else total
 
 
-def size_or_bound(size: int | torch.Tensor, batch: SizedBatch, max_context_len: int) -> int | torch.Tensor:
+def size_or_bound(size: int | torch.Tensor, batch: Any, max_context_len: int) -> int | torch.Tensor:
     """Return ``size``, or the bound of ``total_or_bound`` if the batch's total is unknown.
 
     ``size`` is an int or a device scalar; sizing by the latter waits for the device. Source: 26738.
@@ -99,7 +99,7 @@ def draft_extend_lens(
     return lens, prefix_lens.to(torch.int32)
 
 
-def mirror_uniform_extend_lens(forward_batch: ExtendBatch) -> None:
+def mirror_uniform_extend_lens(forward_batch: Any) -> None:
     """Set a draft-extend batch's missing host extend lengths, which are all equal, without a copy. Source: 26738."""
     if forward_batch.extend_seq_lens is not None and forward_batch.extend_seq_lens_cpu is None:
         count = forward_batch.batch_size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -11,18 +11,18 @@ from ..backends.step_buffers import AcceptedTokens, States
 from .switches import disabled
 
 if TYPE_CHECKING:
-    from .shapes import HybridLinear, LinearBackend, Mode, TrackedBatch, TrackingArgs
+    from .shapes import HybridLinear, LinearBackend, Mode
 
 _UNPADDED = "patchkit_unpadded"
 
 
 def commit_states(  # noqa: PLR0917
     backend: HybridLinear,
-    batch: TrackedBatch,
+    batch: Any,
     accept_lens: torch.Tensor,
     accept_index: torch.Tensor,
     tokens: int,
-    server_args: TrackingArgs,
+    server_args: Any,
 ) -> bool:
     """Write the states after the accepted tokens to the requests' slots; return False if the tree has to.
 

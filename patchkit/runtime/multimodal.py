@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .shapes import MultimodalInput, PrefillBatch
-
 
 def with_last_tokens(
     embeds: torch.Tensor,
     embed: Callable[[torch.Tensor], torch.Tensor],
     input_ids: torch.Tensor,
-    batch: PrefillBatch,
+    batch: Any,
 ) -> torch.Tensor:
     """Return ``embeds`` with the embedding of each request's last token, which the target sampled.
 
@@ -27,7 +25,7 @@ def with_last_tokens(
     return embeds.index_copy(0, last, embed(input_ids[last]).to(embeds.dtype))
 
 
-def positions_of_text(positions: torch.Tensor, inputs: Sequence[MultimodalInput | None]) -> torch.Tensor:
+def positions_of_text(positions: torch.Tensor, inputs: Sequence[Any]) -> torch.Tensor:
     """Return the three rows of positions, int64, of the tokens after each prompt, as many for each request.
 
     ``positions``: shape [batch x tokens], in the order of ``inputs``, which has None for a request without an

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from typing import TypeGuard
 
-    from .shapes import DisaggregatedArgs, Hybrid, Worker
+    from .shapes import Hybrid, Worker
 
 _Backend = TypeVar("_Backend")
 
@@ -83,7 +83,7 @@ def require_overlap_hook(plan_stream: object, backend: object) -> None:
         )
 
 
-def require_overlap_hook_to_verify(draft: object, target: Worker, server_args: DisaggregatedArgs) -> None:
+def require_overlap_hook_to_verify(draft: object, target: Worker, server_args: Any) -> None:
     """Raise as ``require_overlap_hook`` if the server will verify; ``draft`` is its speculative worker, or None.
 
     ``target`` is not checked without a plan stream, or on a disaggregated prefill server, which does not verify.

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import torch
 
-    from .shapes import ChunkedRequest
 
-
-def tokens_after_prefill(requests: Sequence[ChunkedRequest], sampled: torch.Tensor) -> torch.Tensor:
+def tokens_after_prefill(requests: Sequence[Any], sampled: torch.Tensor) -> torch.Tensor:
     """Return the token after each request's chunk, shape [batch]: the prompt's next one, else the ``sampled`` one.
 
     ``sampled``, integer, shape [batch], is not modified. A next token outside of the vocabulary is a placeholder,

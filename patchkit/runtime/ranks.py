@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 
-if TYPE_CHECKING:
-    from .shapes import Ranks
 
-
-def decide_as_first_rank(ranks: Ranks, *decided: torch.Tensor) -> None:
+def decide_as_first_rank(ranks: Any, *decided: torch.Tensor) -> None:
     """Overwrite a greedy verify's result ``decided`` with the first rank's, on ROCm only, where ranks may differ.
 
     Source: pull requests 34238 and 35195.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterable, Sequence
 
     import torch
 
@@ -23,12 +22,6 @@ class Worker(Protocol):
     model_runner: _Runner
 
 
-class DisaggregatedArgs(Protocol):
-    """A server's arguments, with its role: prefill, decode or both."""
-
-    disaggregation_mode: str
-
-
 class _SpeculativeArgs(Protocol):
     speculative_attention_mode: str
 
@@ -43,15 +36,6 @@ class Hybrid(Protocol[_Side]):
     model_runner: _RunnerOfServer
     prefill_backend: _Side
     decode_backend: _Side
-
-
-class Ranks(Protocol):
-    """The ranks that share a model's weights."""
-
-    world_size: int
-
-    def broadcast(self, input_: torch.Tensor, src: int) -> object:
-        """Overwrite a tensor with that of the rank ``src``."""
 
 
 class VerifyBackend(Protocol):
@@ -76,12 +60,6 @@ class FlashAttentionPlans(Protocol):
     _get_scheduler_metadata: Callable[..., torch.Tensor]
 
 
-class Layer(Protocol):
-    """An attention layer of a model."""
-
-    layer_id: int
-
-
 class Mode(Protocol):
     """A forward's mode."""
 
@@ -99,12 +77,6 @@ class ModeBatch(Protocol):
     """A forward's batch."""
 
     forward_mode: Mode
-
-
-class SparseAttention(Protocol):
-    """sglang's backend for DeepSeek Sparse Attention."""
-
-    topk: int
 
 
 class _Step(Protocol):
@@ -157,51 +129,6 @@ class FlashInfer(Protocol):
     forward_metadata: object
 
 
-class PlannedExtend(ModeBatch, Protocol):
-    """A forward batch of an extend, with its values on the host."""
-
-    seq_lens_cpu: torch.Tensor | None
-    seq_lens_sum: int | None
-    extend_seq_lens_cpu: list[int] | None
-    extend_prefix_lens_cpu: list[int] | None
-
-
-class _DraftArgs(Protocol):
-    speculative_token_map: str | None
-
-
-class DraftWorker(Protocol):
-    """A v2 draft worker, with the backend of its draft-extend."""
-
-    server_args: _DraftArgs
-    draft_extend_attn_backend: object
-    speculative_num_draft_tokens: int
-
-
-class GraphTables(Protocol):
-    """A paged backend, with the buffers of its draft-extend's graphs by name."""
-
-    draft_extend_metadata: dict[str, torch.Tensor]
-
-
-class _DraftOwner(Protocol):
-    target_worker: Worker
-
-
-class DraftExtendCapture(Protocol):
-    """The runner of a draft-extend's graphs before it captures them."""
-
-    forward_mode: Mode
-    eagle_worker: _DraftOwner
-
-
-class SizedBatch(Protocol):
-    """A batch whose total length may be unknown."""
-
-    batch_size: int
-    seq_lens_sum: int | None
-
-
 class VerifyBatch(Protocol):
     """A batch before its verify: ``seq_lens`` of shape [batch], on the device."""
 
@@ -209,24 +136,11 @@ class VerifyBatch(Protocol):
     seq_lens_sum: int | None
 
 
-class ExtendBatch(Protocol):
-    """A forward batch of an extend: ``extend_seq_lens`` of shape [batch], on the device, None if it is idle."""
-
-    batch_size: int
-    extend_num_tokens: int
-    extend_seq_lens: torch.Tensor | None
-    extend_seq_lens_cpu: list[int] | None
-
-
 class MirroredBatch(Protocol):
     """A forward batch with its lengths on the device and, if the mirror is kept, on the host."""
 
     seq_lens: torch.Tensor
     seq_lens_cpu: torch.Tensor | None
-
-
-class SparseBatch(ExtendBatch, MirroredBatch, SizedBatch, Protocol):
-    """A forward batch that DeepSeek Sparse Attention plans on the host."""
 
 
 class _Request(Protocol):
@@ -238,25 +152,6 @@ class DecodeBatch(Protocol):
 
     seq_lens_cpu: torch.Tensor | None
     reqs: Iterable[_Request]
-
-
-class Event(Protocol):
-    """A device's event."""
-
-    def synchronize(self) -> object:
-        """Block the host until the event."""
-
-    def wait(self) -> object:
-        """Make the current stream wait."""
-
-
-class PlanStream(Protocol):
-    """The stream on which a speculative worker plans ahead."""
-
-    device: torch.device
-
-    def wait_stream(self, stream: torch.Stream, /) -> object:
-        """Make this stream wait for another one."""
 
 
 class _Stops(Protocol):
@@ -281,101 +176,6 @@ class GeneratedRequest(Protocol):
     tokenizer: _Tokenizer
 
 
-class _Limit(_Stops, Protocol):
-    max_new_tokens: int
-
-
-class LimitedRequest(Protocol):
-    """A request at its token limit, with its checks for stops, which record how it ends."""
-
-    output_ids: Sequence[int]
-    finished_reason: object
-    finished_len: int | None
-    vocab_size: int | None
-    sampling_params: _Limit
-    tokenizer: _Tokenizer
-    _check_str_based_finish: Callable[..., bool]
-    _check_token_based_finish: Callable[..., bool]
-
-
-class RequestWithStates(Protocol):
-    """A request with its hidden states and, once it ends, the number of tokens in its answer."""
-
-    hidden_states: Sequence[object]
-    finished_len: int | None
-
-
-class ChunkedRequest(Protocol):
-    """A request whose prompt is prefilled in chunks; ``fill_ids`` ends with the current chunk."""
-
-    fill_ids: Sequence[int]
-    origin_input_ids: Sequence[int]
-    vocab_size: int
-
-
-class PrefillBatch(Protocol):
-    """A forward batch of a prefill: where each request's tokens start and how many there are, shape [batch]."""
-
-    extend_start_loc: torch.Tensor
-    extend_seq_lens: torch.Tensor
-
-
-class MultimodalInput(Protocol):
-    """A request's images, and the offset of positions after them."""
-
-    mrope_position_delta: torch.Tensor
-
-
-class TransferStates(Protocol):
-    """The states of a transfer, as sglang numbers them."""
-
-    Failed: int
-    Success: int
-
-
-class CacheSenders(Protocol):
-    """The senders of a prefill server's caches, with the state of each request's transfer."""
-
-    request_status: Mapping[int, int]
-
-    def record_failure(self, bootstrap_room: int, failure_reason: str) -> object:
-        """Record why a request failed."""
-
-    def update_status(self, bootstrap_room: int, status: int) -> object:
-        """Record a transfer's new state."""
-
-
-class _Address(Protocol):
-    local_ip: str
-    rank_port: int
-
-
-class _Socket(Protocol):
-    def send_multipart(self, frames: Sequence[bytes], flags: int, /) -> object:
-        """Send a message."""
-
-
-class CacheReceiver(Protocol):
-    """The receiver of a request's cache on a decode server."""
-
-    bootstrap_room: int
-    kv_mgr: _Address
-
-    def _connect_to_bootstrap_server(
-        self, server: object
-    ) -> tuple[_Socket, AbstractContextManager[object]]: ...
-
-
-class _Drafts(Protocol):
-    speculative_num_draft_tokens: int
-
-
-class ResultProcessor(Protocol):
-    """sglang's processor of a forward's results, with the draft worker."""
-
-    draft_worker: _Drafts
-
-
 class DraftExtendBatch(ModeBatch, Protocol):
     """A forward batch that may be a draft-extend, with its ``spec_info``."""
 
@@ -384,12 +184,6 @@ class DraftExtendBatch(ModeBatch, Protocol):
     spec_info: Any
     next_token_logits_buffer: torch.Tensor | None
     global_num_tokens_gpu: torch.Tensor | None
-
-
-class LogitsMetadata(Protocol):
-    """The logits processor's input for a batch."""
-
-    draft_extend_select_index: torch.Tensor | None
 
 
 class ServerRunner(Protocol):
@@ -407,39 +201,6 @@ class DraftExtendRunner(Protocol):
     bs: int
 
 
-class Algorithm(Protocol):
-    """A server's speculative algorithm."""
-
-    def is_none(self) -> bool:
-        """Return whether the server does not speculate."""
-        ...
-
-
-class _ModelRunner(Protocol):
-    attn_backend: object
-    spec_algorithm: Algorithm
-    token_to_kv_pool: object
-
-
-class GraphRunner(Protocol):
-    """A runner of graphs."""
-
-    model_runner: _ModelRunner
-
-
-class ReplayedBatch(ModeBatch, Protocol):
-    """A forward batch that a graph is about to run."""
-
-    seq_lens: torch.Tensor
-
-
-class OverlapScheduler(Protocol):
-    """A scheduler that prepares a batch on one stream while another one's forward runs on the other."""
-
-    schedule_stream: torch.cuda.Stream
-    forward_stream: torch.cuda.Stream
-
-
 class Located(Protocol):
     """Rows of a future map that is a circular buffer."""
 
@@ -451,22 +212,6 @@ class FutureMap(Protocol):
 
     def store_to_map_for_new_batch(self, at: object, results: object, /) -> object:
         """Write results to their rows."""
-
-
-class StepResult(Protocol):
-    """A step's result; the host reads its tokens and, with speculation, accepted lengths."""
-
-    next_token_ids: torch.Tensor
-    accept_lens: torch.Tensor | None
-
-
-class ExtendInput(Protocol):
-    """A forward batch of an extend, or of a draft's."""
-
-    forward_mode: Mode
-    batch_size: int
-    input_ids: torch.Tensor
-    extend_num_tokens: int
 
 
 class _StateCaches(Protocol):
@@ -497,19 +242,6 @@ class HybridLinear(Protocol):
     """The wrapper of full and linear attention."""
 
     linear_attn_backend: LinearBackend
-
-
-class TrackedBatch(Protocol):
-    """A batch whose states the prefix cache may track."""
-
-    seq_lens: torch.Tensor
-    mamba_track_indices: torch.Tensor | None
-
-
-class TrackingArgs(Protocol):
-    """A server's arguments, with the interval at which states are tracked."""
-
-    mamba_track_interval: int
 
 
 class FlashMLABatch(ModeBatch, Protocol):

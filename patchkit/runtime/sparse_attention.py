@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TypeGuard
 
-    from .shapes import MirroredBatch, Mode, SparseAttention, SparseBatch
+    from .shapes import MirroredBatch, Mode
 
 _CLASSES = {"DeepseekSparseAttnBackend", "NativeSparseAttnBackend"}
 
 
-def does_without_mirror(backend: object) -> TypeGuard[SparseAttention]:
+def does_without_mirror(backend: object) -> TypeGuard[Any]:
     """Return whether this is such a backend, in a tree with 29413, which is not disabled.
 
     A subclass, whose overrides are unknown, does not count.
@@ -62,7 +62,7 @@ def sparse_extend_lens(
     return lens, lens.tolist()
 
 
-def restore_sparse_lens(forward_batch: SparseBatch) -> None:
+def restore_sparse_lens(forward_batch: Any) -> None:
     """Copy the lengths that a forward without a graph plans from to the host if they are missing; waits for the device.
 
     Sets the batch's mirror and, for a draft-extend, its extend lengths. Source: pull request 29798.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from inspect import signature
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .shapes import GeneratedRequest, LimitedRequest
+    from .shapes import GeneratedRequest
 
 _ACCEPTED = "patchkit_accepted"
 
@@ -70,7 +70,7 @@ def meets_stop(request: GeneratedRequest, tokens: int) -> bool:
     return any(length is not None and length <= end for length in lengths)
 
 
-def stops_by_limit(request: LimitedRequest, tokens: int) -> bool:
+def stops_by_limit(request: Any, tokens: int) -> bool:
     """Return whether a stop within ``max_new_tokens`` ends ``request``, whose step accepted the last ``tokens`` tokens.
 
     The request then has the stop's reason and length; if text and a token stop it, those of the first. Source: pull

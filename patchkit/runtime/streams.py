@@ -9,10 +9,8 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .shapes import Event, PlanStream
 
-
-def await_event(event: Event, *, on_host: bool) -> None:
+def await_event(event: Any, *, on_host: bool) -> None:
     """Wait for ``event``: on the host if it reads the event's result, else on the current stream.
 
     On ROCm the host always waits: a wait of the stream made steps slower there (26672).
@@ -55,7 +53,7 @@ def order_behind(stream: torch.Stream, device: torch.device) -> None:
         current.wait_stream(stream)
 
 
-def order_plan_stream(plan_stream: PlanStream | None) -> None:
+def order_plan_stream(plan_stream: Any) -> None:
     """Make the plan stream, if there is one, wait for the current stream."""
     if plan_stream:
         plan_stream.wait_stream(torch.get_device_module(plan_stream.device).current_stream())

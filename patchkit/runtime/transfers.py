@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .shapes import CacheReceiver, CacheSenders, TransferStates
 
 _ABORT = b"ABORT"
 # ZMQ_DONTWAIT: a queue to a server that is gone fills up, and then the scheduler would wait for it.
 _NOBLOCK = 1
 
 
-def notify_of_abort(receiver: CacheReceiver) -> None:
+def notify_of_abort(receiver: Any) -> None:
     """Notify each known prefill server that sends to ``receiver`` that its request has failed.
 
     The message is the one that upstream's prefill servers read. Source: pull request 27372.
@@ -31,7 +30,7 @@ def notify_of_abort(receiver: CacheReceiver) -> None:
                 socket.send_multipart(frames, _NOBLOCK)
 
 
-def is_abort(manager: CacheSenders, message: Sequence[bytes], states: TransferStates) -> bool:
+def is_abort(manager: Any, message: Sequence[bytes], states: Any) -> bool:
     """Return whether a prefill server's ``message`` is an abort, and if so fail its request unless it has ended.
 
     Source: pull request 27372.

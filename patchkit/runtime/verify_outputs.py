@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -14,7 +14,6 @@ from .switches import disabled
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .shapes import ExtendInput, StepResult
 
 _OUTCOME = "patchkit_outcome"
 
@@ -207,7 +206,7 @@ def chain_extended_lens(tokens: torch.Tensor, lens: torch.Tensor, stride: int) -
     return lens + stride if extend is None else extend.extended
 
 
-def chain_positions(batch: ExtendInput) -> tuple[torch.Tensor, torch.Tensor] | None:
+def chain_positions(batch: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Return a draft-extend's positions (int64) and each request's first token (int32), None if they are not computed.
 
     ``batch`` is the forward batch with the verify's tokens. Source: pk-verify-outputs.
@@ -219,7 +218,7 @@ def chain_positions(batch: ExtendInput) -> tuple[torch.Tensor, torch.Tensor] | N
     return None if extend is None else (extend.positions, extend.starts)
 
 
-def copy_outputs(result: StepResult) -> bool:
+def copy_outputs(result: Any) -> bool:
     """Copy a verified chain's tokens and accepted lengths to the host in one copy; return False if the tree has to.
 
     The host does not wait, as with ``non_blocking``. Source: pk-verify-outputs.

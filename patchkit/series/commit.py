@@ -66,7 +66,7 @@ class PreparedCommit:
     head: str
 
 
-def prepare(tree: CheckoutTree, plan: Plan, patches: PatchSet) -> PreparedCommit:
+def prepare(tree: CheckoutTree, plan: Plan) -> PreparedCommit:
     """Return a plan for ``commit``.
 
     Raise TreeError if git does not track the package, a file that the plan changes has uncommitted changes, a patch

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from patchkit.tree.objects import GitTree
 
 # Lines that git am takes for the end of a message, or for one of a mail's headers.
-_BREAK = re.compile(
+BREAK = re.compile(
     r"(?<=\n)(?:diff -|Index: |---(?: \S|[ \t]*$)|(?:From|Date|Subject):)", re.MULTILINE | re.IGNORECASE
 )
 
@@ -61,7 +61,7 @@ def export(
 def _written(
     tree: GitTree, stages: Sequence[Stage], records: Sequence[Mapping[str, bytes]], place: Path, prefix: str
 ) -> list[Path]:
-    repository = _Scratch(tree, place)
+    repository = Scratch(place, tree)
     repository.run("read-tree", _git_output(tree.repository.path, "rev-parse", f"{tree.ref}^{{tree}}"))
     base = parent = repository.run("commit-tree", repository.run("write-tree"), "-m", "The tree")
     for stage, old, new in zip(stages, (tree.record(), *records), records, strict=False):
@@ -81,7 +81,7 @@ def _written(
             mode = repository.run("ls-files", "--stage", "--", name)[:6] or "100644"
             repository.run("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
         written = repository.run("write-tree")
-        text = _BREAK.sub(r" \g<0>", message([stage.status], prefix))
+        text = BREAK.sub(r" \g<0>", message([stage.status], prefix))
         parent = repository.run("commit-tree", written, "-p", parent, "-F", "-", given=os.fsencode(text))
     prefixes = ("--src-prefix=a/", "--dst-prefix=b/", "--full-index", "--binary", "--no-renames")
     signature = f"--signature=patchkit {__version__}"
@@ -111,11 +111,10 @@ def _copied(files: Sequence[Path], folder: Path) -> tuple[Path, ...]:
     return tuple(placed)
 
 
-class _Scratch:
-    """A repository with the objects of another one and, of its settings, only the author and committer."""
+class Scratch:
+    """A repository with the objects of a tree's one, if any, and, of its settings, only the author and committer."""
 
-    def __init__(self, tree: GitTree, place: Path) -> None:
-        source = tree.repository.path
+    def __init__(self, place: Path, tree: GitTree | None = None) -> None:
         self._path = place / "git"
         self._settings = {
             "GIT_CONFIG_GLOBAL": os.devnull,
@@ -123,17 +122,33 @@ class _Scratch:
             "GIT_CONFIG_COUNT": "0",
             "GIT_CONFIG_PARAMETERS": "",
         }
-        self._settings |= _identity(source, "AUTHOR") | _identity(source, "COMMITTER")
-        kind = _git_output(source, "rev-parse", "--show-object-format")
+        source = tree.repository.path if tree is not None else None
+        kind = "sha1" if source is None else _git_output(source, "rev-parse", "--show-object-format")
+        for who in ("AUTHOR", "COMMITTER"):
+            self._settings |= (
+                {f"GIT_{who}_NAME": "patchkit", f"GIT_{who}_EMAIL": "patchkit"}
+                if source is None
+                else _identity(source, who)
+            )
         options = ("--quiet", "--bare", "--template=", f"--object-format={kind}", str(self._path))
         _git_output(place, "init", *options, settings=self._settings)
+        if source is None:
+            return
         objects = _git_output(source, "rev-parse", "--path-format=absolute", "--git-path", "objects")
         alternates = self._path / "objects" / "info" / "alternates"
         alternates.parent.mkdir(exist_ok=True)
         alternates.write_bytes(os.fsencode(f"{_quoted(objects)}\n"))
 
-    def run(self, *arguments: str, given: bytes = b"") -> str:
-        return _git_output(self._path, *arguments, settings=self._settings, given=given)
+    def run(self, *arguments: str, given: bytes = b"", settings: Mapping[str, str] | None = None) -> str:
+        """Return git's output without the last line feed. Raise TreeError if it fails."""
+        output = self.output(*arguments, given=given, settings=settings)
+        return os.fsdecode(output).removesuffix("\n")
+
+    def output(self, *arguments: str, given: bytes = b"", settings: Mapping[str, str] | None = None) -> bytes:
+        """Return git's output. Raise TreeError if it fails."""
+        return _git_bytes(
+            self._path, *arguments, settings={**self._settings, **(settings or {})}, given=given
+        )
 
 
 def _quoted(path: str) -> str:
@@ -152,6 +167,12 @@ def _identity(repository: Path, who: str) -> dict[str, str]:
 def _git_output(
     folder: Path, *arguments: str, settings: Mapping[str, str] | None = None, given: bytes = b""
 ) -> str:
+    return os.fsdecode(_git_bytes(folder, *arguments, settings=settings, given=given)).removesuffix("\n")
+
+
+def _git_bytes(
+    folder: Path, *arguments: str, settings: Mapping[str, str] | None = None, given: bytes = b""
+) -> bytes:
     done = git(folder, *arguments, settings=settings, named=True, given=given)
     if done.returncode != 0:
         lines = done.stderr.decode(errors="replace").strip().splitlines()
@@ -159,4 +180,4 @@ def _git_output(
             f"git {arguments[0]} failed in {folder} ({lines[0] if lines else 'without a message'})",
             advice="nothing was written; fix the cause and try again",
         )
-    return os.fsdecode(done.stdout).removesuffix("\n")
+    return done.stdout

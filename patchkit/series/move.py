@@ -25,7 +25,7 @@ from patchkit.series.obstacles import is_folder, is_obstructed
 from patchkit.series.plumbing import FLUSHED, OWN_FILES, error_line, git_output, run_git
 from patchkit.transaction.recover import Recovery, require_undoable
 from patchkit.transaction.store import Store
-from patchkit.transaction.swap import Kind, digest_of
+from patchkit.transaction.swap import FileKind, digest_of
 from patchkit.transaction.write import (
     Place,
     Targets,
@@ -70,7 +70,7 @@ class ChangedFile:
         return Place(tuple(folders), name)
 
 
-class Move:
+class CheckoutMove:
     """The move of a checkout from a commit to another; files are named by their number in ``differing``.
 
     ``branch`` is the one that moves, empty for a detached HEAD, ``reason`` is the text for its reflog, and
@@ -111,12 +111,12 @@ class Move:
         return files
 
     @cached_property
-    def kinds(self) -> dict[str, tuple[Kind, Kind]]:
+    def kinds(self) -> dict[str, tuple[FileKind, FileKind]]:
         """The kinds of each file before and after, as the file system and git's settings have them."""
-        named = {_LINK: (Kind.LINK, "core.symlinks"), _PROGRAM: (Kind.EXECUTABLE, "core.fileMode")}
+        named = {_LINK: (FileKind.LINK, "core.symlinks"), _PROGRAM: (FileKind.EXECUTABLE, "core.fileMode")}
         of_mode = {mode: kind for mode, (kind, key) in named.items() if self._setting(key, "true") == "true"}
         return {
-            number: (of_mode.get(file.modes[0], Kind.PLAIN), of_mode.get(file.modes[1], Kind.PLAIN))
+            number: (of_mode.get(file.modes[0], FileKind.PLAIN), of_mode.get(file.modes[1], FileKind.PLAIN))
             for number, file in self.differing.items()
         }
 
@@ -424,8 +424,8 @@ class Move:
             status = path.lstat()
             content = os.readlink(os.fsencode(path)) if path.is_symlink() else read_whole(path)
             is_program = bool(status.st_mode & 0o100)
-            is_same = path.is_symlink() is (kind is Kind.LINK) and (
-                kind is Kind.LINK or not self._has_modes or is_program is (kind is Kind.EXECUTABLE)
+            is_same = path.is_symlink() is (kind is FileKind.LINK) and (
+                kind is FileKind.LINK or not self._has_modes or is_program is (kind is FileKind.EXECUTABLE)
             )
             is_in_place = all(is_folder(self.top / each) for each in _above(file.name))
             if is_same and is_in_place:
@@ -475,7 +475,7 @@ def restore(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery | None:
             _forget(tree)
         if journal is None or not isinstance(journal.move, tuple):
             return None
-        interrupted = Move(tree, journal.move)
+        interrupted = CheckoutMove(tree, journal.move)
         interrupted.require_index(_retry(tree))
         head = git_output(interrupted.top, "rev-parse", "HEAD")
         is_moved = head != interrupted.base
@@ -525,7 +525,7 @@ def restore(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery | None:
     )
 
 
-def _has_moved(interrupted: Move, head: str) -> bool:
+def _has_moved(interrupted: CheckoutMove, head: str) -> bool:
     """Return whether HEAD was at the new commit, on which a person may have gone on, or which they may have amended."""
     words = ("merge-base", "--is-ancestor", interrupted.last, head)
     if run_git(interrupted.top, *words).returncode == 0:
@@ -553,7 +553,7 @@ def _retry(tree: CheckoutTree) -> str:
     return f"then run patchkit apply --continue {tree.argument} again"
 
 
-def _changed_error(interrupted: Move, swap: Swap) -> TreeError | None:
+def _changed_error(interrupted: CheckoutMove, swap: Swap) -> TreeError | None:
     """Return the error for a file that a person changed since, None for a folder of the other commit's files."""
     file = interrupted.differing[swap.file]
     path = interrupted.top / file.name

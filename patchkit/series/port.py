@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from patchkit.errors import TreeError
+from patchkit.findings.plural import counted
+from patchkit.patchset.unified import printed
 from patchkit.plan import record
 from patchkit.plan.record import AppliedFile, Record
 from patchkit.series.commit import require_committable, require_committed
@@ -20,6 +22,8 @@ from patchkit.transaction.swap import digest_or_none
 from patchkit.transaction.uncommitted import PACKAGE_FILE, uncommitted
 from patchkit.transaction.write import locked, place_of, write_all
 from patchkit.tree.checkout import Checkout
+from patchkit.tree.names import is_outside
+from patchkit.tree.outside import content
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,21 +34,29 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
 
 
+LEFT_OUT = "Patchkit-Left-Out"
+"""The trailer that names a file of which the commit of a port leaves out a part."""
+
+
 def commit_ports(
-    tree: CheckoutTree, whole: Plan, steps: Sequence[tuple[Facts, Plan]], concerned: Iterable[str]
+    tree: CheckoutTree,
+    whole: Plan,
+    steps: Sequence[tuple[Facts, Plan, Sequence[str]]],
+    concerned: Iterable[str],
 ) -> tuple[str, ...]:
     """Commit each change on the current branch, all or none; return their commits, empty for a change without effect.
 
-    ``whole`` is the plan of all changes together, ``concerned`` are the files that they change or find changed. Raise
-    TreeError if git does not track the package, one of these files has uncommitted changes, or another git operation is
-    in progress, and RefusedCommitError if git or a hook rejects a commit.
+    ``whole`` is the plan of all changes together, and ``concerned`` are the files that they change or find changed;
+    each step names the files of which its commit leaves out a part. Raise TreeError if git does not track the
+    package, one of these files has uncommitted changes, or another git operation is in progress, and
+    RefusedCommitError if git or a hook rejects a commit.
     """
     require_committable(tree)
     require_committed(tree, {change.file: (change.before, change.after) for change in whole.changes})
     _require_found_committed(tree, concerned)
     commits: list[str] = []
     with linked_worktree(tree, "patchkit port --commit") as worktree:
-        for facts, plan in steps:
+        for facts, plan, left_out in steps:
             if not plan.changes:
                 commits.append("")
                 continue
@@ -52,11 +64,11 @@ def commit_ports(
             files = sorted({change.file for change in plan.changes})
             worktree.add(files)
             changed = {change.file: (change.before, change.after) for change in plan.changes}
-            line = trailer(facts.id, changed)
+            line = trailer(facts.id, {file: pair for file, pair in changed.items() if not is_outside(file)})
             authorship = [f"--author={facts.author}"] if facts.author else []
             authorship += [f"--date={facts.date}"] if facts.date else []
             parent = worktree.head
-            commit = worktree.run_commit(_message(facts, line), "--cleanup=whitespace", *authorship)
+            commit = worktree.run_commit(_message(facts, line, left_out), "--cleanup=whitespace", *authorship)
             added = _files_of(worktree, commit) - changed.keys()
             if added:
                 _record_added(worktree, facts.id, parent, added)
@@ -68,7 +80,7 @@ def commit_ports(
 
 def _require_found_committed(tree: CheckoutTree, files: Iterable[str]) -> None:
     """Raise TreeError if a file differs from HEAD: an edit that is found in it would be in no commit."""
-    contents = {file: tree.read(file) for file in sorted(files)}
+    contents = {file: content(tree, file) for file in sorted(files)}
     checkout = Checkout(tree.package)
     if not checkout.has(PACKAGE_FILE):
         raise TreeError(f"git does not track {tree.package}", advice="leave out --commit")
@@ -126,9 +138,14 @@ def _with_trailer(worktree: LinkedWorktree, line: str, made: str) -> str:
     return worktree.head
 
 
-def _message(facts: Facts, trailer_line: str) -> str:
-    """Return the change's message, with ``trailer_line``, and with its commit as ``git cherry-pick -x`` writes it."""
+def _message(facts: Facts, trailer_line: str, left_out: Sequence[str]) -> str:
+    """Return the change's message, with ``trailer_line``, and with its commit as ``git cherry-pick -x`` writes it.
+
+    If it is not the whole change, the message says so, and a trailer names each file.
+    """
     # The trailers of a port that is ported again state what that one changed.
     message = without_trailers(facts.message).strip() or facts.id
     picked = f"(cherry picked from commit {facts.upstream_commit})\n" if facts.upstream_commit else ""
-    return f"{message}\n\n{trailer_line}\n{picked}"
+    part = f"Only a part of the change: {counted(len(left_out), 'file')} left out or not whole.\n\n"
+    lines = "".join(f"{LEFT_OUT}: {printed(file)}\n" for file in left_out)
+    return f"{message}\n\n{part if left_out else ''}{trailer_line}\n{lines}{picked}"

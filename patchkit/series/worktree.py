@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from patchkit.errors import PatchkitError, TreeError
 from patchkit.plan import record
 from patchkit.plan.record import AppliedFile, Record, files_of
-from patchkit.series.move import Move, branch_of, moved_error
+from patchkit.series.move import CheckoutMove, branch_of, moved_error
 from patchkit.series.plumbing import FLUSHED, OWN_FILES, error_line, git_output, last_lines, run_git
 from patchkit.transaction.current import current_record, unedited
 from patchkit.transaction.swap import digest_or_none
@@ -176,7 +176,7 @@ def _finish(tree: CheckoutTree, store: Store, worktree: LinkedWorktree, reason: 
     # A patch whose edits are all made by another one has no commit.
     if worktree.head != worktree.base:
         commits = (worktree.base, worktree.head)
-        move = Move(tree, commits, worktree.branch, reason, scratch=worktree.top.parent)
+        move = CheckoutMove(tree, commits, worktree.branch, reason, scratch=worktree.top.parent)
         move.write(store, worktree.top, files_of(after) if others else worktree.tree.record())
     # The commits may leave the record as it was, and what is not committed may not.
     if others or worktree.head == worktree.base:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from patchkit.plan.markers import blocks_in
+from patchkit.plan.markers import marked_conflicts
 from patchkit.plan.record import AppliedEdit, AppliedFile, AppliedPatch, How
 from patchkit.plan.status import ACCEPTED, State
 from patchkit.transaction.current import current_record
@@ -18,12 +18,13 @@ from patchkit.transaction.write import (
     require_no_pending_write,
     write_all,
 )
+from patchkit.tree.names import is_outside
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from patchkit.patchset.patch import Patch
-    from patchkit.plan.markers import Block
+    from patchkit.plan.markers import MarkedConflict
     from patchkit.plan.record import Record
     from patchkit.plan.status import EditStatus, PatchStatus, Plan
     from patchkit.tree.backends import InheritingBackend
@@ -123,7 +124,7 @@ class ApplyResult:
     files: tuple[str, ...]
     inheriting: tuple[InheritingBackend, ...] = ()
     """The backend classes that read the mirror and inherit an opt-out that the apply added."""
-    marked: tuple[tuple[str, Block], ...] = ()
+    marked: tuple[tuple[str, MarkedConflict], ...] = ()
     """The conflict markers that were written, each with its file."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """The reason for each patch that was left out because it conflicts."""
@@ -144,6 +145,7 @@ def with_plan(
     changes = {
         change.file: AppliedFile(digest_or_none(change.before), digest_or_none(change.after), change.patches)
         for change in plan.changes
+        if not is_outside(change.file)  # The record is of the package.
     }
     return record.with_applied(changes, _applied(plan), ported=ported, others=others)
 
@@ -177,7 +179,7 @@ def _result(plan: Plan) -> ApplyResult:
     applied = {status.patch.id: _as_applied(status) for status in plan.changed_patches}
     patches = tuple(applied.get(status.patch.id, status) for status in plan.patches)
     marked = tuple(
-        (change.file, block) for change in plan.changes for block in blocks_in(change.after or b"")
+        (change.file, block) for change in plan.changes for block in marked_conflicts(change.after or b"")
     )
     files = tuple(change.file for change in plan.changes if change.before != change.after)
     return ApplyResult(patches, files, marked=marked, left_out=plan.left_out)

@@ -10,7 +10,7 @@ from patchkit.errors import TreeError
 from patchkit.patchset.patch import Patch
 from patchkit.plan import record
 from patchkit.plan.comments import SIGNS
-from patchkit.plan.markers import Block, IncompleteMarkersError, blocks_in, without_markers
+from patchkit.plan.markers import IncompleteMarkersError, MarkedConflict, marked_conflicts, without_markers
 from patchkit.plan.status import EditStatus, PatchStatus, State
 from patchkit.transaction.write import read_consistently
 
@@ -23,16 +23,16 @@ UNRECORDED = "the conflict markers were removed, and the code in their place is 
 _Result = TypeVar("_Result")
 
 
-def conflicts_in(tree: CheckoutTree) -> Mapping[str, tuple[Block, ...]]:
+def conflicts_in(tree: CheckoutTree) -> Mapping[str, tuple[MarkedConflict, ...]]:
     """Return the conflicts in each file. Raise TreeError if one lacks some of its markers."""
     files = set(tree.containing(*SIGNS))
     # A damaged record is reported by the commands that need it.
     with suppress(TreeError):
         files.update(record.read(tree).files)
-    found: dict[str, tuple[Block, ...]] = {}
+    found: dict[str, tuple[MarkedConflict, ...]] = {}
     for file in sorted(files):
         try:
-            blocks = blocks_in(tree.read(file) or b"")
+            blocks = marked_conflicts(tree.read(file) or b"")
         except IncompleteMarkersError as error:
             raise TreeError(
                 "some of the conflict's markers are missing",
@@ -69,7 +69,7 @@ def read_without_conflicts(tree: CheckoutTree, compute: Callable[[ReadTree], _Re
     return read_consistently(tree, checked)
 
 
-def advice(block: Block) -> str:
+def advice(block: MarkedConflict) -> str:
     """Return how to resolve a conflict, for messages."""
     return (
         f"edit the code between the markers, remove them and run patchkit resolve {block.patch} {block.edit}; "
@@ -85,7 +85,7 @@ def before_markers(tree: CheckoutTree) -> dict[str, bytes | None]:
 
 
 def with_conflicts(
-    statuses: Iterable[PatchStatus], blocks: Mapping[str, Iterable[Block]]
+    statuses: Iterable[PatchStatus], blocks: Mapping[str, Iterable[MarkedConflict]]
 ) -> tuple[PatchStatus, ...]:
     """Return the statuses with every conflict that has markers in the tree, also those of a port."""
     reasons = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from patchkit.collector import RecentCache
 from patchkit.errors import TreeError
 from patchkit.plan import record
-from patchkit.plan.markers import blocks_in
+from patchkit.plan.markers import marked_conflicts
 from patchkit.plan.record import Record
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_or_none
@@ -129,7 +129,7 @@ def _added_lines(
     def compare() -> tuple[frozenset[bytes], bool]:
         before = _lines(content(original)) if original is not None else frozenset[bytes]()
         after = content(applied)
-        return _lines(after) - before, bool(blocks_in(after))
+        return _lines(after) - before, bool(marked_conflicts(after))
 
     return _added_by.get((original, applied), compare)
 

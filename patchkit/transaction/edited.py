@@ -9,13 +9,13 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import PatchkitError, TreeError
-from patchkit.plan.markers import blocks_in
+from patchkit.plan.markers import marked_conflicts
 from patchkit.plan.record import How, settled
 from patchkit.plan.status import ACCEPTED, BY_HAND, State
 from patchkit.transaction.current import committed_content, committed_record, current_or_none
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_or_none
-from patchkit.tree.source import first_line, parsed
+from patchkit.tree.source import INVALID, first_line, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -124,16 +124,7 @@ def judged_at(tree: GitTree, statuses: Iterable[PatchStatus]) -> tuple[PatchStat
     return _with_edited(settled(statuses, record), record, tree.read, committed_content(tree))
 
 
-def edited_at(tree: GitTree, statuses: Callable[[], Iterable[PatchStatus]]) -> dict[str, str]:
-    """Return the patches of a commit that a person changed, with the reasons; ``statuses`` are seldom asked for."""
-    record = committed_record(tree)
-    if not _changes(record, tree.read, committed_content(tree)):
-        return {}
-    found = judged_at(tree, statuses())
-    return {status.patch.id: status.reason for status in found if status.state is State.EDITED}
-
-
-class _Line(NamedTuple):
+class _CodeLine(NamedTuple):
     """A line of code without its layout and comments, and the dotted name of the class or function around it."""
 
     code: str
@@ -149,7 +140,7 @@ class _Change:
     """A line that patches wrote in a file and that is no longer there; ``difference`` is that of the whole file."""
 
     file: str
-    line: _Line
+    line: _CodeLine
     patches: tuple[str, ...]
     difference: str
 
@@ -158,7 +149,7 @@ class _Change:
 class _Passage:
     """Lines of one scope that a write put in place of ``replaced``, the numbers of lines of what was there before."""
 
-    before: tuple[_Line, ...]
+    before: tuple[_CodeLine, ...]
     replaced: tuple[int, ...]
     patches: tuple[str, ...]
     size: int
@@ -243,7 +234,7 @@ def _changes(record: Record, read: Read, content: Content) -> list[_Change]:
         try:
             writes = _writes(record, file, content)
             # What a person writes between conflict markers is recorded when it is done.
-            if any(blocks_in(text or b"") for text in (current, *(after for _, after, _ in writes))):
+            if any(marked_conflicts(text or b"") for text in (current, *(after for _, after, _ in writes))):
                 continue
         except PatchkitError:
             continue
@@ -297,11 +288,11 @@ def _text(digest: str | None, content: Content) -> bytes | None:
 
 def _lost_lines(
     writes: Sequence[tuple[bytes | None, bytes | None, tuple[str, ...]]], current: bytes | None
-) -> Iterator[tuple[_Line, _Passage]]:
+) -> Iterator[tuple[_CodeLine, _Passage]]:
     """Follow the lines that each write added through the later ones; yield those that a person changed or removed."""
     there: dict[int, _Passage] = {}
-    lost: list[tuple[_Line, _Passage, tuple[_Line, ...]]] = []
-    last: tuple[_Line, ...] = ()
+    lost: list[tuple[_CodeLine, _Passage, tuple[_CodeLine, ...]]] = []
+    last: tuple[_CodeLine, ...] = ()
     for before, after, patches in writes:
         old, new = _code(before), _code(after)
         there = _carried(last, old, there, lost)
@@ -322,10 +313,10 @@ def _lost_lines(
 
 
 def _carried(
-    old: tuple[_Line, ...],
-    new: tuple[_Line, ...],
+    old: tuple[_CodeLine, ...],
+    new: tuple[_CodeLine, ...],
     there: dict[int, _Passage],
-    lost: list[tuple[_Line, _Passage, tuple[_Line, ...]]],
+    lost: list[tuple[_CodeLine, _Passage, tuple[_CodeLine, ...]]],
 ) -> dict[int, _Passage]:
     """Return the lines by their numbers in ``new``; those that it lacks are added to ``lost``, with what it has."""
     if old == new or not there:
@@ -340,7 +331,7 @@ def _carried(
     return moved
 
 
-def _is_back(passage: _Passage, instead: Sequence[str], now: tuple[_Line, ...]) -> bool:
+def _is_back(passage: _Passage, instead: Sequence[str], now: tuple[_CodeLine, ...]) -> bool:
     """Return whether a passage gave way to exactly the lines that it replaced, so that it can be made again."""
     kept = {
         at
@@ -353,19 +344,21 @@ def _is_back(passage: _Passage, instead: Sequence[str], now: tuple[_Line, ...]) 
     )
 
 
-def _opcodes(old: tuple[_Line, ...], new: tuple[_Line, ...]) -> Sequence[tuple[str, int, int, int, int]]:
+def _opcodes(
+    old: tuple[_CodeLine, ...], new: tuple[_CodeLine, ...]
+) -> Sequence[tuple[str, int, int, int, int]]:
     before, after = ([line.code for line in lines] for lines in (old, new))
     return SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
 
 
-def _code(text: bytes | None) -> tuple[_Line, ...]:
+def _code(text: bytes | None) -> tuple[_CodeLine, ...]:
     """Return the lines of a file's code as its syntax tree has them; of a file that is not Python, its lines."""
     try:
         code = ast.unparse(parsed(text or b""))
         lines, scopes = code.split("\n"), dict(_scopes(parsed(code), ""))
-    except (SyntaxError, ValueError, RecursionError):
+    except INVALID:
         lines, scopes = _lines(text or b""), {}
-    return tuple(_Line(line, scopes.get(at, "")) for at, line in enumerate(lines, 1) if line.strip())
+    return tuple(_CodeLine(line, scopes.get(at, "")) for at, line in enumerate(lines, 1) if line.strip())
 
 
 def _scopes(node: ast.AST, name: str) -> Iterator[tuple[int, str]]:

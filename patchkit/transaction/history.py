@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import ConflictError, TreeError
+from patchkit.plan import vendor
 from patchkit.plan.comments import TRACE, commenting_patches, is_patched
 from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
 
     from patchkit.tree.tree import CheckoutTree
 
@@ -26,6 +29,25 @@ def checkout_of(package: Path) -> Checkout | None:
     """Return the git checkout that tracks the package, or None if there is none. Raise TreeError if git fails."""
     checkout = Checkout.around(package)
     return checkout if checkout is not None and checkout.has("__init__.py") else None
+
+
+def new_files(tree: CheckoutTree, files: Iterable[str]) -> tuple[Path, ...]:
+    """Return what ``git commit -a`` leaves out of a write of these files and the record: what git does not track yet.
+
+    Several files of the record or of the vendored runtime are named by their folder. There are none where git does not
+    track the package, ignores them, or cannot tell.
+    """
+    with suppress(TreeError):
+        checkout, record = checkout_of(tree.package), tree.record_path
+        folders = [tree.package / vendor.FOLDER, *filter(None, (record,))]
+        found = checkout.untracked((*files, *map(str, folders))) if checkout is not None else []
+        places = [Path(os.path.normpath(tree.package / name)) for name in found]
+        return tuple(
+            dict.fromkeys(
+                next((each for each in folders if each in place.parents), place) for place in places
+            )
+        )
+    return ()
 
 
 class Original(NamedTuple):

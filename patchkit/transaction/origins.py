@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from patchkit.plan.planner import Planner
     from patchkit.plan.status import PatchStatus
     from patchkit.transaction.history import Original
-    from patchkit.transaction.ports import Port
+    from patchkit.transaction.ports import PortCommit
     from patchkit.tree.checkout import Checkout
     from patchkit.tree.tree import CheckoutTree
 
@@ -235,7 +235,7 @@ class Origins:
         return missing.intersection(port.name for port in self._ports) if missing else missing
 
     @cached_property
-    def _ports(self) -> tuple[Port, ...]:
+    def _ports(self) -> tuple[PortCommit, ...]:
         return () if self._checkout is None else ports_in(self._tree.package)
 
     def of_ports(self, names: frozenset[str]) -> CandidateRecord:

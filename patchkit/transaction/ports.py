@@ -31,7 +31,7 @@ _ANY_TRAILER_LINE = re.compile(rf"^{TRAILER}:.*\n?", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Port:
+class PortCommit:
     """A commit with the trailer of a port; ``parent`` is empty if this clone lacks it."""
 
     name: str
@@ -52,10 +52,10 @@ def without_trailers(message: str) -> str:
 
 def trailer_of(package: Path, name: str, parent: str, commit: str) -> str:
     """Return the line for what a commit changes in a package."""
-    return trailer(name, _changes(Checkout(package), package, Port(name, "", commit, parent)))
+    return trailer(name, _changes(Checkout(package), package, PortCommit(name, "", commit, parent)))
 
 
-def ports_in(package: Path) -> tuple[Port, ...]:
+def ports_in(package: Path) -> tuple[PortCommit, ...]:
     """Return the ports that HEAD contains, oldest first; none if there is no git history."""
     arguments = (
         "--reverse",
@@ -73,11 +73,11 @@ def ports_in(package: Path) -> tuple[Port, ...]:
     )
 
 
-def _ports_of(package: Path, commit: str, parent: str, message: str) -> Sequence[Port]:
+def _ports_of(package: Path, commit: str, parent: str, message: str) -> Sequence[PortCommit]:
     """Return the ports that a commit's message names: its own, or those that were squashed into the commit."""
     # A port of a port can have both trailers, its own last.
     digests = dict(_TRAILER_LINE.findall(message))
-    ports = [Port(name, digest, commit, parent) for name, digest in digests.items()]
+    ports = [PortCommit(name, digest, commit, parent) for name, digest in digests.items()]
     if len(ports) < 2 or not parent:
         return ports
     digest = _digest_of(_changes(Checkout(package), package, ports[0]))
@@ -85,7 +85,7 @@ def _ports_of(package: Path, commit: str, parent: str, message: str) -> Sequence
 
 
 def layers_of(
-    checkout: Checkout, package: Path, ports: Sequence[Port], names: frozenset[str]
+    checkout: Checkout, package: Path, ports: Sequence[PortCommit], names: frozenset[str]
 ) -> tuple[tuple[Layer, ...], dict[str, bytes]]:
     """Return a layer for each port in ``names`` and for later ones of the same files, and the contents by digest.
 
@@ -117,10 +117,10 @@ def layers_of(
 
 
 def commits_of(
-    checkout: Checkout, package: Path, ports: Sequence[Port]
+    checkout: Checkout, package: Path, ports: Sequence[PortCommit]
 ) -> Iterator[tuple[Layer, Mapping[str, bytes]]]:
     """Yield a layer for each commit of ``ports``, the last first, and its contents by digest."""
-    by_commit: dict[str, list[Port]] = {}
+    by_commit: dict[str, list[PortCommit]] = {}
     for port in reversed(ports):
         by_commit.setdefault(port.commit, []).append(port)
     for same in by_commit.values():
@@ -140,7 +140,7 @@ def _layer(names: Sequence[str], changes: Changes) -> Layer:
     return Layer(tuple(AppliedPatch(name, (), ()) for name in names), files, is_ported=True)
 
 
-def _changes(checkout: Checkout, package: Path, port: Port) -> Changes:
+def _changes(checkout: Checkout, package: Path, port: PortCommit) -> Changes:
     arguments = ("-r", "-z", "--no-renames", "--name-only", "--relative", port.parent, port.commit)
     listed = os.fsdecode(git(package, "diff-tree", *arguments, "--").stdout).split("\0")
     return {

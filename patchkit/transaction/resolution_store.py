@@ -30,7 +30,7 @@ _OLD_CACHE = "resolutions"
 """The folder of the cache in which an earlier version stored them."""
 
 
-class _Place(NamedTuple):
+class _ResolutionFolder(NamedTuple):
     """A folder of resolutions: the folders ``names`` below ``root``. Links below ``root`` are not followed to write."""
 
     root: Path
@@ -46,9 +46,9 @@ class ResolutionStore:
     """The resolutions recorded for a tree, one file per conflict."""
 
     def __init__(self, tree: CheckoutTree) -> None:
-        user = _Place(Path(platformdirs.user_data_dir("patchkit")), (_FOLDER,))
+        user = _ResolutionFolder(Path(platformdirs.user_data_dir("patchkit")), (_FOLDER,))
         shared = _common_folder(tree.root)
-        self._places = (user,) if shared is None else (_Place(shared, ("patchkit", _FOLDER)), user)
+        self._places = (user,) if shared is None else (_ResolutionFolder(shared, ("patchkit", _FOLDER)), user)
         _migrate(cache.folder(_OLD_CACHE), user)
 
     def get(self, name: str) -> Resolution | None:
@@ -88,7 +88,7 @@ def _read(path: Path) -> Resolution | None:
         return None
 
 
-def _write(place: _Place, name: str, content: bytes) -> bool:
+def _write(place: _ResolutionFolder, name: str, content: bytes) -> bool:
     temporary = f"{name}.{os.getpid()}.tmp"
     try:
         place.root.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def _write(place: _Place, name: str, content: bytes) -> bool:
     return True
 
 
-def _migrate(old: Path, user: _Place) -> None:
+def _migrate(old: Path, user: _ResolutionFolder) -> None:
     """Move what an earlier version stored in the cache; files that cannot be moved are kept."""
     with suppress(OSError):
         for path in sorted(old.glob("*.json")):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from patchkit.errors import ConflictError, TreeError
-from patchkit.plan.markers import IncompleteMarkersError, blocks_in, indent_of, without_markers
+from patchkit.plan.markers import IncompleteMarkersError, indent_of, marked_conflicts, without_markers
 from patchkit.plan.record import AppliedEdit, AppliedFile, AppliedPatch, How, Record
 from patchkit.transaction.conflicts import conflicts_in
 from patchkit.transaction.current import current_record
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from patchkit.patchset.patch import Patch
-    from patchkit.plan.markers import Block
+    from patchkit.plan.markers import MarkedConflict
     from patchkit.plan.status import EditStatus
     from patchkit.tree.tree import CheckoutTree, ReadTree
 
@@ -71,7 +71,7 @@ class _Edit(NamedTuple):
     check: EditCheck | None
 
 
-class _Hunk(NamedTuple):
+class _Replacement(NamedTuple):
     """Lines ``start`` to ``end`` of a text, and the lines that replace them."""
 
     start: int
@@ -128,7 +128,7 @@ def _replaced_markers(tree: CheckoutTree, store: Store, record: Record) -> Itera
             ):
                 continue
             marked = store.get(known.applied)
-            for block in blocks_in(marked):
+            for block in marked_conflicts(marked):
                 start, end = _bounds(marked, block, current)
                 found = _lines(marked)[block.start + 1 : block.start + 1 + block.found]
                 if _lines(current)[start:end] != found:
@@ -177,7 +177,7 @@ def conflict_of(tree: CheckoutTree, patch: str, edit: str) -> str | None:
     for layer in current_record(tree).layers:
         for file, known in layer.files.items():
             text = b"" if known.applied is None else store.get(known.applied)
-            if any((block.patch, block.edit) == (patch, edit) for block in blocks_in(text)):
+            if any((block.patch, block.edit) == (patch, edit) for block in marked_conflicts(text)):
                 return file
     return None
 
@@ -212,18 +212,20 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
                 if known.applied is None or known.original is None:
                     continue
                 with_markers, current = store.get(known.applied), tree.read(file) or b""
-                block = next((b for b in blocks_in(with_markers) if (b.patch, b.edit) == (patch, edit)), None)
+                block = next(
+                    (b for b in marked_conflicts(with_markers) if (b.patch, b.edit) == (patch, edit)), None
+                )
                 bounds = _conflict_lines(with_markers, block, current) if block is not None else None
                 if block is None or bounds is None:
                     continue
                 original_lines = _lines(with_markers)[block.start + 1 : block.start + 1 + block.found]
                 remaining = without_markers(with_markers, [block])
-                text = _replaced(current, [_Hunk(*bounds, tuple(original_lines))])
+                text = _replaced(current, [_Replacement(*bounds, tuple(original_lines))])
                 files = {
                     **layer.files,
                     file: AppliedFile(known.original, digest_of(remaining), known.patches),
                 }
-                if not blocks_in(remaining) and not layer.edits_in(file):
+                if not marked_conflicts(remaining) and not layer.edits_in(file):
                     # Only imports of the patches can remain.
                     with suppress(ConflictError):
                         text = undo(file, remaining, text, store.get(known.original)).text or text
@@ -249,7 +251,7 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
     )
 
 
-def _conflict_lines(marked: bytes, block: Block, current: bytes) -> tuple[int, int] | None:
+def _conflict_lines(marked: bytes, block: MarkedConflict, current: bytes) -> tuple[int, int] | None:
     """Return the lines of a conflict in a file, also if some of its markers were removed; None if all were."""
     start, end = _bounds(marked, block, current)
     lines = _lines(current)
@@ -270,7 +272,7 @@ def _resolved_in(store: Store, record: Record, edit: _Edit) -> _ResolvedRecord |
             continue
         marked, original = store.get(known.applied), store.get(known.original)
         block = next(
-            (b for b in blocks_in(marked) if (b.patch, b.edit) == (edit.patch, edit.status.name)), None
+            (b for b in marked_conflicts(marked) if (b.patch, b.edit) == (edit.patch, edit.status.name)), None
         )
         if block is not None:
             content, manual_edit = _resolved_text(marked, block, current, original, edit)
@@ -284,14 +286,14 @@ def _resolved_in(store: Store, record: Record, edit: _Edit) -> _ResolvedRecord |
 
 
 def _resolved_text(
-    marked: bytes, block: Block, current: bytes, original: bytes, edit: _Edit
+    marked: bytes, block: MarkedConflict, current: bytes, original: bytes, edit: _Edit
 ) -> tuple[bytes, ManualEdit]:
     """Return a text with its conflict replaced as in ``current`` and the other changes needed, and the edit."""
     start, end = _bounds(marked, block, current)
     text = tuple(_lines(current)[start:end])
-    person_hunk = _Hunk(block.start, block.end, text)
+    person_hunk = _Replacement(block.start, block.end, text)
 
-    def is_complete(hunks: Sequence[_Hunk]) -> bool:
+    def is_complete(hunks: Sequence[_Replacement]) -> bool:
         return _is_in_place(edit, _replaced(marked, [person_hunk, *hunks]))
 
     needed = (
@@ -313,9 +315,11 @@ def _is_in_place(edit: _Edit, text: bytes) -> bool:
         return False
 
 
-def _fewest_hunks(hunks: Sequence[_Hunk], is_complete: Callable[[Sequence[_Hunk]], bool]) -> list[_Hunk]:
+def _fewest_hunks(
+    hunks: Sequence[_Replacement], is_complete: Callable[[Sequence[_Replacement]], bool]
+) -> list[_Replacement]:
     """Return the fewest of the changes, given nearest first, with which the edit is in place, or none."""
-    chosen: list[_Hunk] = []
+    chosen: list[_Replacement] = []
     remaining = list(hunks)
     while not is_complete(chosen):
         if not remaining or not is_complete([*chosen, *remaining]):
@@ -329,7 +333,9 @@ def _fewest_hunks(hunks: Sequence[_Hunk], is_complete: Callable[[Sequence[_Hunk]
     return chosen
 
 
-def _hunks(marked: bytes, block: Block, current: bytes, bounds: tuple[int, int]) -> list[_Hunk]:
+def _hunks(
+    marked: bytes, block: MarkedConflict, current: bytes, bounds: tuple[int, int]
+) -> list[_Replacement]:
     """Return the differences of ``current`` outside of a conflict, the nearest to the conflict first."""
     before, after = _lines(marked), _lines(current)
     parts = (
@@ -337,7 +343,7 @@ def _hunks(marked: bytes, block: Block, current: bytes, bounds: tuple[int, int])
         (block.end, before[block.end :], after[bounds[1] :]),
     )
     hunks = [
-        _Hunk(offset + code[1], offset + code[2], tuple(new[code[3] : code[4]]))
+        _Replacement(offset + code[1], offset + code[2], tuple(new[code[3] : code[4]]))
         for offset, old, new in parts
         for code in SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
         if code[0] != "equal"
@@ -345,7 +351,7 @@ def _hunks(marked: bytes, block: Block, current: bytes, bounds: tuple[int, int])
     return sorted(hunks, key=lambda hunk: max(block.start - hunk.end, hunk.start - block.end))
 
 
-def _replaced(text: bytes, hunks: Iterable[_Hunk]) -> bytes:
+def _replaced(text: bytes, hunks: Iterable[_Replacement]) -> bytes:
     lines = _lines(text)
     for hunk in sorted(hunks, reverse=True):
         lines[hunk.start : hunk.end] = hunk.lines
@@ -386,7 +392,7 @@ def _with_edit(record: Record, level: int, edit: _Edit, content: bytes) -> Recor
     return record.replaced(Record(tuple(layers)))
 
 
-def _bounds(marked: bytes, block: Block, current: bytes) -> tuple[int, int]:
+def _bounds(marked: bytes, block: MarkedConflict, current: bytes) -> tuple[int, int]:
     """Return the lines of ``current``, from 0, that replaced a conflict."""
     before, after = _lines(marked), _lines(current)
     # Lines of the conflict itself must not count as matches.

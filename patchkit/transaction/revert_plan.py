@@ -19,7 +19,7 @@ from patchkit import collector
 from patchkit.change.lines import with_block
 from patchkit.errors import ConflictError, PatchkitError
 from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
-from patchkit.plan.markers import blocks_in, without_equal_conflicts
+from patchkit.plan.markers import marked_conflicts, without_equal_conflicts
 from patchkit.plan.record import AppliedFile, Record
 from patchkit.plan.status import noted_in
 from patchkit.transaction.edited import difference
@@ -303,7 +303,7 @@ def _merged(file: str, base: bytes | None, ours: bytes | None, theirs: bytes | N
 def _without_conflicts(file: str, base: bytes, ours: bytes) -> tuple[bytes, bytes]:
     """Return both without conflict markers. Raise ConflictError if the code between some was edited."""
     base, ours = without_equal_conflicts(base, ours)
-    for block in blocks_in(base):
+    for block in marked_conflicts(base):
         raise RevertBlockedError(
             f"the conflict of {block.patch} {block.edit} was edited after apply",
             block.patch,

@@ -33,7 +33,7 @@ class FileState(enum.Enum):
     OTHER = "other"
 
 
-class Kind(enum.Enum):
+class FileKind(enum.Enum):
     """The kind of a file that git tracks."""
 
     PLAIN = "plain"
@@ -56,7 +56,7 @@ class Swap:
     before: str | None
     after: str | None
     content: Callable[[str], bytes]
-    kinds: tuple[Kind, Kind] | None = None
+    kinds: tuple[FileKind, FileKind] | None = None
     staging: tuple[Folder, str] | None = None
 
     @property
@@ -107,13 +107,13 @@ class Swap:
         if digest is None:
             return
         folder, kind = self.aside_folder, self.kinds[side] if self.kinds else None
-        if kind is Kind.LINK:
+        if kind is FileKind.LINK:
             folder.create_link(self._unfinished, self.content(digest))
         else:
             like = self.folder.stat(self.name) if (self.after, self.before)[side] is not None else None
             like = like if like is not None and stat.S_ISREG(like.st_mode) else None
             changes = self.kinds is not None and (like is None or self.kinds[0] is not self.kinds[1])
-            executable = kind is Kind.EXECUTABLE if changes else None
+            executable = kind is FileKind.EXECUTABLE if changes else None
             folder.create(self._unfinished, self.content(digest), like, executable=executable)
         folder.rename(self._unfinished, self.aside)
 
@@ -255,9 +255,9 @@ def unfinished_name(staged: str) -> str:
     return f"{staged}-part"
 
 
-def digest_of(content: bytes, kind: Kind = Kind.PLAIN) -> str:
+def digest_of(content: bytes, kind: FileKind = FileKind.PLAIN) -> str:
     """Return git's id of a file's content, or, unless it is a plain file, an id of its content and kind."""
-    return object_id(content, "blob" if kind is Kind.PLAIN else kind.value)
+    return object_id(content, "blob" if kind is FileKind.PLAIN else kind.value)
 
 
 def digest_or_none(content: bytes | None) -> str | None:
@@ -271,11 +271,11 @@ def _digests(folder: Folder, name: str) -> tuple[str | None, ...]:
     if known is None:
         return (None,)
     if stat.S_ISLNK(known.st_mode):
-        return (digest_of(folder.target(name), Kind.LINK),)
+        return (digest_of(folder.target(name), FileKind.LINK),)
     if not stat.S_ISREG(known.st_mode) or known.st_size > MAX_READ_BYTES:
         return ()
     content = folder.read(name)
     if content is None:
         return (None,)
     plain = digest_of(content)
-    return (digest_of(content, Kind.EXECUTABLE), plain) if known.st_mode & stat.S_IXUSR else (plain,)
+    return (digest_of(content, FileKind.EXECUTABLE), plain) if known.st_mode & stat.S_IXUSR else (plain,)

@@ -13,7 +13,7 @@ from patchkit.plan.status import noted_in
 _COMMENT = re.compile(rb"[ \t]*%s([\w.-]+): " % COMMENT_PREFIX.encode())
 
 
-class _Row(NamedTuple):
+class _WordedLine(NamedTuple):
     """A line, or a patch's comments on adjacent lines; rows with equal keys differ in words at most."""
 
     key: bytes
@@ -49,13 +49,13 @@ def patch_comments(text: bytes | None, patch: str) -> list[bytes]:
     ]
 
 
-def _rows(text: bytes) -> list[_Row]:
-    found: list[_Row] = []
+def _rows(text: bytes) -> list[_WordedLine]:
+    found: list[_WordedLine] = []
     for key, lines in groupby(text.splitlines(keepends=True), _comment_key):
         if key is None:
-            found += [_Row(line, line, is_comment=False) for line in lines]
+            found += [_WordedLine(line, line, is_comment=False) for line in lines]
         else:
-            found.append(_Row(key, b"".join(lines), is_comment=True))
+            found.append(_WordedLine(key, b"".join(lines), is_comment=True))
     return found
 
 

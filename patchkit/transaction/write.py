@@ -27,7 +27,7 @@ from patchkit.transaction.folder import Folder
 from patchkit.transaction.journal import Journal
 from patchkit.transaction.lock import exclusive
 from patchkit.transaction.store import Store
-from patchkit.transaction.swap import Kind, Swap, digest_of, staged_name, unfinished_name
+from patchkit.transaction.swap import FileKind, Swap, digest_of, staged_name, unfinished_name
 from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import top_around
 from patchkit.tree.names import is_unsafe
@@ -246,7 +246,7 @@ def check_targets(tree: CheckoutTree, contents: Mapping[str, Contents]) -> Targe
     return Targets(contents, places, tuple(new_folders))
 
 
-class Move(Protocol):
+class MovingCheckout(Protocol):
     """A checkout that moves from a commit to another, with its files."""
 
     top: Path
@@ -254,7 +254,7 @@ class Move(Protocol):
     last: str
 
     @property
-    def kinds(self) -> Mapping[str, tuple[Kind, Kind]]:
+    def kinds(self) -> Mapping[str, tuple[FileKind, FileKind]]:
         """The kinds of each file before and after."""
         ...
 
@@ -293,7 +293,7 @@ class Write:
         places: Mapping[str, Place],
         content: Callable[[str], bytes],
         *,
-        move: Move | None = None,
+        move: MovingCheckout | None = None,
     ) -> None:
         self.tree = tree
         self.store = store
@@ -470,7 +470,7 @@ def write_targets(
     *,
     kept: Sequence[bytes] = (),
     emptied: Sequence[str] = (),
-    move: Move | None = None,
+    move: MovingCheckout | None = None,
 ) -> None:
     """Write the new content of every file, or leave all unchanged and raise TreeError.
 
@@ -480,7 +480,7 @@ def write_targets(
     contents: dict[str, bytes] = {}
     files: dict[str, tuple[str | None, str | None]] = {}
     for file, pair in targets.contents.items():
-        kinds = move.kinds[file] if move else (Kind.PLAIN, Kind.PLAIN)
+        kinds = move.kinds[file] if move else (FileKind.PLAIN, FileKind.PLAIN)
         digests = [
             None if text is None else digest_of(text, kind) for text, kind in zip(pair, kinds, strict=True)
         ]

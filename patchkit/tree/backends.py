@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from patchkit.tree import mirror
 from patchkit.tree.index import Program, last_name
 from patchkit.tree.nodes import statements, walk
-from patchkit.tree.sglang import serves
-from patchkit.tree.tree import files_containing
+from patchkit.tree.sglang import SERVING, serves
+from patchkit.tree.tree import CheckoutTree, OverlayTree, files_containing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from patchkit.tree.index import Class, Function
     from patchkit.tree.tree import Tree
@@ -183,40 +183,42 @@ def inheriting_backends(tree: Tree) -> tuple[InheritingBackend, ...]:
 
     Parses only files with relatives of a class that opts out.
     """
-    sources = _sources(tree, mirror.FLAG)
-    opting_out = {
-        name for text in sources.values() if _OPT_OUT.search(text) for name in _bases_in({"": text})
-    }
-    heirs, known = opting_out, set[bytes]()
-    while heirs - known:
-        names = [name.decode() for name in sorted(heirs - known)]
-        sources |= _sources(tree, *(text for name in names for text in _as_base(name)))
-        known |= heirs
-        heirs = {name for name, bases in _bases_in(sources).items() if bases & known}
-    inheriting = known & {name for name, bases in _bases_in(sources).items() if bases & known}
-    relatives, bases = inheriting, _bases_in(sources)
-    while missing := sorted({base for name in relatives for base in bases.get(name, ())} - relatives):
-        sources |= _sources(tree, *(f"class {base.decode()}" for base in missing))
-        relatives, bases = relatives.union(missing), _bases_in(sources)
-    files = [file for file, text in sources.items() if relatives & _bases_in({file: text}).keys()]
-    return Backends(Program({file: sources[file] for file in files})).inheriting if inheriting else ()
+    opting = ((file, tree.read(file) or b"") for file in files_containing(tree, mirror.FLAG) if serves(file))
+    opting_out = {name for _, text in opting if _OPT_OUT.search(text) for name in _bases_in([text])}
+    if not opting_out:
+        return ()
+    headers = {file: _bases_in([text]) for file, text in _definitions(tree).items()}
+    bases: dict[bytes, set[bytes]] = {}
+    for each in headers.values():
+        for name, words in each.items():
+            bases.setdefault(name, set()).update(words)
+    heirs = opting_out
+    while more := {name for name, words in bases.items() if words & heirs} - heirs:
+        heirs = heirs | more
+    relatives = {name for name in heirs if bases.get(name, set()) & heirs}
+    if not relatives:
+        return ()
+    while more := {base for name in relatives for base in bases.get(name, ())} - relatives:
+        relatives = relatives | more
+    files = sorted(file for file, each in headers.items() if relatives & each.keys())
+    return Backends(Program({file: tree.read(file) or b"" for file in files})).inheriting
 
 
-def _as_base(name: str) -> tuple[str, ...]:
-    """Return texts of which one is in every class header that has this base, whatever its layout."""
-    return (f"({name}", f".{name}", f",{name}", f" {name},", f" {name})", f"\t{name}")
+def _definitions(tree: Tree) -> dict[str, bytes]:
+    """Return the top-level definitions of each file of the serving package, or the whole file."""
+    found = tree.definitions() if isinstance(tree, CheckoutTree) else None
+    if found is not None:
+        return found
+    if isinstance(tree, OverlayTree):
+        own = {file: text or b"" for file, text in tree.contents.items() if serves(file)}
+        return _definitions(tree.below) | own
+    return {file: tree.read(file) or b"" for file in tree.files(SERVING)}
 
 
-def _sources(tree: Tree, *texts: str) -> dict[str, bytes]:
-    """Return the sources of the serving package that contain one of the texts."""
-    found = ((file, tree.read(file)) for file in files_containing(tree, *texts))
-    return {file: text for file, text in found if text is not None and serves(file)}
-
-
-def _bases_in(sources: Mapping[str, bytes]) -> dict[bytes, set[bytes]]:
+def _bases_in(texts: Iterable[bytes]) -> dict[bytes, set[bytes]]:
     """Return the words of the bases of each class in some sources."""
     bases: dict[bytes, set[bytes]] = {}
-    for text in sources.values():
+    for text in texts:
         for name, words in _CLASS.findall(b"\n" + text):
             bases.setdefault(name, set()).update(_NAME.findall(words))
     return bases

@@ -36,12 +36,29 @@ def searched(folder: Path, texts: Iterable[str]) -> list[str] | None:
 
     It reads what is on disk, whether git tracks it or not.
     """
+    expressions = (word for text in texts for word in ("-e", text))
+    found = _grep(folder, "-l", "-F", *expressions)
+    return None if found is None else [name for name in os.fsdecode(found).split("\0") if name]
+
+
+def lines_matching(folder: Path, pattern: str) -> dict[str, list[bytes]] | None:
+    """Return the lines that match an extended regular expression in each file below a folder, as ``searched`` does."""
+    output = _grep(folder, "--text", "-E", "-e", pattern)
+    if output is None:
+        return None
+    found: dict[str, list[bytes]] = {}
+    for each in output.split(b"\n"):
+        name, separator, line = each.partition(b"\0")
+        if separator:
+            found.setdefault(os.fsdecode(name), []).append(line)
+    return found
+
+
+def _grep(folder: Path, *options: str) -> bytes | None:
     with suppress(TreeError):
-        expressions = (word for text in texts for word in ("-e", text))
-        options = ("--no-index", "-l", "-z", "--no-textconv", "-F", *expressions)
-        answer = git(folder, "grep", *options, "--", ".")
+        answer = git(folder, "grep", "--no-index", "-z", "--no-textconv", *options, "--", ".")
         if answer.returncode in (0, 1) and not answer.stderr:
-            return [name for name in os.fsdecode(answer.stdout).split("\0") if name]
+            return answer.stdout
     return None
 
 
@@ -142,6 +159,11 @@ class Checkout:
             _, identifier, stage = meta.decode().split()
             found[os.fsdecode(name)] = identifier if stage == "0" else "unmerged"
         return found
+
+    def untracked(self, names: Iterable[str]) -> list[str]:
+        """Return the files at or below ``names`` that git neither tracks nor ignores, sorted."""
+        listing = self._ask("ls-files", "--others", "--exclude-standard", "-z", "--", *names)
+        return sorted(filter(None, os.fsdecode(listing).split("\0")))
 
     def unchanged(self, folder: str) -> frozenset[str]:
         """Return the files of a folder in HEAD that no commit changed after the one that added them.

@@ -78,6 +78,7 @@ _PLAIN = frozenset(
             "grep",
             "ls-files",
             "ls-tree",
+            "merge-file",
         ),
         *("rev-list", "rev-parse", "show-ref", "symbolic-ref", "var", "write-tree"),
     )

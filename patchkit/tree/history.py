@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.tree.git import git
 from patchkit.tree.objects import GitTree
-from patchkit.tree.tree import CheckoutTree
+from patchkit.tree.tree import CheckoutTree, TreeAbove
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,9 +20,8 @@ def has_commit(tree: Tree, commit: str, subject: str) -> bool:
 
     False where git cannot tell.
     """
-    below: Tree | None = getattr(tree, "below", None)
-    if below is not None:
-        return has_commit(below, commit, subject)
+    if isinstance(tree, TreeAbove):
+        return has_commit(tree.below, commit, subject)
     if isinstance(tree, GitTree):
         folder, head = tree.repository.path, tree.ref
     elif isinstance(tree, CheckoutTree):

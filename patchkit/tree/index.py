@@ -16,8 +16,8 @@ from patchkit.lines import decoded_lines
 from patchkit.tree import mirror, sglang
 from patchkit.tree.limits import MAX_BYTES, require_manageable
 from patchkit.tree.nesting import MAX_DEPTH
-from patchkit.tree.nodes import statements, walk
-from patchkit.tree.source import parsed
+from patchkit.tree.nodes import assigned_names, bound_as, own_statements, statements
+from patchkit.tree.source import INVALID, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -111,8 +111,7 @@ class Function(_Definition):
     @cached_property
     def assigned(self) -> frozenset[str]:
         """Every local name that the body binds."""
-        stores = (node for node in walk(self.node) if isinstance(node, ast.Name))
-        return frozenset(node.id for node in stores if not isinstance(node.ctx, ast.Load))
+        return frozenset(assigned_names(self.node))
 
     @cached_property
     def decorators(self) -> frozenset[str]:
@@ -237,7 +236,7 @@ def class_of_annotation(node: ast.expr | None) -> str | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         try:
             node = ast.parse(node.value, mode="eval").body
-        except SyntaxError:
+        except INVALID:
             return None
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         return class_of_annotation(node.left) or class_of_annotation(node.right)
@@ -293,7 +292,7 @@ class Index:
             elif text is not None:
                 try:
                     module = index_module(file, text)
-                except (SyntaxError, ValueError, RecursionError, MemoryError):
+                except INVALID:
                     self.unparsed.append(file)
             self._modules[file] = module
         return self._modules[file]
@@ -451,12 +450,9 @@ def _linearised(
 
 @collector.cached(512)
 def index_module(file: str, text: bytes) -> Module:
-    """Parse one file; results are cached.
-
-    Raise SyntaxError or ValueError if this interpreter cannot parse it.
-    """
+    """Parse one file; results are cached. Raise one of ``INVALID`` if this interpreter cannot parse it."""
     module = Module(file, text, parsed(text))
-    for node in _top_level(module.tree.body):
+    for node in own_statements(module.tree.body):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             module.functions[node.name] = Function(module, node, None)
         elif isinstance(node, ast.ClassDef):
@@ -464,42 +460,29 @@ def index_module(file: str, text: bytes) -> Module:
     return module
 
 
-def _top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    for node in body:
-        if isinstance(node, (ast.If, ast.Try, ast.With)):
-            yield from _top_level(node.body)
-            if isinstance(node, (ast.If, ast.Try)):
-                yield from _top_level(node.orelse)
-            if isinstance(node, ast.Try):
-                for handler in node.handlers:
-                    yield from _top_level(handler.body)
-        else:
-            yield node
-
-
 def _imports(module: Module) -> Iterator[tuple[str, tuple[str, str | None]]]:
     """Yield each name that a file imports, with the module and the member that it denotes."""
     runtime = module.file.startswith(_RUNTIME)
     package = mirror.RUNTIME if runtime else sglang.package_of(module.file)
-    nodes: list[ast.stmt] = list(_top_level(module.tree.body))
+    nodes: list[ast.stmt] = list(own_statements(module.tree.body))
     for function in module.all_functions():
         if "import " in function.source:
             nodes += statements(function.node)
     for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield alias.asname or alias.name.split(".")[0], (alias.name, None)
+                yield bound_as(alias), (alias.name, None)
         elif isinstance(node, ast.ImportFrom):
             base = sglang.imported_from(node.module, node.level, package)
             if base is None:
                 continue
             for alias in node.names:
-                yield alias.asname or alias.name, (base, alias.name)
+                yield bound_as(alias), (base, alias.name)
 
 
 def _index_class(module: Module, node: ast.ClassDef) -> Class:
     cls = Class(module, node, node.name, tuple(filter(None, map(last_name, node.bases))))
-    for item in _top_level(node.body):
+    for item in own_statements(node.body):
         if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)):
             cls.methods[item.name] = Function(module, item, cls)
         elif isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):

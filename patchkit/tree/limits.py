@@ -6,7 +6,6 @@ import ast
 import os
 import re
 import stat
-import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from patchkit import collector
 from patchkit.errors import TreeError, UsageError
 from patchkit.tree.nesting import MAX_DEPTH, NestingError, nests_deeper
 from patchkit.tree.nodes import walk
+from patchkit.tree.source import parsed_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,18 +106,11 @@ def _exceeded(source: bytes) -> tuple[str, str] | None:
             f"nests expressions or statements more than {MAX_DEPTH} deep",
             "split its longest expressions or `elif` chains",
         )
-    if _LARGE.search(source) and any(map(_is_large, _nodes(source))):
-        return f"contains an integer of more than {MAX_BITS} bits", "compute it"
+    if _LARGE.search(source):
+        tree = parsed_or_none(source)
+        if tree is not None and any(map(_is_large, walk(tree))):
+            return f"contains an integer of more than {MAX_BITS} bits", "compute it"
     return None
-
-
-def _nodes(source: bytes) -> list[ast.AST]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return walk(ast.parse(source))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
 
 
 def _is_large(node: ast.AST) -> bool:

@@ -6,6 +6,7 @@ import hashlib
 import re
 import weakref
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,12 +15,12 @@ import libcst as cst
 from patchkit import collector
 from patchkit.errors import TreeError
 from patchkit.tree.headers import Interest, ReducedSource, Reduction, without_bodies
+from patchkit.tree.history import has_commit
 from patchkit.tree.index import Class, Function, Index
 from patchkit.tree.limits import require_manageable, require_short
 from patchkit.tree.parts import parse
-from patchkit.tree.plain import plain
-from patchkit.tree.sglang import SERVING, files_of, serves
-from patchkit.tree.source import parsed
+from patchkit.tree.sglang import SERVING, files_of
+from patchkit.tree.source import fault_of
 from patchkit.tree.tree import CheckoutTree
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import Tree
 
 _Source = TypeVar("_Source", bound="Hashable")
-_MAX_SEARCHES = 4
-"""The most names that are searched one by one; for more, reading every file once is faster."""
 _Result = TypeVar("_Result")
 
 
@@ -63,15 +62,31 @@ def _named_in(source: bytes) -> frozenset[bytes]:
     return frozenset(_NAMED.findall(source))
 
 
-def _invalid_line(source: bytes) -> int | None:
-    """Return the line at which Python stops parsing; libcst often names a later one. None if Python names none."""
-    try:
-        parsed(source)
-    except SyntaxError as error:
-        return error.lineno
-    except (ValueError, RecursionError, MemoryError):
-        return None
-    return None
+@dataclass(frozen=True)
+class PlainText(cst.Module):
+    """The text of a file that is not Python; a missing file if ``content`` is None."""
+
+    content: str | None = None
+
+    @property
+    def bytes(self) -> bytes:
+        """The file's bytes."""
+        return self.code.encode()
+
+    @property
+    def code(self) -> str:
+        """The file's text."""
+        return self.content or ""
+
+
+def plain(content: str | None) -> PlainText:
+    """Return a text, or a missing file (None), as a module without statements."""
+    return PlainText(body=(), content=content)
+
+
+def is_no_file(module: cst.Module | None) -> bool:
+    """Return whether a module represents a missing file."""
+    return isinstance(module, PlainText) and module.content is None
 
 
 class Modules:
@@ -85,7 +100,6 @@ class Modules:
         self._reduced: dict[str, ReducedSource] = {}
         self._sources: dict[str, bytes | None] = {}
         self._named: dict[str, frozenset[bytes]] = {}
-        self._asked: set[str] = set()
         own = weakref.ref(self)
 
         def alive() -> Modules:
@@ -110,6 +124,10 @@ class Modules:
     def version(self) -> str | None:
         """Return the tree's version, or None if it is unknown."""
         return self.tree.version
+
+    def has_commit(self, commit: str, subject: str) -> bool:
+        """Return whether a commit, or one with this subject, is in the history of the tree."""
+        return has_commit(self.tree, commit, subject)
 
     def get(self, file: str) -> cst.Module | None:
         """Return a file's syntax tree, or None if there is no such file. Raise TreeError if it does not parse."""
@@ -158,7 +176,8 @@ class Modules:
             with _unvalidated():
                 module = parse(source)
         except cst.ParserSyntaxError as error:
-            line = _invalid_line(source) or error.raw_line
+            fault = fault_of(source)  # libcst often names a later line.
+            line = fault.line if fault is not None else error.raw_line
             raise TreeError(
                 "not valid Python", where=f"{file}:{line}", advice="fix the file and try again"
             ) from None
@@ -196,18 +215,16 @@ class Modules:
 
     def defining(self, name: str) -> list[str]:
         """Return the files of the serving package with a top-level class or function of this name."""
-        if isinstance(self.tree, CheckoutTree) and "_defining" not in self.__dict__:
-            self._asked.add(name)
-            if len(self._asked) <= _MAX_SEARCHES:
-                found = self.tree.containing(f"class {name}", f"def {name}")
-                return [f for f in found if serves(f) and name.encode() in _defined_in(self.source(f) or b"")]
         return self._defining.get(name.encode(), [])
 
     @cached_property
     def _defining(self) -> dict[bytes, list[str]]:
+        texts = self.tree.definitions() if isinstance(self.tree, CheckoutTree) else None
+        if texts is None:
+            texts = {file: self.source(file) or b"" for file in self.tree.files(SERVING)}
         found: dict[bytes, list[str]] = {}
-        for file in self.tree.files(SERVING):
-            for name in _defined_in(self.source(file) or b""):
+        for file, text in texts.items():
+            for name in _defined_in(text):
                 found.setdefault(name, []).append(file)
         return found
 

@@ -25,3 +25,8 @@ def is_unsafe(name: str) -> bool:
         or any(sign in name for sign in "/\\\0")
         or _DOT_GIT.fullmatch(seen) is not None
     )
+
+
+def is_outside(file: str) -> bool:
+    """Return whether a path from the package leads out of it."""
+    return file.startswith("../")

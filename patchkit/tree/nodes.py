@@ -1,10 +1,22 @@
-"""Facts of syntax nodes: faster replacements for `ast.walk` that skip nodes without content, and names."""
+"""Facts of syntax nodes: what is below one, which blocks a statement has, and what names it binds."""
 
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 from patchkit import collector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+"""Statements that leave their block."""
+TRIES: tuple[type[ast.Try], ...] = (
+    ast.Try,
+    getattr(ast, "TryStar", ast.Try),
+)  # Python 3.10 has no `except*`.
 
 # Fields that never hold a node, or hold only the Load, Store or Del context.
 _PLAIN = frozenset(
@@ -36,7 +48,8 @@ def walk(node: ast.AST) -> list[ast.AST]:
     return found
 
 
-_BLOCKS = frozenset({"body", "cases", "finalbody", "handlers", "orelse"})
+BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
+"""The fields of a statement, of either kind of syntax tree, that hold its blocks, in their order."""
 
 
 def statements(node: ast.mod | ast.stmt) -> list[ast.stmt]:
@@ -44,15 +57,51 @@ def statements(node: ast.mod | ast.stmt) -> list[ast.stmt]:
     found: list[ast.AST] = [node]
     for each in found:
         for name in each._fields:
-            if name in _BLOCKS:
+            if name in BLOCKS:
                 found += getattr(each, name)
     return [each for each in found[1:] if isinstance(each, ast.stmt)]
+
+
+def own_statements(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
+    """Yield the statements of a scope in order, those in branches included, but not those in its definitions."""
+    for node in nodes:
+        if isinstance(node, ast.stmt):
+            yield node
+        if not isinstance(node, (*DEFINITIONS, ast.expr)):
+            for name in BLOCKS:
+                yield from own_statements(getattr(node, name, ()))
 
 
 @collector.cached(4096)
 def unparsed(node: ast.AST) -> str:
     """Return the source of a node, as `ast.unparse` does, which takes as long as evaluating it many times."""
     return ast.unparse(node)
+
+
+def bound_as(alias: ast.alias) -> str:
+    """Return the name that a part of an import binds, which is `*` if it binds any."""
+    return alias.asname or alias.name.partition(".")[0]
+
+
+def bound_names(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a statement itself binds, not the statements in its blocks."""
+    if isinstance(node, DEFINITIONS):
+        yield node.name
+        return
+    if isinstance(node, ast.alias):
+        yield bound_as(node)
+    elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name is not None:
+        yield node.name
+    elif isinstance(node, ast.MatchMapping) and node.rest is not None:
+        yield node.rest
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.stmt, ast.Lambda)):
+            continue
+        # A comprehension has variables of its own, which `:=` in it does not bind.
+        if not (isinstance(node, ast.comprehension) and child is node.target):
+            yield from bound_names(child)
 
 
 def assigned_names(*nodes: ast.AST) -> set[str]:

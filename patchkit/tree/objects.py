@@ -170,6 +170,7 @@ class GitTree:
                 advice="name the package folder if it lies deeper",
             )
         self.place = place
+        self._top = top[0]
         package = repository.at(top[0], place)
         self.id = package.id if package else ""
 
@@ -238,6 +239,11 @@ class GitTree:
         """Return the bytes of ``file``, following links inside the package, or None if it does not exist."""
         blob = self.blob(file)
         return None if blob is None else self._content(blob, file)
+
+    def read_outside(self, file: str) -> bytes | None:
+        """Return the bytes of a file outside the package, by its path from there, or None if it is no file."""
+        entry = self.repository.at(self._top, posixpath.normpath(posixpath.join(self.place, file)))
+        return self._content(entry.id, file) if entry is not None and entry.kind == "blob" else None
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         """Return the files below ``folder`` whose names end in ``suffix``, sorted."""

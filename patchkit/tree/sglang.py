@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from patchkit.errors import TreeError
 from patchkit.tree import nodes
 from patchkit.tree.project import project_version, read_version
+from patchkit.tree.source import parsed_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -153,10 +154,8 @@ def only_package(packages: Iterable[str], label: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _imported_as(source: bytes) -> frozenset[str]:
-    try:
-        found = nodes.statements(ast.parse(source))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return frozenset()
+    tree = parsed_or_none(source)
+    found = nodes.statements(tree) if tree is not None else []
     modules = [each.module or "" for each in found if isinstance(each, ast.ImportFrom) and not each.level]
     modules += [alias.name for each in found if isinstance(each, ast.Import) for alias in each.names]
     return frozenset(

@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from patchkit import collector
 
+INVALID = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""What ``parsed`` raises for a source that is not Python, or that is nested too deep for this interpreter."""
+
 
 class Fault(NamedTuple):
     """Why Python does not compile a source: the line, the reason, and what helps."""
@@ -20,10 +23,18 @@ class Fault(NamedTuple):
 # Those of a tree's files stay with their modules; many others are of texts that are looked at once.
 @collector.cached(32)
 def parsed(source: bytes | str) -> ast.Module:
-    """Return the syntax tree of a source, which nobody may change. Raise what ``ast.parse`` raises."""
+    """Return the syntax tree of a source, which nobody may change. Raise one of ``INVALID``."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Invalid escapes in the tree's strings are not reported.
         return ast.parse(source)
+
+
+def parsed_or_none(source: bytes | str) -> ast.Module | None:
+    """Return the syntax tree of a source, None if it has none."""
+    try:
+        return parsed(source)
+    except INVALID:
+        return None
 
 
 @collector.cached(512)

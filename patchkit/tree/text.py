@@ -41,6 +41,13 @@ def decoded_alike(*contents: bytes) -> list[str]:
     return [content.decode("latin-1").replace("\r\n", "\n") for content in contents]
 
 
+def new_lines(before: bytes, after: bytes) -> list[int]:
+    """Return the numbers, from 1, of the lines that are not those of the text before."""
+    old, new = before.splitlines(), after.splitlines()
+    changes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    return [at for tag, _, _, start, end in changes if tag != "equal" for at in range(start + 1, end + 1)]
+
+
 def encoded(text: str, like: bytes) -> bytes:
     """Return a text as bytes, with the encoding, line ends and byte order mark of another."""
     content = text.encode("utf-8" if _encoding(like) in _UTF_8 else "latin-1")

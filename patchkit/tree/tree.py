@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import posixpath
+import re
 import shlex
 import stat
 import sys
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from patchkit.errors import RefusedRepositoryError, TreeError
 from patchkit.tree import project, sglang
-from patchkit.tree.checkout import Checkout, searched
+from patchkit.tree.checkout import Checkout, lines_matching, searched
 from patchkit.tree.fork import DiskFork, found_record, places, record_places
 from patchkit.tree.git import is_bare, tag_version, top_around
 from patchkit.tree.limits import MAX_READ_BYTES, NoFileError, TooLongError, read_whole
@@ -29,8 +30,9 @@ from patchkit.tree.sglang import NAME, PLACES, SERVING, stated_version
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-
-"""The key of the record among a tree's texts, which is no file's name."""
+_DEFINITION = r"^(class|def|async[ \t]+def)[ \t]"
+_UNFINISHED = re.compile(rb"^class[ \t][^(\n]*\([^)\n]*$", re.MULTILINE)
+"""A header of a class that goes on in the next line."""
 
 
 class Tree(Protocol):
@@ -138,6 +140,21 @@ class CheckoutTree:
         found = searched(self.package, texts) if top_around(self.package) is not None else None
         return _containing(self, self.files("") if found is None else self._python_files(found), texts)
 
+    def definitions(self) -> dict[str, bytes] | None:
+        """Return the lines that begin a top-level class or function of each file of the serving package.
+
+        A file with the header of a class in several lines is there whole. None if git cannot tell.
+        """
+        top = self.package / SERVING
+        found = lines_matching(top, _DEFINITION) if top_around(self.package) is not None else None
+        if found is None:
+            return None
+        texts = {f"{SERVING}/{file}": b"\n".join(found[file]) for file in self._python_files(found)}
+        return {
+            file: (self.read(file) or b"") if _UNFINISHED.search(text) else text
+            for file, text in texts.items()
+        }
+
     def _python_files(self, names: Iterable[str]) -> list[str]:
         return sorted(name for name in names if name.endswith(".py") and "/." not in f"/{name}")
 
@@ -183,6 +200,7 @@ class ReadTree(CheckoutTree):
     _record: list[dict[str, bytes]] = field(default_factory=list, compare=False, repr=False)
     _lists: dict[tuple[str, str], list[str]] = field(default_factory=dict, compare=False, repr=False)
     _searches: dict[tuple[str, ...], list[str]] = field(default_factory=dict, compare=False, repr=False)
+    _definitions: list[dict[str, bytes] | None] = field(default_factory=list, compare=False, repr=False)
 
     def read(self, file: str) -> bytes | None:
         """Return the bytes of ``file``, as every tree does."""
@@ -202,6 +220,14 @@ class ReadTree(CheckoutTree):
         if texts not in self._searches:
             self._searches[texts] = super().containing(*texts)
         return list(self._searches[texts])
+
+    def definitions(self) -> dict[str, bytes] | None:
+        """Return the lines that begin a top-level class or function, as every tree on disk does."""
+        if not self._definitions:
+            for file in self.files(SERVING):
+                self._stamps.setdefault(file, _stamp(os.path.join(self.package, file)))
+            self._definitions.append(super().definitions())
+        return self._definitions[0]
 
     def record(self) -> dict[str, bytes]:
         """Return the files of the record."""
@@ -255,11 +281,10 @@ class MemoryTree:
 
 
 @dataclass(frozen=True)
-class OverlayTree:
-    """A tree in which ``contents`` replaces some files of the tree ``below``; None removes a file."""
+class TreeAbove:
+    """A tree that shows the tree ``below`` it, as far as it has nothing of its own."""
 
     below: Tree
-    contents: Mapping[str, bytes | None]
 
     @property
     def package_label(self) -> str:
@@ -282,15 +307,12 @@ class OverlayTree:
         return self.below.line_length
 
     def read(self, file: str) -> bytes | None:
-        """Return the replaced bytes of ``file``, or those of the tree below; None if there is no such file."""
-        return self.contents[file] if file in self.contents else self.below.read(file)
+        """Return the bytes of ``file`` in the tree below."""
+        return self.below.read(file)
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
-        """Return the files of the tree below with the replacements, sorted."""
-        start = f"{folder}/" if folder else ""
-        overlaid = {file for file in self.contents if file.startswith(start) and file.endswith(suffix)}
-        deleted = {file for file in overlaid if self.contents[file] is None}
-        return sorted(overlaid.union(self.below.files(folder, suffix)) - deleted)
+        """Return the files of the tree below."""
+        return self.below.files(folder, suffix)
 
     def unread(self, folder: str) -> list[str]:
         """Return what the tree below cannot list."""
@@ -299,6 +321,24 @@ class OverlayTree:
     def record(self) -> dict[str, bytes]:
         """Return the record of the tree below."""
         return self.below.record()
+
+
+@dataclass(frozen=True)
+class OverlayTree(TreeAbove):
+    """A tree in which ``contents`` replaces some files of the tree ``below``; None removes a file."""
+
+    contents: Mapping[str, bytes | None]
+
+    def read(self, file: str) -> bytes | None:
+        """Return the replaced bytes of ``file``, or those of the tree below; None if there is no such file."""
+        return self.contents[file] if file in self.contents else super().read(file)
+
+    def files(self, folder: str, suffix: str = ".py") -> list[str]:
+        """Return the files of the tree below with the replacements, sorted."""
+        start = f"{folder}/" if folder else ""
+        overlaid = {file for file in self.contents if file.startswith(start) and file.endswith(suffix)}
+        deleted = {file for file in overlaid if self.contents[file] is None}
+        return sorted(overlaid.union(super().files(folder, suffix)) - deleted)
 
 
 def files_containing(tree: Tree, *texts: str, among: Sequence[str] | None = None) -> list[str]:

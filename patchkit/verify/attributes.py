@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from patchkit.tree.index import Class, class_of_annotation
-from patchkit.tree.nodes import walk
+from patchkit.tree.nodes import is_named, walk
 
 if TYPE_CHECKING:
-    from patchkit.tree.index import Program
+    from collections.abc import Iterator
+    from typing import TypeGuard
 
+    from patchkit.tree.index import Function, Program
+
+_COMPUTED = re.compile(rb"setattr\(\s*[\w.\[\]]+\s*,\s*[fF]([\"'])(.*?)\1")
 _PLAIN = frozenset({"ABC", "object", "Protocol", "Generic"})
 
 
 def may_set(program: Program, cls: Class, name: str) -> bool:
     """Return whether a class or an ancestor sets an attribute, or has a base outside the tree that may."""
     order = program.mro(cls)
-    if any(name in known.methods or name in known.fields or _assigns(known, name) for known in order):
+    if any(name in known.methods or name in known.fields or any(setters(known, name)) for known in order):
         return True
     return has_foreign_base(program, cls)
 
@@ -30,23 +35,44 @@ def has_foreign_base(program: Program, cls: Class) -> bool:
     return bool(outside - _PLAIN)
 
 
-def _assigns(cls: Class, name: str) -> bool:
-    return any(
-        isinstance(node, ast.Attribute)
-        and node.attr == name
-        and isinstance(node.ctx, ast.Store)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "self"
-        for method in cls.methods.values()
-        if name in method.source
-        for node in walk(method.node)
-    )
+def setters(cls: Class, name: str) -> Iterator[tuple[Function, ast.Attribute]]:
+    """Yield the methods of a class that set an attribute, each with where it does."""
+    for method in cls.methods.values():
+        for node in walk(method.node) if name in method.source else ():
+            if sets(node, name):
+                yield method, node
+
+
+def sets(node: ast.AST, name: str) -> TypeGuard[ast.Attribute]:
+    """Return whether a node is an attribute of ``self`` that is set."""
+    is_set = isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Store)
+    return is_set and is_named(node.value, "self")  # type: ignore[attr-defined]
 
 
 def any_file_sets(sources: dict[str, bytes], name: str) -> bool:
-    """Return whether any file assigns or defines an attribute of that name."""
-    sign = re.compile(rb"\.%s\s*(?::[^=\n]+)?=|def %s\b|^\s+%s\s*:" % ((name.encode(),) * 3), re.MULTILINE)
-    return any(name.encode() in text and sign.search(text) for text in sources.values())
+    """Return whether any file assigns or defines an attribute of that name, or one whose name it computes so."""
+    word = re.escape(name.encode())
+    sign = re.compile(
+        rb"\.%s\s*(?::[^=\n]+)?=|\.%s\s*,[^()\n]*=|\b(?:as|for)\s+[\w.]+\.%s\b|def %s\b|^\s+%s\s*:"
+        % ((word,) * 5),
+        re.MULTILINE,
+    )
+    quoted = re.compile(rb"[\"']%s[\"']" % word)
+    for text in sources.values():
+        is_named = name.encode() in text
+        if is_named and (sign.search(text) or (b"setattr(" in text and quoted.search(text))):
+            return True
+        if any(re.fullmatch(pattern, name) for pattern in _computed_names(text)):
+            return True
+    return False
+
+
+@lru_cache(maxsize=8192)
+def _computed_names(text: bytes) -> tuple[str, ...]:
+    """Return patterns of the names that a file gives to attributes and that it puts together."""
+    found = _COMPUTED.findall(text) if b"setattr(" in text else ()
+    parts = (re.split(r"\{[^{}]*\}", each.decode(errors="replace")) for _, each in found)
+    return tuple(".+".join(map(re.escape, each)) for each in parts if any(each))
 
 
 def class_of(program: Program, owner: Class | None, name: str) -> Class | None:

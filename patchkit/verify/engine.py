@@ -16,7 +16,7 @@ from patchkit import collector
 from patchkit.errors import TreeError
 from patchkit.verify import checks
 from patchkit.verify.check import Check, CheckOutcome, registered
-from patchkit.verify.result import Outcome, Result, Verdict
+from patchkit.verify.result import CheckState, Result, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ def verify(subject: Subject, watch: Callable[[str, int], None] | None = None) ->
         if watch is not None:
             watch(check.title, len(chosen))
         if obstacle and not check.always:
-            results.append(Result(check.name, check.title, Outcome.SKIPPED, f"not run: {obstacle}"))
+            results.append(Result(check.name, check.title, CheckState.SKIPPED, f"not run: {obstacle}"))
             continue
         result, stops = _run(check, subject)
         results.append(result)
@@ -65,7 +65,9 @@ def _run(check: Check, subject: Subject) -> tuple[Result, str]:
     found = check.make(subject)
     if found.findings and not check.of_patches:
         found = _with_only_new(check, subject, found)
-    outcome = Outcome.FAILED if found.findings else Outcome.SKIPPED if found.skipped else Outcome.PASSED
+    outcome = (
+        CheckState.FAILED if found.findings else CheckState.SKIPPED if found.skipped else CheckState.PASSED
+    )
     seconds = time.perf_counter() - started
     result = Result(check.name, check.title, outcome, found.summary, found.findings, found.notes, seconds)
     return result, found.obstacle

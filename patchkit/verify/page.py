@@ -17,7 +17,7 @@ from patchkit.plan.build import make_plan
 from patchkit.plan.status import State
 from patchkit.tree.git import git
 from patchkit.tree.tree import OverlayTree
-from patchkit.verify.result import Outcome
+from patchkit.verify.result import CheckState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,8 +61,8 @@ def document(verdict: Verdict) -> str:
         commit=_commit(subject.tree.root),
         date=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         results=verdict.results,
-        failed=[result.check for result in verdict.results if result.outcome is Outcome.FAILED],
-        made=sum(result.outcome is not Outcome.SKIPPED for result in verdict.results),
+        failed=[result.check for result in verdict.results if result.outcome is CheckState.FAILED],
+        made=sum(result.outcome is not CheckState.SKIPPED for result in verdict.results),
         patches=[
             (status, [(change.file, list(_rows(change))) for change in changes.get(status.patch.id, ())])
             for status in verdict.statuses

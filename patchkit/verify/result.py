@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from patchkit.verify.subject import Subject
 
 
-class Outcome(str, enum.Enum):
+class CheckState(str, enum.Enum):
     """How a check ended; a skipped check gives the reason in its summary."""
 
     PASSED = "passed"
@@ -33,7 +33,7 @@ class Result(msgspec.Struct, frozen=True):
 
     check: str
     title: str
-    outcome: Outcome
+    outcome: CheckState
     summary: str
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class Verdict:
     @property
     def passed(self) -> bool:
         """Whether no check failed."""
-        return all(result.outcome is not Outcome.FAILED for result in self.results)
+        return all(result.outcome is not CheckState.FAILED for result in self.results)
 
     @property
     def seconds(self) -> float:
@@ -63,7 +63,7 @@ class UnverifiedError(PatchkitError):
     """A check failed on the commits, so nothing was changed; ``verdict`` has its findings, ``plan`` the states."""
 
     def __init__(self, verdict: Verdict, plan: Plan) -> None:
-        failed = sum(result.outcome is Outcome.FAILED for result in verdict.results)
+        failed = sum(result.outcome is CheckState.FAILED for result in verdict.results)
         super().__init__(
             f"{counted(failed, 'check')} failed on the commits, so nothing was changed",
             advice="fix what the checks name, or apply without --verify and fix it there",

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from patchkit.plan.vendor import PACKAGE, VENDORED, is_vendored
 from patchkit.tree.limits import NoFileError, TooLongError, read_whole
-from patchkit.tree.nodes import walk
+from patchkit.tree.nodes import bound_names, own_statements
 from patchkit.tree.sglang import files_of
 from patchkit.tree.source import parsed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from patchkit.tree.tree import CheckoutTree
 
@@ -68,26 +68,9 @@ def is_api(name: str) -> bool:
     return name.startswith(_API) and name.removeprefix(_API).isdigit()
 
 
-def bound_names(module: ast.Module) -> frozenset[str]:
+def names_in(module: ast.Module) -> frozenset[str]:
     """Return the names that a module binds at its top level."""
-    return frozenset(_bound(module.body))
-
-
-def _bound(body: list[ast.stmt]) -> Iterator[str]:
-    for statement in body:
-        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield statement.name
-        elif isinstance(statement, (ast.Import, ast.ImportFrom)):
-            for alias in statement.names:
-                yield alias.asname or alias.name.partition(".")[0]
-        else:
-            for node in walk(statement):
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                    yield node.id
-                elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                    yield node.name
-                elif isinstance(node, (ast.Import, ast.ImportFrom)):
-                    yield from _bound([node])
+    return frozenset(name for node in own_statements(module.body) for name in bound_names(node))
 
 
 def runtime_of(tree: CheckoutTree) -> Runtime:

@@ -1,12 +1,14 @@
-"""Print a verdict: one line per check with its findings below it, and a summary of all."""
+"""Print a verdict: one line per check with its findings below it, and a summary of all; or a section per check."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from patchkit.findings.answer import Section
 from patchkit.findings.printable import escaped, excerpt
+from patchkit.findings.report import Report
 from patchkit.findings.suggestion import completed
-from patchkit.verify.result import Outcome
+from patchkit.verify.result import CheckState
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,9 +16,9 @@ if TYPE_CHECKING:
     from patchkit.verify.result import Verdict
 
 _MARKS = {
-    Outcome.PASSED: ("ok", "green"),
-    Outcome.FAILED: ("FAILED", "bold red"),
-    Outcome.SKIPPED: ("-", "dim"),
+    CheckState.PASSED: ("ok", "green"),
+    CheckState.FAILED: ("FAILED", "bold red"),
+    CheckState.SKIPPED: ("-", "dim"),
 }
 
 
@@ -41,10 +43,23 @@ def show(verdict: Verdict, console: Console, place: str, tail: str) -> None:
     console.print(summary(verdict), highlight=False)
 
 
+def sections(verdict: Verdict) -> tuple[Section, ...]:
+    """Return a verdict as output formats take it: one section a check."""
+    return tuple(
+        Section(
+            f"patchkit verify {result.check}",
+            result.title,
+            Report(result.findings, 0, result.seconds, notes=result.notes),
+            result.summary if result.outcome is CheckState.SKIPPED else "",
+        )
+        for result in verdict.results
+    )
+
+
 def summary(verdict: Verdict) -> str:
     """Return how many checks passed, failed and were left out, as markup."""
-    failed = [result for result in verdict.results if result.outcome is Outcome.FAILED]
-    left_out = sum(result.outcome is Outcome.SKIPPED for result in verdict.results)
+    failed = [result for result in verdict.results if result.outcome is CheckState.FAILED]
+    left_out = sum(result.outcome is CheckState.SKIPPED for result in verdict.results)
     rest = f"{f'; {left_out} skipped' if left_out else ''} ({verdict.seconds:.1f} s)."
     made = len(verdict.results) - left_out
     if failed:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.tree.nodes import statements
 from patchkit.tree.source import first_line
+from patchkit.tree.text import new_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,11 +25,7 @@ def written_lines(subject: Subject, module: Module) -> tuple[int, ...]:
         return tuple(range(1, len(module.lines) + 1))
     if before == module.text:
         return tuple(sorted(set(_lines_below_comments(module))))
-    left, right = before.splitlines(), module.text.splitlines()
-    changes = difflib.SequenceMatcher(None, left, right).get_opcodes()
-    return tuple(
-        line for kind, _, _, start, end in changes if kind != "equal" for line in range(start + 1, end + 1)
-    )
+    return tuple(new_lines(before, module.text))
 
 
 def _lines_below_comments(module: Module) -> Iterator[int]:

@@ -21,7 +21,7 @@ QUICK = ("-m", "not sweep and not release")
 
 PORTED: tuple[Suite, ...] = (("tests/change", "tests/porting", *QUICK), ("tests/cli/test_port.py", *QUICK))
 REVERTED: tuple[Suite, ...] = (
-    ("tests/transaction", "-m", "not sweep and not release and not long"),
+    ("tests/transaction", "tests/plan/test_record.py", "-m", "not sweep and not release and not long"),
     ("tests/cli/test_conflicts.py", "tests/cli/test_port.py", *QUICK),
 )
 
@@ -62,16 +62,17 @@ ROOMS = {
     "revert": Room(
         _modules(
             "transaction",
-            *("revert", "revert_plan", "origins", "conflicts", "edited", "current", "adopt", "ports"),
-            *("resolve", "uncommitted"),
-        ),
+            *("revert", "revert_plan", "origins", "history", "renewal", "conflicts", "edited", "current"),
+            *("ports", "resolve", "uncommitted"),
+        )
+        + _modules("plan", "record"),
         REVERTED,
     ),
     "port": Room(
         (
             *_modules("porting", "*"),
             *_modules("change", "land", "follow", "imports", "surroundings", "edits", "comments", "effects"),
-            *_modules("change", "output", "layout"),
+            *_modules("change", "output", "layout", "variants", "undefined"),
         ),
         PORTED,
     ),

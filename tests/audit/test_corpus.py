@@ -42,3 +42,14 @@ def test_a_clean_program_has_no_finding(path: Path) -> None:
 
 def test_the_prelude_alone_is_clean() -> None:
     assert audit(program("")).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("stem", "certainty"),
+    [("attribute_on_the_mirror", "is"), ("loop_that_drops_its_guard", "can be")],
+)
+def test_a_message_says_whether_a_mirror_is_none_or_can_be(stem: str, certainty: str) -> None:
+    (path,) = (path for path in BREAKS if path.stem == stem)
+    messages = [each.message for each in audit(program(path.read_text())).findings]
+    assert messages
+    assert all(f"` {certainty} None in a " in message for message in messages), messages

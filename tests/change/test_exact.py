@@ -8,7 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patchkit.change.edits import Outcome
 from patchkit.change.exact import NotPythonError, RefusedError, merged
+from patchkit.change.follow import Trees
+from patchkit.change.land import land
+from patchkit.tree.tree import MemoryTree
 
 FILE = "srt/desk.py"
 BASE = """\
@@ -235,6 +239,19 @@ def test_what_the_change_does_not_find_as_it_left_it_is_refused_with_its_line(
     assert refusal.value.line == line
 
 
+# What is gone is already as a port wants it, and that is its outcome.
+PORTED = OBSTACLES.keys() - {"one of two statements of the change is gone"}
+
+
+@pytest.mark.parametrize("obstacle", sorted(PORTED))
+def test_what_a_revert_refuses_a_port_refuses_or_says(obstacle: str) -> None:
+    base, theirs, own, _ = OBSTACLES[obstacle]
+    before, after, ours = base.encode(), theirs.encode(), changed(base, own).encode()
+    landing = land({FILE: (before, after)}, Trees(MemoryTree({FILE: before}), MemoryTree({FILE: ours})))
+    outcomes = {edit.outcome for file in landing.files for edit in file.edits}
+    assert outcomes - {Outcome.LANDED, Outcome.ALREADY}
+
+
 def test_a_comment_and_blank_lines_above_what_goes_stay() -> None:
     for own in ("    # ours\n", "\n\n", "\n    # ours\n"):
         ours = GUARD.replace("    if", f"{own}    if")
@@ -284,3 +301,40 @@ def test_a_blank_line_below_the_removed_first_statements_of_a_block_does_not_sta
     theirs = "class Desk:\n    days = 14\n"
     result = merged(FILE, base.encode(), theirs.encode(), ours.encode()).text.decode()
     assert result == "class Desk:\n    # mine\n    mine = 3\n    days = 14\n"
+
+
+MATCH = """\
+def lend(book):
+    match book:
+        # the first
+        case 1:
+            note(book)
+            out(book)
+        case {"days": days} if days:
+            due(days)
+        case _:
+            keep(book)
+"""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("            out(book)\n", "            told(book)\n            out(book)\n"),
+        ("        case _:\n", "        case 2:\n            pass\n        case _:\n"),
+        ("if days:", "if days > 1:"),
+        ("    match book:", "    match book.kind:"),
+        ('        case {"days": days} if days:\n            due(days)\n', ""),
+    ],
+)
+@pytest.mark.parametrize(
+    "own",
+    [
+        ("            note(book)\n", "            log(book)\n            note(book)\n"),
+        ("            keep(book)\n", "            keep(book)\n            shelve(book)\n"),
+        ("        # the first\n", "        case 0:\n            pass\n        # the first\n"),
+    ],
+)
+def test_cases_of_a_match_are_merged_one_by_one(change: tuple[str, str], own: tuple[str, str]) -> None:
+    versions = [changed(MATCH, *made).encode() for made in ([], [change], [own])]
+    assert merged(FILE, *versions).text.decode() == changed(MATCH, change, own)

@@ -54,18 +54,21 @@ def test_a_block_of_which_nothing_would_be_left_is_left_as_it_is() -> None:
     assert "not be valid Python" in outcomes(landing)[0][1]
 
 
+OS = b"\n\ndef os(book):\n    return book\n"
+
+
 def test_a_name_that_one_file_lacks_keeps_no_edit_of_another_file_back() -> None:
     base = {
         DESK: BASE,
-        "srt/counter.py": b"from sglang.srt.shelf import stamp\n\n\ndef sell(book):\n    return book\n",
+        "srt/counter.py": b"from sglang.srt.shelf import stamp\n\n\ndef sell(book):\n    return book\n" + OS,
     }
     theirs = {
         DESK: b"import os\n\n\n" + BASE.replace(b"    return book\n", b"    os.sync()\n    return book\n"),
-        "srt/counter.py": base["srt/counter.py"].replace(b"return book", b"return os(stamp(book))"),
+        "srt/counter.py": base["srt/counter.py"].replace(b"return book", b"return os(stamp(book))", 1),
     }
     ours = {
         DESK: BASE.replace(b"book.noted", b"book.is_noted"),
-        "srt/counter.py": base["srt/counter.py"] + b"\n\nopen = True\n",
+        "srt/counter.py": base["srt/counter.py"].removesuffix(OS) + b"\n\nopen = True\n",
     }
     landing = landed(base, theirs, ours)
     assert [file.outcome.value for file in landing.files] == ["landed", "unmet"]
@@ -117,12 +120,13 @@ RENAMED = "srt/counter.py"
 
 
 def test_a_renamed_file_is_renamed_also_where_another_edit_of_the_change_cannot_be_made() -> None:
-    other = {"srt/readers.py": b"def read(book):\n    return book\n"}
+    helper = b"\n\ndef nobody(book):\n    return 1\n"
+    other = {"srt/readers.py": b"def read(book):\n    return book\n" + helper}
     theirs = {
         RENAMED: BASE,
         "srt/readers.py": other["srt/readers.py"].replace(b"return book", b"return nobody(book)"),
     }
-    own = {DESK: BASE, "srt/readers.py": b"import os\n\n\n" + other["srt/readers.py"]}
+    own = {DESK: BASE, "srt/readers.py": b"import os\n\n\n" + other["srt/readers.py"].removesuffix(helper)}
     landing = landed({DESK: BASE} | other, theirs, own)
     assert [(file.file, file.outcome.value) for file in landing.files] == [
         (DESK, "landed"),
@@ -380,6 +384,9 @@ def test_blank_lines_come_and_go_as_in_a_merge_by_lines() -> None:
     assert landing.contents[DESK] == theirs.replace(b"reader.told = True", b"reader.told = 1")
 
 
+SHELF_OF_BASE = b"LIMIT = 3\n\n\ndef stamp(book):\n    book.stamped = True\n    return book\n"
+WAX_OF_OURS = SHELF_OF_BASE + b"\n\ndef melt(book):\n    return book\n"
+
 CHANGES = [
     (b"        tell(reader)\n", b""),
     (b"    book.out = True\n", b"    book.out = 1\n    log(book)\n"),
@@ -388,6 +395,10 @@ CHANGES = [
     (b"\n\ndef note(book):\n    book.noted = True\n", b""),
     (b"    reader.told = True\n", b"    # Once.\n    reader.told = True\n    reader.asked = False\n"),
     (b"def tell(", b"@once\ndef tell("),
+    (b"    return book\n", b"    log(book, own)\n    return book\n"),
+    (b"        note(book)\n", b"        note(book)\n    elif reader:\n        tell(reader)\n"),
+    (b"    book.noted = True\n", b"    book.noted = True\n    note = 1\n"),
+    (b"\n\ndef tell", b"\n\nfrom sglang.srt.shelf import stamp\n\n\ndef tell"),
 ]
 OWN = [
     (b"def lend(book, reader):\n", b"def lend(book, reader):\n    own(book)\n"),
@@ -396,6 +407,13 @@ OWN = [
     (b"book.noted = True", b"book.noted = own"),
     (b"    book.out = True\n", b"    # Ours.\n    book.out = True\n"),
     (b"def tell(reader):\n", b"def tell(reader, own=None):\n"),
+    (b"        note(book)\n", b"        note(book)\n    elif own:\n        log(book)\n"),
+    (b"    return book\n", b"    log(book, reader)\n    return book\n"),
+    (b"    book.noted = True\n", b"    note = 2\n    book.noted = True\n"),
+    (
+        b"        note(book)\n        tell(reader)\n",
+        b"        if own:\n            note(book)\n            tell(reader)\n",
+    ),
 ]
 KNOWN = b"log = own = once = print\n\n\n"
 
@@ -412,8 +430,9 @@ def test_a_change_that_landed_lands_again_and_changes_nothing(
     change: set[tuple[bytes, bytes]], own: set[tuple[bytes, bytes]]
 ) -> None:
     base, theirs, ours = KNOWN + BASE, changed(sorted(change)), changed(sorted(own))
-    made = landed({DESK: base}, {DESK: theirs}, {DESK: ours}).contents.get(DESK) or ours
-    again = landed({DESK: base}, {DESK: theirs}, {DESK: made})
+    shelf, wax = {"srt/shelf.py": SHELF_OF_BASE}, {"srt/wax.py": WAX_OF_OURS}
+    made = landed({DESK: base} | shelf, {DESK: theirs} | shelf, {DESK: ours} | wax).contents.get(DESK) or ours
+    again = landed({DESK: base} | shelf, {DESK: theirs} | shelf, {DESK: made} | wax)
     assert again.contents in ({}, {DESK: made})
 
 
@@ -438,8 +457,9 @@ def test_a_block_that_shares_one_line_with_that_of_the_change_is_another_block()
 def test_an_edit_of_a_header_that_is_not_made_shows_the_header_alone() -> None:
     signature = b"def note(book):", b"def note(book, k=nobody):"
     statement = b"    reader.told = True\n", b"    reader.told = nowhere\n"
+    names = b"nobody = nowhere = 1\n"
     theirs = BASE.replace(*signature).replace(*statement)
-    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: BASE + b"\n\nx = 1\n"})
+    landing = landed({DESK: names + BASE}, {DESK: names + theirs}, {DESK: BASE + b"\n\nx = 1\n"})
     shown = [(edit.outcome.value, edit.base_text, edit.wanted) for edit in landing.files[0].edits]
     assert shown == [
         ("unmet", *(f"{line.decode()}\n" for line in signature)),
@@ -452,3 +472,184 @@ def test_a_file_that_goes_and_one_that_comes_with_half_of_its_lines_are_one_that
     assert [file.file for file in landed(old, new, old).files] == ["srt/a.cuh"]
     other = {"srt/b.cuh": b"int a;\nint c;\nint d;\n"}
     assert [file.file for file in landed(old, other, old).files] == ["srt/a.cuh", "srt/b.cuh"]
+
+
+@pytest.mark.parametrize(
+    ("line", "home"),
+    [
+        ("from sglang.srt.shelf import stamp", "from sglang.srt.wax import stamp"),
+        ("from sglang.srt.shelf import LIMIT", "from sglang.srt.wax import LIMIT"),
+        ("from sglang.srt.shelf import stamp as press", "from sglang.srt.wax import stamp as press"),
+        ("import sglang.srt.shelf as press", "import sglang.srt.wax as press"),
+        ("from sglang.srt import shelf", "from sglang.srt import wax as shelf"),
+        ("from sglang.srt.shelf import nowhere", ""),
+        ("from torch import shelf", ""),
+    ],
+)
+@pytest.mark.parametrize(
+    "place", ["{}\n", "if x:\n    {}\n", "def f():\n    {}\n", "try:\n    {}\nexcept E:\n    pass\n"]
+)
+def test_an_import_comes_from_where_this_tree_has_what_it_imports(line: str, home: str, place: str) -> None:
+    base = {DESK: b"x = E = OSError\n", "srt/shelf.py": SHELF_OF_BASE * 5}
+    ours = {DESK: base[DESK], "srt/wax.py": SHELF_OF_BASE * 5}
+    for file in (DESK, "srt/new.py"):
+        theirs = base | {file: base[DESK] + place.format(line).encode()}
+        landing = landed(base, theirs, ours)
+        assert landing.contents[file] == base[DESK] + place.format(home or line).encode()
+        note = f"`{line}` is `{home}` in this tree"
+        assert [each.notes for each in landing.files if each.file == file] == [[note] if home else []]
+        again = landed(base, theirs, ours | {file: landing.contents[file] or b""})
+        assert {outcome for outcome, _ in outcomes(again)} == {"already"}
+
+
+def test_an_import_comes_from_where_this_tree_imports_what_the_change_imports_beside_it() -> None:
+    line = b"from sglang.srt.shelf import stamp\n\n\nx = stamp(1)\n"
+    base = {DESK: line, "srt/shelf.py": SHELF_OF_BASE}
+    theirs = base | {DESK: b"from sglang.srt.shelf import LIMIT, stamp\n\n\nx = stamp(LIMIT)\n"}
+    other = {"srt/own.py": b"LIMIT = 4\n"}
+    ours = {DESK: line.replace(b"shelf", b"wax"), "srt/wax.py": WAX_OF_OURS} | other
+    text = landed(base, theirs, ours).contents[DESK] or b""
+    assert text.splitlines()[:2] == [b"from sglang.srt.wax import LIMIT", b"from sglang.srt.wax import stamp"]
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_code_that_went_out_of_the_serving_package_is_followed_if_the_base_is_whole(is_whole: bool) -> None:
+    root = {"__init__.py": b""} if is_whole else {}
+    base = {"srt/shelf.py": SHELF_OF_BASE, DESK: b"x = 1\n"} | root
+    theirs = base | {
+        "srt/shelf.py": SHELF_OF_BASE.replace(b"= True", b"= 1"),
+        DESK: b"from sglang.srt.shelf import LIMIT\n\nx = LIMIT\n",
+    }
+    ours = {DESK: b"x = 1\n", "kernels/wax.py": b"import os\n\n\n" + WAX_OF_OURS} | root
+    landing = landed(base, theirs, ours)
+    if is_whole:
+        assert landing.contents == {
+            "kernels/wax.py": b"import os\n\n\n" + WAX_OF_OURS.replace(b"= True", b"= 1"),
+            DESK: b"from sglang.kernels.wax import LIMIT\n\nx = LIMIT\n",
+        }
+    else:
+        assert "kernels/wax.py" not in landing.contents
+
+
+@pytest.mark.parametrize("all_else", [b"from sglang.srt.wax import *\n", b"def __getattr__(name): ...\n"])
+def test_an_import_from_a_module_that_may_have_all_names_stays(all_else: bytes) -> None:
+    base = {DESK: b"x = 1\n", "srt/__init__.py": all_else, "srt/wax.py": WAX_OF_OURS}
+    line = b"from sglang.srt import stamp\n"
+    landing = landed(base, base | {DESK: base[DESK] + line}, base | {DESK: b"x = 2\n"})
+    assert landing.contents == {DESK: b"x = 2\n" + line}
+
+
+@pytest.mark.parametrize("shelf", [{"srt/shelf.py": SHELF_OF_BASE}, {}])
+def test_an_import_of_what_the_change_adds_stays(shelf: dict[str, bytes]) -> None:
+    base = {DESK: b"x = 1\n"} | shelf
+    line = b"from sglang.srt.shelf import melt\n"
+    theirs = {DESK: base[DESK] + line, "srt/shelf.py": WAX_OF_OURS}
+    ours = {DESK: b"x = 2\n", "srt/other.py": WAX_OF_OURS} | shelf
+    landing = landed(base, theirs, ours)
+    assert landing.contents[DESK] == b"x = 2\n" + line
+
+
+def test_a_name_that_the_file_of_the_change_lacks_too_keeps_no_edit_back() -> None:
+    theirs = BASE.replace(b"noted = True", b"noted = os.name")
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: BASE + b"\n\nx = 1\n"})
+    assert [outcome for outcome, _ in outcomes(landing)] == ["landed"]
+
+
+STRUCTS = b"""\
+import msgspec
+
+
+class Card(msgspec.Struct, kw_only=True):
+    number: int = 0
+
+
+class Pass(Card):
+    days: int = 14
+"""
+DATACLASSES = b"""\
+from dataclasses import dataclass
+
+
+@dataclass
+class Card:
+    number: int = 0
+
+
+@dataclass
+class Pass(Card):
+    days: int = 14
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "outcome"),
+    [
+        (b"\n\nclass Pass", b"\n\nclass Day(Card, kw_only=True):\n    at: int\n\n\nclass Pass", "conflict"),
+        (b"class Pass(Card)", b"class Pass(Card, frozen=True)", "conflict"),
+        (b"14\n", b"14\n    fees: list = msgspec.field(default_factory=list)\n", "conflict"),
+        (b"14\n", b"14\n    fee: int = 3\n", "landed"),
+        (b"14\n", b"14\n\n    def fee(self):\n        return 3\n", "landed"),
+    ],
+    ids=["a class", "a keyword", "a field", "a plain field", "a method"],
+)
+@pytest.mark.parametrize("is_beside", [True, False])
+def test_what_depends_on_the_kind_of_a_base_class_is_a_conflict_where_that_is_another(
+    old: bytes, new: bytes, outcome: str, is_beside: bool
+) -> None:
+    assert old in STRUCTS
+    theirs = STRUCTS.replace(old, new)
+    if is_beside:
+        landing = landed({DESK: STRUCTS}, {DESK: theirs}, {DESK: DATACLASSES})
+    else:  # The base class is in another file, and this one is as it was.
+        at = STRUCTS.index(b"class Pass")
+        head = b"import msgspec\nfrom sglang.srt.card import Card\n\n\n"
+        base = {"srt/card.py": STRUCTS[:at], DESK: head + STRUCTS[at:]}
+        at = theirs.index(b"class Day") if b"class Day" in theirs else theirs.index(b"class Pass")
+        landing = landed(base, base | {DESK: head + theirs[at:]}, base | {"srt/card.py": DATACLASSES})
+    assert {found for found, _ in outcomes(landing)} == {outcome}
+
+
+def test_a_class_of_a_base_class_of_the_same_kind_comes() -> None:
+    theirs = STRUCTS + b"\n\nclass Day(Card, kw_only=True):\n    at: int\n"
+    ours = STRUCTS.replace(b"number: int = 0", b"number: str = ''")
+    assert outcomes(landed({DESK: STRUCTS}, {DESK: theirs}, {DESK: ours})) == [("landed", "")]
+
+
+@pytest.mark.parametrize(
+    "line", [b"from sglang.srt.desks import lend\n", b"from sglang.srt.desk import lend\n"]
+)
+def test_a_file_that_nothing_imports_any_more_is_said(line: bytes) -> None:
+    root = {"__init__.py": b"", "srt/main.py": b"from sglang.srt.desk import lend\n"}
+    theirs = BASE.replace(b"told = True", b"told = 1")
+    landing = landed(root | {DESK: BASE}, root | {DESK: theirs}, root | {DESK: BASE, "srt/main.py": line})
+    said = ("changed", "nothing in this tree imports the file any more")
+    found = [each for each in outcomes(landing) if each[0] != "already"]
+    assert found == [("landed", ""), *([said] if b"desks" in line else [])]
+
+
+@pytest.mark.parametrize("is_file_gone", [True, False])
+@pytest.mark.parametrize("homes", [1, 2])
+def test_a_value_of_a_module_that_moved_is_changed_where_it_is(is_file_gone: bool, homes: int) -> None:
+    base = {DESK: b"LIMIT = 3\n\n\n" + BASE}
+    theirs = {DESK: base[DESK].replace(b"LIMIT = 3", b"LIMIT = 4")}
+    moved = {f"srt/home_{at}.py": b"# Ours.\nLIMIT = 3\nOWN = 1\n" for at in range(homes)}
+    landing = landed(base, theirs, moved | ({} if is_file_gone else {DESK: BASE}))
+    if homes == 1:
+        assert landing.contents == {"srt/home_0.py": b"# Ours.\nLIMIT = 4\nOWN = 1\n"}
+        assert landing.files[0].notes == ["LIMIT is LIMIT in srt/home_0.py of this tree"]
+        made = {"srt/home_0.py": b"LIMIT = 4\n"} | ({} if is_file_gone else {DESK: BASE})
+        assert {found for found, _ in outcomes(landed(base, theirs, made))} == {"already"}
+    else:
+        assert (landing.contents, landing.files[0].is_whole) == ({}, False)
+
+
+@pytest.mark.parametrize("blank", [b"", b"\n", b"\n\n"])
+def test_blank_lines_that_come_come_once(blank: bytes) -> None:
+    base = BASE + b"\n\nx = 1\ny = 2\n"
+    theirs = base.replace(b"y = 2", b"\n\ny = 2").replace(b"told = True", b"told = 1")
+    ours = base.replace(b"y = 2", blank + b"y = 2").replace(
+        b"    return book", b"    own = 1\n    return book"
+    )
+    made = landed({DESK: base}, {DESK: theirs}, {DESK: ours}).contents[DESK] or b""
+    assert made.endswith(b"x = 1\n" + (blank or b"\n\n") + b"y = 2\n")
+    assert landed({DESK: base}, {DESK: theirs}, {DESK: made}).contents in ({}, {DESK: made})

@@ -164,12 +164,10 @@ def test_code_that_goes_and_says_more_there_is_a_conflict() -> None:
     assert ported(base, theirs, ours) == (ours, [("conflict", "Desk.lend")])
 
 
-def test_an_earlier_form_of_what_goes_goes() -> None:
+def test_a_call_that_goes_and_has_fewer_arguments_there_is_a_conflict() -> None:
     base = program(LIBRARY, ("        note(book, due)\n", "        note(book, due, reader)\n"))
     theirs = program(LIBRARY, ("        note(book, due)\n", ""))
-    made, found = ported(base, theirs, program())
-    assert made == theirs
-    assert found == [("changed", "Desk.lend")]
+    assert ported(base, theirs, program()) == (program(), [("conflict", "Desk.lend")])
 
 
 def test_a_function_that_is_not_there_is_no_site() -> None:
@@ -187,11 +185,116 @@ def test_a_function_that_comes_where_another_of_its_name_is_is_a_conflict() -> N
 
 def test_an_order_that_counts_is_said() -> None:
     base = "def f(a):\n    b = a\n    return b\n"
-    theirs = "def f(a):\n    b = a\n    b = twice(b)\n    return b\n"
+    theirs = "def f(a):\n    b = a\n    log(b)\n    return b\n"
     ours = "def f(a):\n    b = a\n    b = half(b)\n    return b\n"
     made, found = ported(base, theirs, ours)
-    assert "twice(b)" in made
+    assert "log(b)" in made
     assert found == [("changed", "f")]
+
+
+@pytest.mark.parametrize(
+    ("added", "own", "outcome"),
+    [
+        ("b = twice(b)", "b = half(b)", "conflict"),
+        ("self.limit = read(a)", "self.limit = 40", "conflict"),
+        ("if a:\n        b = 1", "b = 1 if a else b", "conflict"),
+        ("def g():\n        return 1", "g = other", "conflict"),
+        ("if b is None:\n        note(a)", "if b is None:\n        b = 1", "conflict"),
+        ("total += twice(b)", "total += half(b)", "changed"),
+        ("c = twice(b)", "d = half(b)", "landed"),
+        ("b.shelve()", "count(b)", "changed"),
+        ("note(a)", "count(b)", "landed"),
+    ],
+)
+def test_code_that_assigns_what_code_of_the_tree_alone_at_its_place_assigns_is_a_conflict(
+    added: str, own: str, outcome: str
+) -> None:
+    base = "def f(self, a):\n    b = a\n    return b\n"
+    theirs, ours = (base.replace("    return", f"    {code}\n    return") for code in (added, own))
+    made, found = ported(base, theirs, ours)
+    assert found == [(outcome, "f")]
+    assert (made == ours) is (outcome == "conflict")
+
+
+def test_an_import_of_a_name_that_this_tree_imports_from_elsewhere_is_a_conflict() -> None:
+    base = "import os\n\nx = 1\n"
+    theirs = base.replace("import os\n", "import os\nfrom shelf import stamp\n")
+    ours = base.replace("import os\n", "import os\nfrom wax import stamp\n")
+    assert ported(base, theirs, ours) == (ours, [("conflict", "")])
+
+
+CHAIN = "def f(x):\n    if x == 1:\n        y = 1\n    else:\n        y = 2\n    return y\n"
+
+
+@pytest.mark.parametrize(
+    ("own", "added", "outcome"),
+    [
+        ("x == 3", "x == 2", "landed"),
+        ("x in (3, 4)", "x == 2", "landed"),
+        ("x in (2, 4)", "x == 2", "conflict"),
+        ("x > 3", "x > 2", "conflict"),
+        ("is_npu", "not is_cuda", "changed"),
+    ],
+)
+def test_a_branch_comes_beside_one_of_this_tree_if_both_cannot_be_taken(
+    own: str, added: str, outcome: str
+) -> None:
+    theirs, ours = (
+        CHAIN.replace("    else:", f"    elif {test}:\n        y = 3\n    else:") for test in (added, own)
+    )
+    assert ported(CHAIN, theirs, ours)[1] == [(outcome, "f")]
+
+
+def test_a_branch_stays_behind_the_branch_that_tests_what_the_one_above_it_tests() -> None:
+    base = "if a:\n    y = 1\nelif c:\n    y = 2\n"
+    theirs = base.replace("elif c", "elif b:\n    y = 3\nelif c")
+    ours = "if d:\n    y = 1\nelif a:\n    y = 4\nelif c:\n    y = 2\n"
+    assert ported(base, theirs, ours)[0] == ours.replace("elif c", "elif b:\n    y = 3\nelif c")
+
+
+@pytest.mark.parametrize("guard", ["check(a)", "assert a", "if not a:\n        return None"])
+@pytest.mark.parametrize("head", ["def f(a):\n", 'def f(a):\n    """Do it."""\n'])
+def test_a_guard_at_the_start_of_a_function_comes_before_statements_of_this_tree(
+    guard: str, head: str
+) -> None:
+    base = f"{head}    c = 1\n    return c\n"
+    theirs = base.replace("    c = 1", f"    {guard}\n    c = 1")
+    ours = base.replace("    c = 1", "    import lib\n    d = lib.open()\n    c = 1")
+    assert ported(base, theirs, ours)[0] == ours.replace("    import", f"    {guard}\n    import")
+
+
+@pytest.mark.parametrize("own", ["a(x)\n        b(x)", "a(x)\n        b(x)\n        a(x)"])
+def test_a_statement_between_two_that_are_in_a_branch_there_goes_into_the_branch(own: str) -> None:
+    base = "def f(x):\n" + "".join(f"    {line.strip()}\n" for line in own.splitlines()) + "    return x\n"
+    theirs = base.replace("    b(x)", "    m(x)\n    b(x)")
+    ours = f"def f(x):\n    if on:\n        {own}\n    return x\n"
+    made, found = ported(base, theirs, ours)
+    assert (made, found) == (ours.replace("        b(x)", "        m(x)\n        b(x)"), [("changed", "f")])
+
+
+def test_a_statement_between_two_of_which_each_is_in_a_branch_of_its_own_there_is_a_conflict() -> None:
+    base = "def f(x):\n    a(x)\n    b(x)\n"
+    ours = "def f(x):\n    if on:\n        a(x)\n    if off:\n        b(x)\n"
+    assert ported(base, base.replace("    b(x)", "    m(x)\n    b(x)"), ours) == (ours, [("conflict", "f")])
+
+
+@pytest.mark.parametrize(
+    ("base", "theirs", "ours", "outcome"),
+    [
+        ("check(book)\n", "check(book, reader)\n", "check(book, self)\n", "conflict"),
+        ("check(book)\n", "check(book, k=reader)\n", "check(book, self)\n", "changed"),
+        ("check(book)\n", "check(book, reader)\n", "check(book, k=self)\n", "changed"),
+        ("check([book])\n", "check([book, reader])\n", "check([book, self])\n", "changed"),
+        ("check(book, g(1, 2))\n", "check(book)\n", "check(book, g(1))\n", "conflict"),
+        ("x = a\n", "x = a and b > 1\n", "x = a and (b > 1 or c)\n", "conflict"),
+        ("x = a\n", "x = a and (b > 1 or c)\n", "x = a and b > 1\n", "conflict"),
+        ("x = a\n", "x = a and b > 1\n", "x = a and (c or d)\n", "changed"),
+    ],
+)
+def test_two_elements_of_which_each_may_be_a_form_of_the_other_are_a_conflict(
+    base: str, theirs: str, ours: str, outcome: str
+) -> None:
+    assert outcomes(base, theirs, ours) == {outcome}
 
 
 def test_strings_of_several_lines_keep_theirs_at_another_indent() -> None:
@@ -233,6 +336,8 @@ def test_what_cannot_be_followed_has_no_outline(text: str) -> None:
         "for a in b:\n    pass\nelse:\n    c\nwhile x:\n    y\n",
         "if (\n    a\n):\n    b\nelif c:\n    d\nelse:\n    if e:\n        f\n",
         "match x:\n    case 1:\n        y\n",
+        "match (\n    x\n):  # so\n\n    # one\n    case (\n        1\n    ):\n        y\n    # last\n    case _: z\n",
+        "match x:\n    case 1: y\n    case _:\n        z\n",
         's = """\n  a\n"""\n\n\n# tail\n',
     ],
 )
@@ -687,3 +792,29 @@ def test_parameters_in_another_order_are_not_renamed() -> None:
     theirs = base.replace("    return None\n", "    tell(book, days)\n    return None\n")
     made, _ = ported(base, theirs, base.replace("(book, days):", "(days, book):"))
     assert made == theirs.replace("(book, days):", "(days, book):")
+
+
+def test_a_docstring_goes_with_the_statement_below_it_or_stays_with_it() -> None:
+    text = 'def f(b):\n    """{}"""\n    first(b)\n'
+    base, theirs = text.format("Lends a book to a reader."), text.format("What nobody else may do.")
+    ours = base.replace("    first", "    own(b)\n    first")
+    wanted = theirs.replace("    first", "    own(b)\n    first")
+    assert ported(base, theirs, ours) == (wanted, [("landed", "f")])
+    replaced = theirs.replace("first", "second")
+    assert ported(base, replaced, ours) == (ours, [("conflict", "f")])
+
+
+def test_of_two_comments_above_replaced_statements_that_of_the_change_goes() -> None:
+    base = "def f(b):\n    # Why.\n    x = h(b)\n    return x\n"
+    theirs = "def f(b):\n    y = g(b)\n    return y\n"
+    ours = base.replace("    # Why.\n", "    # Why.\n    # Ours.\n")
+    assert ported(base, theirs, ours)[0] == theirs.replace("    y =", "    # Ours.\n    y =")
+
+
+def test_what_comes_between_statements_that_both_went_into_blocks_comes_behind_the_first() -> None:
+    base = "def f(b):\n    first(b)\n    last(b)\n"
+    theirs = base.replace("    last", "    second(b)\n    last")
+    ours = "def f(b):\n    with b.one:\n        first(b)\n    with b.two:\n        last(b)\n"
+    made, found = ported(base, theirs, ours)
+    assert made == ours.replace("        first(b)\n", "        first(b)\n        second(b)\n")
+    assert [outcome for outcome, _ in found] == ["changed"]

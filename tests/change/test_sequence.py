@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from patchkit.change.correspondence import Correspondence
 from patchkit.change.edits import Outcome
+from patchkit.change.effects import may_exit, order_matters
 from patchkit.change.follow import Trees
 from patchkit.change.land import NOT_MADE, land
 from patchkit.change.outline import outline
@@ -23,7 +24,7 @@ from patchkit.tree.tree import MemoryTree
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchkit.change.edits import Edit
+    from patchkit.change.edits import EditOutcome
 
 FILE = "srt/desk.py"
 NAME = re.compile(r"\b[a-z]\w*\b")
@@ -33,7 +34,7 @@ def program(body: str) -> str:
     return f"def f(self, a, b):\n{body}"
 
 
-def landed(base: str, theirs: str, ours: str) -> tuple[str, list[Edit]]:
+def landed(base: str, theirs: str, ours: str) -> tuple[str, list[EditOutcome]]:
     """Return a function after a port, without the globals that it uses, and the outcomes of the edits."""
     names = sorted({name for text in (base, theirs, ours) for name in NAME.findall(text)} - {"self", *kwlist})
     known = "".join(f"{name} = 0\n" for name in names)
@@ -74,6 +75,11 @@ UNREACHABLE = {
         "    first()\n    try:\n        return last()\n    except a:\n        return b\n",
         "    own()\n",
     ),
+    "each case of a match returns": (
+        "    first()\n    last()\n",
+        "    first()\n    match a:\n      case 1:\n        return last()\n      case _:\n        return b\n",
+        "    own()\n",
+    ),
     "it returns in a context": (
         "    first()\n    last()\n",
         "    first()\n    with a:\n        return last()\n",
@@ -107,6 +113,13 @@ def test_new_code_that_this_tree_could_not_reach_is_a_conflict() -> None:
     ours = "    first()\n    if a:\n        return last()\n    else:\n        return own()\n"
     made, edits = landed(program(base), program(f"{base}    new()\n"), program(ours))
     assert (made, [edit.outcome for edit in edits]) == (program(ours), [Outcome.CONFLICT])
+
+
+def test_a_match_that_may_have_no_case_for_a_value_is_left_only_in_some() -> None:
+    base = "    first()\n    last()\n"
+    theirs = "    first()\n    match a:\n      case 1:\n        return last()\n      case b if b:\n        return b\n"
+    made, edits = landed(program(base), program(theirs), program(f"{base}    own()\n"))
+    assert (made, [edit.outcome for edit in edits]) == (program(f"{theirs}    own()\n"), [Outcome.LANDED])
 
 
 def test_a_context_may_suppress_an_exception_and_code_after_it_stays_reachable() -> None:
@@ -300,3 +313,32 @@ def test_a_guard_at_the_start_of_a_function_comes_before_a_tree_s_own_statements
         made, edits = landed(program(base), program(theirs), program(ours))
         assert made == program(f"{start}    if b:\n        return\n    own(a)\n{base}")
         assert {edit.outcome for edit in edits} <= {Outcome.LANDED, Outcome.CHANGED}
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "import first.again\n",
+        "from c import again as first\n",
+        "async def first():\n        pass\n",
+        "try:\n        pass\n    except a as first:\n        pass\n",
+        "match a:\n        case [first]:\n            pass\n",
+    ],
+)
+def test_code_that_binds_a_name_matters_to_code_that_uses_it_however_it_binds(own: str) -> None:
+    one, other = (outline(program(f"    {text}")).parts[0].parts for text in (own, "first(b)\n"))
+    assert order_matters(one, other)
+
+
+def test_the_returns_of_a_function_in_a_function_leave_only_that() -> None:
+    items = outline(program("    def inner():\n        return 1\n    own(a)\n")).parts[0].parts
+    assert [may_exit(each) for each in items] == [False, False]
+    assert not order_matters(items[:1], items[1:])
+
+
+def test_a_change_in_a_block_that_this_tree_made_async_is_made_there() -> None:
+    base = f"async {program('')}    with a:\n        first(a)\n        last(a)\n    return b\n"
+    change = ("first(a)", "first(a, b)")
+    ours = base.replace("    with", "    async with").replace("last(a)", "last(a)\n        own(a)")
+    made, edits = landed(base, base.replace(*change), ours)
+    assert (made, [edit.outcome for edit in edits]) == (ours.replace(*change), [Outcome.LANDED])

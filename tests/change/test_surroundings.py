@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchkit.change.edits import Edit, Outcome
+from patchkit.change.edits import EditOutcome, Outcome
 from patchkit.change.merge import Merge
 from patchkit.change.outline import outline
 from patchkit.change.surroundings import reported
@@ -13,7 +13,7 @@ BASE = "def lend(book, days):\n    due = today() + days\n    note(book)\n    kee
 THEIRS = BASE.replace("    keep(book)\n", "    keep(book)\n    tell(due)\n")
 
 
-def ported(ours: str) -> list[Edit]:
+def ported(ours: str) -> list[EditOutcome]:
     base, whole, merge = outline(BASE), outline(ours), Merge(lambda _: None)
     merge.make(base, outline(THEIRS), whole)
     assert "tell(due)" in merge.output.render(whole)
@@ -47,6 +47,18 @@ def test_what_may_change_the_meaning_is_reported(change: tuple[str, str], note: 
 @pytest.mark.parametrize("change", QUIET.values(), ids=QUIET)
 def test_what_does_not_is_not(change: tuple[str, str]) -> None:
     assert [edit.outcome for edit in ported(BASE.replace(*change))] == [Outcome.LANDED]
+
+
+def test_a_name_that_is_imported_from_elsewhere_is_bound_otherwise_too() -> None:
+    base = BASE.replace("due = today() + days", "from clock import due")
+    theirs, ours = (
+        base.replace("    keep(book)\n", "    keep(book)\n    tell(due)\n"),
+        base.replace("clock", "desk"),
+    )
+    versions, merge = [outline(text) for text in (base, theirs, ours)], Merge(lambda _: None)
+    merge.make(*versions)
+    notes = [reported(edit, versions[0]).reason for edit in merge.log.edits]
+    assert "this tree assigns due differently" in notes
 
 
 FORMS = "class Form(Sheet):\n    size = 4\n"
@@ -85,3 +97,37 @@ def test_an_exit_before_the_edit_that_the_change_has_too_is_not_said() -> None:
     base, whole, merge = outline(BASE), outline(BASE.replace(*leaves)), Merge(lambda _: None)
     merge.make(base, outline(THEIRS.replace(*leaves)), whole)
     assert {reported(edit, base).outcome for edit in merge.log.edits} == {Outcome.LANDED, Outcome.ALREADY}
+
+
+LOOP = "def f(row, at):\n    for i in range(3):\n        j = i\n        use(row[j], at)\n    return row\n"
+READ = ("        use(", "        own({})\n        use(")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name", "is_said"),
+    [
+        ("j = i\n", "j = i + start()\n", "j", True),
+        ("range(3)", "range(start(), 3)", "i", True),
+        ("    for i", "    at = at + start()\n    for i", "at", True),
+        ("    for i", "    k = at + start()\n    for i", "at", False),
+        ("j = i\n", "j = i + start()\n", "i", False),
+    ],
+)
+def test_code_of_this_tree_that_reads_what_the_change_alters_is_reported(
+    old: str, new: str, name: str, is_said: bool
+) -> None:
+    own = READ[1].format(name)
+    base, theirs, ours = outline(LOOP), outline(LOOP.replace(old, new)), outline(LOOP.replace(READ[0], own))
+    merge = Merge(lambda _: None)
+    merge.make(base, theirs, ours)
+    (edit,) = [reported(edit, base) for edit in merge.log.edits]
+    said = f"the change alters {name}, which `own({name})` of this tree reads"
+    assert edit.reason == (said if is_said else "")
+
+
+def test_code_of_this_tree_that_reads_the_result_of_the_same_function_is_not_reported() -> None:
+    text = "def f(x):\n    x = g(x)\n    use(x)\n"
+    base, theirs = outline(text), outline(text.replace("g(x)", "g(x, 1)"))
+    merge, ours = Merge(lambda _: None), outline(text.replace("    use", "    own(x)\n    use"))
+    merge.make(base, theirs, ours)
+    assert [reported(edit, base).outcome for edit in merge.log.edits] == [Outcome.LANDED]

@@ -35,7 +35,7 @@ def answered(command: str, *arguments: object, codes: tuple[int, ...] = (0,), na
     (form,) = (form for form in forms if (get_origin(form) is tuple) is isinstance(result_json, list))
     for answer in result_json if isinstance(result_json, list) else [result_json]:
         struct = form.__args__[0] if isinstance(result_json, list) else form
-        assert list(answer) == [name for name in struct.__struct_fields__ if name in answer]
+        assert list(answer) == [name for name in struct.__struct_encode_fields__ if name in answer]
     return result_json
 
 

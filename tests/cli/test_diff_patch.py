@@ -233,6 +233,11 @@ def test_a_tree_after_upstreams_commit_has_it_also_where_it_changed_since(
     run("new", OWN, "--from-commit", "HEAD", "--on", tree.root, "-o", folder)
     later = AFTER.replace("check(self.copies)", "check(self, self.copies)")
     put(tree, later)
+    with (folder / "patch.toml").open("a") as text:
+        text.write('remove_when = "upstream checks the copies"\n')
+    plan = "upstream has it: remove the patch (its plan: upstream checks the copies)"
+    assert plan in " ".join(run("status", tree.root, "--patches", folder).stdout.split())
+    assert "Remove when: upstream checks the copies" in run("show", OWN, "--patches", folder).stdout
     assert state_of("status", tree.root, "--patches", folder) == "upstream"
     head = git(tree.root, "rev-parse", "HEAD").strip()
     assert run("test", folder, "--on", tree.root).stdout.endswith("upstream: nothing to test\n")
@@ -267,3 +272,57 @@ def test_a_diff_that_calls_the_runtime_finds_it(
     assert (fork.package / "_patchkit").exists() is (runtime == "vendored")
     run("revert", fork.root, "--patches", folder)
     assert (fork.package / ABRUPT).read_text() == before
+
+
+def test_code_that_a_person_edited_is_taken_into_the_patch_and_it_is_applied_again(
+    fork: CheckoutTree, folder: Path, tmp_path: Path
+) -> None:
+    own = ("--patches", folder)
+    before = {name: each[1] for name, each in everything(fork.root).items() if ".patchkit" not in name}
+    run("resolve", fork.root, OWN, "--accept", *own, code=3)
+    run("apply", fork.root, OWN, *own, "--commit")
+    text = (fork.package / MIRROR).read_text()
+    (fork.package / MIRROR).write_text(
+        text.replace("% 7", "% 11").replace("depth = 3", "depth = 3\nwidth = 1")
+    )
+    (fork.package / "srt" / "checks.py").write_text("def check(copies):\n    assert copies > 0\n")
+    assert state_of("status", fork.root, *own) == "edited"
+    written = folder / OWN / "change.diff"
+    assert answer("resolve", fork.root, OWN, "--accept", *own)["files"] == [str(written)]
+    diff = written.read_text()
+    assert "+        return self.copies % 11" in diff
+    assert "+width = 1" in diff
+    assert "+    assert copies > 0" in diff
+    assert "# patchkit own" not in diff
+    assert len(list((folder / OWN / "base").iterdir())) == 1
+    assert "ok" in run("test", folder / OWN).stdout
+    assert state_of("status", fork.root, *own) == "applied"
+    run("verify", fork.root, *own)
+    git(fork.root, "add", "-A")
+    git(fork.root, "commit", "-qm", "Refreshed")
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", str(fork.root), str(clone))
+    assert state_of("status", clone, *own) == "applied"
+    committing(open_tree(clone))
+    run("revert", clone, OWN, *own)
+    assert (open_tree(clone).package / MIRROR).read_text() == DRIFTED
+    git(clone, "add", "-A")
+    git(clone, "commit", "-qm", "Reverted")
+    run("apply", clone, OWN, *own)
+    assert "% 11" in (open_tree(clone).package / MIRROR).read_text()
+    run("revert", fork.root, OWN, *own)
+    after = {name: each[1] for name, each in everything(fork.root).items() if ".patchkit" not in name}
+    assert after == before
+
+
+def test_a_file_that_another_patch_changed_too_is_not_taken_into_one(
+    fork: CheckoutTree, folder: Path, patch_folder: Path
+) -> None:
+    add_patch(patch_folder, "t-width", attribute(MIRROR, "Mirror", "width = 1"))
+    own = ("--patches", folder)
+    run("apply", fork.root, OWN, "t-width", *own, "--commit")
+    before = (folder / OWN / "change.diff").read_bytes()
+    refused = run("resolve", fork.root, OWN, "--accept", *own, code=3).stderr
+    assert "t-width changed it too" in " ".join(refused.split())
+    assert (folder / OWN / "change.diff").read_bytes() == before
+    run("resolve", fork.root, "t-width", "--accept", *own, code=2)

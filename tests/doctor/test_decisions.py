@@ -10,7 +10,7 @@ import pytest
 from support.driven.trees import DEFAULT, as_released, with_patches
 
 from patchkit.doctor.declared import declared
-from patchkit.doctor.evaluation.memory import Memory
+from patchkit.doctor.evaluation.memory import KnownValues
 from patchkit.doctor.launch import Case, Launch
 from patchkit.doctor.server import outcomes
 from patchkit.tree.index import Index, Program, read_sources
@@ -119,7 +119,7 @@ def test_doctor_reports_for_each_server_what_the_trees_own_decision_returns(
     launches = list(servers(tree, seed=len(version) + patched))
     executed = driven.ask("servers.decisions", launches, ALONE)
     settled = driven.ask("servers.settled", launches, ALONE)
-    memory = Memory()
+    memory = KnownValues()
     wrong: list[str] = []
     why: collections.Counter[str] = collections.Counter()
     decided = 0

@@ -16,11 +16,11 @@ from support.toys import add_patch, write_package
 from patchkit.cli import main
 from patchkit.doctor import fixes
 from patchkit.doctor.declared import declared
-from patchkit.doctor.evaluation.memory import Memory
+from patchkit.doctor.evaluation.memory import KnownValues
 from patchkit.doctor.execution.process import Execution
 from patchkit.doctor.launch import Launch
 from patchkit.doctor.options import Arguments
-from patchkit.doctor.outcome import Outcome
+from patchkit.doctor.outcome import ServerOutcome
 from patchkit.doctor.server import outcomes, without_speculation
 from patchkit.patchset import condition, load
 from patchkit.plan.status import PatchStatus, State
@@ -183,7 +183,7 @@ def test_a_fix_that_only_some_models_need_names_them() -> None:
     common = {"draft_backend": "fa3", "page_size": 64, "disable_cuda_graph": False}
     llama = "the architecture LlamaForCausalLM"
     found = [
-        ({llama: has}, Outcome(True, setting={**common, "speculative_eagle_topk": branches}.get))
+        ({llama: has}, ServerOutcome(True, setting={**common, "speculative_eagle_topk": branches}.get))
         for has, branches in ((False, 1), (True, 4))
     ]
     (fix,) = fixes.needed(found, [status])
@@ -206,7 +206,7 @@ def test_fixes_of_a_release_are_named_for_the_servers_that_need_them(
     program = Program(read_sources(tree))
     known = {"25980", "26800", "27338", "27360", "27998", "28496", "31738"}
     statuses = [PatchStatus(patch, State.PENDING, (), "") for patch in PATCHES if patch.id in known]
-    memory = Memory()
+    memory = KnownValues()
     for words, expected in {
         f"--attention-backend triton {CHAIN}": V2,
         f"--attention-backend triton {CHAIN} --chunked-prefill-size -1": V2 - {"26800"},

@@ -16,13 +16,13 @@ from patchkit.tree.index import read_sources
 if TYPE_CHECKING:
     from support.releases import Releases
 
-    from patchkit.doctor.outcome import Outcome
+    from patchkit.doctor.outcome import ServerOutcome
 
 DRAFTS = "--speculative-num-steps 3 --speculative-eagle-topk 1 --speculative-num-draft-tokens 4"
 
 
 def _is_read(cls: str) -> Any:
-    def keeps(outcome: Outcome) -> bool:
+    def keeps(outcome: ServerOutcome) -> bool:
         return any(role.reads and role.cls == cls for role in outcome.roles)
 
     return keeps

@@ -192,7 +192,7 @@ def test_what_no_edit_says_is_left_out_and_named(tree: CheckoutTree, tmp_path: P
     )
     drafted = draft(tree, tmp_path, others + diff(BEFORE, after))
     assert not drafted.exact
-    assert [word in one for word, one in zip(("binary", "outside", "mode"), drafted.todo, strict=True)] == [
+    assert [word in one for word, one in zip(("binary", "mode", "outside"), drafted.todo, strict=True)] == [
         True
     ] * 3
     assert all(one in drafted.file.read_text() for one in drafted.todo)

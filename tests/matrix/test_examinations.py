@@ -141,12 +141,19 @@ def test_a_tree_is_told_the_same_whatever_is_known_of_others(
         assert not examinations.fresh()
 
 
-def test_what_is_known_saves_looking(package: CheckoutTree) -> None:
+def test_what_is_known_saves_looking_and_parsing(
+    package: CheckoutTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
     examinations = Examinations()
-    inspected(package, PATCHES, examinations)
+    known = inspected(package, PATCHES, examinations)
     assert examinations.fresh()
     other = OverlayTree(package, {"srt/managers/nothing.py": b"x = 1\n"})
-    inspected(other, PATCHES, examinations)
+
+    def refuse(_modules: Modules, file: str) -> None:
+        raise AssertionError(f"{file} is parsed")
+
+    monkeypatch.setattr(Modules, "get", refuse)
+    assert inspected(other, PATCHES, examinations) == known
     assert not examinations.fresh()
 
 

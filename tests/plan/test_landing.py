@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patchkit.drafting.change import Facts, FileDiff
+from patchkit.drafting.change import Facts
 from patchkit.drafting.patch import draft_patch
 from patchkit.errors import UsageError
 from patchkit.patchset import convert
@@ -20,8 +20,8 @@ from patchkit.patchset.header import OwnFile
 from patchkit.plan.build import make_plan
 from patchkit.plan.conflict import conflicts
 from patchkit.plan.examples import faults_of
-from patchkit.plan.markers import blocks_in, with_markers, without_markers
-from patchkit.plan.status import State
+from patchkit.plan.markers import marked_conflicts, with_markers, without_markers
+from patchkit.plan.status import FileChange, State
 from patchkit.tree import toml
 from patchkit.tree.git import object_id
 from patchkit.tree.tree import MemoryTree
@@ -65,8 +65,10 @@ def folder(
 ) -> Texts:
     """Return the folder of a patch of a change; ``around`` are other files of its tree."""
     changes = [
-        FileDiff(file, *(text if text is None else text.encode() for text in pair))
-        for file, pair in files.items()
+        FileChange(
+            file, None if before is None else before.encode(), None if after is None else after.encode()
+        )
+        for file, (before, after) in files.items()
     ]
     tree = {each.file: each.before for each in changes if each.before is not None}
     tree |= {file: text.encode() for file, text in (around or {}).items()}
@@ -248,7 +250,7 @@ def test_conflicts_of_one_function_are_one_with_its_lines() -> None:
     )
     assert (conflict.expected, conflict.wanted) == ("check(book)", "check(book, reader)")
     text = next(change.after for change in with_markers(plan).changes) or b""
-    (block,) = blocks_in(text)
+    (block,) = marked_conflicts(text)
     assert (block.patch, block.edit) == ("own", "desk-desk-lend")
     assert bare(without_markers(text, [block])) == changing(LATER, text=ours)
     assert (

@@ -248,9 +248,18 @@ def test_a_call_of_a_method_that_the_port_removes_is_told_by_the_name_of_its_obj
 
 def test_a_field_of_a_class_is_a_parameter_of_it() -> None:
     card = b"\n\n@dataclass\nclass Card:\n    name: str\n"
-    base = HELPERS + card
-    helpers = HELPERS.replace(b"self.books = []", b"self.books = ()") + card + b"    row: int = melt()\n"
+    base = WAX + HELPERS + card
+    helpers = (
+        WAX + HELPERS.replace(b"self.books = []", b"self.books = ()") + card + b"    row: int = melt()\n"
+    )
     code = b"        shelf.Card('a', row=1)\n"
-    ours = {SHELF: base.replace(b"self.books = []", b"self.books = {}")}
+    ours = {SHELF: base.removeprefix(WAX).replace(b"self.books = []", b"self.books = {}")}
     uses = found((LEND, code + LEND), helpers, ours, base)
     assert any(file == DESK and "`row` of Card" in message for file, message in uses)
+
+
+def test_a_definition_that_an_import_replaces_keeps_its_callers() -> None:
+    at = HELPERS.index(b"def stamp")
+    new = b"from sglang.srt.wax import stamp\n\n\n" + HELPERS[:at].rstrip() + b"\n"
+    own = b"from sglang.srt.shelf import stamp\n\n\ndef keep(a):\n    return stamp(book=a)\n"
+    assert found((b"book.out = False", b"book.out = None"), new, {FORK: own}) == []

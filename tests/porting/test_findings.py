@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from patchkit.porting.findings import findings_of
 from patchkit.tree.tree import MemoryTree
 
@@ -43,3 +45,92 @@ def test_all_that_is_wrong_in_a_new_file_is_a_finding() -> None:
     tree = MemoryTree({SHELF: HELPERS})
     messages = [each.message for each in findings_of(tree, {DESK: WRONG}, ())]
     assert len(messages) == 3
+
+
+SHELVED = {DESK: b"x = 1\n", SHELF: HELPERS, "kernels/ops/wax.py": b"def melt(): ...\n"}
+LACKING = "the tree has no module sglang.srt.gone"
+
+
+@pytest.mark.parametrize(
+    ("code", "messages"),
+    [
+        (b"if x:\n    from sglang.srt.gone import melt\n", [LACKING]),
+        (b"def f():\n    if x:\n        from sglang.srt.gone import melt\n", [LACKING]),
+        (b"import sglang.srt.gone as wax\n", [LACKING]),
+        (b"from sglang.srt import gone\n", [LACKING]),
+        (b"with x:\n    import sglang.srt.gone\n", [LACKING]),
+        (b"try:\n    import sglang.srt.gone\nexcept KeyError:\n    pass\n", [LACKING]),
+        (b"try:\n    pass\nexcept ImportError:\n    import sglang.srt.gone\n", [LACKING]),
+        (
+            b"try:\n    def f():\n        import sglang.srt.gone\nexcept ImportError:\n    pass\n",
+            [LACKING],
+        ),
+        (b"match x:\n    case 1:\n        import sglang.srt.gone\n", [LACKING]),
+        (b"try:\n    import sglang.srt.gone\nexcept (KeyError, ImportError):\n    pass\n", []),
+        (b"try:\n    if x:\n        import sglang.srt.gone\nexcept Exception:\n    pass\n", []),
+        (b"with contextlib.suppress(ImportError):\n    import sglang.srt.gone\n", []),
+        (b"if TYPE_CHECKING:\n    from sglang.srt.gone import melt\n", []),
+        (b"if x:\n    from sglang.srt.shelf import put\n", []),
+        (b"from sglang.kernels.ops.wax import melt\n", []),
+        (b"from sglang.kernels.ops import wax\n", []),
+        (b"from sglang.kernels import ops\n", []),
+        (b"import torch.gone as gone\n", []),
+    ],
+)
+def test_an_import_of_what_the_tree_lacks_is_a_finding_wherever_it_runs(
+    code: bytes, messages: list[str]
+) -> None:
+    head = b"import contextlib\nfrom typing import TYPE_CHECKING\n\n"
+    findings = findings_of(MemoryTree(SHELVED), {DESK: head + b"x = 1\n" + code}, ())
+    assert [each.message for each in findings if each.rule == "PV301"] == messages
+
+
+READER = b"""\
+class Desk(Counter):
+    def lend(self, book):
+        return self.book_log
+"""
+SETTERS = {
+    "nothing": (b"pass", True),
+    "another name": (b"setattr(desk, f'{kind}_list', [])", True),
+    "a computed name": (b"setattr(desk, f'{kind}_log', [])", False),
+    "a name from a list": (b"for name in ('book_log', 'seat'): setattr(desk, name, [])", False),
+    "a tuple": (b"desk.book_log, desk.seat = [], 1", False),
+    "a context": (b"with desk as desk.book_log: pass", False),
+    "only a formatted value": (b"setattr(desk, f'{kind}', [])", True),
+}
+
+
+@pytest.mark.parametrize(("setter", "is_one"), SETTERS.values(), ids=SETTERS)
+def test_an_attribute_that_the_tree_sets_under_a_name_that_it_computes_is_no_finding(
+    setter: bytes, is_one: bool
+) -> None:
+    counter = b"class Counter:\n    def lend(self, book):\n        return book\n"
+    shelf = b"def fill(desk, kind):\n    %s\n" % setter
+    tree = MemoryTree({DESK: counter, SHELF: shelf})
+    findings = findings_of(tree, {DESK: counter + READER}, ())
+    assert [each.rule for each in findings] == ["PV406"] * is_one
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize(
+    "code",
+    [
+        b"def f():\n    return os.name\n",
+        b"from sglang.srt.gone import melt\n",
+        b"class Desk:\n    def f(self):\n        return self.nothing\n",
+        b"def f(book):\n    return put(book, 1)\n",
+    ],
+    ids=["a name", "an import", "an attribute", "a call"],
+)
+def test_what_is_equally_wrong_in_the_tree_of_the_change_is_no_finding(code: bytes, is_whole: bool) -> None:
+    root = {"__init__.py": b""} if is_whole else {}
+    line = b"from sglang.srt.shelf import put\n"
+    base = MemoryTree({DESK: line, SHELF: HELPERS, **root})
+    tree = MemoryTree({DESK: line + b"x = 1\n", SHELF: HELPERS, **root})
+    made = {DESK: line + b"x = 1\n" + code}
+    sources = {DESK: (line, line + code)}
+    # Of a part of a tree only its own names are known.
+    is_one = not is_whole and b"os.name" not in code
+    assert len(findings_of(tree, made, ())) == 1
+    assert len(findings_of(tree, made, (), base, sources)) == is_one

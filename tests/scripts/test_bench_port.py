@@ -9,7 +9,7 @@ import pytest
 from support.toys import git, write_package
 
 from patchkit.change.follow import Trees
-from patchkit.drafting.change import FileDiff
+from patchkit.plan.status import FileChange
 from patchkit.tree.tree import MemoryTree
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
@@ -79,7 +79,7 @@ def test_a_tree_lacks_a_statement_where_no_line_of_it_nor_one_like_it_is_there(
     after = before.replace(b"note(book)", b"sell(book, reader)")
     tree = BEFORE.replace(noting[0], b"    def lend(self, book):\n" + there)
     trees = Trees(MemoryTree({"srt/desk.py": before}), MemoryTree({"srt/desk.py": tree}))
-    assert bench_port.lacking(FileDiff("srt/desk.py", before, after), trees) == (
+    assert bench_port.lacking(FileChange("srt/desk.py", before, after), trees) == (
         "a statement" if lacks else ""
     )
 
@@ -104,13 +104,13 @@ def test_a_clean_file_is_wrong_where_it_breaks_or_is_not_what_git_makes_of_it() 
     ],
 )
 def test_an_edit_is_compared_with_the_one_that_people_made(made: bytes, wanted: bytes, verdict: str) -> None:
-    change = FileDiff("fees.py", BEFORE, changed(FEE))
+    change = FileChange("fees.py", BEFORE, changed(FEE))
     assert list(bench_port.compared(change, BEFORE, made, wanted)) == [("fee", verdict)]
 
 
 def test_an_import_is_the_same_in_any_order_of_its_names() -> None:
     one, other = (b"from a import %s\n" % names for names in (b"b, c, d", b"d, b, c"))
-    change = FileDiff("fees.py", b"from a import b, c\n", one)
+    change = FileChange("fees.py", b"from a import b, c\n", one)
     stood = b"from a import b, c\n"
     assert list(bench_port.compared(change, stood, other, one)) == [("", "equal")]
 

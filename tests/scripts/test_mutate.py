@@ -28,6 +28,7 @@ from mutation.lane import Lane  # noqa: E402
 from mutation.mutants import LEFT_OUT, Mutant, of_module, of_patch, written  # noqa: E402
 from mutation.notes import Trial  # noqa: E402
 from mutation.operators import breaks  # noqa: E402
+from mutation.rooms import ROOMS  # noqa: E402
 from mutation.sampling import sample  # noqa: E402
 from mutation.trees import ReferenceTree, ReferenceTrees, meaning  # noqa: E402
 
@@ -580,6 +581,16 @@ def test_a_lane_is_restored_after_a_mutant(project: Project, tmp_path: Path) -> 
     with lane.broken(mutant):
         assert (lane.checkout / mutant.file).read_text() == mutant.text != STEPS
     assert (lane.checkout / mutant.file).read_text() == STEPS
+
+
+def test_each_file_of_a_room_exists_and_no_file_of_a_change_is_without_one() -> None:
+    checkout = SCRIPTS.parent
+    for room in ROOMS.values():
+        assert [place for place in room.places if not list(checkout.glob(place))] == []
+    placed = {path for room in ROOMS.values() for place in room.places for path in checkout.glob(place)}
+    merged = set((checkout / "patchkit" / "change").glob("*.py"))
+    # A docstring, and two words.
+    assert {path.stem for path in merged - placed} == {"__init__", "policy"}
 
 
 # Tests that apply the toy patch to trees and run what is there then.

@@ -21,7 +21,7 @@ from support.toys import CRLF, MIRROR, SOURCES, add_patch, checked_in, everythin
 from patchkit import api
 from patchkit.errors import TreeError, UnfinishedError
 from patchkit.patchset import load
-from patchkit.series.move import Move, branch_of
+from patchkit.series.move import CheckoutMove, branch_of
 from patchkit.transaction import folder as folders
 from patchkit.transaction.revert import recorded
 from patchkit.transaction.store import Store
@@ -93,7 +93,7 @@ def move(tree: CheckoutTree, to: str = "newer") -> None:
     with locked(tree) as store:
         scratch = tree.root.parent / "scratch"
         scratch.mkdir(exist_ok=True)
-        moved = Move(tree, commits, branch_of(tree.root), "a test", scratch=scratch)
+        moved = CheckoutMove(tree, commits, branch_of(tree.root), "a test", scratch=scratch)
         moved.write(store, tree.root, tree.record())
 
 
@@ -426,7 +426,7 @@ def test_attributes_of_the_new_commit_decide(fork: CheckoutTree) -> None:
     git(fork.root, "reset", "-q", "--hard", "HEAD~1")
     commits = (git(fork.root, "rev-parse", "HEAD").strip(), new)
     with locked(fork) as store:
-        moved = Move(fork, commits, branch_of(fork.root), "a test")
+        moved = CheckoutMove(fork, commits, branch_of(fork.root), "a test")
         moved.write(store, fork.root.parent / "at-new", fork.record())
     assert (fork.root / "lines.txt").read_bytes() == b"one\r\ntwo\r\n"
     assert git(fork.root, "status", "--porcelain") == ""

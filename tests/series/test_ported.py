@@ -621,13 +621,13 @@ def test_a_trailer_whose_name_no_port_can_have_names_none(
     assert "evil" not in run("revert", clone.root).output
 
 
-def test_a_draft_does_not_take_over_the_trailer_of_a_port(
+def test_a_written_patch_does_not_take_over_the_trailer_of_a_port(
     theirs: CheckoutTree, fork: CheckoutTree, tmp_path: Path
 ) -> None:
     edit(theirs, MIRROR, *LATER)
     git(theirs.root, "commit", "-qam", f"Something\n\nWhy.\n\n{FOREIGN[1].rstrip()}")
-    run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root, "-o", tmp_path / "drafted")
-    text = (tmp_path / "drafted" / "patch.toml").read_text()
+    run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root, "-o", tmp_path / "written")
+    text = (tmp_path / "written" / "0001-Something.patch").read_text()
     assert "Why." in text
     assert "Patchkit-Port" not in text
 

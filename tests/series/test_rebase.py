@@ -407,12 +407,24 @@ def test_an_untracked_file_in_a_folder_that_became_a_file_is_kept(fork: Checkout
     leaves(fork, TreeError, r"own.*nothing was changed")
 
 
-def test_a_patch_that_conflicts_with_what_is_merged_stops_it(fork: CheckoutTree) -> None:
+def test_a_patch_that_conflicts_with_what_is_merged_is_left_out_and_the_others_are_applied(
+    fork: CheckoutTree,
+) -> None:
     git(fork.root, "checkout", "-q", "release")
     (fork.package / ABRUPT).write_text("x = 1\n")
     git(fork.root, "commit", "-qam", "Nothing left")
     patched(fork, "vendor")
-    leaves(fork, ConflictError, "t-stop conflicts .*release")
+    others = {name for name, state in patched_states(fork).items() if state == "applied"} - {"t-stop"}
+    ran = CliRunner().invoke(main, ["rebase", str(fork.root), "--onto", "release", "--merge", "--json"])
+    assert ran.exit_code == 1, ran.output
+    answer = json.loads(ran.stdout)
+    assert [each["patch"] for each in answer["left"]] == ["t-stop"]
+    assert {each["patch"] for each in answer["commits"]} == others
+    states = patched_states(fork)
+    assert {states[name] for name in others} == {"applied"}
+    assert states["t-stop"] == "conflict"
+    assert (fork.package / ABRUPT).read_text() == "x = 1\n"
+    assert git(fork.root, "status", "--porcelain") == ""
 
 
 def test_a_conflict_of_a_patch_that_was_not_requested_fails_nothing(

@@ -14,7 +14,7 @@ import msgspec
 from patchkit.codemods.examination import Codemod, Examination, SiteState
 from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.language.scope import Scope, resolve
-from patchkit.tree.plain import plain
+from patchkit.tree.modules import plain
 
 NOTE = "toy: so that it shows"
 

@@ -12,10 +12,11 @@ from support.repositories import committing
 from support.toys import ABRUPT, CRLF, MIRROR, checked_in, edit, git
 
 from patchkit import api
-from patchkit.commands.port import Source, port
+from patchkit.commands.port import port
 from patchkit.errors import ConflictError, TreeError
 from patchkit.findings.finding import Confidence
 from patchkit.patchset.load import patches as load
+from patchkit.series.source import Source
 from patchkit.transaction import apply as applying
 from patchkit.transaction.store import Store
 from patchkit.transaction.write import locked, read_consistently
@@ -136,7 +137,7 @@ def test_a_port_beside_a_save_is_that_of_before_or_after_it(tmp_path: Path) -> N
         return committing(checked_in(tmp_path / str(number) / "fork"))
 
     def ported(tree: CheckoutTree) -> object:
-        with Source("HEAD", "", theirs.root) as source:
+        with Source(("HEAD",), "", theirs.root) as source:
             found = port(source, tree, keep_going=True, allow_dirty=True, dry_run=True)
         edits = [(file.onto, edit.outcome) for file in found.changes[0].files for edit in file.edits]
         return edits, found.changed

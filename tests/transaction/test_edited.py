@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 from support.repositories import clone, committing
-from support.toys import MIRROR, add_patch, edit, git, rewriting
+from support.toys import CRLF, MIRROR, add_patch, edit, git, rewriting, statement
 
 from patchkit.cli import main
 from patchkit.findings.printable import excerpt
@@ -159,6 +159,16 @@ def test_an_edit_that_could_be_made_again_is_edited_and_not_made_twice(edited: C
     run("apply", edited.root, "t-call", "--markers", "--allow-dirty", code=3)
 
 
+def test_a_commit_and_a_diff_do_not_make_an_edited_edit_again_either(edited: CheckoutTree) -> None:
+    edit(committing(edited), MIRROR, b"return first, second", b"return self.copies")
+    git(edited.root, "add", "-A")
+    git(edited.root, "commit", "-qm", "Ours")
+    assert "a person changed its code" in run("apply", edited.root, "t-call", "--commit", code=3)
+    assert "Left out" in run("apply", edited.root, "--commit", code=0)
+    assert (edited.read(MIRROR) or b"").count(b"second =") == 1
+    assert "+        second = first + 1" not in run("diff", edited.root, "t-call", code=3)
+
+
 def test_an_edit_that_was_taken_back_is_made_again(edited: CheckoutTree) -> None:
     lines = (edited.read(MIRROR) or b"").splitlines(keepends=True)
     at = next(number for number, line in enumerate(lines) if b"first = " in line)
@@ -218,3 +228,24 @@ def test_excerpt_fits_a_terminal() -> None:
     lines = excerpt("".join(f"+{'x' * 100}\x1b{number}\n" for number in range(30)))
     assert all(len(line) <= 80 and "\x1b" not in line for line in lines)
     assert lines[-1].endswith("20 more lines (--json has all)")
+
+
+def test_an_edit_of_the_same_patch_in_another_file_stays_applied(
+    checkout: CheckoutTree, patch_folder: Path
+) -> None:
+    code = "def lent():\n    return 1"
+    edits = [statement("module-code", name, file, "", code) for name, file in (("a", MIRROR), ("b", CRLF))]
+    add_patch(patch_folder, "t-call", *(each.replace("find = ''''''\n", "") for each in edits))
+    run("apply", checkout.root, "t-call", code=0)
+    edit(checkout, MIRROR, b"return 1", b"return 2")
+    assert {each["file"]: each["state"] for each in patch_of(checkout)["edits"]} == {
+        MIRROR: "edited",
+        CRLF: "applied",
+    }
+
+
+def test_a_line_that_a_file_has_hundreds_of_times_is_a_persons_where_a_patch_did_not_write_it() -> None:
+    rows = ["row,"] * 300
+    written = [*rows[:150], "own,", *rows[150:]]
+    there = [*written[:200], "mine,", *written[201:]]
+    assert difference(*("\n".join(each).encode() for each in (rows, written, there))) == ""

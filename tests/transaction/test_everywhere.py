@@ -34,7 +34,7 @@ from patchkit.findings.finding import Confidence
 from patchkit.patchset.load import patches as load
 from patchkit.plan.status import State
 from patchkit.tree.tree import open_tree
-from patchkit.verify.result import Outcome
+from patchkit.verify.result import CheckState
 from patchkit.verify.subject import Criteria
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def in_place(tree: CheckoutTree, patches: PatchSet) -> set[str]:
 
 def failed(tree: CheckoutTree, patches: PatchSet) -> list[str]:
     results = api.verify(tree, patches, Criteria(Confidence.LIKELY)).results
-    return [result.check for result in results if result.outcome is Outcome.FAILED]
+    return [result.check for result in results if result.outcome is CheckState.FAILED]
 
 
 def patched_on(tree: CheckoutTree, branch: str, patches: PatchSet, *ids: str) -> dict[str, bytes | None]:

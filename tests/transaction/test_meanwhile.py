@@ -23,10 +23,12 @@ from support.toys import (
 
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
 from patchkit.transaction import folder
+from patchkit.transaction import revert as reverting
 from patchkit.transaction.origins import Origins
 from patchkit.transaction.recover import recover
 from patchkit.transaction.revert import RevertResult, recorded
 from patchkit.transaction.store import Store
+from patchkit.transaction.write import locked
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
@@ -245,3 +247,17 @@ def test_twenty_at_once_each_succeed_or_are_told_by_whom_it_is_locked(tree: Chec
     apply(tree)
     revert_patches(tree)
     assert everything(tree.root) == before
+
+
+def test_a_save_between_the_plan_of_a_revert_and_its_lock_is_planned_anew(
+    tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def after_a_save(*arguments: Any) -> Any:
+        path = tree.package / MIRROR
+        path.write_bytes(path.read_bytes() + b"\nmine = 1\n")
+        return locked(*arguments)
+
+    apply(tree)
+    monkeypatch.setattr(reverting, "locked", after_a_save)
+    assert revert_patches(tree).patches
+    assert contents(tree)[MIRROR] == SOURCES[MIRROR] + b"\nmine = 1\n"

@@ -4,8 +4,13 @@ import ast
 
 import pytest
 
-from patchkit.tree.source import fault_of, first_line, parsed
-from patchkit.tree.text import decoded, decoded_alike, encoded
+from patchkit.plan.resolutions import _normalized
+from patchkit.porting.dependencies import _definitions
+from patchkit.transaction.edited import _code
+from patchkit.tree.index import class_of_annotation
+from patchkit.tree.sglang import own_names
+from patchkit.tree.source import fault_of, first_line, parsed, parsed_or_none
+from patchkit.tree.text import decoded, decoded_alike, encoded, new_lines
 
 
 @pytest.mark.parametrize(
@@ -45,3 +50,23 @@ def test_versions_in_one_other_encoding_are_read_and_in_two_are_not() -> None:
     assert encoded(text, latin) == latin
     with pytest.raises(UnicodeDecodeError):
         decoded_alike(latin, b"a = 1\n")
+
+
+@pytest.mark.parametrize("text", ["a = = 1", "a = '\0'", f"a = {'-' * 20000}1"])
+def test_what_is_no_python_or_too_deep_has_no_tree_for_any_reader(text: str) -> None:
+    assert parsed_or_none(text) is None
+    assert [each.code for each in _code(text.encode())] == [text]
+    assert _normalized(text) == text
+    assert _definitions("a.py", text.encode()) == {}
+    assert class_of_annotation(ast.Constant(value=text)) is None
+
+
+def test_python_s_warnings_about_a_source_are_not_printed(recwarn: pytest.WarningsRecorder) -> None:
+    _normalized("a = '\\d'")
+    own_names([b"from sglang.srt import a\nb = '\\d'\n"])
+    assert not recwarn.list
+
+
+def test_a_line_that_a_long_text_has_often_is_no_new_one_beside_one_that_is() -> None:
+    before = b"pass\n" * 300
+    assert new_lines(before, b"new\n" + before) == [1]

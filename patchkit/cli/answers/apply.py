@@ -9,12 +9,10 @@ from patchkit.cli.answers.verify import checks_of
 from patchkit.verify.result import Result  # noqa: TC001  # schemas are made of it
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
-    from patchkit.plan.markers import Block
     from patchkit.series.commit import Commit
     from patchkit.transaction.apply import ApplyResult
-    from patchkit.tree.backends import InheritingBackend
     from patchkit.tree.tree import CheckoutTree
     from patchkit.verify.result import Verdict
 
@@ -27,11 +25,6 @@ class Marked(Answer, frozen=True, kw_only=True):
     file: str
     line: int
 
-    @classmethod
-    def of(cls, file: str, block: Block) -> Marked:
-        """Return the answer for a conflict in a file."""
-        return cls(patch=block.patch, edit=block.edit, file=file, line=block.start + 1)
-
 
 class InheritedOptOut(Answer, frozen=True, kw_only=True):
     """A backend that inherits the mirror opt-out of ``base`` and reads the mirror in ``methods``."""
@@ -42,18 +35,6 @@ class InheritedOptOut(Answer, frozen=True, kw_only=True):
     base: str
     methods: tuple[str, ...]
     remedy: str
-
-    @classmethod
-    def of(cls, backend: InheritingBackend) -> InheritedOptOut:
-        """Return the answer for a backend."""
-        return cls(
-            backend=backend.name,
-            file=backend.file,
-            line=backend.line,
-            base=backend.base,
-            methods=backend.methods,
-            remedy=backend.remedy,
-        )
 
 
 class Apply(States, frozen=True, kw_only=True):
@@ -72,17 +53,21 @@ class Apply(States, frozen=True, kw_only=True):
     checks: tuple[Result, ...] = ()
 
     @classmethod
-    def of(
-        cls, tree: CheckoutTree, applied: ApplyResult, commits: Iterable[Commit], verdict: Verdict | None
+    def made_of(
+        cls, tree: CheckoutTree, applied: ApplyResult, commits: Sequence[Commit], verdict: Verdict | None
     ) -> Apply:
         """Return the answer for applied patches, their commits, and the verdict on them if they were verified."""
-        return cls(
+        return cls.of(
             tree=TreeAnswer.of(tree),
             patches=states(tree, applied.patches),
             changed_files=applied.files,
             left=LeftOutAnswer.each(applied.left_out),
-            markers=tuple(Marked.of(file, block) for file, block in applied.marked),
-            inherited_opt_outs=tuple(map(InheritedOptOut.of, applied.inheriting)),
-            commits=tuple(map(CommitAnswer.of, commits)),
+            markers=tuple(
+                Marked.of(block, file=file, line=block.start + 1) for file, block in applied.marked
+            ),
+            inherited_opt_outs=tuple(
+                InheritedOptOut.of(each, backend=each.name) for each in applied.inheriting
+            ),
+            commits=tuple(commits),
             checks=checks_of(verdict) if verdict is not None else (),
         )

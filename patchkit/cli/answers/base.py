@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -11,13 +13,34 @@ from patchkit.patchset import runs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from patchkit.plan.status import EditStatus, PatchStatus
-    from patchkit.series.commit import Commit
+    from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
+
+_Answer = TypeVar("_Answer", bound="Answer")
 
 
 class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """The answer of a command, or a part of one."""
+
+    @classmethod
+    def of(cls: type[_Answer], *results: object, **values: object) -> _Answer:
+        """Return the answer with these values, and of the others what the first result that has it says.
+
+        The answers in it are made of the results in those in the same way.
+        """
+        for name in cls.__struct_fields__:
+            known = (result for result in results if hasattr(result, name))
+            if name not in values and (result := next(known, None)) is not None:
+                values[name] = getattr(result, name)
+        said = {name: _plain(value) for name, value in values.items() if value is not msgspec.UNSET}
+        return msgspec.convert(SimpleNamespace(**said), cls, from_attributes=True)
+
+
+def _plain(value: object) -> object:
+    """Return a value with the names of files in place of paths."""
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    return str(value) if isinstance(value, Path) else value
 
 
 class TreeAnswer(Answer, frozen=True, kw_only=True):
@@ -26,11 +49,6 @@ class TreeAnswer(Answer, frozen=True, kw_only=True):
     root: str
     package: str
     version: str | None
-
-    @classmethod
-    def of(cls, tree: CheckoutTree) -> TreeAnswer:
-        """Return the answer for a tree."""
-        return cls(root=str(tree.root), package=str(tree.package), version=tree.version)
 
 
 class EditState(Answer, frozen=True, kw_only=True):
@@ -45,17 +63,6 @@ class EditState(Answer, frozen=True, kw_only=True):
     state: str
     reason: str
     difference: str = ""
-
-    @classmethod
-    def of(cls, edit: EditStatus) -> EditState:
-        """Return the answer for an edit."""
-        return cls(
-            file=edit.file,
-            site=edit.site,
-            state=edit.state.value,
-            reason=edit.reason,
-            difference=edit.difference,
-        )
 
 
 class PatchState(Answer, frozen=True, kw_only=True):
@@ -103,25 +110,10 @@ class CommitAnswer(Answer, frozen=True, kw_only=True):
     patch: str
     commit: str
 
-    @classmethod
-    def of(cls, commit: Commit) -> CommitAnswer:
-        """Return the answer for a commit."""
-        return cls(patch=commit.patch, commit=commit.commit)
-
 
 def states(tree: CheckoutTree, statuses: Iterable[PatchStatus]) -> tuple[PatchState, ...]:
     """Return the answers for patches on a tree."""
     known, version = runs.read(), tree.version
     return tuple(
-        PatchState(
-            id=status.patch.id,
-            title=status.patch.title,
-            state=status.state.value,
-            reason=status.reason,
-            ran=known.all_ran(status.names, version),
-            edits=tuple(map(EditState.of, status.edits)),
-            left_out=status.patch.left_out,
-            opt_in=status.patch.opt_in,
-        )
-        for status in statuses
+        PatchState.of(status, status.patch, ran=known.all_ran(status.names, version)) for status in statuses
     )

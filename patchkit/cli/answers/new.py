@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from patchkit.cli.answers.base import Answer
-
-if TYPE_CHECKING:
-    from patchkit.commands.new import DraftedPatch
 
 
 class New(Answer, frozen=True, kw_only=True):
@@ -17,13 +12,3 @@ class New(Answer, frozen=True, kw_only=True):
     edits: int
     exact: bool
     todo: tuple[str, ...]
-
-    @classmethod
-    def of(cls, drafted: DraftedPatch) -> New:
-        """Return the answer for a draft."""
-        return cls(
-            file=str(drafted.file),
-            edits=drafted.edits,
-            exact=drafted.exact,
-            todo=drafted.todo,
-        )

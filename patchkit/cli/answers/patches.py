@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import asdict
-
 from patchkit.cli.answers.base import Answer
 from patchkit.patchset.patch import Affects  # noqa: TC001  # schemas are made of it
 from patchkit.patchset.runs import Run  # noqa: TC001  # schemas are made of it
 from patchkit.plan.status import name_of
 
 if TYPE_CHECKING:
-    from patchkit.patchset.patch import Part, Patch
+    from patchkit.patchset.patch import Patch
     from patchkit.patchset.runs import KnownRuns
 
 
@@ -28,11 +26,6 @@ class ShownPart(Answer, frozen=True, kw_only=True):
     formerly: str = ""
     left_out: str = ""
 
-    @classmethod
-    def of(cls, part: Part) -> ShownPart:
-        """Return the answer for a part."""
-        return cls(**{key: getattr(part, key) for key in cls.__struct_fields__})
-
 
 class Listed(Answer, frozen=True, kw_only=True):
     """A patch in the list of ``show``; ``left_out`` is the reason why the fork's configuration leaves it out."""
@@ -47,22 +40,6 @@ class Listed(Answer, frozen=True, kw_only=True):
     default: bool
     group: str = ""
     left_out: str = ""
-
-    @classmethod
-    def of(cls, patch: Patch) -> Listed:
-        """Return the answer for a patch."""
-        return cls(
-            id=patch.id,
-            title=patch.title,
-            upstream=patch.upstream,
-            risk=patch.risk,
-            no_switch=patch.no_switch,
-            requires=patch.requires,
-            parts=tuple(map(ShownPart.of, patch.parts)),
-            default=patch.default,
-            group=patch.group,
-            left_out=patch.left_out,
-        )
 
 
 class ShownEdit(Answer, frozen=True, kw_only=True):
@@ -89,14 +66,9 @@ class Show(Listed, frozen=True, kw_only=True):
     @classmethod
     def of_patch(cls, patch: Patch, known: KnownRuns) -> Show:
         """Return the answer for a patch and its runs."""
-        return cls(
-            **asdict(Listed.of(patch)),
-            why=patch.why,
-            affects=patch.affects,
-            verify=patch.verify,
-            edits=tuple(
-                ShownEdit(name=edit.name, description=edit.why, part=edit.part) for edit in patch.edits
-            ),
+        return cls.of(
+            patch,
+            edits=tuple(ShownEdit.of(edit, description=edit.why) for edit in patch.edits),
             runs=known.where(patch.id),
             runs_of_parts={part.name: known.where(name_of(patch, part)) for part in patch.parts},
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from patchkit.cli.answers.base import States, TreeAnswer, states
+from patchkit.cli.answers.base import States
 from patchkit.verify.result import Result  # noqa: TC001  # schemas are made of it
 
 if TYPE_CHECKING:
@@ -20,19 +20,6 @@ class Verify(States, frozen=True, kw_only=True):
     passed: bool
     seconds: float
     checks: tuple[Result, ...]
-
-    @classmethod
-    def of(cls, verdict: Verdict) -> Verify:
-        """Return the answer for a verdict."""
-        tree = verdict.subject.tree
-        return cls(
-            tree=TreeAnswer.of(tree),
-            patches=states(tree, verdict.statuses),
-            unknown=verdict.subject.unknown,
-            passed=verdict.passed,
-            seconds=round(verdict.seconds, 3),
-            checks=checks_of(verdict),
-        )
 
 
 def checks_of(verdict: Verdict) -> tuple[Result, ...]:

@@ -113,7 +113,7 @@ class _ArgumentValue:
         if not ready:
             like = self.find.text.strip()
             missing = examination.absent(
-                lambda: f"expected a call like `{sites.plain(like)}`; {sites.nearest(scope, like)}"
+                lambda: sites.nearest(scope, like).after(f"expected a call like `{sites.plain(like)}`; ")
             )
             return examination.present(form=self.code.text) if done else missing
         if len(ready) + len(done) > 1:

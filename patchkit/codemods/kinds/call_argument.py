@@ -142,7 +142,7 @@ class _CallArgument:
                 return examination.present()
             like = self.find[0].text.strip()
             return examination.absent(
-                lambda: f"expected a call like `{sites.plain(like)}`; {sites.nearest(scope, like)}"
+                lambda: sites.nearest(scope, like).after(f"expected a call like `{sites.plain(like)}`; ")
             )
         if not self.every and len(missing) + len(done) > 1:
             return examination.ambiguous(sites.several(scope, [*done, *missing]))

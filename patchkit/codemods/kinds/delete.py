@@ -209,7 +209,4 @@ def _without(module: cst.Module, place: Match, note: str) -> cst.Module:
     else:
         comments = [*removed_comments, *([f"# {note}"] if note else [])]
         footer = [*(cst.EmptyLine(comment=cst.Comment(each)) for each in comments), *footer]
-    if isinstance(block, cst.SimpleStatementSuite):
-        block = cst.IndentedBlock(())
-    changed = block.with_changes(body=(*above, *rest), footer=footer)
-    return syntax.replaced(module, place.path, changed)
+    return syntax.with_body(module, place.path, (*above, *rest), footer=footer)

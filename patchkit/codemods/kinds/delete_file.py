@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language.definitions import bound_names
-from patchkit.tree.plain import PlainText, is_no_file, plain
+from patchkit.tree.modules import PlainText, is_no_file, plain
 
 if TYPE_CHECKING:
     from patchkit.codemods.examination import Codemod, Examination

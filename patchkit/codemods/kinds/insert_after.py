@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from patchkit.codemods.kind import Example
 from patchkit.codemods.language.variants import StatementKind
-
-if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod
 
 
 class InsertAfter(StatementKind, frozen=True, kw_only=True, tag="insert-after", forbid_unknown_fields=True):
     """Insert statements after those that ``find`` matches."""
 
-    def codemod(self) -> Codemod:
-        """Return the codemod."""
-        return self.build("after")
+    place: ClassVar[str] = "after"
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(

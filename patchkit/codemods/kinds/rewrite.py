@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from patchkit.codemods.kind import Example
 from patchkit.codemods.language.variants import StatementKind, TargetVariant
-
-if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod
 
 
 class Rewrite(StatementKind, frozen=True, kw_only=True, tag="rewrite", forbid_unknown_fields=True):
@@ -22,10 +19,6 @@ class Rewrite(StatementKind, frozen=True, kw_only=True, tag="rewrite", forbid_un
     def own(self) -> TargetVariant:
         """The edit's ``find`` with its ``code`` and ``target``."""
         return TargetVariant(find=self.find, code=self.code, target=self.target)
-
-    def codemod(self) -> Codemod:
-        """Return the codemod."""
-        return self.build("replace", every=self.every)
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(

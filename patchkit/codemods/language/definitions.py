@@ -57,7 +57,6 @@ def bound_names(scope: Scope) -> set[str]:
 def definitions_like(scope: Scope, statements: Iterable[cst.CSTNode]) -> str:
     """Return the code of a scope's own statements that bind the names which ``statements`` bind."""
     names = set(map(bound_name, statements)) - {None}
-    found = [
-        each for each in (*scope.body, *(node for _, node in members(scope))) if bound_name(each) in names
-    ]
+    own = dict.fromkeys((*scope.body, *(node for _, node in members(scope))))
+    found = [each for each in own if bound_name(each) in names]
     return "".join(map(syntax.code_of, found))

@@ -1,4 +1,4 @@
-"""Format code with ruff, whose output matches black's for statements and isort's for imports."""
+"""Run ruff, and format code with it, whose output matches black's for statements and isort's for imports."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import subprocess
 
 from ruff.__main__ import find_ruff_bin
 
-_SORTING = ("check", "--select", "I", "--fix-only", "--quiet", "--config", "src = []")
+_SORTING = ("check", "--select", "I", "--fix-only", "--config", "src = []")
 
 
 @functools.cache
 def formatted(code: str, width: int) -> str | None:
     """Return Python code formatted by ruff at a line length of ``width``, or None if ruff cannot parse it."""
-    return _run(("format", "--quiet"), code, width)
+    return _run(("format",), code, width)
 
 
 @functools.cache
@@ -26,20 +26,18 @@ def sorted_imports(code: str, width: int, first_party: str) -> str | None:
     return _run((*_SORTING, "--config", f"lint.isort.known-first-party = ['{first_party}']"), code, width)
 
 
+def _run(command: tuple[str, ...], code: str, width: int) -> str | None:
+    ended = ruff(code.encode(), *command, "--config", f"line-length = {width}")
+    return ended.stdout.decode() if ended.returncode == 0 else None
+
+
+def ruff(source: bytes, *command: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a command of ruff on a source, with no settings of parent folders and none of the tree's files."""
+    words = (_program(), *command, "--isolated", "--no-cache", "--quiet", "-")
+    return subprocess.run(words, input=source, capture_output=True, check=False, cwd=os.sep)
+
+
 @functools.cache
-def _ruff() -> str:
+def _program() -> str:
     found: str = find_ruff_bin()
     return found
-
-
-def _run(command: tuple[str, ...], code: str, width: int) -> str | None:
-    # Ignore settings of parent folders, and read none of the tree's files.
-    options = ("--isolated", "--no-cache", "--config", f"line-length = {width}", "-")
-    ended = subprocess.run(
-        (_ruff(), *command, *options),
-        input=code.encode(),
-        capture_output=True,
-        check=False,
-        cwd=os.sep,
-    )
-    return ended.stdout.decode() if ended.returncode == 0 else None

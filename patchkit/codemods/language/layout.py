@@ -18,6 +18,7 @@ from patchkit.codemods.language.formatter import formatted, sorted_imports
 from patchkit.codemods.language.precedence import as_argument, as_operand
 from patchkit.lines import split_lines
 from patchkit.tree.nesting import parse_module
+from patchkit.tree.nodes import BLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item", cst.Arg, cst.Param, cst.Element)
 
-_BLOCKS = ("body", "handlers", "orelse", "finalbody")
 _WITH_HEADER = (cst.FunctionDef, cst.ClassDef, cst.If, cst.While, cst.For, cst.With)
+_BRANCHES = (cst.If, cst.Else, cst.Finally, cst.ExceptHandler, cst.ExceptStarHandler, cst.MatchCase)
 _PASS = cst.IndentedBlock([cst.SimpleStatementLine([cst.Pass()])])
 _INDENT = "    "
 _CHOICE = re.compile(r"^\s+(if|else) .*[^:]$", re.MULTILINE)
@@ -107,7 +108,7 @@ class _Line:
     def _fields(self) -> tuple[str, ...]:
         if isinstance(self.node, cst.SimpleStatementLine):
             return ("body",)
-        return tuple(name for name in syntax.meaning_fields(type(self.node)) if name not in _BLOCKS)
+        return tuple(name for name in syntax.meaning_fields(type(self.node)) if name not in BLOCKS)
 
     @property
     def key(self) -> tuple[int, ...]:
@@ -151,7 +152,7 @@ class _Line:
         """Return ``node``, which is this line with its blocks, with its own code in the layout of ``form``."""
         if isinstance(form, cst.SimpleStatementLine):
             return node.with_changes(body=form.body, trailing_whitespace=form.trailing_whitespace)
-        kept = {*_BLOCKS, "leading_lines"}
+        kept = {*BLOCKS, "leading_lines"}
         names = [field.name for field in dataclasses.fields(form) if field.name not in kept]
         return node.with_changes(**{name: getattr(form, name) for name in names})
 
@@ -233,15 +234,15 @@ def _lines_of(
         return
     if isinstance(node, _WITH_HEADER):
         yield _Line(path, depth, node)
-    for name in _BLOCKS:
+    for name in BLOCKS:
         value = getattr(node, name, None)
         parts = enumerate(value) if isinstance(value, (tuple, list)) else [(None, value)]
         for index, part in parts:
             where = (*path, (name, index))
             if isinstance(part, cst.IndentedBlock):
                 yield from _lines(part, where, depth + 1, unchanged)
-            elif isinstance(part, (cst.If, cst.Else, cst.Finally, cst.ExceptHandler)):
-                yield from _lines_of(part, where, depth, unchanged)
+            elif isinstance(part, _BRANCHES):
+                yield from _lines_of(part, where, depth + isinstance(part, cst.MatchCase), unchanged)
 
 
 def _is_string(statement: cst.SimpleStatementLine) -> bool:

@@ -42,22 +42,24 @@ class NearMatch(NamedTuple):
     instead: str = ""
 
 
-class _Chain(NamedTuple):
+class _MatchedRun(NamedTuple):
     """Matched statements of a pattern, in order, each with its index in the block."""
 
     score: float = 0.0
     first: int = -1
     pairs: tuple[tuple[int, int], ...] = ()
 
-    def and_then(self, wanted: int, found: int, score: float) -> _Chain:
-        return _Chain(self.score + score, self.first if self.pairs else found, (*self.pairs, (wanted, found)))
+    def and_then(self, wanted: int, found: int, score: float) -> _MatchedRun:
+        return _MatchedRun(
+            self.score + score, self.first if self.pairs else found, (*self.pairs, (wanted, found))
+        )
 
 
 def nearest_run(scope: Scope, pattern: Pattern) -> NearMatch | None:
     """Return the place in a scope where most of a pattern's statements match in order; None if too few do."""
     wanted = _statements(pattern.statements)
     total = sum(map(_weight, wanted))
-    best: tuple[_Chain, Path, Sequence[cst.BaseStatement]] | None = None
+    best: tuple[_MatchedRun, Path, Sequence[cst.BaseStatement]] | None = None
     for block, suite in syntax.blocks_in(scope.node, scope.path):
         body = syntax.statements_of(suite) or ()
         chain = _aligned(wanted, body)
@@ -131,7 +133,7 @@ def _brief(node: cst.CSTNode) -> str:
     return " ".join(syntax.code_of(node).split()).strip(", ")
 
 
-def _between(pattern: Pattern, chain: _Chain, block: Path) -> Path | None:
+def _between(pattern: Pattern, chain: _MatchedRun, block: Path) -> Path | None:
     """Return the first statement between two that are adjacent in the pattern."""
     places = iter(chain.pairs)
     before: int | None = None
@@ -172,11 +174,11 @@ def _weight(wanted: cst.CSTNode) -> float:
     return len(_names(wanted)) + 0.5
 
 
-def _aligned(wanted: Sequence[cst.CSTNode], body: Sequence[cst.CSTNode]) -> _Chain:
+def _aligned(wanted: Sequence[cst.CSTNode], body: Sequence[cst.CSTNode]) -> _MatchedRun:
     """Return the chain with the highest score; of several, the shortest."""
-    above = [_Chain()] * (len(body) + 1)
+    above = [_MatchedRun()] * (len(body) + 1)
     for number, statement in enumerate(wanted):
-        row = [_Chain()]
+        row = [_MatchedRun()]
         for at, node in enumerate(body):
             options = [row[at], above[at + 1]]
             score = _likeness(statement, node)
@@ -226,7 +228,7 @@ def _assigned(statement: cst.CSTNode) -> frozenset[str]:
 
 
 def _first_unmatched(
-    wanted: Sequence[cst.CSTNode], chain: _Chain, body: Sequence[cst.CSTNode], block: Path
+    wanted: Sequence[cst.CSTNode], chain: _MatchedRun, body: Sequence[cst.CSTNode], block: Path
 ) -> tuple[cst.CSTNode, Path | None] | None:
     matched = dict(chain.pairs)
     bindings: Bindings = {}

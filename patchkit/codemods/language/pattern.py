@@ -175,7 +175,7 @@ def _has_definition(pattern: cst.CSTNode) -> bool:
     return any(isinstance(node, (cst.FunctionDef, cst.Parameters)) for node in nodes)
 
 
-class _Step:
+class _StatementPattern:
     """One statement of a pattern, and the necessary conditions of its matches."""
 
     def __init__(self, pattern: cst.CSTNode) -> None:
@@ -190,8 +190,8 @@ class _Step:
 
 
 @lru_cache(maxsize=4096)
-def _steps(pattern: tuple[cst.CSTNode, ...]) -> tuple[_Step, ...]:
-    return tuple(map(_Step, pattern))
+def _steps(pattern: tuple[cst.CSTNode, ...]) -> tuple[_StatementPattern, ...]:
+    return tuple(map(_StatementPattern, pattern))
 
 
 class _Run:

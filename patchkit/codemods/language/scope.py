@@ -9,6 +9,7 @@ import libcst as cst
 
 from patchkit import collector
 from patchkit.codemods.language import syntax
+from patchkit.tree.nodes import BLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,10 +48,7 @@ class Scope:
 
     def with_body(self, statements: tuple[cst.BaseStatement, ...]) -> cst.Module:
         """Return the module with this scope's own statements replaced."""
-        block = syntax.node_at(self.module, self.block)
-        if isinstance(block, cst.SimpleStatementSuite):
-            block = cst.IndentedBlock(())
-        return self.replace(self.block, block.with_changes(body=statements))
+        return syntax.with_body(self.module, self.block, statements)
 
     def replace(self, path: Path, node: cst.CSTNode) -> cst.Module:
         """Return the module with the node at ``path``, a path in the module, replaced."""
@@ -58,7 +56,7 @@ class Scope:
 
 
 def members(scope: Scope) -> Iterator[tuple[Path, Definition]]:
-    """Yield the classes and functions that a scope itself defines, including under ``if``, ``try`` and ``with``."""
+    """Yield the classes and functions that a scope itself defines, those in branches included."""
     yield from _members(syntax.node_at(scope.module, scope.block), scope.block)
 
 
@@ -73,7 +71,7 @@ def _members(block: cst.CSTNode, path: Path) -> Iterator[tuple[Path, Definition]
 
 def _members_below(statement: cst.CSTNode, path: Path) -> Iterator[tuple[Path, Definition]]:
     for step, child in syntax.children(statement):
-        if step[0] in {"body", "orelse", "handlers", "finalbody"}:
+        if step[0] in BLOCKS:
             if syntax.statements_of(child) is not None:
                 yield from _members(child, (*path, step))
             else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from patchkit.codemods import examination
+from patchkit.codemods.examination import Reason
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.comment import annotate, lost, put_above
 from patchkit.codemods.language.nearness import first_line_of, nearest_run, partly_bound
@@ -39,11 +40,11 @@ def line_of(scope: Scope, path: Path) -> str:
     return first_line_of(syntax.node_at(scope.module, statement_at(scope.module, path)))
 
 
-def several(scope: Scope, paths: Iterable[Path]) -> str:
-    """Return the message for several matches, with the line of each."""
+def several(scope: Scope, paths: Iterable[Path]) -> Reason:
+    """Return the reason for several matches, with the line of each."""
     places = dict.fromkeys(statement_at(scope.module, path) for path in paths)
-    lines = ", ".join(f"`{line_of(scope, place)}`" for place in sorted(places, key=syntax.order))
-    return f"several places match, expected one: {lines}"
+    lines = (line_of(scope, place) for place in sorted(places, key=syntax.order))
+    return Reason("several places match, expected one: ", tuple(lines))
 
 
 def nearest_of(scope: Scope, finds: Iterable[Pattern]) -> tuple[Pattern, NearMatch] | None:
@@ -58,33 +59,39 @@ def lines_of(pattern: Pattern) -> list[str]:
     return [line.strip() for line in split_lines(pattern.text) if line.strip()]
 
 
-def unmatched(scope: Scope, finds: Sequence[Pattern]) -> str:
-    """Return the message for patterns that do not match: the nearest one's missing line and the closest line to it."""
+def unmatched(scope: Scope, finds: Sequence[Pattern], where: str = "") -> Reason:
+    """Return the reason for patterns that do not match: the nearest one's missing line and the closest line to it.
+
+    ``where`` tells where they are expected.
+    """
     found = nearest_of(scope, finds)
     if found is None:
-        return f"expected `{plain(finds[0].text)}`; {nearest(scope, finds[0].text)}"
+        return nearest(scope, finds[0].text).after(f"expected `{plain(finds[0].text)}`{where}; ")
     find, near = found
     body = syntax.statements_of(syntax.node_at(scope.module, near.block)) or ()
     bindings = partly_bound(find, body[near.start : near.end])
     expected, missing = plain(find.text, bindings), plain(near.missing, bindings)
     closest = line_of(scope, near.closest) if near.closest is not None else ""
     if not near.missing:
-        return f"expected `{expected}`; `{closest}` is in between" if closest else f"expected `{expected}`"
-    if near.instead:
-        return f"expected `{missing}`, found `{near.instead}`; {_nearest_is(closest)}"
+        between = f"; `{closest}` is in between" if closest else ""
+        return Reason(f"expected `{expected}`{where}{between}")
     lines = lines_of(find)
-    if len(lines) == 1:
-        return f"expected `{expected}`; {_nearest_is(closest)}"
-    of = f" (line {lines.index(near.missing) + 1} of {len(lines)})" if near.missing in lines else ""
-    return f"expected `{missing}`{of}; {_nearest_is(closest)}"
+    if near.instead:
+        what = f"`{missing}`, found `{near.instead}`"
+    elif len(lines) == 1:
+        what = f"`{expected}`"
+    else:
+        of = f" (line {lines.index(near.missing) + 1} of {len(lines)})" if near.missing in lines else ""
+        what = f"`{missing}`{of}"
+    return _nearest_is(closest).after(f"expected {what}{where}; ")
 
 
-def _nearest_is(line: str) -> str:
-    return f"the nearest line is `{line}`" if line else "no line is similar"
+def _nearest_is(line: str) -> Reason:
+    return Reason("the nearest line is ", (line,)) if line else Reason("no line is similar")
 
 
-def nearest(scope: Scope, wanted: str) -> str:
-    """Return the line of the scope most similar to ``wanted``, for a message.
+def nearest(scope: Scope, wanted: str) -> Reason:
+    """Return the line of the scope most similar to ``wanted``, as the end of a reason.
 
     In order of preference: an assignment to the same name, a call with the same argument, the most similar line, a
     line with the same dotted name.
@@ -151,16 +158,11 @@ def bindings_given(scope: Scope, given: Iterable[Pattern]) -> Bindings | examina
     for pattern in given:
         found = pattern.find(scope.node, scope.path, bindings)
         if not found:
-            return examination.absent(partial(_unmet, scope, pattern))
+            return examination.absent(partial(unmatched, scope, (pattern,), " around the site"))
         if any(not _agree(found[0].bindings, match.bindings) for match in found[1:]):
             return examination.ambiguous(f"`{plain(pattern.text)}` matches with different names")
         bindings = found[0].bindings
     return bindings
-
-
-def _unmet(scope: Scope, pattern: Pattern) -> str:
-    expected, _, found = unmatched(scope, (pattern,)).partition("; ")
-    return f"{expected} around the site; {found}"
 
 
 def _agree(left: Bindings, right: Bindings) -> bool:

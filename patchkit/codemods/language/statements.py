@@ -149,8 +149,7 @@ def _edit_one(
 ) -> cst.Module:
     if match.start is None:
         return replace_expression(module, match.path, render_expression(variant.code, match.bindings), note)
-    block = syntax.node_at(module, match.path)
-    body = tuple(syntax.statements_of(block) or ())
+    body = tuple(syntax.statements_of(syntax.node_at(module, match.path)) or ())
     found = body[match.start : match.end]
     lead = _lead(found[0])
     bare = (_with_lead(found[0], ()), *found[1:])
@@ -167,10 +166,7 @@ def _edit_one(
         first = put_above(_with_lead(fresh[0], lead), lost(bare, fresh))
         first = _with_lead(first, (*_lead(first), *_lead(fresh[0])))
         new = (annotate(first, note), *fresh[1:])
-    if isinstance(block, cst.SimpleStatementSuite):
-        block = cst.IndentedBlock(())
-    new_block = block.with_changes(body=(*body[: match.start], *new, *body[match.end :]))
-    return syntax.replaced(module, match.path, new_block)
+    return syntax.with_body(module, match.path, (*body[: match.start], *new, *body[match.end :]))
 
 
 def statement_of(module: cst.Module, match: Match) -> Match | None:

@@ -12,6 +12,7 @@ import libcst as cst
 
 from patchkit import collector
 from patchkit.tree import parts
+from patchkit.tree.nodes import BLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -215,6 +216,16 @@ def statements_of(block: cst.CSTNode) -> Sequence[cst.BaseStatement] | None:
     return None
 
 
+def with_body(
+    module: cst.Module, path: Path, statements: Sequence[cst.BaseStatement], **changes: object
+) -> cst.Module:
+    """Return the module with the statements of a block, also one on its header's line, and more of it replaced."""
+    block = node_at(module, path)
+    if type(block) is cst.SimpleStatementSuite:
+        block = cst.IndentedBlock(())
+    return replaced(module, path, block.with_changes(body=tuple(statements), **changes))
+
+
 def blocks_in(
     node: cst.CSTNode, path: Path = (), is_included: Callable[[cst.CSTNode], bool] = _any
 ) -> Iterator[tuple[Path, cst.Module | cst.BaseSuite]]:
@@ -231,7 +242,7 @@ def blocks_in(
             if type(statement) in COMPOUND and is_included(statement):
                 yield from blocks_in(statement, (*path, ("body", index)), is_included)
         return
-    for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+    for name in BLOCKS:
         value = getattr(node, name, None)
         if is_node(value):
             yield from blocks_in(value, (*path, (name, None)), is_included)

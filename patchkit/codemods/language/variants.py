@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
@@ -46,6 +46,9 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
     clear_of: tuple[str, ...] = ()
     variants: tuple[Variant, ...] = ()
 
+    place: ClassVar[str] = "replace"
+    """Where the code goes: before or after what is matched, or in its place."""
+
     @property
     def own(self) -> Variant:
         """The edit's ``find`` with its ``code``."""
@@ -66,7 +69,7 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
         """Each ``find`` with its code."""
         return tuple((find, pair.code) for pair in self.pairs for find in several(pair.find) or ("",))
 
-    def build(self, place: str, *, every: bool = False) -> Codemod:
+    def codemod(self) -> Codemod:
         """Return the codemod. Raise ValueError that names the malformed key."""
         context = texts.patterns("context", *self.context)
         clear_of = texts.patterns("clear_of", *self.clear_of)
@@ -83,7 +86,7 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
                         f"key `target`: `context` binds ${target}, so `find` has no place of its own for it; use "
                         "another name there"
                     )
-                if place == "replace" and not target and "$$found" not in pair.code and find.passes_over:
+                if self.place == "replace" and not target and "$$found" not in pair.code and find.passes_over:
                     raise ValueError(
                         "key `find`: `code` would delete the code that `...` matches; use `$$name` or `$name` for it"
                     )
@@ -98,4 +101,4 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
                 variants.append(CompiledVariant(find, pair.code, target, clear))
                 signs.append(texts.in_place(text, pair.code))
         done = texts.signs("code", *signs) + texts.signs("already", *self.already)
-        return Statements(tuple(variants), place, done, context, every)
+        return Statements(tuple(variants), self.place, done, context, getattr(self, "every", False))

@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from patchkit.doctor.evaluation.memory import Memory
-    from patchkit.doctor.evaluation.values import Frame
+    from patchkit.doctor.evaluation.memory import KnownValues
+    from patchkit.doctor.evaluation.values import CallFrame
     from patchkit.tree.index import Module, Program
 
 
 class Assignments:
     """The assignments of one tree's functions; functions to which it passes its argument are followed."""
 
-    def __init__(self, program: Program, memory: Memory) -> None:
+    def __init__(self, program: Program, memory: KnownValues) -> None:
         self._program = program
         self._memory = memory
 
-    def settling_statements(self, function: Function, frame: Frame) -> list[ast.stmt]:
+    def settling_statements(self, function: Function, frame: CallFrame) -> list[ast.stmt]:
         """Return the statements on which the wanted attributes of the first argument depend."""
         cls = getattr(frame.names.get(frame.itself), "cls", None)
         found: list[ast.stmt] = self._memory.value(
@@ -33,7 +33,7 @@ class Assignments:
         )
         return found
 
-    def _slice(self, function: Function, frame: Frame) -> list[ast.stmt]:
+    def _slice(self, function: Function, frame: CallFrame) -> list[ast.stmt]:
         body = function.node.body
         locals_needed: set[str] = set()
         while True:
@@ -48,7 +48,7 @@ class Assignments:
                 return chosen
             locals_needed |= read
 
-    def _is_needed(self, statement: ast.stmt, frame: Frame, locals_needed: set[str]) -> bool:
+    def _is_needed(self, statement: ast.stmt, frame: CallFrame, locals_needed: set[str]) -> bool:
         assert frame.wanted is not None
         if isinstance(statement, ast.FunctionDef):
             return statement.name in locals_needed

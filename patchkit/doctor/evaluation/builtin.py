@@ -19,10 +19,10 @@ from patchkit.doctor.evaluation.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from patchkit.doctor.evaluation.evaluator import Evaluator
+    from patchkit.doctor.evaluation.evaluator import FunctionEvaluator
 
 
-def _getattr(evaluator: Evaluator, owner: Any, name: Any, *default: Any) -> Any:
+def _getattr(evaluator: FunctionEvaluator, owner: Any, name: Any, *default: Any) -> Any:
     if not isinstance(name, str):
         return Unknown(f"getattr({label(owner)}, {label(name)})")
     try:
@@ -33,7 +33,7 @@ def _getattr(evaluator: Evaluator, owner: Any, name: Any, *default: Any) -> Any:
         raise RaisedError(f"no {name}") from None
 
 
-def _hasattr(evaluator: Evaluator, owner: Any, name: Any) -> Any:
+def _hasattr(evaluator: FunctionEvaluator, owner: Any, name: Any) -> Any:
     if isinstance(owner, Unknown) or not isinstance(name, str):
         return Unknown(f"hasattr({label(owner)}, {label(name)})")
     try:
@@ -43,7 +43,7 @@ def _hasattr(evaluator: Evaluator, owner: Any, name: Any) -> Any:
     return True
 
 
-def _isinstance(evaluator: Evaluator, value: Any, classes: Any) -> Any:
+def _isinstance(evaluator: FunctionEvaluator, value: Any, classes: Any) -> Any:
     candidates = classes if isinstance(classes, tuple) else (classes,)
     names = [getattr(each, "name", "") or getattr(each, "__name__", "") for each in candidates]
     if is_plain(value):
@@ -53,24 +53,24 @@ def _isinstance(evaluator: Evaluator, value: Any, classes: Any) -> Any:
     return Unknown(f"isinstance({getattr(value, 'name', '')}, {', '.join(names)})")
 
 
-def _range(_: Evaluator, *ends: Any) -> Any:
+def _range(_: FunctionEvaluator, *ends: Any) -> Any:
     known = native(range, *ends) if all(isinstance(end, int) for end in ends) else None
     return [Unknown("i")] if known is None or is_long(known) else known
 
 
-def _next(evaluator: Evaluator, values: Any, *default: Any) -> Any:
+def _next(evaluator: FunctionEvaluator, values: Any, *default: Any) -> Any:
     found = evaluator.listed(values) or default
     return found[0] if found else Unknown(f"next({label(values)})")
 
 
-def _either(evaluator: Evaluator, values: Any, ending: bool) -> Any:
+def _either(evaluator: FunctionEvaluator, values: Any, ending: bool) -> Any:
     if isinstance(values, Unknown):
         return values
     return next((ending for each in evaluator.listed(values) if evaluator.truth(each) is ending), not ending)
 
 
 def _plain(make: Callable[..., Any]) -> Callable[..., Any]:
-    def made(_: Evaluator, *args: Any) -> Any:
+    def made(_: FunctionEvaluator, *args: Any) -> Any:
         if any(isinstance(arg, Unknown) for arg in args):
             return Unknown(f"{make.__name__}({', '.join(getattr(arg, 'name', '') for arg in args)})")
         return native(make, *args)

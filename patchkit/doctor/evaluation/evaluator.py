@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from patchkit import collector
 from patchkit.doctor.evaluation.assignments import Assignments, first_parameter, sets
-from patchkit.doctor.evaluation.expressions import Expressions, is_wide
+from patchkit.doctor.evaluation.expressions import ExpressionEvaluator, is_wide
 from patchkit.doctor.evaluation.values import (
     Bound,
-    Frame,
+    CallFrame,
     Instance,
     Lambda,
     Member,
@@ -36,13 +36,13 @@ from patchkit.tree.nodes import is_named, walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from patchkit.doctor.evaluation.memory import Memory
+    from patchkit.doctor.evaluation.memory import KnownValues
     from patchkit.tree.index import Program
 
 _DEPTH = 40
 
 
-class Evaluator(Expressions):
+class FunctionEvaluator(ExpressionEvaluator):
     """Evaluates functions of one tree; ``known`` replaces names that are not evaluated from the tree's sources."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Evaluator(Expressions):
         program: Program,
         known: Mapping[str, Callable[..., Any]],
         ask: Callable[[str], bool],
-        memory: Memory,
+        memory: KnownValues,
     ) -> None:
         self.program = program
         self._known = known
@@ -137,7 +137,7 @@ class Evaluator(Expressions):
                 if self.program.is_enum(cls):
                     return Member(cls, name)
                 if value is not None:
-                    return self._eval(value, Frame(known.module, known, {}, []))
+                    return self._eval(value, CallFrame(known.module, known, {}, []))
             if name in known.methods:
                 method = known.methods[name]
                 return Bound(method, cls if "classmethod" in method.decorators else None)
@@ -182,7 +182,7 @@ class Evaluator(Expressions):
             return self._run(method, (receiver,), {})
         return Bound(method, cls if "classmethod" in method.decorators else receiver)
 
-    def _name(self, name: str, frame: Frame) -> Any:
+    def _name(self, name: str, frame: CallFrame) -> Any:
         return frame.names[name] if name in frame.names else self._global(frame.module, name)
 
     def _global(self, module: Module, name: str, depth: int = 5) -> Any:
@@ -194,7 +194,7 @@ class Evaluator(Expressions):
             return Bound(module.functions[name])
         value = self._memory.value(("constants", module), lambda: _constants(module)).get(name)
         if value is not None:
-            return self._eval(value, Frame(module, None, {}, []))
+            return self._eval(value, CallFrame(module, None, {}, []))
         found = self.program.resolve(module, name)
         if isinstance(found, Function):
             return Bound(found)
@@ -221,7 +221,7 @@ class Evaluator(Expressions):
         if self._depth > _DEPTH:
             return Unknown(f"{function.qualname}()")
         names = {**within, **self._bound(function, args, named)}
-        frame = Frame(
+        frame = CallFrame(
             function.module, function.owner, names, [], itself or first_parameter(function), wanted, function
         )
         body = (
@@ -239,7 +239,7 @@ class Evaluator(Expressions):
     def _bound(self, function: Function, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         parameters = function.node.args
         positional = [arg.arg for arg in (*parameters.posonlyargs, *parameters.args)]
-        module = Frame(function.module, function.owner, {}, [])
+        module = CallFrame(function.module, function.owner, {}, [])
         names: dict[str, Any] = {}
         for name, default in zip(reversed(positional), reversed(parameters.defaults), strict=False):
             names[name] = self._eval(default, module)
@@ -259,7 +259,7 @@ class Evaluator(Expressions):
 
     # Statements.
 
-    def _block(self, body: Sequence[ast.stmt], frame: Frame) -> ReturnedValue | None:
+    def _block(self, body: Sequence[ast.stmt], frame: CallFrame) -> ReturnedValue | None:
         for statement in body:
             try:
                 returned = self._statement(statement, frame)
@@ -274,14 +274,14 @@ class Evaluator(Expressions):
                 return returned
         return None
 
-    def _leave_open(self, statement: ast.stmt, frame: Frame) -> None:
+    def _leave_open(self, statement: ast.stmt, frame: CallFrame) -> None:
         """Set the wanted attributes that a statement assigns to an unknown value."""
         for name in frame.wanted or ():
             if any(sets(node, frame.itself, (name,)) for node in walk(statement)):
                 target = ast.Attribute(ast.Name(frame.itself, ast.Load()), name, ast.Store())
                 self._assign(target, Unknown(name), frame)
 
-    def _statement(self, statement: ast.stmt, frame: Frame) -> ReturnedValue | None:
+    def _statement(self, statement: ast.stmt, frame: CallFrame) -> ReturnedValue | None:
         if isinstance(statement, ast.Return):
             return ReturnedValue(self._eval(statement.value, frame) if statement.value is not None else None)
         if isinstance(statement, ast.If):
@@ -317,7 +317,7 @@ class Evaluator(Expressions):
             )
         return None
 
-    def _raised(self, statement: ast.Raise, frame: Frame) -> RaisedError:
+    def _raised(self, statement: ast.Raise, frame: CallFrame) -> RaisedError:
         raised = statement.exc
         kind, texts = raised, []
         if isinstance(raised, ast.Call):
@@ -326,7 +326,7 @@ class Evaluator(Expressions):
         name = name if name.rpartition(".")[2][:1].isupper() else "an exception"  # Otherwise a variable.
         return RaisedError(message(name, texts), f"{frame.module.file}:{statement.lineno}")
 
-    def _try(self, statement: ast.Try, frame: Frame) -> ReturnedValue | None:
+    def _try(self, statement: ast.Try, frame: CallFrame) -> ReturnedValue | None:
         try:
             return self._block(statement.body, frame)
         except (RaisedError, UndecidedError):
@@ -334,7 +334,7 @@ class Evaluator(Expressions):
                 return self._block(handler.body, frame)
             raise
 
-    def _assign(self, target: ast.expr, value: Any, frame: Frame) -> None:
+    def _assign(self, target: ast.expr, value: Any, frame: CallFrame) -> None:
         if isinstance(target, ast.Name):
             frame.names[target.id] = value
         elif isinstance(target, (ast.Tuple, ast.List)):
@@ -351,7 +351,7 @@ class Evaluator(Expressions):
 
     # Calls.
 
-    def _eval_call(self, node: ast.Call, frame: Frame) -> Any:
+    def _eval_call(self, node: ast.Call, frame: CallFrame) -> Any:
         if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
             inner = node.func.value.func
             if isinstance(inner, ast.Name) and inner.id == "super":
@@ -362,7 +362,7 @@ class Evaluator(Expressions):
         args, named = self._given(node, frame)
         return self.call(called, args, named)
 
-    def _is_settled_by(self, node: ast.Call, frame: Frame) -> bool:
+    def _is_settled_by(self, node: ast.Call, frame: CallFrame) -> bool:
         """Run the functions behind a call that set a wanted attribute; return whether there are any."""
         assert frame.wanted is not None
         settling = [
@@ -389,7 +389,7 @@ class Evaluator(Expressions):
             self._run(function, received, words, frame.wanted, places[function])
         return bool(runs)
 
-    def _super(self, node: ast.Call, name: str, frame: Frame) -> Any:
+    def _super(self, node: ast.Call, name: str, frame: CallFrame) -> Any:
         receiver = frame.names.get(frame.itself)
         cls = getattr(receiver, "cls", None)
         found = self.program.method(cls, name, frame.owner) if cls is not None else None
@@ -407,7 +407,7 @@ _OF_PLAIN = frozenset(
 )
 
 
-def _formatted(method: Callable[..., str], _: Evaluator, *args: Any, **named: Any) -> Any:
+def _formatted(method: Callable[..., str], _: FunctionEvaluator, *args: Any, **named: Any) -> Any:
     known = all(map(is_plain, (*args, *named.values())))
     return native(method, *args, **named) if known else Unknown(f"{method.__name__}()")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchkit.doctor.evaluation.values import (
     UNKNOWN_TEXT,
-    Frame,
+    CallFrame,
     Lambda,
     UndecidedError,
     Unknown,
@@ -46,7 +46,7 @@ _METHODS = {kind: f"_eval_{kind.__name__.lower()}" for kind in ast.expr.__subcla
 _NAMED = {ast.Eq: "==", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.In: "in", ast.Is: "is"}
 
 
-class Expressions(ABC):
+class ExpressionEvaluator(ABC):
     """The expressions of functions; what names, attributes and calls yield is up to the evaluator of functions."""
 
     @abstractmethod
@@ -58,15 +58,15 @@ class Expressions(ABC):
         """Return an attribute. Raise UndecidedError if none is known."""
 
     @abstractmethod
-    def _name(self, name: str, frame: Frame) -> Any: ...
+    def _name(self, name: str, frame: CallFrame) -> Any: ...
 
     @abstractmethod
-    def _assign(self, target: ast.expr, value: Any, frame: Frame) -> None: ...
+    def _assign(self, target: ast.expr, value: Any, frame: CallFrame) -> None: ...
 
     @abstractmethod
-    def _eval_call(self, node: ast.Call, frame: Frame) -> Any: ...
+    def _eval_call(self, node: ast.Call, frame: CallFrame) -> Any: ...
 
-    def _text(self, node: ast.expr, frame: Frame) -> str:
+    def _text(self, node: ast.expr, frame: CallFrame) -> str:
         """Return the text of an expression, with ``UNKNOWN_TEXT`` for each part whose value is not known."""
         if isinstance(node, ast.JoinedStr):
             return "".join(self._text(part, frame) for part in node.values)
@@ -86,24 +86,24 @@ class Expressions(ABC):
         except UndecidedError:
             return UNKNOWN_TEXT
 
-    def _eval_joinedstr(self, node: ast.JoinedStr, frame: Frame) -> Any:
+    def _eval_joinedstr(self, node: ast.JoinedStr, frame: CallFrame) -> Any:
         text = self._text(node, frame)
         return Unknown(unparsed(node)) if UNKNOWN_TEXT in text else text
 
-    def _eval(self, node: ast.expr, frame: Frame) -> Any:
+    def _eval(self, node: ast.expr, frame: CallFrame) -> Any:
         evaluate = getattr(self, _METHODS[type(node)], None)
         return evaluate(node, frame) if evaluate is not None else Unknown(unparsed(node))
 
-    def _eval_constant(self, node: ast.Constant, _: Frame) -> Any:
+    def _eval_constant(self, node: ast.Constant, _: CallFrame) -> Any:
         return node.value
 
-    def _eval_name(self, node: ast.Name, frame: Frame) -> Any:
+    def _eval_name(self, node: ast.Name, frame: CallFrame) -> Any:
         return self._name(node.id, frame)
 
-    def _eval_attribute(self, node: ast.Attribute, frame: Frame) -> Any:
+    def _eval_attribute(self, node: ast.Attribute, frame: CallFrame) -> Any:
         return self.attribute(self._eval(node.value, frame), node.attr)
 
-    def _eval_boolop(self, node: ast.BoolOp, frame: Frame) -> Any:
+    def _eval_boolop(self, node: ast.BoolOp, frame: CallFrame) -> Any:
         value: Any = None
         for each in node.values:
             value = self._eval(each, frame)
@@ -111,13 +111,13 @@ class Expressions(ABC):
                 break
         return value
 
-    def _eval_unaryop(self, node: ast.UnaryOp, frame: Frame) -> Any:
+    def _eval_unaryop(self, node: ast.UnaryOp, frame: CallFrame) -> Any:
         value = self._eval(node.operand, frame)
         if isinstance(node.op, ast.Not):
             return not self.truth(value)
         return -value if isinstance(node.op, ast.USub) and isinstance(value, (int, float)) else value
 
-    def _eval_compare(self, node: ast.Compare, frame: Frame) -> Any:
+    def _eval_compare(self, node: ast.Compare, frame: CallFrame) -> Any:
         left = self._eval(node.left, frame)
         for op, right_node in zip(node.ops, node.comparators, strict=True):
             right = self._eval(right_node, frame)
@@ -141,7 +141,7 @@ class Expressions(ABC):
         except UndecidedError:
             return Unknown(f"{label(left)} {_NAMED[op]} {label(right)}")
 
-    def _eval_binop(self, node: ast.BinOp, frame: Frame) -> Any:
+    def _eval_binop(self, node: ast.BinOp, frame: CallFrame) -> Any:
         left, right = self._eval(node.left, frame), self._eval(node.right, frame)
         if isinstance(node.op, ast.BitOr) and (isinstance(left, bool) or isinstance(right, bool)):
             return self.truth(left) or self.truth(right)
@@ -153,33 +153,33 @@ class Expressions(ABC):
         except UndecidedError:
             return Unknown(unparsed(node))
 
-    def _eval_ifexp(self, node: ast.IfExp, frame: Frame) -> Any:
+    def _eval_ifexp(self, node: ast.IfExp, frame: CallFrame) -> Any:
         return self._eval(node.body if self.truth(self._eval(node.test, frame)) else node.orelse, frame)
 
-    def _eval_namedexpr(self, node: ast.NamedExpr, frame: Frame) -> Any:
+    def _eval_namedexpr(self, node: ast.NamedExpr, frame: CallFrame) -> Any:
         value = self._eval(node.value, frame)
         self._assign(node.target, value, frame)
         return value
 
-    def _eval_lambda(self, node: ast.Lambda, frame: Frame) -> Any:
+    def _eval_lambda(self, node: ast.Lambda, frame: CallFrame) -> Any:
         return Lambda(node, frame)
 
-    def _eval_starred(self, node: ast.Starred, frame: Frame) -> Any:
+    def _eval_starred(self, node: ast.Starred, frame: CallFrame) -> Any:
         return self._eval(node.value, frame)
 
-    def _eval_tuple(self, node: ast.Tuple | ast.List | ast.Set, frame: Frame) -> tuple[Any, ...]:
+    def _eval_tuple(self, node: ast.Tuple | ast.List | ast.Set, frame: CallFrame) -> tuple[Any, ...]:
         found: list[Any] = []
         for each in node.elts:
             value = self._eval(each, frame)
             found += self._values(value) if isinstance(each, ast.Starred) else [value]
         return tuple(found)
 
-    def _eval_list(self, node: ast.List, frame: Frame) -> list[Any]:
+    def _eval_list(self, node: ast.List, frame: CallFrame) -> list[Any]:
         return list(self._eval_tuple(node, frame))
 
     _eval_set = _eval_tuple
 
-    def _eval_dict(self, node: ast.Dict, frame: Frame) -> dict[Any, Any]:
+    def _eval_dict(self, node: ast.Dict, frame: CallFrame) -> dict[Any, Any]:
         pairs = [
             (self._eval(key, frame), self._eval(value, frame))
             for key, value in zip(node.keys, node.values, strict=True)
@@ -188,7 +188,7 @@ class Expressions(ABC):
         found: dict[Any, Any] = native(dict, pairs)
         return found
 
-    def _eval_subscript(self, node: ast.Subscript, frame: Frame) -> Any:
+    def _eval_subscript(self, node: ast.Subscript, frame: CallFrame) -> Any:
         owner, index = self._eval(node.value, frame), self._eval(node.slice, frame)
         if isinstance(owner, Class) and isinstance(index, str):
             if index not in owner.fields:
@@ -198,8 +198,10 @@ class Expressions(ABC):
             return native(operator.getitem, owner, index)
         return Unknown(f"{label(owner)}[{label(index)}]")
 
-    def _eval_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, frame: Frame) -> list[Any]:
-        inner = Frame(frame.module, frame.owner, dict(frame.names), [], frame.itself)
+    def _eval_listcomp(
+        self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, frame: CallFrame
+    ) -> list[Any]:
+        inner = CallFrame(frame.module, frame.owner, dict(frame.names), [], frame.itself)
         return list(self._comprehended(node, node.generators, inner))
 
     _eval_generatorexp = _eval_setcomp = _eval_listcomp
@@ -208,7 +210,7 @@ class Expressions(ABC):
         self,
         node: ast.ListComp | ast.GeneratorExp | ast.SetComp,
         generators: Sequence[ast.comprehension],
-        frame: Frame,
+        frame: CallFrame,
     ) -> Iterator[Any]:
         if not generators:
             yield self._eval(node.elt, frame)
@@ -219,13 +221,13 @@ class Expressions(ABC):
             if all(self.truth(self._eval(test, frame)) for test in first.ifs):
                 yield from self._comprehended(node, others, frame)
 
-    def _eval_yield(self, node: ast.Yield, frame: Frame) -> None:
+    def _eval_yield(self, node: ast.Yield, frame: CallFrame) -> None:
         frame.yielded.append(self._eval(node.value, frame) if node.value is not None else None)
 
-    def _eval_yieldfrom(self, node: ast.YieldFrom, frame: Frame) -> None:
+    def _eval_yieldfrom(self, node: ast.YieldFrom, frame: CallFrame) -> None:
         frame.yielded += self._values(self._eval(node.value, frame))
 
-    def _given(self, node: ast.Call, frame: Frame) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _given(self, node: ast.Call, frame: CallFrame) -> tuple[tuple[Any, ...], dict[str, Any]]:
         args = self._eval_tuple(ast.Tuple(node.args, ast.Load()), frame)
         return args, {word.arg: self._eval(word.value, frame) for word in node.keywords if word.arg}
 

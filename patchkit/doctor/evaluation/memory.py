@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Memory(dict[Any, Any]):
+class KnownValues(dict[Any, Any]):
     """The values, each by what it answers."""
 
     def value(self, question: Any, make: Callable[[], Any]) -> Any:

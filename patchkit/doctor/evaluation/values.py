@@ -76,7 +76,7 @@ class Lambda:
     """A lambda, with the frame of the function that contains it."""
 
     node: ast.Lambda
-    frame: Frame
+    frame: CallFrame
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,11 +84,11 @@ class NestedFunction:
     """A nested function, with the frame of the function that defines it."""
 
     function: Function
-    frame: Frame
+    frame: CallFrame
 
 
 @dataclass(eq=False)
-class Frame:
+class CallFrame:
     """The evaluation of a function."""
 
     module: Module

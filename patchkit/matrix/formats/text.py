@@ -6,18 +6,16 @@ from typing import TYPE_CHECKING
 
 from patchkit.findings.plural import counted
 from patchkit.findings.printable import escaped, printable
-from patchkit.matrix.answer import LOOKS, Look, in_order
-from patchkit.plan.status import LEFT_OUT
+from patchkit.matrix.answer import LOOKS, in_order
+from patchkit.plan.status import LEFT_OUT, STYLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
 
-    from patchkit.matrix.answer import Matrix, Row, StuckEdit
+    from patchkit.matrix.answer import Matrix, PatchRow, StuckEdit
 
-_NONE = Look(" ", "dim", "")
-"""The mark of a patch that only another ref has."""
 _SHOWN = 3
 
 
@@ -43,15 +41,19 @@ def show(matrix: Matrix, console: Console) -> None:
     )
 
 
-def _short(row: Row) -> str:
+def _short(row: PatchRow) -> str:
     return row.ref[:12] if row.ref == row.commit else printable(row.ref.removeprefix("refs/heads/"))
 
 
-def _marks(row: Row, patches: Sequence[str]) -> str:
+def _marks(row: PatchRow, patches: Sequence[str]) -> str:
     if row.error:
         return f"  [red]{escaped(row.error)}[/]"
-    looks = (LOOKS[cell.label] if cell else _NONE for cell in in_order(row, patches))
-    marks = "".join(f"  [{look.style}]{look.mark}[/]" for look in looks)
+    marks = "".join(
+        f"  [{STYLES[cell.label]}]{LOOKS[cell.label].mark}[/]"
+        if cell
+        else "   "  # Only another ref has the patch.
+        for cell in in_order(row, patches)
+    )
     if row.verified is None:
         return marks
     return f"{marks}  " + (

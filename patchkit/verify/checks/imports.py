@@ -9,22 +9,26 @@ from typing import TYPE_CHECKING
 
 from patchkit.findings.rule import Rule
 from patchkit.plan.vendor import PACKAGE, RESTORE, VENDORED, is_inside
-from patchkit.tree.index import index_module
-from patchkit.tree.nodes import statements, walk
+from patchkit.tree.index import index_module, last_name
+from patchkit.tree.nodes import TRIES, bound_as, statements, walk
 from patchkit.tree.sglang import files_of, imported_from, package_of
+from patchkit.tree.source import parsed_or_none
 from patchkit.verify.check import CheckOutcome, register, violation
-from patchkit.verify.runtime import Runtime, bound_names, is_api
+from patchkit.verify.runtime import Runtime, is_api, names_in
+from patchkit.verify.written import written_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from patchkit.findings.finding import Finding
+    from patchkit.tree.index import Module
     from patchkit.verify.subject import Subject
 
 IMPORT = Rule("PV301", "import-unresolved", "an import of a patched file does not resolve in the tree")
 RUNTIME = Rule("PV302", "runtime-missing", "the runtime that patched code imports is not installed")
 OLDER = Rule("PV303", "runtime-older", "the runtime is older than what patched code imports")
 NAME = Rule("PV304", "runtime-name", "the runtime API lacks a name that patched code uses")
+_FAILURES = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 _NAMED = "restore the name, or remove the import and the code that uses it"
 _ONE_RUNTIME = "revert, then apply with one --runtime"
 _INSTALL = "pip install --upgrade 'sglang-patchkit[runtime]' in the server's environment"
@@ -38,8 +42,9 @@ def check(subject: Subject) -> CheckOutcome:
     findings: list[Finding] = []
     apis: set[str] = set()
     for file in subject.files:
-        module = index_module(file, subject.sources[file]).tree
-        findings += _unresolved(subject, file, module)
+        indexed = index_module(file, subject.sources[file])
+        module = indexed.tree
+        findings += _unresolved(subject, file, indexed)
         for package, name, local, line in _apis(module):
             apis.add(name)
             if package != subject.runtime.package:
@@ -57,7 +62,7 @@ def _apis(module: ast.Module) -> Iterator[tuple[str, str, str, int]]:
         if isinstance(node, ast.ImportFrom) and (node.module == PACKAGE or is_inside(node.module)):
             package = PACKAGE if node.module == PACKAGE else VENDORED
             for alias in node.names:
-                yield package, alias.name, alias.asname or alias.name, node.lineno
+                yield package, alias.name, bound_as(alias), node.lineno
 
 
 def _mismatches(
@@ -73,7 +78,7 @@ def _mismatches(
         rule = OLDER if is_api(name) else NAME
         yield violation(rule, file, line, f"{message}: it is older than the patches", _INSTALL)
         return
-    names = bound_names(api)
+    names = names_in(api)
     for node in walk(module):
         if not isinstance(node, ast.Attribute) or node.attr in names:
             continue
@@ -92,25 +97,16 @@ def _without_repeats(findings: list[Finding]) -> tuple[Finding, ...]:
     return tuple(seen.values())
 
 
-def _unresolved(subject: Subject, file: str, module: ast.Module) -> Iterator[Finding]:
-    package = package_of(file)
-    for node in _unguarded(module.body):
-        base = imported_from(node.module, node.level, package)
-        if base is None or not files_of(base):
-            continue
-        home = _file(subject, base)
-        for alias in node.names:
-            if _is_module(subject, f"{base}.{alias.name}") or (home and _binds(subject, home, alias.name)):
+def _unresolved(subject: Subject, file: str, module: Module) -> Iterator[Finding]:
+    """Yield the imports that do not resolve: those that always run, and of the others those in a patch's lines."""
+    always = set(_unguarded(module.tree.body))
+    for node in needed_imports(module.tree.body):
+        for missing in _missing(subject, file, node):
+            if node not in always and node.lineno not in written_lines(subject, module):
                 continue
-            missing = f"{home} defines no `{alias.name}`" if home else f"the tree has no module {base}"
-            yield violation(
-                IMPORT,
-                file,
-                node.lineno,
-                missing,
-                RESTORE if is_inside(node.module) else _NAMED,
-                expression=ast.unparse(node),
-            )
+            is_runtime = isinstance(node, ast.ImportFrom) and is_inside(node.module)
+            remedy = RESTORE if is_runtime else _NAMED
+            yield violation(IMPORT, file, node.lineno, missing, remedy, expression=ast.unparse(node))
 
 
 def _unguarded(body: list[ast.stmt]) -> Iterator[ast.ImportFrom]:
@@ -120,6 +116,78 @@ def _unguarded(body: list[ast.stmt]) -> Iterator[ast.ImportFrom]:
             yield statement
         elif isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield from _unguarded(statement.body)
+
+
+def _missing(subject: Subject, file: str, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    """Yield what the tree lacks of an import."""
+    if isinstance(node, ast.Import):
+        names = (alias.name for alias in node.names)
+        yield from (
+            f"the tree has no module {name}"
+            for name in names
+            if files_of(name) and not _is_module(subject, name)
+        )
+        return
+    base = imported_from(node.module, node.level, package_of(file))
+    if base is None or not files_of(base):
+        return
+    home = _file(subject, base)
+    for alias in node.names:
+        if _is_module(subject, f"{base}.{alias.name}") or (home and _binds(subject, home, alias.name)):
+            continue
+        is_package = home is None and _is_module(subject, base)
+        missing = f"{base}.{alias.name}" if is_package else base
+        yield f"{home} defines no `{alias.name}`" if home else f"the tree has no module {missing}"
+
+
+def needed_imports(body: Sequence[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield the imports that have to resolve wherever they run: not those that only types need.
+
+    Nor those whose failure the code around them handles.
+    """
+    for statement in body:
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            yield statement
+        elif isinstance(statement, TRIES) and any(map(_handles, statement.handlers)):
+            yield from _later(statement.body)
+            yield from needed_imports([*statement.orelse, *statement.finalbody])
+        elif isinstance(statement, ast.If) and last_name(statement.test) == "TYPE_CHECKING":
+            yield from needed_imports(statement.orelse)
+        elif isinstance(statement, ast.With) and any(map(_suppresses, statement.items)):
+            yield from _later(statement.body)
+        else:
+            yield from needed_imports(_blocks(statement))
+        for handler in getattr(statement, "handlers", ()):
+            yield from needed_imports(handler.body)
+
+
+def _later(body: Sequence[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield the needed imports of the functions that are defined in statements."""
+    for statement in body:
+        is_function = isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef))
+        inner = needed_imports if is_function else _later
+        yield from inner(_blocks(statement))
+
+
+def _blocks(statement: ast.stmt) -> list[ast.stmt]:
+    """Return the statements of the blocks of a statement, without those of handlers."""
+    cases = [each for case in getattr(statement, "cases", ()) for each in case.body]
+    blocks = (getattr(statement, name, ()) for name in ("body", "orelse", "finalbody"))
+    return [*cases, *(each for block in blocks for each in block)]
+
+
+def _handles(handler: ast.ExceptHandler) -> bool:
+    return handler.type is None or bool(_kinds(handler.type) & _FAILURES)
+
+
+def _suppresses(item: ast.withitem) -> bool:
+    call = item.context_expr
+    is_one = isinstance(call, ast.Call) and last_name(call.func) == "suppress"
+    return is_one and any(_kinds(each) & _FAILURES for each in call.args)  # type: ignore[attr-defined]
+
+
+def _kinds(kind: ast.expr) -> set[str]:
+    return set(map(last_name, kind.elts if isinstance(kind, ast.Tuple) else [kind]))
 
 
 def _file(subject: Subject, module: str) -> str | None:
@@ -136,7 +204,7 @@ def _binds(subject: Subject, home: str, name: str) -> bool:
     # Parsing every imported file would take seconds; a regular expression finds plain definitions.
     if name == "*" or name.encode() in _plain_names(text):
         return True
-    names = _all_bound(home, text)
+    names = _all_bound(text)
     # A module with a star import or a ``__getattr__`` may have any name.
     return name in names or bool(names & {"*", "__getattr__"})
 
@@ -150,9 +218,7 @@ def _plain_names(text: bytes) -> frozenset[bytes]:
 
 
 @lru_cache(maxsize=512)
-def _all_bound(home: str, text: bytes) -> frozenset[str]:
+def _all_bound(text: bytes) -> frozenset[str]:
     """Return the names that a module binds; none if it is not valid Python."""
-    try:
-        return frozenset(bound_names(index_module(home, text).tree))
-    except (SyntaxError, ValueError):
-        return frozenset()
+    tree = parsed_or_none(text)
+    return frozenset() if tree is None else names_in(tree)

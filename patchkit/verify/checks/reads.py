@@ -16,7 +16,7 @@ from patchkit.plan.comments import commenting_patches
 from patchkit.tree.index import last_name
 from patchkit.tree.nodes import is_named, walk
 from patchkit.tree.sglang import serves
-from patchkit.verify.attributes import any_file_sets, has_foreign_base, may_set
+from patchkit.verify.attributes import any_file_sets, has_foreign_base, may_set, sets, setters
 from patchkit.verify.check import CheckOutcome, register, violation
 from patchkit.verify.written import written_lines
 
@@ -103,8 +103,9 @@ def _unset(subject: Subject, function: Function, owner: Class, lines: Collection
                 message = f"{reads}, which nothing in the tree sets"
                 yield _finding(ATTRIBUTE, function.module, node.lineno, message, reader)
         elif function.name in _CONSTRUCTORS and _is_early(program, owner, function, node):
-            first = next(each for known in program.mro(owner) for each in _own_setters(known, name))
-            message = f"{reads} during construction, before {first} sets it"
+            method, first = next(each for known in program.mro(owner) for each in setters(known, name))
+            place = f"{method.module.file}:{first.lineno}"
+            message = f"{reads} during construction, before {method.qualname} ({place}) sets it"
             yield _finding(ATTRIBUTE, function.module, node.lineno, message, reader)
 
 
@@ -134,11 +135,11 @@ def _is_early(program: Program, owner: Class, function: Function, read: ast.Attr
         if isinstance(node, _LOOPS) and node.lineno <= read.lineno <= (node.end_lineno or 0):
             return False
         is_above = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0)) < at
-        if is_above and (_sets(node, read.attr) or (isinstance(node, ast.Call) and _reaches_self(node))):
+        if is_above and (sets(node, read.attr) or (isinstance(node, ast.Call) and _reaches_self(node))):
             return False
     bases = program.mro(owner)
     return not any(
-        read.attr in cls.fields or read.attr in cls.methods or any(_own_setters(cls, read.attr))
+        read.attr in cls.fields or read.attr in cls.methods or any(setters(cls, read.attr))
         for file, text in program.sources.items()
         if owner.name.encode() in text and read.attr.encode() in text
         for cls in getattr(program.module(file), "classes", {}).values()
@@ -154,23 +155,6 @@ def _reaches_self(call: ast.Call) -> bool:
     )
     passed = (*call.args, *(word.value for word in call.keywords))
     return of_self or any(is_named(each, "self") for each in passed)
-
-
-def _sets(node: ast.AST, name: str) -> bool:
-    return (
-        isinstance(node, ast.Attribute)
-        and node.attr == name
-        and isinstance(node.ctx, ast.Store)
-        and is_named(node.value, "self")
-    )
-
-
-def _own_setters(cls: Class, name: str) -> Iterator[str]:
-    """Yield the methods of a class that set an attribute, each with its file and line."""
-    for method in cls.methods.values():
-        for node in walk(method.node) if name in method.source else ():
-            if isinstance(node, ast.Attribute) and _sets(node, name):
-                yield f"{method.qualname} ({method.module.file}:{node.lineno})"
 
 
 def _is_of_class(program: Program, cls: Class, name: str) -> bool:

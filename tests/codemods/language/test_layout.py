@@ -99,6 +99,22 @@ def test_depth_counts() -> None:
     """)
 
 
+def test_so_does_that_of_a_case() -> None:
+    source = """
+        match desk:
+            case 1 if lend(1):
+                due = lend(2)
+    """
+    change = rewriting("lend(2)", f"lend({LONG}, {LONG})")
+    assert laid_out(source, change) == program(f"""
+        match desk:
+            case 1 if lend(1):
+                due = lend(
+                    {LONG}, {LONG}
+                )
+    """)
+
+
 def test_what_fits_on_a_line_is_on_one() -> None:
     source = f"""
         due = lend(

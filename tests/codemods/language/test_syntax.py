@@ -150,3 +150,8 @@ def test_a_module_is_written_to_the_byte_also_after_another_with_the_same_statem
     assert syntax.source_of(wider) == wider.bytes
     other = module.with_changes(default_indent="   ", default_newline="\r\n")
     assert syntax.source_of(other) == other.bytes
+
+
+def test_a_name_is_the_one_name_in_it() -> None:
+    assert syntax.names_in(cst.Name("book")) == {"book"}
+    assert syntax.names_in(cst.parse_expression("book.days + f(reader)")) == {"book", "days", "f", "reader"}

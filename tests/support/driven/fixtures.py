@@ -43,9 +43,16 @@ def later_before_and_after(
     return without_and_with(releases, request.param, *OF_LATER_RELEASES)
 
 
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Stop the processes of trees, of 200 MB each, where the tests of a folder end."""
+    if nextitem is not None and nextitem.path.parent != item.path.parent:
+        trees.stop_trees()
+
+
 def pytest_unconfigure() -> None:
     """Stop the processes that trees were forked from."""
-    trees.stop_all()
+    trees.stop_trees()
+    trees.stop_nursery()
 
 
 @pytest.fixture(scope="session")

@@ -224,10 +224,14 @@ class SharedTree(DrivenTree):
         """Keep the process for other tests."""
 
 
-def stop_all() -> None:
-    """End the processes of shared trees and their nursery."""
+def stop_trees() -> None:
+    """End the processes of shared trees; the next request to one starts another."""
     while _running:
         _running.popitem()[1].stop()
+
+
+def stop_nursery() -> None:
+    """End the process that shared trees are forked from."""
     if nursery.cache_info().currsize:
         nursery().stop()
 

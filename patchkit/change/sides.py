@@ -1,0 +1,243 @@
+"""Merge two sides of a Python file: git's merge by lines, and what conflicts in it by structure, as far as it is sure.
+
+Git merges first, and all that it merges cleanly is taken over, so that the sides differ only where git has a conflict.
+Each of these is merged exactly, as a revert has to, in both directions. What is refused, comes out differently, loses a
+comment, or uses a name that the other side replaces, stays a conflict, and git writes its markers.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tempfile
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from patchkit.change import exact
+from patchkit.change.blocks import merged_counts, same_statements
+from patchkit.change.correspondence import Correspondence
+from patchkit.change.outline import NoOutlineError
+from patchkit.change.tokens import is_prose, words
+from patchkit.change.united import kept_comments, united, united_imports
+from patchkit.errors import TreeError
+from patchkit.tree.git import git
+from patchkit.tree.limits import require_manageable
+from patchkit.tree.source import fault_of, parsed
+from patchkit.tree.text import decoded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MARKER = 7
+_MAX_LINES = 100_000
+"""The most lines that are merged for the conflicts of one file together; more take longer than a person waits."""
+
+
+class Sides(NamedTuple):
+    """A text in three versions."""
+
+    base: str
+    ours: str
+    theirs: str
+
+
+class Merged(NamedTuple):
+    """Three versions with the same text wherever their merge is sure; ``is_whole`` if that is everywhere."""
+
+    sides: Sides
+    is_whole: bool
+
+
+_Part = str | Sides
+"""A part of a merged text, or a conflict in it."""
+
+
+def sides_of(base: bytes, ours: bytes, theirs: bytes) -> Sides | None:
+    """Return three versions of a file, or None if one is not Python in UTF-8 with line feeds only, or is too large."""
+    contents = (base, ours, theirs)
+    ends = {content.endswith(b"\n") for content in contents}
+    if len(ends) > 1 or any(b"\r" in content or b"\f" in content for content in contents):
+        return None
+    try:
+        for content in contents:
+            require_manageable("it", content)
+        found = Sides(*map(decoded, contents))
+    except (TreeError, UnicodeDecodeError):
+        return None
+    has_mark = any(content.startswith(b"\xef\xbb\xbf") for content in contents)
+    return None if has_mark or any(fault_of(text) is not None for text in found) else found
+
+
+def merged(sides: Sides) -> Merged:
+    """Merge two sides as far as it is sure."""
+    if not sides.base.endswith("\n"):
+        found = merged(Sides(*(f"{text}\n" for text in sides)))
+        return Merged(Sides(*(text.removesuffix("\n") for text in found.sides)), found.is_whole)
+    parts = by_lines(sides)
+    if not any(isinstance(part, Sides) for part in parts):
+        clean = "".join(map(str, parts))
+        clean = clean if fault_of(clean) is None else _sure(sides) or ""
+        return Merged(Sides(clean, clean, clean) if clean else sides, bool(clean))
+    if _uses_replaced(sides) or _imports_moved(sides):
+        return Merged(_joined(parts), is_whole=False)
+    parts = [part if isinstance(part, str) else united_imports(*part) or part for part in parts]
+    text = _sure(_joined(parts))
+    if text is not None and not any(isinstance(part, Sides) and _uses_replaced(part) for part in parts):
+        return Merged(Sides(text, text, text), is_whole=True)
+    _merge_each(parts)
+    is_whole = not any(isinstance(part, Sides) for part in parts)
+    result = _joined(parts)
+    return Merged(result, is_whole) if fault_of(result.ours) is None else Merged(sides, is_whole=False)
+
+
+def _merge_each(parts: list[_Part]) -> None:
+    """Merge the conflicts in a text one by one, the others as one of the sides has them."""
+    left = _MAX_LINES
+    places = [at for at, part in enumerate(parts) if isinstance(part, Sides)]
+    for at in places if len(places) > 1 else ():
+        part = parts[at]
+        assert isinstance(part, Sides)
+        for side in range(len(part)) if not _uses_replaced(part) else ():
+            around = [each if n == at else _side(each, side) for n, each in enumerate(parts)]
+            whole = _joined(around)
+            left -= whole.ours.count("\n")
+            text = _sure(whole) if left > 0 else None
+            head, tail = (_joined(each).ours for each in (around[:at], around[at + 1 :]))
+            if text is not None and text.startswith(head) and text[len(head) :].endswith(tail):
+                parts[at] = text[len(head) : len(text) - len(tail)]
+                break
+
+
+def by_lines(sides: Sides) -> list[_Part]:
+    """Return git's merge of the lines."""
+    marker = _MARKER
+    while any(sign * marker in text for text in sides for sign in "<|=>"):
+        marker += 1
+    options = ("-p", "--diff3", f"--marker-size={marker}", "-L", "", "-L", "", "-L", "")
+    with tempfile.TemporaryDirectory(prefix="patchkit-") as name:
+        folder = Path(name)
+        for each, text in zip(("base", "ours", "theirs"), sides, strict=True):
+            (folder / each).write_bytes(text.encode())
+        done = git(folder, "merge-file", *options, "ours", "base", "theirs")
+    start, middle, between, end = (re.escape(sign * marker) for sign in "<|=>")
+    pattern = rf"^{start} *\n(.*?)^{middle} *\n(.*?)^{between}\n(.*?)^{end} *\n"
+    found = re.split(pattern, done.stdout.decode(), flags=re.DOTALL | re.MULTILINE)
+    parts: list[_Part] = []
+    for at in range(0, len(found), 4):
+        parts.append(found[at])
+        if at + 1 < len(found):
+            ours, base, theirs = found[at + 1 : at + 4]
+            parts.append(Sides(base, ours, theirs))
+    return parts
+
+
+def _joined(parts: Sequence[_Part]) -> Sides:
+    """Return the three versions of a text in parts."""
+    return Sides(*("".join(_side(part, side) for part in parts) for side in range(3)))
+
+
+def _side(part: _Part, side: int) -> str:
+    return part if isinstance(part, str) else part[side]
+
+
+def _sure(sides: Sides) -> str | None:
+    """Return the merge of two sides; None if both directions refuse it or they differ, or if something is lost."""
+    if any(fault_of(text) is not None for text in sides):
+        return None
+    with suppress(NoOutlineError):
+        sides = Sides(*united(sides, Correspondence()))
+    base, ours, theirs = (text.encode() for text in sides)
+    versions: list[str] = []
+    for pair in ((theirs, ours), (ours, theirs)):
+        with suppress(exact.RefusedError, exact.NotPythonError):
+            versions.append(exact.merged("x.py", base, *pair).text.decode())
+    if not versions or not same_statements(versions[0], versions[-1]):
+        return None
+    return next((text for text in versions if _is_complete(sides, text)), None)
+
+
+def _is_complete(sides: Sides, text: str) -> bool:
+    """Return whether a merge has all that the sides leave, and nothing that one of them removes."""
+    return merged_counts(*sides, text) and kept_comments(*sides, text) and not _restores_imports(sides, text)
+
+
+def _restores_imports(sides: Sides, text: str) -> bool:
+    """Return whether a merge imports a name that one side no longer imports."""
+    base, ours, theirs, result = (_imported(each) for each in (*sides, text))
+    return bool(((base - ours) | (base - theirs)) & result)
+
+
+def _imported(text: str) -> set[str]:
+    nodes = (each for each in ast.walk(parsed(text)) if isinstance(each, (ast.Import, ast.ImportFrom)))
+    return {alias.asname or alias.name for node in nodes for alias in node.names}
+
+
+def _uses_replaced(sides: Sides) -> bool:
+    """Return whether one side uses a name anew where the other one replaces all uses of it."""
+    base, ours, theirs = (_chains(text) for text in sides)
+    return any(
+        bool(one - base) and any(not one[name] and other[name] > base[name] for name in base)
+        for one, other in ((ours, theirs), (theirs, ours))
+    )
+
+
+def _imports_moved(sides: Sides) -> bool:
+    """Return whether one side adds an import from a package from which the other one moves all imports away."""
+    base, ours, theirs = map(_sources, sides)
+    for one, other in ((ours, theirs), (theirs, ours)):
+        for name in base.keys() & one.keys():
+            old, new = base[name].split("."), one[name].split(".")
+            while old and new and old[-1] == new[-1]:
+                del old[-1], new[-1]
+            before, after = ".".join(old), ".".join(new)
+            if not old or not new or any(_is_in(module, before, after) for module in one.values()):
+                continue
+            if any(_is_in(other[each], before, after) for each in other.keys() - base.keys()):
+                return True
+    return False
+
+
+def _sources(text: str) -> dict[str, str]:
+    """Return the module of each imported name."""
+    nodes = (each for each in ast.walk(parsed(text)) if isinstance(each, ast.ImportFrom))
+    return {alias.name: "." * node.level + (node.module or "") for node in nodes for alias in node.names}
+
+
+def _is_in(module: str, package: str, but: str) -> bool:
+    return f"{module}.".startswith(f"{package}.") and not f"{module}.".startswith(f"{but}.")
+
+
+def _chains(text: str) -> Counter[str]:
+    """Return the names of a text; of one with dots also each part up to a dot."""
+    found: Counter[str] = Counter()
+    chain, is_open = "", False
+    for word in words(text):
+        if word == ".":
+            is_open = bool(chain)
+        elif word[0].isidentifier() and not is_prose(word):
+            chain = f"{chain}.{word}" if is_open else word
+            is_open = False
+            found[chain] += 1
+        else:
+            chain, is_open = "", False
+    return found
+
+
+def marked(sides: Sides, marker_size: int, labels: Sequence[str]) -> str:
+    """Return a text with one conflict, of all lines between those at its start and end that no side changes."""
+    rows = [text.splitlines(keepends=True) for text in sides]
+    least = min(map(len, rows))
+    start = next((at for at in range(least) if len({row[at] for row in rows}) > 1), least)
+    end = next((at for at in range(least - start) if len({row[-1 - at] for row in rows}) > 1), least - start)
+    base, ours, theirs = ("".join(row[start : len(row) - end]) for row in rows)
+    before, after = "".join(rows[1][:start]), "".join(rows[1][len(rows[1]) - end :])
+    signs = [sign * marker_size for sign in "<|=>"]
+    texts = (
+        *(f"{signs[0]} {labels[0]}\n", ours),
+        *(f"{signs[1]} {labels[1]}\n", base),
+        *(f"{signs[2]}\n", theirs),
+        f"{signs[3]} {labels[2]}\n",
+    )
+    return "".join((before, *texts, after))

@@ -1,0 +1,250 @@
+"""What two sides do to one statement, at one place or to one run of imports, where both fit together, made in both.
+
+Elements between brackets are united, and of the rest the words that only one side changes. Where the order of what
+both sides add would be a guess, neither is changed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from patchkit.change.blocks import merged_count
+from patchkit.change.comments import comments
+from patchkit.change.effects import order_matters
+from patchkit.change.imports import bound, import_of, imported
+from patchkit.change.outline import Item, NoOutlineError, dumped, outline
+from patchkit.change.output import Output
+from patchkit.change.statements import as_code, merged_header, merged_statement
+from patchkit.change.tokens import ClashError, shifted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from patchkit.change.correspondence import Correspondence
+
+_DEFINITION = re.compile(r"^(?:async\s+def|def|class)\b", re.MULTILINE)
+
+Three = tuple[str, str, str]
+"""Base, ours and theirs."""
+
+
+def united(versions: Three, correspondence: Correspondence) -> Three:
+    """Return three versions of a file with what fits together in all of them; NoOutlineError if one is not Python."""
+    base, ours, theirs = (outline(text) for text in versions)
+    outputs = Output(), Output(), Output()
+    _Union(correspondence, outputs).unite(base, ours, theirs)
+    texts = tuple(output.render(each) for output, each in zip(outputs, (base, ours, theirs), strict=True))
+    return texts[0], texts[1], texts[2]
+
+
+class _Union:
+    def __init__(self, correspondence: Correspondence, outputs: tuple[Output, Output, Output]) -> None:
+        self._correspondence = correspondence
+        self._outputs = outputs
+
+    def unite(self, *items: Item) -> None:
+        """Unite the parts of three versions of an item."""
+        base, ours, theirs = items
+        to_ours, to_theirs = (self._correspondence.parts(base, side) for side in (ours, theirs))
+        for one in base.parts:
+            if one in to_ours and one in to_theirs:
+                self._unite_item(one, to_ours[one], to_theirs[one])
+        self._unite_gaps(*items)
+
+    def _unite_item(self, *items: Item) -> None:
+        base, ours, theirs = items
+        if ours.code == theirs.code or base.code in {ours.code, theirs.code}:
+            return
+        kinds = {each.kind for each in items}
+        if all(each.parts for each in items) and len(kinds) == 1:
+            heads = [each.bare_head for each in items]
+            if len(set(heads)) == len(heads):
+                found = _agreed(heads, base.kind)
+                for output, each in zip(self._outputs, items, strict=True) if found else ():
+                    output.write_head(each, found)
+            self.unite(*items)
+        elif not any(each.parts or each.is_import or len(each.nodes) != 1 for each in items):
+            found = _agreed([each.bare for each in items], "")
+            for output, each in zip(self._outputs, items, strict=True) if found else ():
+                output.write(each, found)
+
+    def _unite_gaps(self, *items: Item) -> None:
+        """Unite what is between the parts that all versions have: one statement of each, or additions."""
+        base, *sides = items
+        pairs = [self._correspondence.parts(base, side) for side in sides]
+        places = [{each: at for at, each in enumerate(side.parts)} for side in sides]
+        last: tuple[int, ...] = (-1, -1, -1)
+        ends = [
+            (at, *(place[pair[one]] for pair, place in zip(pairs, places, strict=True)))
+            for at, one in enumerate(base.parts)
+            if all(one in pair for pair in pairs)
+        ]
+        for end in (*ends, tuple(len(each.parts) for each in items)):
+            if any(high <= low for low, high in zip(last, end, strict=True)):  # A definition that moved.
+                continue
+            found = [each.parts[low + 1 : high] for each, low, high in zip(items, last, end, strict=True)]
+            if (
+                all(len(run) == 1 for run in found)
+                and len({(run[0].kind, run[0].name) for run in found}) == 1
+            ):
+                self._unite_item(*(run[0] for run in found))
+            elif not found[0] and not base.is_scope and _is_free(*found[1:]):
+                self._add_both(items, last, end)
+            last = end
+
+    def _add_both(self, items: Sequence[Item], last: Sequence[int], end: Sequence[int]) -> None:
+        """Add what each side adds between two places, ours first, in the other versions."""
+        _, ours, theirs = items
+        runs = ours.parts[last[1] + 1 : end[1]], theirs.parts[last[2] + 1 : end[2]]
+        for side, (output, each) in enumerate(zip(self._outputs, items, strict=True)):
+            for from_side, run, at in ((1, runs[0], last[side] + 1), (2, runs[1], end[side])):
+                for added in run if side != from_side else ():
+                    output.insert(each, at, shifted(added.text, added.indent, each.inner_indent))
+
+
+def _is_free(one: Sequence[Item], other: Sequence[Item]) -> bool:
+    """Return whether two runs of added statements may stand in either order."""
+    codes = [{each.code for each in run} for run in (one, other)]
+    if not (one and other) or codes[0] & codes[1] or order_matters(one, other):
+        return False
+    return any(all(map(_is_still, run)) for run in (one, other))
+
+
+def _is_still(item: Item) -> bool:
+    """Return whether a statement only binds a name, without a call."""
+    if item.is_import:
+        return True
+    acting = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+    return item.kind in {"Assign", "AnnAssign"} and not any(
+        isinstance(node, acting) for top in item.nodes for node in ast.walk(top)
+    )
+
+
+def _agreed(texts: Sequence[str], kind: str) -> str:
+    """Return the merge of three versions of a statement or header; empty unless it is the same in both directions."""
+    starts = [_DEFINITION.search(text) for text in texts]
+    decorators = [text[: start.start() if start else 0] for text, start in zip(texts, starts, strict=True)]
+    if kind and any(decorators):
+        base, ours, theirs = decorators
+        rest = [text.removeprefix(each) for text, each in zip(texts, decorators, strict=True)]
+        above = ours if theirs in {base, ours} else theirs if base == ours else None
+        below = _agreed(rest, kind) if len(set(rest)) == len(rest) else rest[1 + (rest[0] == rest[1])]
+        return above + below if above is not None and below else ""
+    base, ours, theirs = texts
+    pairs = (theirs, ours), (ours, theirs)
+    try:
+        found = [
+            merged_header(base, *pair, kind) if kind else merged_statement(base, *pair) for pair in pairs
+        ]
+    except ClashError:
+        return ""
+    one, other = (_meaning(text, kind) for text in found)
+    # A space may be left where one side has none.
+    return min(found, key=len) if one == other and kept_comments(base, ours, theirs, found[0]) else ""
+
+
+def _meaning(text: str, kind: str) -> str:
+    """Return the meaning of a statement or header, whatever the order where that says nothing."""
+    return dumped(_Unordered().visit(ast.parse(as_code(text, kind))))
+
+
+class _Unordered(ast.NodeTransformer):
+    """Sorts keywords, the elements of sets, the entries of dictionaries, and ``__all__``."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if all(each.arg for each in node.keywords):
+            node.keywords.sort(key=ast.dump)
+        return node
+
+    def visit_Set(self, node: ast.Set) -> ast.AST:
+        self.generic_visit(node)
+        node.elts.sort(key=ast.dump)
+        return node
+
+    def visit_Dict(self, node: ast.Dict) -> ast.AST:
+        self.generic_visit(node)
+        if None not in node.keys:
+            pairs = sorted(
+                zip(node.keys, node.values, strict=True), key=lambda pair: ast.dump(pair[0] or pair[1])
+            )
+            node.keys, node.values = [key for key, _ in pairs], [value for _, value in pairs]
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        self.generic_visit(node)
+        if ast.unparse(node.targets[0]) == "__all__" and isinstance(node.value, (ast.List, ast.Tuple)):
+            node.value.elts.sort(key=ast.dump)
+        return node
+
+
+def kept_comments(base: str, ours: str, theirs: str, result: str) -> bool:
+    """Return whether a merge has each comment as often as a merge of comments alone would have it."""
+    b, o, t, r = (comments(text) for text in (base, ours, theirs, result))
+    return all(merged_count(b[each], o[each], t[each]) == r[each] for each in {*b, *o, *t, *r})
+
+
+# ---- runs of imports ------------------------------------------------------------------------------------------------
+
+
+def united_imports(base: str, ours: str, theirs: str) -> str:
+    """Return the merge of three runs of imports, name by name; empty if they have anything else, or a comment."""
+    texts = base, ours, theirs
+    indent = next(
+        (line[: len(line) - len(line.lstrip())] for text in texts for line in text.splitlines() if line), ""
+    )
+    try:
+        rows = [outline(textwrap.dedent(text)) for text in texts]
+    except NoOutlineError:
+        return ""
+    if any(comments(text) for text in texts) or not all(each.is_import for row in rows for each in row.parts):
+        return ""
+    names = [Counter(name for each in row.parts for name in imported(each)) for row in rows]
+    if any(number > 1 for count in names for number in count.values()):
+        return ""
+    known = [{bound(name) for name in count} for count in names]
+    # The side that changes more gives the layout.
+    like, other = (1, 2) if _changed(rows[0], rows[1]) >= _changed(rows[0], rows[2]) else (2, 1)
+    removed, added = names[0] - names[other], names[other] - names[0] - names[like]
+    lines = list(_without(rows[like], removed))
+    for each in rows[other].parts:
+        wanted = [name for name in imported(each) if name in added]
+        if wanted:
+            _add(lines, wanted, each)
+    result = textwrap.indent("".join(text for text, _ in lines), indent)
+    expected = (names[like] - removed) + added
+    found = Counter(name for each in outline(textwrap.dedent(result)).parts for name in imported(each))
+    restored = ((known[0] - known[1]) | (known[0] - known[2])) & set(map(bound, found))
+    return result if found == expected and not restored else ""
+
+
+def _changed(base: Item, side: Item) -> int:
+    known = Counter(each.bare for each in base.parts)
+    return (Counter(each.bare for each in side.parts) - known).total()
+
+
+def _without(row: Item, removed: Counter[str]) -> Iterator[tuple[str, Item]]:
+    for each in row.parts:
+        left = [name for name in imported(each) if name not in removed]
+        if left == imported(each):
+            yield each.text, each
+        elif left:
+            yield each.lead + import_of(left, each), each
+
+
+def _add(lines: list[tuple[str, Item]], wanted: Sequence[str], item: Item) -> None:
+    """Add names to the last statement that imports from the same module, or a statement at the end."""
+    at = next((n for n in range(len(lines) - 1, -1, -1) if lines[n][1].name == item.name), None)
+    if at is None or item.kind == "Import":
+        lines.append((import_of(wanted, item), item))
+        return
+    known = imported(outline(lines[at][0]).parts[0])
+    names = [*known, *wanted]
+    lines[at] = (
+        lines[at][1].lead + import_of(sorted(names) if known == sorted(known) else names, lines[at][1]),
+        lines[at][1],
+    )

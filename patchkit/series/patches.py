@@ -1,0 +1,130 @@
+"""Write a ported series as patches for its new tree: in the files, the order and the form in which it was given."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from patchkit.drafting.change import PLAIN, PROGRAM
+from patchkit.errors import UsageError
+from patchkit.series.export import BREAK, Scratch
+from patchkit.series.source import SERIES
+from patchkit.transaction.ports import without_trailers
+from patchkit.tree.scratch import scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from patchkit.series.source import Given, GivenChange
+
+    Contents = Mapping[str, tuple[bytes | None, bytes | None]]
+
+_DIFF = re.compile(r"^(?:diff --git |Index: |--- \S)", re.MULTILINE)
+
+
+class Written(NamedTuple):
+    """A change, and what it changes in the new tree: each file's content before and after it."""
+
+    change: GivenChange
+    contents: Contents
+
+
+def patches(steps: Sequence[Written], folders: Sequence[Path] = ()) -> dict[str, bytes]:
+    """Return the files of a series: ``steps``, and the file ``series`` of each of the ``folders`` that it was in.
+
+    A change that changes nothing is left out. The commits are made in a temporary repository of the changed files only.
+    Raise UsageError if two patches have one name.
+    """
+    found: dict[str, bytes] = {}
+    sources: dict[str, Path | None] = {}
+    with scratch() as place:
+        repository = Scratch(place)
+        for number, step in enumerate((step for step in steps if step.contents), 1):
+            commits = _committed(repository, step)
+            given = step.change.given
+            is_mail = given.file is None or bool(step.change.facts.message)
+            text = _mail(repository, step.change, commits) if is_mail else _diff(repository, given, commits)
+            named = f"{number:04}-{_slug(step.change)}.patch"
+            name = named if given.file is None else _name_in(folders, given.file)
+            if sources.setdefault(name, given.file) != given.file:
+                raise UsageError(f"two patches have the name {name}", advice="write one folder at a time")
+            found[name] = found.get(name, b"") + text
+    for folder in folders:
+        if (folder / SERIES).is_file():
+            lines = (folder / SERIES).read_text(errors="replace").split("\n")
+            kept = [line for line in lines if not (words := line.split("#")[0].split()) or words[0] in found]
+            found[SERIES] = "\n".join(kept).encode()
+    return found
+
+
+def _name_in(folders: Sequence[Path], file: Path) -> str:
+    """Return the name of a file in the folder that it was in, such as in its file ``series``."""
+    inside = (file.relative_to(folder) for folder in folders if file.is_relative_to(folder))
+    return next((name.as_posix() for name in inside if ".." not in name.parts), file.name)
+
+
+def _committed(repository: Scratch, step: Written) -> tuple[str, str]:
+    """Commit the files of a step before and after it, and return both commits."""
+    facts, given = step.change.facts, step.change.given
+    modes = {each.file: each.modes for each in (*step.change.files, *step.change.outside)}
+    repository.run("read-tree", "--empty")
+    commits: list[str] = []
+    for side in (0, 1):
+        for file, versions in step.contents.items():
+            name = posixpath.normpath(posixpath.join(given.place, file))
+            content = versions[side]
+            if content is not None:
+                blob = repository.run("hash-object", "-w", "--stdin", given=content)
+                is_program = file in modes and modes[file][side] == PROGRAM
+                mode = PROGRAM if is_program else PLAIN
+                repository.run("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
+            elif side:
+                repository.run("update-index", "--force-remove", "--", name)
+        message = BREAK.sub(r" \g<0>", without_trailers(facts.message) or step.change.title or facts.id)
+        parent = [word for commit in commits for word in ("-p", commit)]
+        tree = repository.run("write-tree")
+        author = {} if not facts.author else _author(facts.author, facts.date)
+        commits.append(
+            repository.run(
+                "commit-tree", tree, *parent, "-F", "-", given=os.fsencode(message), settings=author
+            )
+        )
+    return commits[0], commits[1]
+
+
+def _author(person: str, date: str) -> dict[str, str]:
+    name, _, address = person.removesuffix(">").rpartition(" <")
+    return {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address} | (
+        {"GIT_AUTHOR_DATE": date} if date else {}
+    )
+
+
+_OPTIONS = ("--full-index", "--binary", "--no-renames")
+
+
+def _mail(repository: Scratch, change: GivenChange, commits: tuple[str, str]) -> bytes:
+    """Return a change as git format-patch writes it, with the commit that it was."""
+    signs = [
+        f"--{side}-prefix={text}" for side, text in zip(("src", "dst"), change.given.prefixes, strict=True)
+    ]
+    text = repository.output("format-patch", *_OPTIONS, *signs, "--stdout", f"{commits[0]}..{commits[1]}")
+    was = (change.facts.upstream_commit or "0" * 40).encode()
+    return text.replace(f"From {commits[1]} ".encode(), b"From %s " % was, 1)
+
+
+def _diff(repository: Scratch, given: Given, commits: tuple[str, str]) -> bytes:
+    """Return a change as a diff below the text that stood above it."""
+    signs = [f"--{side}-prefix={text}" for side, text in zip(("src", "dst"), given.prefixes, strict=True)]
+    start = _DIFF.search(given.text)
+    head = given.text[: start.start()] if start else ""
+    return head.encode() + repository.output("diff-tree", "-p", "-r", *_OPTIONS, *signs, *commits)
+
+
+def _slug(change: GivenChange) -> str:
+    """Return a change's subject as git format-patch makes it the name of a file."""
+    subject = (change.facts.message or change.title).partition("\n")[0]
+    name = re.sub(r"\.{2,}", ".", re.sub(r"[^A-Za-z0-9._]+", "-", subject)).strip("-.")
+    return name[:52].rstrip("-.") or "patch"

@@ -1,0 +1,245 @@
+"""The changes that a port makes: commits, ranges, diffs, mailboxes and folders of patches, in order."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from patchkit.drafting import difference
+from patchkit.errors import UsageError
+from patchkit.patchset.unified import DiffOptions
+from patchkit.series.release import is_release, release
+from patchkit.tree.git import commit_of, commit_or_none, git, require_repository
+from patchkit.tree.limits import read_named
+from patchkit.tree.objects import GitRepository, GitTree
+from patchkit.tree.outside import has_outside
+from patchkit.tree.sglang import PLACES
+from patchkit.tree.tree import OverlayTree, open_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from patchkit.drafting.change import Facts, GivenFile
+    from patchkit.tree.tree import Tree
+
+SERIES = "series"
+"""The file of a folder that names its patches in order, as quilt's."""
+_ENDS = (".patch", ".diff")
+
+
+class Given(NamedTuple):
+    """How a change was given, to be written back so: its file, if it is no commit, and its text in it.
+
+    ``prefixes`` are what stands before the names of its files, and ``place`` is the package's place below these.
+    """
+
+    file: Path | None = None
+    text: str = ""
+    prefixes: tuple[str, str] = ("a/", "b/")
+    place: str = PLACES[0]
+
+
+_COMMIT = Given()
+
+
+@dataclass(frozen=True)
+class GivenChange:
+    """A change: facts about it, its base tree, its files in the package and those outside it, and how it was given."""
+
+    facts: Facts
+    base: Tree
+    files: tuple[GivenFile, ...]
+    left_out: tuple[str, ...] = ()
+    outside: tuple[GivenFile, ...] = ()
+    given: Given = _COMMIT
+
+    @property
+    def title(self) -> str:
+        """Its title, or the name of its file."""
+        return self.facts.title or (self.given.file.name if self.given.file else "")
+
+
+class Source:
+    """Commits, ranges, diffs, mailboxes and folders of patches, and their base tree."""
+
+    def __init__(self, names: Sequence[str], base: str, repository: Path) -> None:
+        """Read nothing yet; ``repository`` is where commits and refs are looked up."""
+        self._names = names
+        self._base = base
+        self._repository = repository
+        self._stack = ExitStack()
+        self._git: GitRepository | None = None
+        self._based: Tree | None = None
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def _objects(self) -> GitRepository:
+        if self._git is None:
+            self._git = self._stack.enter_context(GitRepository(self._repository))
+        return self._git
+
+    def tree(self, name: str) -> Tree:
+        """Return the tree of a path, a ref or a release; TreeError if there is none."""
+        if Path(name).exists():
+            return open_tree(Path(name))
+        if is_release(name) and commit_or_none(self._repository, name) is None:
+            tag = f"v{name}"
+            return release(name) if commit_or_none(self._repository, tag) is None else self.tree(tag)
+        return GitTree(self._objects, name)
+
+    def require(self, name: str) -> None:
+        """Raise UsageError if a name is neither a path nor a commit nor a release."""
+        if os.path.exists(name) or is_release(name) or commit_or_none(self._repository, name) is not None:
+            return
+        require_repository(self._repository, "name a folder, or a ref's repository with --repo")
+        raise UsageError(
+            f"{name} is neither a folder nor a ref of {self._repository.resolve()}",
+            advice="name a folder, a release, or a ref and its repository with --repo",
+        )
+
+    def _from(self) -> Tree | None:
+        """Return the base tree that was named, if any; UsageError if it is no tree."""
+        if self._base and self._based is None:
+            if not Path(self._base).exists() and not is_release(self._base):
+                commit_of(self._repository, self._base)
+            self._based = self.tree(self._base)
+        return self._based
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folders of patches."""
+        return [path for path in map(Path, self._names) if path.is_dir()]
+
+    def changes(self, onto: Tree) -> tuple[GivenChange, ...]:
+        """Return the changes in order, each on the tree that those before it leave, for a port to ``onto``.
+
+        Raise UsageError if a name is none of a change, a diff does not fit its base, or nothing is changed.
+        """
+        found: list[GivenChange] = []
+        base, made = self._from(), dict[str, bytes | None]()
+        for change in self._read(base, onto, made):
+            here = tuple(each for each in change.outside if has_outside(onto, each.file))
+            others = (difference.outside(each) for each in change.outside if each not in here)
+            left_out = tuple(dict.fromkeys((*change.left_out, *others)))
+            found.append(replace(change, outside=here, left_out=left_out))
+        if not any(change.files or change.outside for change in found):
+            raise UsageError(
+                f"{', '.join(self._names)} changes nothing in the package",
+                reasons=[part for change in found for part in change.left_out] or ["it is empty"],
+                advice="name a diff or a commit that changes files of sglang's package",
+            )
+        return _named(found)
+
+    def _read(self, base: Tree | None, onto: Tree, made: dict[str, bytes | None]) -> Iterator[GivenChange]:
+        for name in self._names:
+            path = Path(name)
+            if path.is_dir():
+                for file in patches_in(path):
+                    yield from self._diffs(file, base, onto, made)
+            elif path.exists():
+                yield from self._diffs(path, base, onto, made)
+            else:
+                yield from (self._commit(commit, base) for commit in self._commits(name))
+
+    def _diffs(
+        self, path: Path, base: Tree | None, onto: Tree, made: dict[str, bytes | None]
+    ) -> Iterator[GivenChange]:
+        """Yield the change of a diff, or of each mail of a series; ``made`` is what those before it made."""
+        try:
+            text = read_named(path).decode()
+        except UnicodeDecodeError:
+            raise UsageError("not UTF-8", where=path, advice="convert it and try again") from None
+        name = _name_of(path.name)
+        options = DiffOptions(str(path), "--from", "--from TREE, or with --from HEAD^ --repo REPO")
+        mails = difference.mails(text)
+        blob = self._blob if base is None else None
+        for number, mail in enumerate(mails, 1):
+            facts = difference.facts_of_diff(name, mail, path)
+            if len(mails) > 1:
+                facts = replace(facts, id=facts.upstream.rpartition("/")[2] or f"{name}-{number}")
+            tree = OverlayTree(base or onto, dict(made))
+            diff = difference.of_diffs(tree, (mail,), options=options, blob=blob)
+            if not (diff.files or diff.outside or diff.left_out):
+                raise UsageError(
+                    "it contains no unified diff", where=path, advice="name a diff or a mail with one"
+                )
+            every = (*diff.files, *(each for each in diff.outside if not each.hunks))
+            if base is None:
+                tree = OverlayTree(onto, {**made, **{each.file: each.before for each in every}})
+            given = Given(path, mail, diff.prefixes, diff.place)
+            yield GivenChange(facts, tree, diff.files, diff.left_out, diff.outside, given)
+            made |= {each.file: each.after for each in every}
+
+    def _blob(self, identifier: str) -> bytes | None:
+        """Return a file's content by its id in the repository."""
+        if commit_or_none(self._repository, "HEAD") is None:
+            return None
+        found = self._objects.object(f"{identifier}^{{blob}}")
+        return found[1] if found is not None else None
+
+    def _commits(self, name: str) -> list[str]:
+        options = ("--reverse", "--no-merges") if ".." in name else ("--no-walk",)
+        listed = git(self._repository, "rev-list", *options, "--end-of-options", name, "--")
+        commits = listed.stdout.decode().split()
+        if listed.returncode != 0 or not commits:
+            require_repository(
+                self._repository, "name a diff that exists, or the commit's repository with --repo"
+            )
+            raise UsageError(
+                f"{name} is neither a file nor a commit of {self._repository.resolve()}",
+                advice="name a diff, a folder, a commit or a range, and its repository with --repo",
+            )
+        return commits
+
+    def _commit(self, commit: str, base: Tree | None) -> GivenChange:
+        diff = difference.of_commit(self._repository, commit, option="")
+        facts = difference.facts_of_commit(self._repository, commit[:12], commit)
+        number = facts.upstream.rpartition("/")[2]
+        facts = replace(facts, id=number) if number else facts
+        tree = base if base is not None else self.tree(f"{commit}^")
+        return GivenChange(facts, tree, diff.files, diff.left_out, diff.outside)
+
+
+def patches_in(folder: Path) -> list[Path]:
+    """Return the patches of a folder: those that its file ``series`` names, or all by name. UsageError for none."""
+    listed = folder / SERIES
+    if listed.is_file():
+        lines = read_named(listed).decode(errors="replace").split("\n")
+        names = [line.split("#")[0].split()[0] for line in lines if line.split("#")[0].strip()]
+    else:
+        names = sorted(each.name for each in folder.iterdir() if each.name.endswith(_ENDS))
+    missing = next((name for name in names if not (folder / name).is_file()), None)
+    if missing is not None:
+        raise UsageError(
+            f"{missing} does not exist", where=listed, advice="remove its line, or restore the file"
+        )
+    if not names:
+        raise UsageError("no patch is in the folder", where=folder, advice="name a folder with *.patch files")
+    return [folder / name for name in names]
+
+
+def _named(changes: Sequence[GivenChange]) -> tuple[GivenChange, ...]:
+    """Return changes with an id of their own for each that is not a commit."""
+    found: list[GivenChange] = []
+    used: set[str] = set()
+    for number, change in enumerate(changes, 1):
+        facts = change.facts
+        if change.given.file is not None and facts.id in used:
+            facts = replace(facts, id=f"{_name_of(change.given.file.name)}-{number}")
+        used.add(facts.id)
+        found.append(replace(change, facts=facts))
+    return tuple(found)
+
+
+def _name_of(file: str) -> str:
+    """Return a name for a change that is made of the name of its file."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", Path(file).stem).strip("-.") or "ported"

@@ -1,0 +1,61 @@
+"""The files of sglang's repository that are outside its package, named from the package: ``../../test/run.py``."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+
+from patchkit.tree.git import git, top_around
+from patchkit.tree.names import is_outside
+from patchkit.tree.objects import GitTree
+from patchkit.tree.sglang import PLACES
+from patchkit.tree.tree import CheckoutTree, OverlayTree, Tree
+
+_UP = "../"
+
+
+def shown(file: str) -> str:
+    """Return a path from the package as people write it; one outside is shown from the top of sglang's repository."""
+    ups = file.count(_UP)
+    return "/".join([*PLACES[0].split("/")[: max(0, 2 - ups)], file.removeprefix(_UP * ups)]) if ups else file
+
+
+def has_outside(tree: Tree, file: str) -> bool:
+    """Return whether a tree could have this file outside the package: it is a checkout, or a commit, of that depth."""
+    if isinstance(tree, OverlayTree):
+        return has_outside(tree.below, file)
+    if isinstance(tree, GitTree):
+        return not posixpath.normpath(posixpath.join(tree.place, file)).startswith(_UP)
+    if not isinstance(tree, CheckoutTree):
+        return False
+    top = top_around(tree.package)
+    return top is not None and os.path.normpath(tree.package / file).startswith(f"{top}{os.sep}")
+
+
+def content(tree: Tree, file: str) -> bytes | None:
+    """Return the bytes of a file inside or outside the package, or None if the tree has no such file."""
+    if not is_outside(file):
+        return tree.read(file)
+    if isinstance(tree, OverlayTree):
+        return tree.contents[file] if file in tree.contents else content(tree.below, file)
+    if not has_outside(tree, file):
+        return None
+    return tree.read_outside(file) if isinstance(tree, GitTree) else tree.read(file)
+
+
+def namesakes(tree: Tree, file: str) -> list[str]:
+    """Return the files outside the package that have the same name as one, in another folder."""
+    if isinstance(tree, OverlayTree):
+        return [name for name in namesakes(tree.below, file) if tree.contents.get(name, b"") is not None]
+    name = posixpath.basename(file)
+    if isinstance(tree, GitTree):
+        named, place = tree.repository.path, tree.place
+        words: tuple[str, ...] = ("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree.ref)
+    elif isinstance(tree, CheckoutTree) and (top := top_around(tree.package)) is not None:
+        named, place = top, os.path.relpath(tree.package, top)
+        words = ("ls-files", "-z")
+    else:
+        return []
+    listed = os.fsdecode(git(named, *words).stdout).split("\0")
+    found = (posixpath.relpath(each, place) for each in listed if posixpath.basename(each) == name)
+    return sorted(each for each in found if is_outside(each))

@@ -1,0 +1,236 @@
+"""Two sides of a file are merged where that is sure, and each other place stays a conflict of git's."""
+
+from __future__ import annotations
+
+import pytest
+
+from patchkit.change.sides import Sides, by_lines, marked, merged, sides_of
+
+BASE = """\
+import os
+from shelf import Book, find
+
+
+def lend(book, reader):
+    due = today()
+    note(book, due=due)
+    return due
+
+
+def take(book):
+    book.out = False
+    return book
+
+
+KINDS = {"atlas": 1}
+"""
+
+
+def changed(text: str, *changes: tuple[str, str]) -> str:
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+def conflicts(sides: Sides) -> int:
+    return sum(isinstance(part, Sides) for part in by_lines(sides))
+
+
+def both(ours: str, theirs: str, base: str = BASE) -> str | None:
+    """Return the merge in either direction; None if it is a conflict. Git alone has one."""
+    results = []
+    for one, other in ((ours, theirs), (theirs, ours)):
+        sides = Sides(base, one, other)
+        assert conflicts(sides)
+        found = merged(sides)
+        results.append(found.sides.ours if found.is_whole else None)
+    assert (results[0] is None) is (results[1] is None)
+    return results[0]
+
+
+def test_each_side_adds_a_function_at_the_same_place() -> None:
+    one, other = "def burn(book):\n    return None\n\n\n", "def bind(book):\n    return book\n\n\n"
+    result = both(*(changed(BASE, ("def take", f"{added}def take")) for added in (one, other)))
+    assert result is not None
+    assert one in result
+    assert other in result
+
+
+def test_each_side_adds_an_import() -> None:
+    sides = (changed(BASE, ("import os\n", f"import os\nimport {name}\n")) for name in ("re", "ast"))
+    result = both(*sides)
+    assert result is not None
+    assert "import re\n" in result
+    assert "import ast\n" in result
+
+
+def test_one_side_adds_a_name_to_an_import_that_the_other_splits() -> None:
+    split = changed(BASE, ("import Book, find", "import Book\nfrom shelf import find"))
+    assert both(changed(BASE, ("Book, find", "Book, find, sort")), split) == changed(
+        split, ("import find", "import find, sort")
+    )
+
+
+def test_an_import_that_one_side_removes_does_not_come_back_from_a_module_that_the_other_renames() -> None:
+    gone = changed(BASE, ("from shelf import Book, find\n", "from shelf import Book\n"))
+    assert both(gone, changed(BASE, ("from shelf import", "from library.shelf import"))) is None
+
+
+def test_an_added_import_names_a_package_that_the_other_side_renames() -> None:
+    base = "from shelf import a\nfrom shelf.old import b\n"
+    renamed = "from library.shelf import a\nfrom library.shelf.old import b\n"
+    assert both(f"{base}from shelf.old.sub import c\n", renamed, base) is None
+
+
+def test_an_added_import_is_from_a_package_whose_modules_the_other_side_moves() -> None:
+    base = "from shelf.books import a\nfrom shelf.maps import b\n"
+    moved = "from shelf.inner.books import a\nfrom shelf.inner.maps import b\n"
+    assert both(f"{base}from shelf.score import c\n", moved, base) is None
+    assert both(f"{base}from desk.score import c\n", moved, base) is not None
+
+
+def test_each_side_adds_a_keyword_to_one_call() -> None:
+    sides = (changed(BASE, ("due=due", f"due=due, {word}")) for word in ("reader=reader", "loud=True"))
+    result = both(*sides)
+    assert result is not None
+    assert "loud=True" in result
+    assert "reader=reader" in result
+
+
+def test_each_side_adds_a_positional_parameter() -> None:
+    sides = (changed(BASE, ("book, reader", f"book, reader, {name}")) for name in ("days", "hall"))
+    assert both(*sides) is None
+
+
+def test_each_side_adds_an_entry_with_another_key() -> None:
+    sides = (changed(BASE, ('"atlas": 1', f'"atlas": 1, {entry}')) for entry in ('"map": 2', '"score": 3'))
+    result = both(*sides)
+    assert result is not None
+    assert '"map": 2' in result
+    assert '"score": 3' in result
+
+
+def test_one_side_decorates_a_function_whose_annotations_the_other_changes() -> None:
+    decorated, typed = "@logged\ndef take(book):", "def take(book: Book):"
+    sides = (changed(BASE, ("def take(book):", text)) for text in (decorated, typed))
+    assert both(*sides) == changed(BASE, ("def take(book):", "@logged\ndef take(book: Book):"))
+
+
+def test_both_sides_set_another_value() -> None:
+    assert both(*(changed(BASE, ('"atlas": 1', f'"atlas": {n}')) for n in (2, 3))) is None
+
+
+def test_each_side_adds_a_call_at_the_same_place() -> None:
+    sides = (
+        changed(BASE, ("    return due", f"    {call}\n    return due")) for call in ("ring()", "stamp()")
+    )
+    assert both(*sides) is None
+
+
+def test_each_side_sets_another_attribute_at_the_same_place() -> None:
+    sides = (
+        changed(BASE, ("    return book", f"    book.{name} = None\n    return book"))
+        for name in ("by", "till")
+    )
+    result = both(*sides)
+    assert result is not None
+    assert "book.by = None\n" in result
+    assert "book.till = None\n" in result
+
+
+def test_one_side_renames_what_a_line_that_the_other_adds_uses() -> None:
+    renamed = changed(
+        BASE,
+        ("    due = today()\n    note(book, due=due)\n    return due", "    end = today()\n    return end"),
+    )
+    used = changed(BASE, ("    note(book, due=due)\n", "    note(book, due=due)\n    print(due)\n"))
+    assert both(renamed, used) is None
+
+
+def test_one_side_deletes_the_function_that_the_other_changes() -> None:
+    gone = changed(BASE, ("def take(book):\n    book.out = False\n    return book\n\n\n", ""))
+    assert both(gone, changed(BASE, ("book.out = False", "book.out = None"))) is None
+
+
+def test_the_same_function_with_another_comment_on_each_side() -> None:
+    plain, told = "def burn(book):\n    pass\n\n\n", "def burn(book):\n    # Never.\n    pass\n\n\n"
+    sides = [changed(BASE, ("def take", f"{text}def take")) for text in (plain, told)]
+    assert both(*sides) == sides[1]
+
+
+def test_a_comment_that_both_sides_keep_stays() -> None:
+    base = "from shelf import a, b, c  # noqa\n"
+    result = both("from shelf import a, c  # noqa\n", "from shelf import b, a, c, d  # noqa\n", base)
+    assert result is None or "# noqa" in result
+
+
+def test_what_is_sure_is_merged_beside_a_conflict_that_is_not() -> None:
+    ours = changed(BASE, ("import os\n", "import os\nimport re\n"), ('"atlas": 1', '"atlas": 2'))
+    theirs = changed(BASE, ("import os\n", "import os\nimport ast\n"), ('"atlas": 1', '"atlas": 3'))
+    sides = Sides(BASE, ours, theirs)
+    found = merged(sides)
+    assert not found.is_whole
+    assert (conflicts(sides), conflicts(found.sides)) == (2, 1)
+    assert all("import re\n" in text and "import ast\n" in text for text in found.sides)
+
+
+def test_a_clean_merge_by_lines_stands() -> None:
+    sides = Sides(BASE, changed(BASE, ("import os\n", "")), changed(BASE, ('"atlas": 1', '"atlas": 2')))
+    assert merged(sides).sides.ours == "".join(map(str, by_lines(sides)))
+
+
+def test_a_clean_merge_by_lines_that_is_no_python() -> None:
+    base = "if a:\n    b()\n    c()\n\n\n\nd()\n"
+    ours = base.replace("if a:\n    b()\n", "if a:\n    b()\n").replace("    c()\n", "")
+    theirs = base.replace("    b()\n", "")
+    found = merged(Sides(base, ours, theirs))
+    text = found.sides.ours if found.is_whole else marked(found.sides, 7, ("a", "b", "c"))
+    assert found.is_whole or text.count("<<<<<<< a\n") == 1
+
+
+def test_texts_that_contain_markers() -> None:
+    base = f'"""\n{"<" * 7} ours\n{"=" * 7}\n{">" * 7} theirs\n"""\n{BASE}'
+    ours, theirs = (changed(base, ("import os\n", f"import os\nimport {name}\n")) for name in ("re", "ast"))
+    assert both(ours, theirs, base) is not None
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_the_last_line_has_an_end_as_before(end: str) -> None:
+    base = f"import os{end}"
+    result = both(f"import os\nimport re{end}", f"import os\nimport ast{end}", base)
+    assert result is not None
+    assert result.endswith("\n") is bool(end)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"x = (\n",
+        b"x = 1\r\n",
+        b"\xef\xbb\xbfx = 1\n",
+        b"x = '\xe9'\n",
+        b"x = 1",
+        b"# coding: latin-1\nx = 1\n",
+        b"x = 1\0\n",
+    ],
+    ids=["a syntax error", "CRLF", "a mark", "not UTF-8", "no last line end", "another encoding", "binary"],
+)
+def test_what_only_git_merges(content: bytes) -> None:
+    assert sides_of(b"x = 2\n", content, b"x = 3\n") is None
+    assert sides_of(content, b"x = 2\n", b"x = 3\n") is None
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (("book.kind:", "book.kind, more:"), ("match ", "match look(book), ")),
+        (("(a=1)", "(a=2)"), ("and old:", "and new:")),
+    ],
+)
+def test_each_side_changes_a_header_of_a_match(ours: tuple[str, str], theirs: tuple[str, str]) -> None:
+    base = (
+        "def sort(book):\n    match book.kind:\n        case Kind(a=1) if ours and old:\n"
+        "            note(book)\n        case _:\n            keep(book)\n"
+    )
+    assert both(changed(base, ours), changed(base, theirs), base) == changed(base, ours, theirs)

@@ -1,0 +1,90 @@
+"""An editor that saves a file while a command commits loses nothing, whichever command it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+from support.faults import Faults
+from support.repositories import committing, copied
+from support.toys import MIRROR, checked_in, edit, git
+
+from patchkit import api
+from patchkit.cli import main
+from patchkit.patchset import load
+from patchkit.transaction.store import Store
+from patchkit.tree.tree import open_tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from patchkit.tree.tree import CheckoutTree
+
+MINE = b"mine = 1\n"
+GIT = frozenset({"read-tree", "update-index", "update-ref"})
+WRITING = frozenset({"-u", "checkout", "checkout-index", "merge", "reset", "restore", "stash", "switch"})
+"""Words of a git that writes the files of a checkout, which may lose what is saved while it does."""
+COMMANDS = {
+    "apply": ("apply", "{}", "--commit"),
+    "apply, verified": ("apply", "{}", "--commit", "--verify"),
+    "revert": ("revert", "{}", "--commit"),
+    "port": ("port", "theirs", "--repo", "{}", "--onto", "{}", "--commit"),
+    "rebase": ("rebase", "{}", "--onto", "newer", "--merge"),
+}
+
+
+@pytest.fixture(scope="module")
+def fork(tmp_path_factory: pytest.TempPathFactory) -> CheckoutTree:
+    """A checkout with a change of others on one branch, and a newer release on another."""
+    tree = committing(checked_in(tmp_path_factory.mktemp("saved") / "fork"))
+    for branch in ("theirs", "newer"):
+        git(tree.root, "checkout", "-qb", branch, "HEAD")
+        edit(tree, MIRROR, b"copies = 0", f"copies = 0\n    {branch} = 1".encode())
+        git(tree.root, "commit", "-qam", branch)
+        git(tree.root, "checkout", "-q", "-")
+    return tree
+
+
+def saving(tree: CheckoutTree, path: Path, at: int) -> Faults:
+    """Save a file anew, as an editor does, before that exchange or that git which changes the index or a ref."""
+    moments = []
+
+    def instead(_number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        if name == "run" and arguments[0][arguments[0].index("-C") + 1] in {
+            str(tree.root),
+            str(tree.package),
+        }:
+            assert WRITING.isdisjoint(arguments[0]), arguments[0]
+        if name == "exchange" or (name == "run" and not GIT.isdisjoint(arguments[0])):
+            moments.append(name)
+            if len(moments) == at:
+                aside = path.with_name("mine.tmp")
+                aside.write_bytes(path.read_bytes() + MINE)
+                aside.replace(path)
+
+    return Faults(instead)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_save_at_any_step_of_a_command_that_commits_is_kept(
+    fork: CheckoutTree, patch_folder: Path, tmp_path: Path, name: str
+) -> None:
+    assert patch_folder
+    start = copied(fork, tmp_path / "start")
+    if name in {"revert", "rebase"}:
+        api.commit(start, load.patches())
+    codes: list[int] = []
+    at, path = 0, tmp_path
+    while not codes or MINE in path.read_bytes():
+        at += 1
+        tree = copied(start, tmp_path / str(at) / "fork")
+        path = tree.package / MIRROR
+        words = [word.format(tree.root) for word in COMMANDS[name]]
+        with saving(tree, path, at).on():
+            codes.append(CliRunner().invoke(main, words).exit_code)
+        if Store(tree.package).pending:
+            api.recover(open_tree(tree.root))
+        assert codes[-1] == 0 or MINE in path.read_bytes()
+    assert codes[-1] == 0
+    assert len(codes) > 4
