@@ -690,6 +690,9 @@ def _summarise(evaluation: _Evaluation, statuses: list[EditStatus]) -> PatchStat
     if states == {State.PENDING}:
         return PatchStatus(patch, State.PENDING, settled, own)
     if State.PENDING in states:
-        return PatchStatus(patch, State.PARTIAL, settled, missing_reason(settled))
+        # As with parts: what upstream has of one lacks what upstream never had.
+        is_upstreams = evaluation.part is not patch and provenance is not State.APPLIED
+        state = State.PENDING if is_upstreams else State.PARTIAL
+        return PatchStatus(patch, state, settled, missing_reason(settled))
     whose = provenance if provenance in states else State.UPSTREAM
     return PatchStatus(patch, whose, settled, own)
