@@ -129,7 +129,7 @@ class Trees:
 
     def is_orphan(self, name: str, file: str) -> bool:
         """Return whether nothing in the second tree imports a file, as something in the first, if whole, does."""
-        if self.base.read("__init__.py") is None or _imports_of(file, self._sources):
+        if not serves(file) or self.base.read("__init__.py") is None or _imports_of(file, self._sources):
             return False
         read = ((each, self.base.read(each)) for each in self.base.files(""))
         return _imports_of(name, {each: text for each, text in read if text is not None})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from patchkit import collector
@@ -100,7 +101,7 @@ def land(
             or made.disturbing()
             or made.unmet(landing.files, sources)
             or made.repeating(landing.files, sources)
-            or made.of_another_kind(landing.files, sources)
+            or made.of_another_kind(landing.files)
             or ({} if adapting else made.adapted(sources))
         )
         more = {key: why for key, why in found.items() if key not in refused}
@@ -210,10 +211,12 @@ class _Landing:
         self._name = name
         self._marked: dict[str, bytes | None] = {}
         self._roots: dict[str, Item] = {}
+        self._sources: Sources = {}
         self._from: dict[str, list[str]] = {}
         """The files of the change whose edits are made in a file."""
 
     def land(self, sources: Sources, watch: Watch | None) -> Landing:
+        self._sources = sources
         files: list[LandedFile] = []
         for name, versions in sources.items():
             if watch is not None:
@@ -286,18 +289,8 @@ class _Landing:
                         found |= {edit.key: why} if variant else {}
         return found
 
-    def of_another_kind(self, files: Sequence[LandedFile], sources: Sources) -> dict[Key, Refusal]:
+    def of_another_kind(self, files: Sequence[LandedFile]) -> dict[Key, Refusal]:
         """Return the edits of classes whose base class is of another kind in this tree."""
-
-        def read_theirs(file: str) -> Item | None:
-            _, after = sources.get(file, (None, None))
-            with suppress(NoOutlineError, UnicodeDecodeError):
-                return self._trees.outline(file, onto=False) if after is None else self._known.of(after)
-            return None
-
-        def read_ours(file: str) -> Item | None:
-            return self._trees.outline(file, onto=True)
-
         found: dict[Key, Refusal] = {}
         for file in files:
             for edit in file.edits:
@@ -306,10 +299,31 @@ class _Landing:
                 )
                 if edit.key is not None and home:
                     item, part = edit.key
-                    theirs, ours = (read_theirs, file.file), (read_ours, home)
-                    reason = another_kind(item, bool(part), theirs, ours)
+                    reason = self._another_kind(item, file.file, home, head_only=bool(part))
                     found |= {edit.key: (Outcome.CONFLICT, reason)} if reason else {}
         return found
+
+    def _another_kind(self, item: Item, file: str, home: str, *, head_only: bool) -> str:
+        """Return how a base class differs in kind for an item of a file of the change, ``home`` in this tree."""
+
+        def read_theirs(name: str) -> Item | None:
+            _, after = self._sources.get(name, (None, None))
+            with suppress(NoOutlineError, UnicodeDecodeError):
+                return self._trees.outline(name, onto=False) if after is None else self._known.of(after)
+            return None
+
+        theirs, ours = (read_theirs, file), (partial(self._trees.outline, onto=True), home)
+        return another_kind(item, head_only, theirs, ours)
+
+    def _fits(self, file: str, home: str, before: bytes, after: bytes) -> bool:
+        """Return whether a file, which is as the change found it, takes its classes: by the kinds of their bases."""
+        if not file.endswith(".py") or not may_depend(before, after):
+            return True
+        with suppress(NoOutlineError, UnicodeDecodeError):
+            known = {each.code for each in self._known.of(before).walk()}
+            new = (each for each in self._known.of(after).walk() if each.code not in known)
+            return not any(self._another_kind(each, file, home, head_only=False) for each in new)
+        return True
 
     def report_orphans(self, files: Sequence[LandedFile], sources: Sources) -> None:
         """Say which changed files nothing imports any more."""
@@ -473,7 +487,7 @@ class _Landing:
             self._delete_file(found, before, ours)
         elif ours == after:
             self._keep_file(found, ours)
-        elif ours == before and not (self._merging.log.refused or may_depend(before, after)):
+        elif ours == before and not self._merging.log.refused and self._fits(name, onto, before, after):
             self._put(onto, after)
             found.edits.append(EditOutcome("", Outcome.LANDED))
         else:

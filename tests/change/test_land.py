@@ -653,3 +653,12 @@ def test_blank_lines_that_come_come_once(blank: bytes) -> None:
     made = landed({DESK: base}, {DESK: theirs}, {DESK: ours}).contents[DESK] or b""
     assert made.endswith(b"x = 1\n" + (blank or b"\n\n") + b"y = 2\n")
     assert landed({DESK: base}, {DESK: theirs}, {DESK: made}).contents in ({}, {DESK: made})
+
+
+def test_a_file_that_is_as_the_change_found_it_gets_its_new_classes_whole() -> None:
+    base = b"import os\n\n\nclass Card:\n    def use(self, a):\n        return a\n"
+    low = b"class Low:\n    n = 1\n\n\nclass Card(Low):\n"
+    put = b"    def put(self, sizes):\n        for s in sizes:\n            os.sync(s)\n"
+    theirs = b"import os\n\n\n" + low + put
+    landing = landed({DESK: base}, {DESK: theirs}, {DESK: base})
+    assert (landing.contents, outcomes(landing)) == ({DESK: theirs}, [("landed", "")])
