@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from patchkit.doctor.gains import Gain
 
 _Item = TypeVar("_Item")
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command("doctor", context_settings={"ignore_unknown_options": True})
@@ -26,9 +27,19 @@ _Item = TypeVar("_Item")
 @click.option(
     "--server-args",
     "settings",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=_FILE,
     help="Read a ServerArgs JSON from FILE; options on the command line override it.",
 )
+@click.option(
+    "--gpu",
+    "gpus",
+    multiple=True,
+    metavar="NAME",
+    help="The server's GPU, such as h100, b200 or mi300x; without it, a Hopper and a Blackwell one.",
+)
+@click.option("--model-config", type=_FILE, help="The config.json of a model that is not on this machine.")
+@click.option("--draft-config", type=_FILE, help="The config.json of its draft model.")
+@click.option("--read-only", is_flag=True, help="Run none of TREE's code; only the given options are known.")
 @options.installed
 @options.folders
 @options.as_json
@@ -36,6 +47,10 @@ def command(
     *,
     words: Sequence[str],
     settings: Path | None,
+    gpus: Sequence[str],
+    model_config: Path | None,
+    draft_config: Path | None,
+    read_only: bool,
     installed: bool,
     folders: Sequence[Path],
     as_json: bool,
@@ -45,7 +60,8 @@ def command(
     SERVER OPTIONS are sglang's, such as --attention-backend triton --speculative-algorithm EAGLE3, or the launch
     command in quotes. Prints the backends that the server uses, which of them need the CPU mirror (the host copy of a
     batch's sequence lengths), the patch or option that removes this need, and the fixes for this server that TREE
-    lacks. TREE is only read; none of its code runs.
+    lacks. TREE is only read. Its own code settles the options, in a process without network and GPU; with --read-only
+    none of its code runs.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.base import TreeAnswer
@@ -58,9 +74,11 @@ def command(
     target = options.Target(words[0] if named else None, installed, folders)
     tree = target.open()
     given = read_named(settings) if settings is not None else b""
+    configs = {"model": model_config, "draft": draft_config}
+    models = {name: read_named(file) for name, file in configs.items() if file is not None}
     with console.working(tree):
         patches = options.loaded_patches(folders, words[:named], installed=installed)
-        diagnosis = doctor(tree, patches, words[named:], given)
+        diagnosis = doctor(tree, patches, words[named:], given, gpus=gpus, models=models, read_only=read_only)
     if as_json:
         console.emit(Doctor.of(diagnosis, tree=TreeAnswer.of(tree)))
     else:

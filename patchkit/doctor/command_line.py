@@ -21,6 +21,7 @@ _CONTAINERS = frozenset({"docker", "podman", "nerdctl", "apptainer", "singularit
 _LAUNCHER = re.compile(r"launch_server|sglang serve ")
 # A shell's redirection, pipe or separator: the server's options end there.
 _SHELL = re.compile(r"[0-9]?>|[|&;]")
+_VARIABLE = re.compile(r"[$`]")
 _ONE_A_LINE = "write `name: value`, one option per line"
 
 
@@ -71,6 +72,19 @@ def _shell(command: str) -> list[str]:
         raise UsageError(f"{command}: {error}", advice="give the command as it is typed in a shell") from None
 
 
+def known_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the options without what a shell fills in, and a note that names it if there is any."""
+    known: list[str] = []
+    unknown: list[str] = []
+    for word in words:
+        if _VARIABLE.search(word) is None:
+            known.append(word)
+            continue
+        is_value = not word.startswith("-") and known and known[-1].startswith("--") and "=" not in known[-1]
+        unknown.append(f"{known.pop()} {word}" if is_value else word)
+    return known, [f"Not known before the shell fills them in: {', '.join(unknown)}."] if unknown else []
+
+
 def environment(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the variables that a command sets, as ``NAME=value`` or with a container's ``-e`` or ``--env``."""
     for word in words:
@@ -100,8 +114,8 @@ def without_config(options: Sequence[str]) -> tuple[list[str], Path | None]:
     return rest, Path(found[0]) if found else None
 
 
-def config_options(path: Path) -> Iterator[tuple[str, list[str | None]]]:
-    """Yield the name of each option in a server's configuration file, and its values; None for a nested one.
+def config_options(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the name of each option in a server's configuration file, and its values.
 
     Raise UsageError for a file that cannot be read, or that is not a mapping of options to values.
     """
@@ -138,11 +152,12 @@ def config_options(path: Path) -> Iterator[tuple[str, list[str | None]]]:
             raise UsageError(
                 f"{where}: {name} has no value", advice=f"write `{name}: VALUE` or remove the line"
             )
-        yield name, [_as_typed(each) for each in (value if isinstance(value, list) else [value])]
+        values = value if isinstance(value, list) else [value]
+        # Aliases can make nested values very large.
+        if any(isinstance(each, (list, dict, set)) for each in values):
+            raise UsageError(f"{where}: {name} has nested values", advice=_ONE_A_LINE)
+        yield name, [_as_typed(each) for each in values]
 
 
-def _as_typed(value: object) -> str | None:
-    # Aliases can make nested values very large.
-    if isinstance(value, (list, dict, set)):
-        return None
+def _as_typed(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -22,26 +22,29 @@ if TYPE_CHECKING:
 
 PLAN_STREAM = "SGLANG_ENABLE_OVERLAP_PLAN_STREAM"
 ALGORITHM = "speculative_algorithm"
+UNNAMED = "an unknown backend"
+"""The backend of a server whose settings are not known and name none."""
 
 
 class Components:
-    """The parts of one server; ``setting`` returns the value of a setting after the start."""
+    """The parts of one server."""
 
     def __init__(
         self,
         evaluator: FunctionEvaluator,
         settings: Settings,
-        setting: Callable[[str], Any],
         environment: EnvironmentVariables,
         memory: KnownValues,
     ) -> None:
         self._evaluator = evaluator
         self._program: Program = evaluator.program
         self._settings = settings
-        self._setting = setting
         self._environment = environment
         self._memory = memory
         self._runners = {False: self._runner(drafts=False), True: self._runner(drafts=True)}
+
+    def _setting(self, name: str) -> Any:
+        return self._settings.values.get(name)
 
     def scheduler(self) -> dict[str, Any]:
         """Return the attributes of the scheduler."""
@@ -97,7 +100,7 @@ class Components:
         guard = self._memory.value("guard", lambda: registry.guard(self._program))
         names = (*self.sides(), self._setting("speculative_draft_attention_backend"))
         for name in dict.fromkeys(names):
-            if guard is not None and isinstance(name, str) and name not in self.makers():
+            if guard is not None and isinstance(name, str) and name not in (UNNAMED, *self.makers()):
                 function, parameter = guard
                 self._evaluator.call(Bound(function), (), {parameter: name})
 
@@ -106,7 +109,7 @@ class Components:
         values = self._settings.values
         default = values.get("attention_backend")
         sides = (values.get("prefill_attention_backend"), values.get("decode_attention_backend"))
-        return str(sides[0] or default), str(sides[1] or default)
+        return str(sides[0] or default or UNNAMED), str(sides[1] or default or UNNAMED)
 
     def makers(self) -> dict[str, Function]:
         """Return the function that makes each backend, by the backend's name."""

@@ -19,7 +19,7 @@ from patchkit.doctor.optouts import decides, opts_out, writes_at
 from patchkit.doctor.phrases import listed, option
 from patchkit.doctor.registry import makers
 from patchkit.doctor.remedies import Trials
-from patchkit.doctor.server import ASSUMED, outcomes, without_speculation
+from patchkit.doctor.server import outcomes, without_speculation
 from patchkit.errors import UsageError
 from patchkit.patchset import runs
 from patchkit.plan.build import make_plan
@@ -33,15 +33,12 @@ if TYPE_CHECKING:
     from patchkit.audit.reach import Reach
     from patchkit.doctor.examined import Found
     from patchkit.doctor.launch import Launch
+    from patchkit.doctor.outcome import ServerOutcome
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
 
 _MIRROR = "The CPU mirror of sequence lengths"
 _NOTHING = "No CPU mirror to remove: a server without speculation copies no sequence lengths to the host."
-_ASSUMPTION = (
-    f"No attention backend is given, so sglang chooses one by GPU and model; {ASSUMED}, its choice on "
-    "Hopper, is assumed. Add --attention-backend NAME for another one."
-)
 _NAMES_OF_BACKENDS = (
     "prefill_attention_backend",
     "decode_attention_backend",
@@ -90,14 +87,14 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
     if not launch.get("speculative_algorithm"):
         missing = fixes.lacking(statuses)
         if not missing:
-            return Diagnosis(False, _NOTHING, (), (), (), ())
+            return Diagnosis(False, _NOTHING, (), (), (), launch.notes)
         plain = without_speculation(Program(read_sources(tree)), launch)
-        return Diagnosis(False, _NOTHING, (), (), (), (), fixes=tuple(fixes.needed([({}, plain)], missing)))
+        return Diagnosis(False, _NOTHING, (), (), (), launch.notes, fixes=tuple(fixes.needed(plain, missing)))
     program = AuditedProgram(read_sources(tree))
     server = ExaminedServer(program, launch, KnownValues())
     found = server.found
     usual = found[0][1]
-    notes = [_ASSUMPTION] if _unnamed(launch) else []
+    notes = list(launch.notes)
     if usual.refused is not None:
         raise UsageError(f"this tree's server raises {usual.refused}", where=usual.refused.where)
     trials = Trials(tree, program, launch, statuses)
@@ -111,8 +108,8 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
     running = [patch for patch, state in freeing.items() if state is State.APPLIED] if freed else []
     plan = make_plan(tree, [status.patch for status in statuses if status.patch.default])
     changes = {change.file: change.after for change in plan.changes}
-    if not freed and changes:
-        patched = ExaminedServer(trials.patched(changes), launch, KnownValues())
+    patched = ExaminedServer(trials.patched(changes), launch.on(changes), KnownValues())
+    if usual.kept and changes and patched.found:
         patched_outcomes = patched.found
         freed = any(not outcome.kept for _, outcome in patched_outcomes)
         remaining_keepers = tuple(mirror_keepers(patched, ()))
@@ -124,8 +121,8 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
         lacking = [patch for patch, state in freeing.items() if state not in IN_PLACE and patch in planned]
         running = lacking if freed else []
     notes += filter(None, [runs.never_run(running, tree.version)])
-    default = launch.get("attention_backend") or ASSUMED
-    sides = (str(launch.get(f"{side}_attention_backend") or default) for side in ("prefill", "decode"))
+    names = {one.role: one.name for one in usual.roles}
+    sides = (names.get(side, "") for side in ("prefill", "decode"))
     touched = tuple(_touched(found))
     measured = gains(tree.version, *sides) if freed else ()
     if not running:
@@ -158,10 +155,14 @@ def _instead(server: ExaminedServer) -> Iterator[str]:
     free: list[str] = []
     partly: dict[str, list[str]] = {}
     for name in sorted(makers(server.program)):
-        launch = server.launch.with_settings({**dict.fromkeys(_NAMES_OF_BACKENDS), "attention_backend": name})
-        found = outcomes(server.program, launch, server.memory)
-        usual = found[0][1]
-        if not usual.kept and usual.refused is None and usual.roles and all(one.cls for one in usual.roles):
+        settings = {**dict.fromkeys(_NAMES_OF_BACKENDS), "attention_backend": name}
+        # Only for a backend that may remove the mirror the settings are executed.
+        if not any(
+            map(_is_free, outcomes(server.program, server.launch.guessed(settings), server.memory)[:1])
+        ):
+            continue
+        found = outcomes(server.program, server.launch.with_settings(settings), server.memory)
+        if any(map(_is_free, found[:1])):
             kept = [answers for answers, outcome in found if outcome.kept]
             if kept:
                 partly.setdefault(named(kept), []).append(name)
@@ -176,9 +177,11 @@ def _instead(server: ExaminedServer) -> Iterator[str]:
         )
 
 
-def _unnamed(launch: Launch) -> bool:
-    sides = [launch.get(f"{side}_attention_backend") for side in ("prefill", "decode")]
-    return not launch.get("attention_backend") and None in sides
+def _is_free(case: tuple[dict[str, bool], ServerOutcome]) -> bool:
+    """Return whether a server starts with known backends, and without the mirror."""
+    outcome = case[1]
+    starts = outcome.refused is None and bool(outcome.roles)
+    return not outcome.kept and starts and all(one.cls for one in outcome.roles)
 
 
 def _verdict(found: Found, keepers: Sequence[Keeper]) -> str:

@@ -49,7 +49,7 @@ class ExaminedServer:
         if self.launch.get("speculative_num_steps") is None:
             # sglang takes all three of them or none.
             settings |= {"speculative_num_steps": 3, "speculative_num_draft_tokens": 4}
-        known = {name: value for name, value in settings.items() if name in self.launch.defaults}
+        known = {name: value for name, value in settings.items() if name in self.launch.parsed}
         if TOP_K not in known or all(self.launch.get(name) == value for name, value in known.items()):
             return [], ""
         option_text = " ".join(f"{option(name)} {value}" for name, value in known.items())

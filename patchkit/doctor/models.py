@@ -10,22 +10,34 @@ from patchkit.doctor.questions import ARCHITECTURES
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+_GPU = " GPU"
+
 
 def named(models: Sequence[Mapping[str, bool]]) -> str:
     """Return a clause that names the models: the smallest sets of facts among them."""
     true_facts = [frozenset(fact for fact, answer in each.items() if answer) for each in models]
     least = [each for each in true_facts if not any(other < each for other in true_facts)]
-    features: dict[tuple[str, ...], set[str]] = {}
-    for each in least:
+    kinds: dict[str, dict[tuple[str, ...], set[str]]] = {}
+    for each in dict.fromkeys(least):
+        gpu = next((fact for fact in each if fact.endswith(_GPU)), "")
         architecture = tuple(sorted(each & ARCHITECTURES))
-        features.setdefault(architecture, set()).add(_together(sorted(each - ARCHITECTURES)))
+        features = kinds.setdefault(gpu, {}).setdefault(architecture, set())
+        features.add(_together(sorted(each - ARCHITECTURES - {gpu})))
+    return " and ".join(_of_models(found, gpu) for gpu, found in sorted(kinds.items()))
+
+
+def _of_models(found: Mapping[tuple[str, ...], Collection[str]], gpu: str) -> str:
     kinds = [
         " ".join(
-            filter(None, (f"of {listed(key)}" if key else "", f"with {_either(found)}" if any(found) else ""))
+            filter(
+                None,
+                (f"of {listed(key)}" if key else "", f"with {_either(features)}" if any(features) else ""),
+            )
         )
-        for key, found in sorted(features.items())
+        for key, features in sorted(found.items())
     ]
-    return f"for models or drafts {', or '.join(kinds)}"
+    models = f"for models or drafts {', or '.join(kinds)}" if any(kinds) else ""
+    return " ".join(filter(None, (models, f"on {gpu}" if gpu else "")))
 
 
 def _either(names: Collection[str]) -> str:

@@ -12,10 +12,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from patchkit.doctor.evaluation.evaluator import FunctionEvaluator
-    from patchkit.doctor.launch import Launch
     from patchkit.tree.index import Class, Function
 
 _TRUE_TEXTS = ("1", "true", "yes", "y", "on")
+
+
+class Values(dict[str, Any]):
+    """Settings by name; ``read`` are the names that were asked for."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a setting."""
+        self.read.add(name)
+        return super().get(name, default)
 
 
 @dataclass
@@ -26,7 +42,6 @@ class Settings:
     values: dict[str, Any]
     read: set[str] = field(default_factory=set)
     strict: bool = True
-    settle: Callable[[str], None] = lambda _: None
     derived: Mapping[str, Function] = field(default_factory=dict)
     model: Any = field(default_factory=lambda: Unknown("model_config"))
     name: str = "server_args"
@@ -34,7 +49,6 @@ class Settings:
     def attribute_of(self, evaluator: FunctionEvaluator, name: str) -> Any:
         """Return a setting, or what a property or method yields. Raise UndecidedError if there is none."""
         if name in self.values:
-            self.settle(name)
             self.read.add(name)
             return self.values[name]
         if name == "get_model_config":
@@ -58,7 +72,7 @@ class Settings:
 
     def view(self) -> Settings:
         """Return the same settings as a runtime context has them: in groups."""
-        return Settings(self.cls, self.values, self.read, False, self.settle, self.derived)
+        return Settings(self.cls, self.values, self.read, False, self.derived)
 
 
 @dataclass
@@ -96,13 +110,13 @@ class FreeBackend:
 class EnvironmentVariables:
     """``envs`` of a tree: each environment variable with the tree's default."""
 
-    launch: Launch
+    variables: Mapping[str, str]
     defaults: Mapping[str, Any]
     name: str = "envs"
 
     def attribute_of(self, _: FunctionEvaluator, name: str) -> Any:
         """Return an environment variable, with its methods."""
-        given = self.launch.environment.get(name)
+        given = self.variables.get(name)
         value = self.defaults.get(name, Unknown(name))
         if given is not None:
             value = given.lower() in _TRUE_TEXTS if isinstance(value, (bool, Unknown)) else given

@@ -1,288 +1,212 @@
-"""Read a server's launch command, ``--config`` file or ``ServerArgs`` JSON by the options that the tree declares."""
+"""Read a server's launch command, ``--config`` file or ``ServerArgs`` JSON, and let the tree settle its settings."""
 
 from __future__ import annotations
 
 import ast
-import functools
 import re
-from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from patchkit.doctor import phrases
-from patchkit.doctor.command_line import config_options, environment, split_command, without_config
+from patchkit.doctor.command_line import (
+    config_options,
+    environment,
+    known_words,
+    split_command,
+    without_config,
+)
 from patchkit.doctor.declared import declared
-from patchkit.doctor.launch import Launch, Value
+from patchkit.doctor.execution.gpus import GPUS, USUAL
+from patchkit.doctor.execution.kinds import FACTS, KINDS, LOCAL, SLIDING, UNGRAPHED
+from patchkit.doctor.execution.process import Request
+from patchkit.doctor.launch import Case, Launch, Value
+from patchkit.doctor.models import named
 from patchkit.errors import UsageError, spelling_hint
-from patchkit.tree.index import Class, Index, last_name
-from patchkit.tree.nodes import walk
+from patchkit.tree.index import Index
 from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from patchkit.doctor.execution.process import Answer, Execution
     from patchkit.tree.tree import Tree
 
-_FLAGS = {"store_true": True, "store_false": False, "BooleanOptionalAction": True}
-_ANNOTATED = frozenset({"A", "Annotated"})
-_WRAPPERS = frozenset({"Optional", "Union", "List", "list"})
-_SEQUENCE_TYPES = frozenset({"List", "list", "Sequence", "Tuple", "tuple"})
-_PLAIN_ACTIONS = frozenset({*_FLAGS, "store", "store_const"})
-
-
-@dataclass(frozen=True)
-class _Option:
-    """An option's setting, the value of a bare flag, and whether it takes ``several`` values."""
-
-    field: str
-    flag: Value
-    several: bool = True
-
-
-@dataclass(frozen=True)
-class _Declaration:
-    """An option's names, the call that declares it, and the type of its field."""
-
-    names: tuple[str, ...]
-    call: ast.Call | None
-    annotation: ast.expr | None = None
-
-    @cached_property
-    def keywords(self) -> dict[str | None, ast.expr]:
-        """The keyword arguments of the call."""
-        return {word.arg: word.value for word in self.call.keywords} if self.call is not None else {}
+_NONE: Mapping[str, bytes] = {}
 
 
 class Arguments:
-    """The options that a tree's ``ServerArgs`` declares; nothing is imported."""
+    """Reads launches for a tree; without an ``execution`` nothing of it runs, and only the given options are known."""
 
-    def __init__(self, tree: Tree) -> None:
-        """Read the options. Raise TreeError if the tree has no such class."""
-        self._index = Index(tree.read)
-        self._files = functools.partial(_serving, tree)
-        self._declared = declared(self._index, self._files, str(tree.package_label))
-
-    @cached_property
-    def defaults(self) -> dict[str, Value]:
-        """The settings with their defaults; a default that is no constant counts as None."""
-        found: dict[str, Value] = {}
-        for name, item in self._declared.fields.items():
-            value = item.value.value if isinstance(item.value, ast.Constant) else None
-            plain = isinstance(value, (str, bool, int, float))
-            found[name] = value if plain else None  # type: ignore[assignment]
-        return found
-
-    def _declarations(self) -> Iterator[tuple[str, _Declaration]]:
-        """Yield the setting and the declaration of each option that the tree declares."""
-        for node in walk(self._declared.cls.module.tree):
-            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument":
-                one = _Declaration(tuple(_texts(node.args)), node)
-                dest = one.keywords.get("dest")
-                spelled = [*_texts([dest] if dest is not None else []), *map(_field, one.names)]
-                setting = next((name for name in spelled if name in self.defaults), None)
-                if setting is not None:
-                    yield setting, one
-        for name, item in self._declared.fields.items():
-            annotated = item.annotation
-            if not isinstance(annotated, ast.Subscript) or last_name(annotated.value) not in _ANNOTATED:
-                continue
-            type_, *marks = (
-                annotated.slice.elts if isinstance(annotated.slice, ast.Tuple) else [annotated.slice]
-            )
-            calls = [mark for mark in marks if isinstance(mark, ast.Call) and last_name(mark.func) == "Arg"]
-            call = calls[0] if calls else None
-            one = _Declaration((), call, type_)
-            chosen = _texts([one.keywords[word] for word in ("cli_name",) if word in one.keywords])
-            aliases = one.keywords.get("aliases")
-            others = _texts(aliases.elts) if isinstance(aliases, (ast.List, ast.Tuple)) else []
-            yield name, replace(one, names=(*(chosen or [phrases.option(name)]), *others))
-
-    @cached_property
-    def _options(self) -> dict[str, _Option]:
-        """The options of the command line, by each of their names."""
-        found = {
-            phrases.option(name): _Option(name, True if value is False else None, several=value is not False)
-            for name, value in self.defaults.items()
-        }
-        for setting, one in self._declarations():
-            action = last_name(one.keywords["action"]) if "action" in one.keywords else ""
-            option = _Option(setting, self._flag(one, action, setting), _takes_several(one))
-            found |= dict.fromkeys(one.names, option)
-            if action == "BooleanOptionalAction":
-                long = [name for name in one.names if name.startswith("--")]
-                found |= {f"--no-{name[2:]}": replace(option, flag=False) for name in long}
-        return found
-
-    def _flag(self, one: _Declaration, action: str, setting: str) -> Value:
-        """Return what an option without a value sets its setting to, None for one that takes a value."""
-        if not action:
-            is_bool = one.annotation is not None and last_name(_inner(one.annotation)) == "bool"
-            return (
-                True if is_bool or (self.defaults[setting] is False and one.annotation is not None) else None
-            )
-        if action in _FLAGS:
-            return _FLAGS[action]
-        constants = {
-            name: value.value for name, value in one.keywords.items() if isinstance(value, ast.Constant)
-        }
-        fixed: Any = constants.get("const_value", constants.get("const", True))
-        takes_none = action == "store_const" or (self._takes_none(action) and "nargs" not in constants)
-        return fixed if takes_none else None
-
-    def _takes_none(self, action: str) -> bool:
-        """Return whether options with an action of the tree's own take no value."""
-        found = self._index.resolve(self._declared.cls.module, action)
-        init = self._index.method(found, "__init__") if isinstance(found, Class) else None
-        parameters = init.node.args if init is not None else None
-        given = (
-            zip(reversed(parameters.args), reversed(parameters.defaults), strict=False)
-            if parameters is not None
-            else ()
-        )
-        return any(
-            arg.arg == "nargs" and isinstance(value, ast.Constant) and value.value == 0
-            for arg, value in given
-        )
+    def __init__(
+        self,
+        tree: Tree,
+        execution: Execution | None = None,
+        gpus: Sequence[str] = (),
+        models: Mapping[str, bytes] = _NONE,
+    ) -> None:
+        """Read launches on some GPUs; ``models`` are configurations of the ``model`` and of its ``draft``."""
+        self._tree = tree
+        self._models = {name: dict(_decoded(f"--{name}-config", text)) for name, text in models.items()}
+        self._execution = execution
+        for gpu in gpus:
+            if gpu not in GPUS:
+                raise UsageError(
+                    f"--gpu {gpu}: no such GPU is known", advice=f"name one of {', '.join(GPUS)}"
+                )
+        self._gpus = tuple(dict.fromkeys(gpus)) or USUAL
 
     def launch(self, words: Sequence[str], settings: bytes = b"") -> Launch:
         """Return the launch that a command line, as typed or split into words, and a ``ServerArgs`` JSON describe.
 
         The words in front of the server's options (``docker run …``, ``python -m sglang.launch_server``) are ignored,
-        except that ``NAME=value`` sets an environment variable. Raise UsageError for an option that the tree does not
-        have, for a word that is neither an option nor the value of one, and for a ``--config`` that cannot be read.
+        except that ``NAME=value`` sets an environment variable. Raise UsageError where the tree refuses the launch, and
+        for a ``--config`` that cannot be read.
         """
         before, options = split_command(words)
-        variables = dict(environment(before))
-        given = dict(self._decoded(settings)) if settings else {}
         options, config = without_config(options)
-        configured = dict(self._configured(config)) if config is not None else {}
-        return Launch(given | configured | dict(self._given(options)), self.defaults, variables)
-
-    def _named_option(self, name: str) -> _Option | None:
-        """Return an option by its name or by an unambiguous prefix, as argparse does."""
-        if name in self._options or not name.startswith("--"):
-            return self._options.get(name)
-        begun = {option.field: option for long, option in self._options.items() if long.startswith(name)}
-        sized = {field: option for field, option in begun.items() if f"{name}-size" in self._named(field)}
-        found = sized or begun
-        return next(iter(found.values())) if len(found) == 1 else None
-
-    def _named(self, field: str) -> set[str]:
-        return {name for name, option in self._options.items() if option.field == field}
-
-    def _decoded(self, settings: bytes) -> Iterator[tuple[str, Value]]:
-        try:
-            found = msgspec.json.decode(settings, type=dict[str, object])
-        except (UnicodeDecodeError, RecursionError, msgspec.DecodeError) as error:
-            why = "" if isinstance(error, msgspec.ValidationError) else f" ({error})"
-            raise UsageError(
-                f"--server-args: not a JSON object{why}", advice='save the options as {"name": value, …}'
-            ) from None
-        for name, value in found.items():
-            if name in self.defaults and isinstance(value, (str, bool, int, float, type(None))):
-                yield name, value
-
-    def _given(self, words: list[str]) -> Iterator[tuple[str, Value]]:
-        """Yield the settings of a command line."""
-        option: _Option | None = None
-        while words:
-            name, equals, value = words.pop(0).partition("=")
-            if not name.startswith("-"):
-                if name.strip() and (option is None or not option.several):
-                    raise UsageError(
-                        f"{name}: neither a server option nor the value of one",
-                        advice="name the TREE before the server's options",
-                    )
-                continue  # A further value of an option that takes several.
-            option = self._known_option(name)
-            if option.flag is not None:
-                yield option.field, _plain(value) if equals else option.flag
-                continue
-            if not equals and (not words or words[0].startswith("--")):
-                raise UsageError(f"{name}: a value is missing", advice=f"type {name} VALUE")
-            yield option.field, _plain(value if equals else words.pop(0))
-
-    def _configured(self, file: Path) -> Iterator[tuple[str, Value]]:
-        """Yield the settings of a configuration file."""
-        for name, values in config_options(file):
-            where = f"--config {file}: "
-            option = self._known_option(f"--{name}", where, is_nested=values == [None])
-            if option.flag is not None and values:
-                yield from _switched(option, values, f"{where}{name}", f"`{name}: true`")
-                continue
-            if len(values) > 1 and not option.several:
-                raise UsageError(
-                    f"{where}{name}: {len(values)} values, and the option takes one",
-                    advice=f"write `{name}: VALUE`",
-                )
-            if values and values[0] is not None:
-                yield option.field, _plain(values[0])
-
-    def _known_option(self, name: str, where: str = "", *, is_nested: bool = False) -> _Option:
-        """Return an option by its name. Raise UsageError if the tree has none.
-
-        ``where`` is the file that names it, and ``is_nested`` whether there are further names below it.
-        """
-        option = self._named_option(name)
-        if option is None:
-            hint = spelling_hint(name, self._options).rstrip()
-            hint = hint or f"{self._declared.file} has the server's options"
-            if is_nested:
-                hint = "write the options below it without indentation"
-            raise UsageError(f"{where}{name}: this tree's server has no such option", advice=hint)
-        return option
-
-
-def _switched(
-    option: _Option, values: Sequence[str | None], where: str, example: str
-) -> Iterator[tuple[str, Value]]:
-    """Yield the setting of an option without a value that a configuration file sets to true or false."""
-    if values not in (["true"], ["false"]):
-        found = ", ".join(each or "a nested value" for each in values)
-        found = f"[{found}]" if len(values) > 1 else found
-        raise UsageError(
-            f"{where}: {found} is neither true nor false", advice=f"write {example} or remove the line"
+        options, notes = known_words(options)
+        request = Request(
+            options=options,
+            configured=list(config_options(config)) if config is not None else [],
+            environment=dict(environment(before)),
+            settings=_plain_values(_decoded("--server-args", settings)) if settings else {},
         )
-    if values == ["true"]:
-        yield option.field, option.flag
-    elif option.flag is True:
-        yield option.field, False
+        return self._settled(request, tuple(notes), {})
+
+    def _settled(self, request: Request, notes: tuple[str, ...], files: Mapping[str, str]) -> Launch:
+        """Return a launch with its cases. Raise UsageError for one that the tree refuses whatever the model is."""
+        answers = [] if self._execution is None else list(self._answers(request, files))
+        failed = next((answer for _, answer in answers if answer.failed), None)
+        if failed is not None or not answers:
+            why = f" ({_placed(failed.failed, failed.where)})" if failed is not None else ""
+            return self._unexecuted(request, notes, files, why)
+        started = [(facts, answer) for facts, answer in answers if not answer.refused]
+        refused = [answer for _, answer in answers if answer.refused]
+        if not started:
+            if any(one.found or one.by_parser for one in refused) or len({one.where for one in refused}) == 1:
+                raise _refusal(refused[0])
+            why = f" (it refuses each model that was tried, as with {_placed(refused[0].refused, refused[0].where)})"
+            return self._unexecuted(request, notes, files, why)
+        shared = {fact for fact in started[0][0] if all(facts[fact] for facts, _ in started)}
+        if answers[0][1].refused:
+            some = named([facts for facts, _ in started])
+            why = _placed(answers[0][1].refused, answers[0][1].where)
+            notes = (*notes, f"This server starts only {some}; otherwise its tree raises {why}.")
+        cases = tuple(Case(facts, _telling(facts, shared), answer.settings) for facts, answer in started)
+        first = started[0][1]
+        ran = frozenset(file for _, answer in started for file in answer.files)
+        return Launch(first.parsed, request.environment, cases, self._changing(request, files), notes, ran)
+
+    def _answers(
+        self, request: Request, files: Mapping[str, str]
+    ) -> Iterator[tuple[dict[str, bool], Answer]]:
+        """Yield what becomes of a launch on each GPU with each kind of model, with the facts about both."""
+        assert self._execution is not None
+        families = [f"a {GPUS[gpu].family} GPU" for gpu in self._gpus]
+        for gpu, family in zip(self._gpus, families, strict=True):
+            for kind in KINDS:
+                each = msgspec.structs.replace(
+                    request,
+                    model=self._models.get("model", kind.config),
+                    draft=self._models.get("draft", kind.config),
+                    model_named="model" in self._models,
+                    draft_named="draft" in self._models,
+                )
+                answer = self._execution.ask(gpu, each, files)
+                true = {*answer.facts, *(() if answer.found else kind.facts)}
+                on = {one: one == family != families[0] for one in families}
+                yield {**{fact: fact in true for fact in FACTS}, **on}, answer
+                if answer.failed or answer.by_parser:
+                    return
+                if answer.found:
+                    break
+
+    def _changing(self, request: Request, files: Mapping[str, str]) -> Callable[..., Launch]:
+        def changed(settings: Mapping[str, Value], texts: Mapping[str, bytes | None]) -> Launch:
+            other = msgspec.structs.replace(request, overrides={**request.overrides, **settings})
+            added = {name: text.decode(errors="replace") for name, text in texts.items() if text is not None}
+            try:
+                return self._settled(other, (), {**files, **added})
+            except UsageError:
+                return Launch({}, request.environment, (), changed)
+
+        return changed
+
+    def _unexecuted(
+        self, request: Request, notes: tuple[str, ...], files: Mapping[str, str], why: str
+    ) -> Launch:
+        """Return a launch of which only what is given is known."""
+        index = Index(self._tree.read)
+        serving = (
+            (file, text) for file in self._tree.files(SERVING, ".py") if (text := self._tree.read(file))
+        )
+        fields = declared(index, lambda: serving, str(self._tree.package_label)).fields
+        defaults = {
+            name: item.value.value if isinstance(item.value, ast.Constant) else None
+            for name, item in fields.items()
+        }
+        words = [word for name, values in request.configured for word in (f"--{name}", *values)]
+        given = {**request.settings, **dict(_pairs([*words, *request.options])), **request.overrides}
+        known: dict[str, Value] = {name: value for name, value in given.items() if name in defaults}
+        settings: dict[str, Value] = {
+            name: value if isinstance(value, (str, bool, int, float)) else None
+            for name, value in defaults.items()
+        } | known
+        cases = tuple(
+            Case(facts, _telling(facts), settings, frozenset(known))
+            for kind in KINDS
+            for facts in [{fact: fact in kind.facts for fact in FACTS}]
+        )
+        note = f"Only the options that are given are known: the tree's own settings were not executed{why}."
+        return Launch(settings, request.environment, cases, self._changing(request, files), (*notes, note))
 
 
-def _texts(nodes: Sequence[ast.expr]) -> list[str]:
-    return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+def _telling(facts: Mapping[str, bool], shared: Collection[str] = ()) -> dict[str, bool]:
+    """Return the facts that tell a case from others: without those that all share, and what follows from another."""
+    left = {fact: holds and fact not in shared for fact, holds in facts.items()}
+    left[SLIDING] = left[SLIDING] and not left[LOCAL]
+    left[UNGRAPHED] = left[UNGRAPHED] and sum(left.values()) == 1
+    return left
 
 
-def _field(name: str) -> str:
-    return name.lstrip("-").replace("-", "_")
+def _refusal(answer: Answer) -> UsageError:
+    """Return the tree's own refusal as an error."""
+    if not answer.by_parser:
+        return UsageError(f"this tree's server raises {answer.refused}", where=answer.where)
+    names = [name for word in answer.refused.split() if (name := word.partition("=")[0]).startswith("--")]
+    unknown = [name for name in names[:1] if name not in answer.known]
+    advice = "".join(spelling_hint(name, answer.known).rstrip() for name in unknown) or "change what it names"
+    return UsageError(f"this tree's server refuses the options: {answer.refused}", advice=advice)
 
 
-def _inner(annotation: ast.expr) -> ast.expr:
-    """Return the type of a field's values: without None, and of a list its elements' type."""
-    if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
-        sides = [annotation.left, annotation.right]
-    elif isinstance(annotation, ast.Subscript) and last_name(annotation.value) in _WRAPPERS:
-        inside = annotation.slice
-        sides = inside.elts if isinstance(inside, ast.Tuple) else [inside]
-    else:
-        return annotation
-    types = [side for side in sides if not (isinstance(side, ast.Constant) and side.value is None)]
-    return _inner(types[0]) if len(types) == 1 else annotation
+def _placed(what: str, where: str) -> str:
+    return f"{what}, {where}" if where else what
 
 
-def _takes_several(one: _Declaration) -> bool:
-    """Return whether an option may take several values."""
-    parts = ast.walk(one.annotation) if one.annotation is not None else ()
-    named = [last_name(part) for part in parts if isinstance(part, ast.expr)]
-    is_own = "action" in one.keywords and last_name(one.keywords["action"]) not in _PLAIN_ACTIONS
-    return is_own or "nargs" in one.keywords or not _SEQUENCE_TYPES.isdisjoint(named)
+def _decoded(option: str, content: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(content, type=dict[str, Any])
+    except (UnicodeDecodeError, RecursionError, msgspec.DecodeError) as error:
+        why = "" if isinstance(error, msgspec.ValidationError) else f" ({error})"
+        raise UsageError(
+            f"{option}: not a JSON object{why}", advice='save it as {"name": value, …}'
+        ) from None
 
 
-def _serving(tree: Tree) -> Iterator[tuple[str, bytes]]:
-    return ((file, text) for file in tree.files(SERVING, ".py") if (text := tree.read(file)) is not None)
+def _plain_values(found: Mapping[str, Any]) -> dict[str, Value]:
+    return {
+        name: value for name, value in found.items() if isinstance(value, (str, bool, int, float, type(None)))
+    }
+
+
+def _pairs(words: Sequence[str]) -> Iterator[tuple[str, Value]]:
+    """Yield the settings that options set by their own names; what else they mean only the tree's parser knows."""
+    for place, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name.startswith("--"):
+            following = words[place + 1] if place + 1 < len(words) else "--"
+            text = value if equals else "true" if following.startswith("--") else following
+            yield name[2:].replace("-", "_"), _plain(text)
 
 
 def _plain(text: str) -> Value:

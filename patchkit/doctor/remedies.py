@@ -123,7 +123,8 @@ class Trials:
         if names not in self._found:
             changes = make_plan(self._tree, self._patches.select(names)).changes
             program = self.patched({change.file: change.after for change in changes})
-            self._found[names] = outcomes(program, self._launch)
+            launch = self._launch.on({change.file: change.after for change in changes})
+            self._found[names] = outcomes(program, launch)
         matching = [
             (answers, outcome)
             for answers, outcome in self._found[names]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-import functools
-import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from patchkit.doctor import registry
@@ -14,41 +12,20 @@ from patchkit.doctor.declared import declared
 from patchkit.doctor.evaluation.builtin import BUILTINS
 from patchkit.doctor.evaluation.evaluator import FunctionEvaluator
 from patchkit.doctor.evaluation.memory import KnownValues
-from patchkit.doctor.evaluation.values import Instance, RaisedError, UndecidedError, Unknown, is_plain
-from patchkit.doctor.objects import EnvironmentVariables, Settings
+from patchkit.doctor.evaluation.values import Instance, RaisedError, UndecidedError
+from patchkit.doctor.objects import EnvironmentVariables, Settings, Values
 from patchkit.doctor.outcome import Reader, Role, ServerOutcome
-from patchkit.doctor.questions import explore, fact_of
+from patchkit.doctor.questions import fact_of
 from patchkit.errors import TreeError
-from patchkit.patchset import condition
 from patchkit.tree import mirror
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from patchkit.doctor.launch import Launch
+    from patchkit.doctor.launch import Case, Launch
     from patchkit.tree.index import Program
 
-ASSUMED = "fa3"
 DISABLE = "PATCHKIT_DISABLE"
-# The methods that settle a server's settings as it starts: the constructor's or, in later trees, one of its own.
-_STARTS = ("__post_init__", "resolve_once")
-_SETTLED = frozenset(
-    {
-        "disable_overlap_schedule",
-        "disable_piecewise_cuda_graph",
-        "enable_breakable_cuda_graph",
-        "enable_two_batch_overlap",
-        "speculative_algorithm",
-        "speculative_draft_attention_backend",
-        "speculative_eagle_topk",
-        "speculative_num_steps",
-    }
-)
-"""Settings that a server changes as it starts, and that its decision or its workers and backends read."""
-_ASKED = _SETTLED - {"speculative_algorithm", "speculative_eagle_topk", "speculative_num_steps"}
-"""Those whose value alone may free or keep the mirror."""
-# Conditions on the name of a model, which is assumed to be one that no tree names.
-_ONE_MODEL = re.compile(r"\.(architectures|model_type)\b")
 # Conditions that are assumed to be false: the machine has a GPU of NVIDIA.
 _FALSE = (
     "is_hip",
@@ -66,113 +43,70 @@ _FALSE = (
 def outcomes(
     program: Program, launch: Launch, memory: KnownValues | None = None
 ) -> list[tuple[dict[str, bool], ServerOutcome]]:
-    """Return a launch's outcome for each kind of model that makes a difference; only those that start, if any do.
+    """Return a launch's outcome in each of its cases; only those that start, if any do.
 
     ``memory`` caches values that depend on the program alone.
     """
     shared = KnownValues() if memory is None else memory
-    found = explore(lambda answers: _Server(program, launch, answers, shared).outcome())
+    servers: list[tuple[_Server, ServerOutcome]] = []
+    found: list[tuple[dict[str, bool], ServerOutcome]] = []
+    for case in launch.cases:
+        # What no code has asked makes no difference.
+        outcome = next((known for server, known in servers if server.answers_for(case)), None)
+        if outcome is None:
+            server = _Server(program, case, launch.environment, shared)
+            outcome = server.outcome()
+            servers.append((server, outcome))
+        found.append((case.answers, replace(outcome, setting=case.value)))
     starting = [(answers, outcome) for answers, outcome in found if outcome.refused is None]
     return starting or found
 
 
-def without_speculation(program: Program, launch: Launch) -> ServerOutcome:
-    """Return the outcome of a launch without speculation, in which no backend is made."""
-    return _Server(program, launch, {}, KnownValues()).settled()
+def without_speculation(program: Program, launch: Launch) -> list[tuple[dict[str, bool], ServerOutcome]]:
+    """Return the outcomes of a launch without speculation, in which no backend is made."""
+    memory = KnownValues()
+    return [
+        (case.answers, _Server(program, case, launch.environment, memory).settled()) for case in launch.cases
+    ]
 
 
 class _Server:
-    """One server on one tree, with one kind of model."""
+    """One server on one tree: a case of a launch."""
 
     def __init__(
-        self, program: Program, launch: Launch, answers: dict[str, bool], memory: KnownValues
+        self, program: Program, case: Case, variables: Mapping[str, str], memory: KnownValues
     ) -> None:
         self._program = program
-        self._launch = launch
-        self._answers = answers
+        self._case = case
+        self._variables = variables
         self._memory = memory
-        values = dict(launch.defaults) | dict(launch.given)
-        if not values.get("attention_backend"):
-            sides = {values.get(f"{side}_attention_backend") for side in ("prefill", "decode")}
-            values["attention_backend"] = ASSUMED if None in sides else None
-        if not values.get("device", "cuda"):
-            values["device"] = "cuda"
+        values = Values(case.settings)
+        self._values = values
+        self._asked: dict[str, bool] = {}
         self._known: dict[str, Any] = {}
         self._evaluator = FunctionEvaluator(program, self._known, self._ask, memory)
-        self._declaration = memory.value(
-            "declared", lambda: declared(program, program.sources.items, "the tree")
-        )
-        derived = self._declaration.derived(program)
-        self._settings = Settings(self._declaration.cls, values, derived=derived)
-        environment = EnvironmentVariables(launch, registry.environment_defaults(program))
-        self._components = Components(self._evaluator, self._settings, self._setting, environment, memory)
+        declaration = memory.value("declared", lambda: declared(program, program.sources.items, "the tree"))
+        self._settings = Settings(declaration.cls, values, derived=declaration.derived(program))
+        environment = EnvironmentVariables(variables, registry.environment_defaults(program))
+        self._components = Components(self._evaluator, self._settings, environment, memory)
         self._known |= self._natives(environment)
-        self._unsettled = set(_SETTLED)
-        self._settling = False
-        self._assumed: bool | None = None
         if isinstance(values.get(ALGORITHM), str):
             values[ALGORITHM] = str(values[ALGORITHM]).upper()
-        self._given = dict(values)
-        self._settle(ALGORITHM)
-        self._given[ALGORITHM] = values.get(ALGORITHM)
-        self._settings.settle = self._settle
+
+    def answers_for(self, case: Case) -> bool:
+        """Return whether another case has the same outcome: all that was asked of this one is the same there."""
+        settings, others = self._case.settings, case.settings
+        return all(settings.get(name) == others.get(name) for name in self._values.read) and all(
+            case.facts.get(fact, False) is holds for fact, holds in self._asked.items()
+        )
 
     def _ask(self, question: str) -> bool:
         fact, answer = fact_of(question) or ("", True)
-        if self._assumed is not None and fact not in self._answers:
-            return self._assumed and _ONE_MODEL.search(question) is None
         if fact:
-            return self._answers.setdefault(fact, False) is answer
+            self._asked[fact] = self._case.facts.get(fact, False)
+            return self._asked[fact] is answer
         # An unknown backend needs the mirror, as one without the flag does.
         return question.endswith(mirror.FLAG)
-
-    def _settle(self, name: str) -> None:
-        """Set a setting to the value that a server settles on as it starts, from all given settings."""
-        if name in self._unsettled and name in self._given and not self._settling:
-            self._unsettled.discard(name)
-            value = self._settled(name)
-            is_asked = isinstance(value, Unknown) and name in _ASKED
-            self._settings.values[name] = self._unknown_value(name) if is_asked else value
-
-    def _settled(self, name: str) -> Any:
-        """Return the value of a setting after the statements that set it, run with all given settings."""
-        values = self._settings.values
-        before = dict(values)
-        values.update(self._given)
-        self._settling = True
-        for each in _STARTS:
-            method = self._evaluator.method_of(self._settings.cls, each, self._settings)
-            if method is not None:
-                self._evaluator.settle(method.function, self._settings, frozenset({name}))
-        self._settling = False
-        value = values.get(name)
-        values.clear()
-        values.update(before)
-        return value
-
-    def _value(self, name: str) -> Any:
-        """Return a setting after the start, ``condition.UNKNOWN`` if it depends on what is not known before it."""
-        if name == ALGORITHM:
-            return self._settings.values.get(name)
-        item = self._declaration.fields.get(name)
-        if name not in self._launch.given and item is not None and not isinstance(item.value, ast.Constant):
-            return condition.UNKNOWN
-        found = []
-        for self._assumed in (False, True):
-            found.append(self._settled(name))
-        self._assumed = None
-        return found[0] if is_plain(found[0]) and found[0] == found[1] else condition.UNKNOWN
-
-    def _unknown_value(self, name: str) -> Any:
-        """Return a value for a setting that is settled in an unknown way; which one is a question."""
-        given = self._given[name]
-        if not self._answers.setdefault(f"a value of its own for --{name.replace('_', '-')}", False):
-            return given
-        return not given if isinstance(given, bool) else Unknown(name)
-
-    def _setting(self, name: str) -> Any:
-        self._settle(name)
-        return self._settings.values.get(name)
 
     # The outcome.
 
@@ -184,7 +118,7 @@ class _Server:
             raise TreeError(
                 f"doctor cannot evaluate this tree's decision about the mirror: {error}", where=error.where
             ) from error
-        found.setting = functools.cache(self._value)
+        found.setting = self._case.value
         if not found.overlap and found.setting(ALGORITHM):
             found.worker = self._components.worker()
         return found
@@ -193,10 +127,10 @@ class _Server:
         """Return the backends of a server without speculation, and the settings that it settles on."""
         sides = zip(("prefill", "decode"), self._components.sides(), strict=True)
         roles = tuple(Role(role, name, "", reads=True) for role, name in sides)
-        return ServerOutcome(kept=True, roles=roles, setting=functools.cache(self._value))
+        return ServerOutcome(kept=True, roles=roles, setting=self._case.value)
 
     def _outcome(self) -> ServerOutcome:
-        overlap = not self._setting("disable_overlap_schedule")
+        overlap = not self._settings.values.get("disable_overlap_schedule")
         try:
             self._components.require_known()
             decided = decision(self._evaluator, self._known, self._settings, self._components, self._memory)
@@ -234,7 +168,7 @@ class _Server:
     # Names that are not evaluated from the tree.
 
     def _natives(self, environment: EnvironmentVariables) -> dict[str, Any]:
-        off = {each.strip() for each in self._launch.environment.get(DISABLE, "").split(",")}
+        off = {each.strip() for each in self._variables.get(DISABLE, "").split(",")}
         return (
             dict.fromkeys(registry.contexts(self._program), self._context)
             | dict.fromkeys(_FALSE, lambda *_: False)
@@ -251,7 +185,7 @@ class _Server:
                 "resolving_view": lambda _, settings: settings,
                 "is_cuda": lambda _: True,
                 "get_bool_env_var": lambda _, name, default="false": (
-                    self._launch.environment.get(name, default).lower() in ("1", "true")
+                    self._variables.get(name, default).lower() in ("1", "true")
                 ),
             }
         )

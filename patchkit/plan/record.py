@@ -206,6 +206,12 @@ class Record(msgspec.Struct, frozen=True):
         return frozenset((p.id, name) for layer in self.layers for p in layer.patches for name in p.by_hand)
 
     @property
+    def manual_files(self) -> dict[tuple[str, str], str]:
+        """The file of each edit that a person made."""
+        patches = [patch for layer in self.layers for patch in layer.patches]
+        return {(p.id, e.name): e.file for p in patches for e in p.edits if e.how is not How.MADE}
+
+    @property
     def edits(self) -> frozenset[tuple[str, str]]:
         """The edits that patchkit or a person made, as pairs of patch id and edit name."""
         return frozenset(

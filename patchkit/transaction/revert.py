@@ -363,7 +363,10 @@ def _require_removed(
             )
         for name, edit in noted_in((after[file] if file in after else origins.read(file)) or b""):
             if name in remaining:
-                raise manual_edit_error(name, edit)
+                raise manual_edit_error(name, edit, file)
+        for (name, edit), place in candidate.record.manual_files.items():
+            if place == file and name in remaining:
+                raise manual_edit_error(name, edit, file)
         if remaining:
             raise RevertBlockedError(
                 f"code of {', '.join(remaining)} would be left: it was moved or edited, or the loaded patches differ "

@@ -328,15 +328,15 @@ def _require_no_manual_edits(
         manual & replayer.present(current, tuple(name for name in record.patches if name in reverted))
     )
     if remaining:
-        name, edit = remaining[0]
-        raise manual_edit_error(name, edit)
+        raise manual_edit_error(*remaining[0], record.manual_files[remaining[0]])
 
 
-def manual_edit_error(patch: str, edit: str) -> RevertBlockedError:
+def manual_edit_error(patch: str, edit: str, file: str) -> RevertBlockedError:
     """Return the error for an edit that a person made and whose original is not known."""
     return RevertBlockedError(
         f"{edit} of {patch} was made by hand, and no record has the original code",
         patch,
+        where=file,
         advice="remove it and its comment by hand, for example with git, and revert again",
     )
 
@@ -355,7 +355,7 @@ def _require_no_comments(
             if len(commented) > (expected[file] or b"").count(comment):
                 for patch, edit in noted_in(result or b""):
                     if patch == name and (patch, edit) not in noted_in(expected[file] or b""):
-                        raise manual_edit_error(patch, edit)
+                        raise manual_edit_error(patch, edit, file)
                 pairs = list(zip_longest(current_lines, current_lines[1:], fillvalue=b""))
                 # If the code below a comment was deleted, only the comment is searched.
                 places = (

@@ -26,7 +26,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000  # Flags of Linux's unshare.
 _CONTACTS = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
@@ -37,7 +37,7 @@ _NAME_LOOKUPS = frozenset(
 _STAY_ABSENT = frozenset({"flash_attn", "torchcodec", "patchkit"})
 
 
-class _Meta(type):
+class Meta(type):
     """Metaclass of stand-ins: a class that can be called, subscripted, compared and has any attribute."""
 
     def __getattr__(cls, name: str) -> Any:
@@ -45,7 +45,7 @@ class _Meta(type):
             return lambda *_: {"type": "any"}
         if name.startswith("__") and name != "__func__":
             raise AttributeError(name)
-        return _stand_in(f"{cls.__qualname__}.{name}")
+        return stand_in(f"{cls.__qualname__}.{name}")
 
     def __getitem__(cls, key: object) -> Any:
         return cls
@@ -68,7 +68,7 @@ class _Meta(type):
     __gt__ = __le__ = __ge__ = __lt__
 
 
-def _stand_in(name: str) -> Any:
+def stand_in(name: str) -> Any:
     """Return a class that serves as a base, a decorator or a value."""
 
     def new(cls: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -85,17 +85,17 @@ def _stand_in(name: str) -> Any:
         "__init_subclass__": classmethod(lambda cls, **k: None),
         "__qualname__": name,
     }
-    made: Any = _Meta(name.rpartition(".")[2], (), members)
+    made: Any = Meta(name.rpartition(".")[2], (), members)
     return made
 
 
-class _Module(types.ModuleType):
+class AnyName(types.ModuleType):
     """A module that has every name."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        made = _stand_in(f"{self.__name__}.{name}")
+        made = stand_in(f"{self.__name__}.{name}")
         setattr(self, name, made)
         return made
 
@@ -103,8 +103,9 @@ class _Module(types.ModuleType):
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds packages that are not installed, after every other finder; installed packages are imported as usual."""
 
-    def __init__(self, *own: str) -> None:
+    def __init__(self, *own: str, absent: Collection[str] = ()) -> None:
         self._own = own
+        self._without = {*_STAY_ABSENT, *own, *absent}
         self.absent: set[str] = set()
 
     def find_spec(
@@ -112,11 +113,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     ) -> importlib.machinery.ModuleSpec | None:
         """Return a spec for a package that is not installed, or for a submodule of one."""
         package = fullname.partition(".")[0]
-        if (
-            package in {*_STAY_ABSENT, *self._own}
-            or package in sys.stdlib_module_names
-            or package.startswith("_")
-        ):
+        if package in self._without or package in sys.stdlib_module_names or package.startswith("_"):
             return None
         if package not in self.absent and ("." in fullname or not _is_imported_by(self._own)):
             return None
@@ -125,7 +122,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
         """Return an empty stand-in."""
-        return _Module(spec.name)
+        return AnyName(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Leave the stand-in empty."""
@@ -147,7 +144,7 @@ def _description(error: BaseException, module: str) -> tuple[int, str]:
     return lines[-1] if lines else 1, f"{type(error).__name__}: {message[0] if message else ''}"
 
 
-def _disable_network() -> None:
+def disable_network() -> None:
     """Disable the network: for the process where the system allows it, and for Python's sockets everywhere."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).unshare(_NEW_NETWORK | (_NEW_USER if os.geteuid() else 0))
@@ -160,7 +157,7 @@ def _disable_network() -> None:
     sys.addaudithook(refuse)
 
 
-def _limit(lifeline: int, seconds: int) -> None:
+def limit(lifeline: int, seconds: int) -> None:
     """Start a process that kills this process group when the parent ends, or after a number of seconds.
 
     A thread could not do it: a module's regular expression, for example, may never release the interpreter's lock.
@@ -175,11 +172,11 @@ def _limit(lifeline: int, seconds: int) -> None:
 
 def main() -> None:
     """Import the modules that stdin names."""
-    _limit(int(sys.argv[2]), int(sys.argv[3]))
+    limit(int(sys.argv[2]), int(sys.argv[3]))
     channel = os.dup(int(sys.argv[1]))  # Child processes of the modules do not inherit it.
     os.close(int(sys.argv[1]))
     request = json.load(sys.stdin)
-    _disable_network()
+    disable_network()
     # Modules install uvloop's policy when they are imported; a stand-in for it is not a policy.
     asyncio.set_event_loop_policy = lambda policy: None
     sys.path.insert(0, request["path"])

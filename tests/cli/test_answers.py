@@ -40,7 +40,8 @@ def answered(command: str, *arguments: object, codes: tuple[int, ...] = (0,), na
 
 
 def test_every_command_has_an_answer_and_a_published_schema() -> None:
-    assert set(main.commands) <= set(schemas.ANSWERS)
+    # Who calls the driver is git, which reads no answer.
+    assert set(main.commands) - {"merge-driver"} <= set(schemas.ANSWERS)
     for command in schemas.ANSWERS:
         assert json.loads((SCHEMAS / f"{command}.json").read_text()) == json.loads(
             json.dumps(schemas.schema(command))

@@ -37,7 +37,7 @@ READING = (
     *(("verify", "TREE"), ("verify", "TREE", "--format", "html", "-o", "OUT"), ("audit", "TREE")),
     *(
         ("status", "TREE", "--format", "ledger"),
-        ("doctor", "TREE"),
+        ("doctor", "TREE", "--read-only"),
         ("resolve", "TREE", "t-flag", "needs_host"),
     ),
     *(

@@ -1,4 +1,4 @@
-"""Doctor says what the tree's own decision, executed, returns: hundreds of servers, patched trees and not."""
+"""Doctor says what the tree's own decision, executed, returns for the same settings: patched trees and not."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.driven.trees import DEFAULT, as_released, with_patches
 
+from patchkit.doctor.declared import declared
 from patchkit.doctor.evaluation.memory import KnownValues
-from patchkit.doctor.launch import Launch
-from patchkit.doctor.options import Arguments
+from patchkit.doctor.launch import Case, Launch
 from patchkit.doctor.server import outcomes
-from patchkit.tree.index import Program, read_sources
+from patchkit.tree.index import Index, Program, read_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +60,8 @@ RELEASES = ("0.5.12.post1", "0.5.13", "0.5.14", "0.5.17", "0.5.20", "0.5.23")
 def servers(tree: Any, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
     """Yield servers, drawn at random, with those of the tree's settings that they are given."""
     draw = random.Random(seed)
-    known = Arguments(tree).defaults
+    index = Index(tree.read)
+    known = declared(index, lambda: (), str(tree.package_label)).fields
     for _ in range(EACH):
         drawn = {name: draw.choice(values) for name, values in CHOICES.items()}
         topk, steps = drawn.pop("topk and steps")
@@ -81,6 +82,10 @@ def servers(tree: Any, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, st
         }
         drawn["speculative_draft_model_path"] = "y"
         yield {name: value for name, value in drawn.items() if name in known and value is not None}, stream
+
+
+def _unchanged(*_: object) -> Launch:
+    raise AssertionError("a decision changes no launch")
 
 
 # Opt-in patches with which further backends are freed, in releases that have none of upstream's opt-outs.
@@ -111,36 +116,32 @@ def test_doctor_reports_for_each_server_what_the_trees_own_decision_returns(
         tree = releases.applied(version, *patches)
         driven = with_patches(releases, "patched", patches, version)
     program = Program(read_sources(tree))
-    arguments = Arguments(tree)
     launches = list(servers(tree, seed=len(version) + patched))
     executed = driven.ask("servers.decisions", launches, ALONE)
+    settled = driven.ask("servers.settled", launches, ALONE)
     memory = KnownValues()
     wrong: list[str] = []
     why: collections.Counter[str] = collections.Counter()
     decided = 0
     verdicts = set()
-    for (given, environment), kept in zip(launches, executed, strict=True):
-        found = outcomes(program, Launch(given, arguments.defaults, environment), memory)
+    for (given, environment), kept, settings in zip(launches, executed, settled, strict=True):
         decisions = set()
-        for model, expected in zip(ALONE, kept, strict=True):
+        for model, expected, values in zip(ALONE, kept, settings, strict=True):
             if isinstance(expected, str):
                 why[expected] += 1
                 continue
-            # What doctor did not ask about a model makes no difference to it.
-            matching = [
-                outcome
-                for answers, outcome in found
-                if all(answers[fact] is (fact in model) for fact in answers)
-            ]
+            facts = {fact: fact in model for each in ALONE for fact in each}
+            case = Case(facts, facts, values)
+            ((_, outcome),) = outcomes(program, Launch({}, environment, (case,), _unchanged), memory)
             overlap, decision = expected
             decided += decision is not None
             # Such a draft keeps the mirror of any server of a patched release before 0.5.14.
             if model != [MROPE]:
                 decisions.add(decision is not False or not overlap)
-            if not matching or any(outcome.refused for outcome in matching):
-                wrong.append(f"{given} {environment} {model}: starts, and doctor says {matching}")
-            elif [(outcome.overlap, outcome.answer) for outcome in matching] != [expected]:
-                wrong.append(f"{given} {environment} {model}: {matching} but {expected}")
+            if outcome.refused:
+                wrong.append(f"{given} {environment} {model}: starts, and doctor says {outcome.refused}")
+            elif (outcome.overlap, outcome.answer) != expected:
+                wrong.append(f"{given} {environment} {model}: {outcome} but {expected}")
         verdicts.add(frozenset(decisions))
     assert not wrong, f"{len(wrong)} of {decided}:\n" + "\n".join(wrong[:8])
     if not patched and version == "0.5.12.post1":

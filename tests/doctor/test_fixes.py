@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,18 +15,40 @@ from support.toys import add_patch, write_package
 
 from patchkit.cli import main
 from patchkit.doctor import fixes
+from patchkit.doctor.declared import declared
 from patchkit.doctor.evaluation.memory import KnownValues
+from patchkit.doctor.execution.process import Execution
+from patchkit.doctor.launch import Launch
 from patchkit.doctor.options import Arguments
 from patchkit.doctor.outcome import ServerOutcome
 from patchkit.doctor.server import outcomes, without_speculation
 from patchkit.patchset import condition, load
 from patchkit.plan.status import PatchStatus, State
-from patchkit.tree.index import Program, read_sources
+from patchkit.tree.index import Index, Program, read_sources
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from support.releases import Releases
+
+Executed = Callable[[Any, str], Launch]
+
+
+@pytest.fixture(scope="module")
+def executed() -> Iterator[Executed]:
+    """Returns the launch of a server on a Hopper GPU; one process executes those of a tree."""
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("patchkit.doctor.execution.process._SECONDS", 1200)
+        known: dict[Path, Execution] = {}
+
+        def launch(tree: Any, words: str) -> Launch:
+            if tree.package not in known:
+                made = Execution(tree.package, tree.name, Path.cwd())
+                known[tree.package] = stack.enter_context(made)
+            return Arguments(tree, known[tree.package], ("h100",)).launch(words.split())
+
+        yield launch
+
 
 EDIT = """[edit.flag]
 kind = "class-attribute"
@@ -32,9 +57,13 @@ at = "srt/layers/shelf.py::Shelf"
 code = "wide = 1"
 """
 SETTINGS = b"""
+import dataclasses
+
+
+@dataclasses.dataclass
 class ServerArgs:
     model_path: str
-    attention_backend: str | None = None
+    attention_backend: str | None = "triton"
     speculative_algorithm: str | None = None
     page_size: int | None = None
     chunk: int | None = None
@@ -44,7 +73,18 @@ class ServerArgs:
         if self.page_size is None:
             self.page_size = 1
         if self.chunk is None:
-            self.chunk = memory_of_the_gpu() // 2
+            self.chunk = 8192
+
+    @classmethod
+    def from_cli_args(cls, args):
+        return cls(**vars(args))
+
+    @staticmethod
+    def add_cli_args(parser):
+        parser.add_argument("--model-path", required=True)
+        for field in dataclasses.fields(ServerArgs)[1:]:
+            kind = str if "str" in str(field.type) else int
+            parser.add_argument("--" + field.name.replace("_", "-"), type=kind, default=field.default)
 """
 
 
@@ -159,9 +199,11 @@ TREE = f"{EAGLE} --speculative-eagle-topk 4 --speculative-num-draft-tokens 8"
 V2 = {"25980", "26800", "31738"}
 
 
-def test_fixes_of_a_release_are_named_for_the_servers_that_need_them(releases: Releases) -> None:
+def test_fixes_of_a_release_are_named_for_the_servers_that_need_them(
+    releases: Releases, executed: Executed
+) -> None:
     tree = releases.tree("0.5.12.post1")
-    program, arguments = Program(read_sources(tree)), Arguments(tree)
+    program = Program(read_sources(tree))
     known = {"25980", "26800", "27338", "27360", "27998", "28496", "31738"}
     statuses = [PatchStatus(patch, State.PENDING, (), "") for patch in PATCHES if patch.id in known]
     memory = KnownValues()
@@ -178,41 +220,40 @@ def test_fixes_of_a_release_are_named_for_the_servers_that_need_them(releases: R
         f"--attention-backend fa3 {TREE} --page-size 1": set(),
         f"--attention-backend fa3 {TREE} --page-size 2": {"27360"},
     }.items():
-        found = outcomes(program, arguments.launch(words.split()), memory)
-        named = {fix.patch for fix in fixes.needed(found, statuses)}
+        found = outcomes(program, executed(tree, words), memory)
+        named = {fix.patch for fix in fixes.needed(found, statuses) if not fix.where}
         assert named == expected, words
-    alone = without_speculation(program, arguments.launch(["--attention-backend", "flashinfer"]))
-    assert [fix.patch for fix in fixes.needed([({}, alone)], statuses)] == []
+    alone = without_speculation(program, executed(tree, "--attention-backend flashinfer"))
+    assert [fix.patch for fix in fixes.needed(alone, statuses)] == []
 
 
-def named_for(releases: Releases, version: str, words: str, known: set[str]) -> set[str]:
-    """Return which of these fixes doctor names for a server of a release that lacks all of them."""
+def named_for(releases: Releases, executed: Executed, version: str, words: str, known: set[str]) -> set[str]:
+    """Return which of these fixes doctor names for the usual model on a release that lacks all of them."""
     tree = releases.tree(version)
-    program, arguments = Program(read_sources(tree)), Arguments(tree)
+    program = Program(read_sources(tree))
     statuses = [PatchStatus(patch, State.PENDING, (), "") for patch in load.patches() if patch.id in known]
     assert {status.patch.id for status in statuses} == known
-    found = outcomes(program, arguments.launch(words.split()))
-    return {fix.patch for fix in fixes.needed(found, statuses)}
+    found = outcomes(program, executed(tree, words))
+    return {fix.patch for fix in fixes.needed(found, statuses) if not fix.where}
 
 
 @pytest.mark.parametrize(
     ("words", "is_needed"),
     [
         ("--attention-backend triton", True),
-        ("--attention-backend trtllm_mha", True),
         ("--attention-backend triton --disable-cuda-graph", False),
         ("--attention-backend triton --disable-overlap-schedule", False),
         ("--attention-backend fa3", False),
     ],
 )
 def test_a_draft_with_a_token_map_needs_logits_of_its_size(
-    releases: Releases, words: str, is_needed: bool
+    releases: Releases, executed: Executed, words: str, is_needed: bool
 ) -> None:
     eagle = CHAIN.replace("EAGLE3", "EAGLE")
     mapped = f"{words} {eagle} --speculative-token-map map.pt"
     needed = {"28856"} if is_needed else set()
-    assert named_for(releases, "0.5.12.post1", mapped, {"28856"}) == needed
-    assert named_for(releases, "0.5.12.post1", f"{words} {eagle}", {"28856"}) == set()
+    assert named_for(releases, executed, "0.5.12.post1", mapped, {"28856"}) == needed
+    assert named_for(releases, executed, "0.5.12.post1", f"{words} {eagle}", {"28856"}) == set()
 
 
 LATER = {"24954", "26941", "27372", "27846", "28039", "28464", "28559", "33758", "34238"}
@@ -246,21 +287,24 @@ ALONE = CHAIN.replace("EAGLE3", "STANDALONE")
     ],
 )
 def test_fixes_of_images_ranks_and_transfers_are_named_for_the_servers_that_need_them(
-    releases: Releases, words: str, expected: set[str]
+    releases: Releases, executed: Executed, words: str, expected: set[str]
 ) -> None:
-    assert named_for(releases, "0.5.12.post1", f"--attention-backend triton {words}", LATER) == expected
+    assert (
+        named_for(releases, executed, "0.5.12.post1", f"--attention-backend triton {words}", LATER)
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
     ("version", "expected"), [("0.5.12.post1", set()), ("0.5.14", {"25980", "28464", "28496", "31738"})]
 )
 def test_fixes_of_the_v2_worker_are_named_without_overlap_where_there_is_no_other_worker(
-    releases: Releases, version: str, expected: set[str]
+    releases: Releases, executed: Executed, version: str, expected: set[str]
 ) -> None:
     words = f"--attention-backend triton {CHAIN} --enable-return-hidden-states --disable-overlap-schedule"
     known = {"25980", "28039", "28464", "28496", "31738"}
-    assert named_for(releases, version, words, known) == expected
-    assert named_for(releases, version, f"{words} --disaggregation-mode decode", known) == expected
+    assert named_for(releases, executed, version, words, known) == expected
+    assert named_for(releases, executed, version, f"{words} --disaggregation-mode decode", known) == expected
 
 
 @pytest.mark.parametrize(
@@ -274,10 +318,10 @@ def test_fixes_of_the_v2_worker_are_named_without_overlap_where_there_is_no_othe
     ],
 )
 def test_fixes_of_cached_states_and_rows_are_named_for_the_servers_that_need_them(
-    releases: Releases, words: str, expected: set[str]
+    releases: Releases, executed: Executed, words: str, expected: set[str]
 ) -> None:
     words = f"--attention-backend triton {words}"
-    assert named_for(releases, "0.5.14", words, {"29354", "29368", "29792", "35748"}) == expected
+    assert named_for(releases, executed, "0.5.14", words, {"29354", "29368", "29792", "35748"}) == expected
 
 
 BLOCK = "--speculative-algorithm DFLASH --speculative-draft-model-path y --speculative-num-draft-tokens 8"
@@ -298,16 +342,17 @@ BLOCK = "--speculative-algorithm DFLASH --speculative-draft-model-path y --specu
     ],
 )  # fmt: skip
 def test_fixes_of_servers_that_end_at_a_request_are_named_for_those_that_need_them(
-    releases: Releases, version: str, words: str, expected: set[str]
+    releases: Releases, executed: Executed, version: str, words: str, expected: set[str]
 ) -> None:
     words = f"--attention-backend triton {words}"
-    assert named_for(releases, version, words, {"24413", "33892", "36140"}) == expected
+    assert named_for(releases, executed, version, words, {"24413", "33892", "36140"}) == expected
 
 
 def test_conditions_of_built_in_fixes_name_options_that_a_release_has(releases: Releases) -> None:
     known = {fixes.SPEC_V2, *fixes.DERIVED}
     for version in ("0.5.12.post1", "0.5.17"):
-        known |= set(Arguments(releases.tree(version)).defaults)
+        tree = releases.tree(version)
+        known |= set(declared(Index(tree.read), lambda: (), version).fields)
     for patch in PATCHES:
         if patch.affects is not None and patch.affects.when:
             assert condition.names(patch.affects.when) <= known, patch.id

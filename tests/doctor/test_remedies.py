@@ -34,7 +34,8 @@ def test_flash_attentions_draft_steps_are_freed_by_a_patch_that_does_not_edit_th
     tree: Any = releases.tree("0.5.14")
     words = f"--attention-backend fa3 --speculative-algorithm EAGLE3 {DRAFTS}"
     statuses = [PatchStatus(patch, State.PENDING, (), "") for patch in PATCHES]
-    trials = Trials(tree, AuditedProgram(read_sources(tree)), Arguments(tree).launch(words.split()), statuses)
+    launch = Arguments(tree).launch(words.split())
+    trials = Trials(tree, AuditedProgram(read_sources(tree)), launch, statuses)
     candidates = trials.opting_out(["srt/layers/attention/flashattention_backend.py"])
     assert {"29343", "31364"} <= set(candidates)
     found = trials.freeing(["29343", "31364"], [{}], _is_read("FlashAttentionMultiStepBackend"))

@@ -101,6 +101,20 @@ def test_what_they_say_to_type_helps(edited: CheckoutTree) -> None:
     assert b"first" not in (edited.read(MIRROR) or b"")
 
 
+def test_the_only_edit_of_a_file_that_was_changed_and_accepted_is_named_by_revert(
+    checkout: CheckoutTree, patch_folder: Path
+) -> None:
+    fork = committing(checkout)
+    code = "first = repr(self.$value)\nreturn first"
+    add_patch(patch_folder, "t-lone", rewriting("call", f"{MIRROR}::Mirror.host", "return self.$value", code))
+    run("apply", fork.root, "t-lone", "--commit", code=0)
+    edit(fork, MIRROR, b"first = repr", b"first = str")
+    run("resolve", fork.root, "t-lone", "call", "--accept", code=0)
+    text = run("revert", fork.root, code=3)
+    assert "call of t-lone was made by hand, and no record has the original code" in text
+    assert f"--> {MIRROR}\n" in text
+
+
 def patch_of(tree: CheckoutTree, *options: object, code: int = 0) -> dict[str, Any]:
     patches = json.loads(run("status", tree.root, "--json", *options, code=code))["patches"]
     return next(patch for patch in patches if patch["id"] == "t-call")

@@ -203,7 +203,7 @@ def _likeness(wanted: cst.CSTNode, node: cst.CSTNode) -> float:
     targets = _assigned(wanted)
     if targets:  # The target of an assignment identifies it better than its value.
         common = max(common, 0.75) if targets & _assigned(node) else common / 2
-    return 0.9 * common * _weight(wanted) if common >= _LIKE else 0.0
+    return 0.9 * common**2 * _weight(wanted) if common >= _LIKE else 0.0
 
 
 def _holds(node: cst.CSTNode, wanted: cst.CSTNode) -> bool:

@@ -61,13 +61,10 @@ class Assignments:
                 or sets(node, frame.itself, frame.wanted)
             ):
                 return True
-            if isinstance(node, ast.Call) and (
-                self.declares(node, frame.module, frame.itself, frame.wanted)
-                or any(
-                    self.assigns(target, frame.wanted, None, place)
-                    for target, place in self.receivers(
-                        node, frame.module, frame.owner, frame.itself, frame.names
-                    )
+            if isinstance(node, ast.Call) and any(
+                self.assigns(target, frame.wanted, None, place)
+                for target, place in self.receivers(
+                    node, frame.module, frame.owner, frame.itself, frame.names
                 )
             ):
                 return True
@@ -103,20 +100,7 @@ class Assignments:
             return []
         called = self._program.resolve(module, func.id)
         found = [(called, _parameter(called, position))] if isinstance(called, Function) else []
-        # Passed together with the function to call: hook(function, settings).
-        for arg in node.args:
-            if isinstance(arg, ast.Attribute):
-                found += self._methods_named(arg.attr, 0)
-            passed = self._program.resolve(module, arg.id) if isinstance(arg, ast.Name) else None
-            found += [(passed, first_parameter(passed))] if isinstance(passed, Function) else []
         return [(function, place) for function, place in found if place]
-
-    def declares(self, node: ast.Call, module: Module, itself: str, wanted: Iterable[str]) -> bool:
-        """Return whether a call declares the value of a wanted attribute by keyword."""
-        if not {word.arg for word in node.keywords}.isdisjoint(wanted) and _place(node, itself) == 0:
-            called = self._program.resolve(module, node.func.id) if isinstance(node.func, ast.Name) else None
-            return isinstance(called, Function) and called.node.args.kwarg is not None
-        return False
 
     def _methods_named(self, name: str, position: int | str) -> list[tuple[Function, str]]:
         """Return every method of a name, each with its parameter for an argument."""
@@ -144,13 +128,10 @@ class Assignments:
                 sets(node, itself, wanted)
                 or (
                     isinstance(node, ast.Call)
-                    and (
-                        self.declares(node, function.module, itself, wanted)
-                        or any(
-                            self.assigns(found, wanted, cls, place)
-                            for found, place in self.receivers(
-                                node, function.module, function.owner, itself, names
-                            )
+                    and any(
+                        self.assigns(found, wanted, cls, place)
+                        for found, place in self.receivers(
+                            node, function.module, function.owner, itself, names
                         )
                     )
                 )

@@ -124,13 +124,6 @@ class FunctionEvaluator(ExpressionEvaluator):
         """Return a value's items; those of an unknown value are one unknown item."""
         return self._values(value)
 
-    def settle(self, function: Function, receiver: Any, wanted: frozenset[str]) -> None:
-        """Run the statements of a function that assign ``wanted`` attributes of its first argument.
-
-        Functions that receive the argument are followed, as are calls that declare values by keyword.
-        """
-        self._run(function, (receiver,), {}, wanted)
-
     # Names and attributes.
 
     def _class_attribute(self, cls: Class, name: str) -> Any:
@@ -372,12 +365,6 @@ class FunctionEvaluator(ExpressionEvaluator):
     def _is_settled_by(self, node: ast.Call, frame: CallFrame) -> bool:
         """Run the functions behind a call that set a wanted attribute; return whether there are any."""
         assert frame.wanted is not None
-        if self._assignments.declares(node, frame.module, frame.itself, frame.wanted):
-            for word in node.keywords:
-                if word.arg in frame.wanted:
-                    target = ast.Attribute(ast.Name(frame.itself, ast.Load()), word.arg, ast.Store())
-                    self._assign(target, self._eval(word.value, frame), frame)
-            return True
         settling = [
             (function, place)
             for function, place in self._assignments.receivers(
@@ -393,14 +380,10 @@ class FunctionEvaluator(ExpressionEvaluator):
             runs = [(settling[0][0], (frame.names[frame.itself], *args), named)]
         else:
             called = self._eval(node.func, frame)
-            passed = [each for each in args if isinstance(each, Bound)]
             runs = [
-                (each.function, given if each.receiver is None else (each.receiver, *given), words)
-                for each, given, words in (
-                    (called, args, named),
-                    *((each, (frame.names[frame.itself],), {}) for each in passed),
-                )
-                if isinstance(each, Bound) and each.function in places
+                (called.function, args if called.receiver is None else (called.receiver, *args), named)
+                for called in [called]
+                if isinstance(called, Bound) and called.function in places
             ]
         for function, received, words in runs:
             self._run(function, received, words, frame.wanted, places[function])

@@ -162,6 +162,23 @@ def test_of_two_places_the_one_where_it_stands_together_is_meant() -> None:
     assert spanned(twice, LEND) == (2, 7)
 
 
+def test_a_line_that_matches_counts_for_more_than_two_that_only_share_names() -> None:
+    code = """
+    def lend(self, rows):
+        for row in rows:
+            books = our_sorted(row, start=-1)
+            first, rest = split(books, self.days, start=-1)
+        cards = desk.joined(rows, start=1)
+        top = desk.days(cards, start=-1)
+    """
+    find = (
+        "$books = desk.sorted($row, start=-1)\n$$between\n$first, $rest = split($books, self.days, start=-1)"
+    )
+    assert message_for(code, find) == (
+        "expected `books = desk.sorted(row, start=-1)` (line 1 of 3); no line is similar"
+    )
+
+
 @pytest.mark.parametrize(
     "code", ["def lend(desk):\n    open(desk)\n", "def lend(): ...\n", "def lend(): return 1\n"]
 )

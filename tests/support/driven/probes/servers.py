@@ -349,3 +349,28 @@ def decisions(
                 row.append(str(error))
         found.append(row)
     return found
+
+
+def settled(
+    requests: list[tuple[dict[str, Any], dict[str, str]]], models: list[list[str]]
+) -> list[list[dict[str, Any]]]:
+    """Return the plain settings of each server with each kind of model, none of one that would not start."""
+    found: list[list[dict[str, Any]]] = []
+    for given, environment in requests:
+        for name in ("SGLANG_ENABLE_OVERLAP_PLAN_STREAM", "PATCHKIT_DISABLE"):
+            os.environ.pop(name, None)
+        os.environ.update(environment)
+        row: list[dict[str, Any]] = []
+        for model in models:
+            try:
+                settings = _settings(given, {FACTS[fact] for fact in model})
+            except (AssertionError, ValueError, KeyError):
+                row.append({})
+                continue
+            final = _settled(settings)
+            names = getattr(ServerArgs, "__struct_fields__", None) or ServerArgs.__dataclass_fields__
+            values = {name: getattr(final, name, None) for name in names}
+            plain = (bool, int, float, str, type(None))
+            row.append({name: value for name, value in values.items() if isinstance(value, plain)})
+        found.append(row)
+    return found
