@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email
+import email.message
 import posixpath
 import re
 from dataclasses import dataclass, replace
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"\s*\(#([0-9]+)\)\s*$")
 _MAIL = re.compile(r"^From ([0-9a-f]{40}) ", re.MULTILINE)
 _MAIL_START = re.compile(r"^From \S+ .*\d{4}\r?\n(?=[A-Za-z-]+: )", re.MULTILINE)
+_CONTENT_TYPE = re.compile(r"^Content-Type:.*(?:\n[ \t].*)*\n?", re.MULTILINE | re.IGNORECASE)
 _SUBJECT = re.compile(r"^Subject: ", re.MULTILINE)
 _PREFIX = re.compile(r"^\[[^\]]*\] *")
 _HEADER_INSIDE = re.compile(r"(From|Date): (.+)\n?")
@@ -241,14 +243,23 @@ def mails(text: str) -> list[str]:
 
 
 def _plain_mail(text: str) -> str:
-    """Return a mail with its body as it was before it was encoded to be sent."""
+    """Return a mail with its body as it was before it was encoded to be sent, or divided into text and attachment."""
     mail = email.message_from_string(text)
-    if str(mail["Content-Transfer-Encoding"]).lower() not in {"quoted-printable", "base64"}:
+    parts = [part for part in mail.walk() if part.get_content_maintype() == "text"]
+    if not mail.is_multipart() and not any(map(_is_encoded, parts)):
         return text
-    body = mail.get_payload(decode=True)
-    if not isinstance(body, bytes):
-        return text
-    return f"{text.partition(chr(10) * 2)[0]}\n\n{body.decode(errors='replace')}"
+    headers = _CONTENT_TYPE.sub("", text.partition("\n\n")[0])
+    return "\n\n".join([headers, "\n".join(map(_body, parts))])
+
+
+def _is_encoded(part: email.message.Message) -> bool:
+    return str(part["Content-Transfer-Encoding"]).lower() in {"quoted-printable", "base64"}
+
+
+def _body(part: email.message.Message) -> str:
+    # Decoding takes what was not encoded for bytes of Latin-1.
+    found = part.get_payload(decode=True) if _is_encoded(part) else part.get_payload()
+    return found.decode(errors="replace") if isinstance(found, bytes) else str(found)
 
 
 def of_diffs(

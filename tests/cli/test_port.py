@@ -632,6 +632,24 @@ def test_a_mail_whose_body_was_encoded_is_read(
     assert (fork / "sglang" / DESK).read_bytes() == (main_line / "python" / "sglang" / DESK).read_bytes()
 
 
+@pytest.mark.parametrize("option", ["--attach", "--inline"])
+def test_a_mail_with_its_diff_attached_keeps_its_message(
+    main_line: Path, fork: Path, tmp_path: Path, option: str
+) -> None:
+    changed(main_line, LENT)
+    git(main_line, "commit", "--amend", "-qm", "Count loans\n\nFor the Größe.\n\nAnd the rest.")
+    (tmp_path / "change.eml").write_text(git(main_line, "format-patch", "-1", "--stdout", option))
+    git(fork, "init", "-q")
+    git(fork, "add", ".")
+    git(fork, "commit", "-qm", "Ours")
+    committing(open_tree(fork))
+    run("port", tmp_path / "change.eml", "--from", "HEAD^", "--repo", main_line, "--onto", fork, "--commit")
+    assert git(fork, "log", "-1", "--format=%B").startswith(
+        "Count loans\n\nFor the Größe.\n\nAnd the rest.\n\n"
+    )
+    assert (fork / "sglang" / DESK).read_bytes() == (main_line / "python" / "sglang" / DESK).read_bytes()
+
+
 @pytest.mark.parametrize("place", ["X = {}\n", "table[{}] = 1\n", "def big(n={}):\n    return n\n"])
 def test_an_integer_that_python_does_not_write_is_an_error_in_a_sentence(
     main_line: Path, fork: Path, place: str
