@@ -57,8 +57,11 @@ def run_git(
 def error_line(done: CompletedProcess[bytes]) -> str:
     """Return the line of the output in which git, or a hook, reports the error."""
     lines = [line.strip() for line in (done.stderr or done.stdout).decode(errors="replace").splitlines()]
-    failed = (line for line in lines if any(word in line.lower() for word in ("fail", "error", "fatal")))
-    return next(failed, next(filter(None, lines), "without a message"))
+    failures = (line for line in lines if any(word in line.lower() for word in ("fail", "error", "fatal")))
+    failed = next(failures, next(filter(None, lines), "without a message"))
+    said = next((line for line in lines if line and line != failed), "")
+    # Git says that a hook refused, and the hook why.
+    return f"{failed}: {said}" if said and "by hook" in failed else failed
 
 
 def last_lines(done: CompletedProcess[bytes]) -> tuple[str, ...]:
