@@ -177,7 +177,7 @@ def with_theirs(tree: CheckoutTree) -> None:
 
 def port_theirs(tree: CheckoutTree) -> None:
     """Port the change of the others. Of a commit, a git would be asked that forks of this process share."""
-    with Source(str(tree.root / ".git" / "77.patch"), str(tree.root), tree.root) as source:
+    with Source([str(tree.root / ".git" / "77.patch")], str(tree.root), tree.root) as source:
         port(source, tree, committing=True)
 
 

@@ -28,7 +28,7 @@ from patchkit.tree.sglang import SERVING
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from patchkit.doctor.execution.process import Answer, Execution
+    from patchkit.doctor.execution.process import Executed, Execution
     from patchkit.tree.tree import Tree
 
 _NONE: Mapping[str, bytes] = {}
@@ -99,7 +99,7 @@ class Arguments:
 
     def _answers(
         self, request: Request, files: Mapping[str, str]
-    ) -> Iterator[tuple[dict[str, bool], Answer]]:
+    ) -> Iterator[tuple[dict[str, bool], Executed]]:
         """Yield what becomes of a launch on each GPU with each kind of model, with the facts about both."""
         assert self._execution is not None
         families = [f"a {GPUS[gpu].family} GPU" for gpu in self._gpus]
@@ -169,7 +169,7 @@ def _telling(facts: Mapping[str, bool], shared: Collection[str] = ()) -> dict[st
     return left
 
 
-def _refusal(answer: Answer) -> UsageError:
+def _refusal(answer: Executed) -> UsageError:
     """Return the tree's own refusal as an error."""
     if not answer.by_parser:
         return UsageError(f"this tree's server raises {answer.refused}", where=answer.where)

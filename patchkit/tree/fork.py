@@ -106,11 +106,18 @@ def _recorded(fork: Fork, place: str) -> dict[str, bytes]:
     try:
         for file in filter(is_recorded, fork.inside(place) if kind else ()):
             name = posixpath.join(place, file)
-            if fork.kind(name) != FILE:
+            kind = fork.kind(name)
+            if not kind:  # Another process has reverted that patch since the folder was listed.
+                continue
+            if kind != FILE:
                 raise TreeError(
                     f"{fork.label(name)} is a link or not a file", advice="restore it with git, or remove it"
                 )
-            files[file] = fork.read(name)
+            try:
+                files[file] = fork.read(name)
+            except UsageError:
+                if fork.kind(name):
+                    raise
     except UsageError as error:
         raise TreeError(
             error.what, where=error.where, advice="make it readable, restore it with git, or remove it"

@@ -81,6 +81,7 @@ ROOMS = {
             *_modules("transaction", "undo", "wording"),
             *_modules("change", "merge", "row", "statements", "sequence", "pairing", "outline", "regions"),
             *_modules("change", "correspondence", "tokens", "lines", "exact", "blocks"),
+            *_modules("change", "kinds", "sides", "united"),
         ),
         (
             ("tests/change", "tests/transaction/test_merge.py", "tests/transaction/test_tidied.py", *QUICK),

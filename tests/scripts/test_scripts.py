@@ -88,7 +88,7 @@ def build_machine(folder: Path, **codes: int) -> Path:
     (folder / ".ci").mkdir()
     shutil.copy(REPOSITORY / ".ci" / "run", folder / ".ci" / "run")
     program(folder / "scripts" / "test", f"echo collected 3; echo '{SUMMARY}'; exit {codes.get('tests', 0)}")
-    for tool in ("ruff", "mypy", "lint-imports"):
+    for tool in ("ruff", "mypy", "lint-imports", "zizmor"):
         program(folder / ".cache/test-env/bin" / tool, f"echo {tool} $1; exit {codes.get(tool, 0)}")
     return folder
 
@@ -98,15 +98,16 @@ def test_the_build_ends_with_the_tests_summary(tmp_path: Path) -> None:
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert lines[-1] == SUMMARY
-    assert [line for line in lines if line.startswith(("ruff", "mypy", "lint-imports"))] == [
+    assert [line for line in lines if line.startswith(("ruff", "mypy", "lint-imports", "zizmor"))] == [
         "ruff format",
         "ruff check",
         "mypy --strict",
         "lint-imports --no-logo",
+        "zizmor --offline",
     ]
 
 
-@pytest.mark.parametrize("what", ["tests", "ruff", "mypy", "lint-imports"])
+@pytest.mark.parametrize("what", ["tests", "ruff", "mypy", "lint-imports", "zizmor"])
 def test_the_build_fails_if_anything_does_and_still_ends_with_the_summary(what: str, tmp_path: Path) -> None:
     done = bash(".ci/run", build_machine(tmp_path, **{what: 1}))
     assert done.returncode == 1

@@ -261,7 +261,9 @@ def test_a_call_that_fails_changes_nothing_or_is_recovered(
 def test_a_hook_of_refs_may_refuse(fork: CheckoutTree) -> None:
     before = state(fork)
     hook(fork, "reference-transaction", '[ "$1" != prepared ] || { echo No moves on Fridays >&2; exit 1; }')
-    with pytest.raises(TreeError, match=r"could not be moved \(.*: No moves on Fridays\): nothing was changed"):
+    with pytest.raises(
+        TreeError, match=r"could not be moved \(.*: No moves on Fridays\): nothing was changed"
+    ):
         move(fork)
     (fork.root / ".git" / "hooks" / "reference-transaction").unlink()
     assert state(fork) == before

@@ -50,7 +50,7 @@ _PARTS = (
 )
 
 
-class Finder(stand_ins.Finder):
+class SettingsFinder(stand_ins.Finder):
     """Finds stand-ins with a version for packages that are not installed."""
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
@@ -60,7 +60,7 @@ class Finder(stand_ins.Finder):
         return made
 
 
-class Present(Finder):
+class Present(SettingsFinder):
     """Finds stand-ins for what every server has, also where it is installed, and for the tree's kernels."""
 
     def find_spec(
@@ -90,7 +90,7 @@ def install(gpu: Gpu, package: str) -> None:
     """Replace what a tree's settings ask of the machine: packages, versions, the GPU, programs and the hub."""
     Installed.absent = _ABSENT if gpu.is_amd else _ABSENT | _ON_AMD
     usual = [each for each in sys.meta_path if each is not importlib.machinery.PathFinder]
-    sys.meta_path[:] = [Present(package), *usual, Installed, Finder(package, absent=Installed.absent)]
+    sys.meta_path[:] = [Present(package), *usual, Installed, SettingsFinder(package, absent=Installed.absent)]
     for name, value in {"__int__": 0, "__index__": 0, "__float__": 0.0, "__len__": 0}.items():
         setattr(Meta, name, lambda _, value=value: value)
     operators = (

@@ -17,7 +17,7 @@ FACTS = (MLA, SPARSE, SLIDING, LOCAL, CROSS, MROPE, LINEAR, LLAMA, UNGRAPHED)
 """What settings or the decision about the mirror may ask of a model."""
 
 
-class Kind(NamedTuple):
+class ModelKind(NamedTuple):
     """A kind of model: the facts that tell it from the usual one, and a configuration of it."""
 
     facts: tuple[str, ...]
@@ -77,9 +77,9 @@ def _named(architecture: str, model_type: str, **others: Any) -> dict[str, Any]:
 _MULTIMODAL_TEXT = {**_DENSE, "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}}
 
 KINDS = (
-    Kind((), _named("Qwen3ForCausalLM", "qwen3")),
-    Kind((LLAMA,), _named("LlamaForCausalLM", "llama")),
-    Kind(
+    ModelKind((), _named("Qwen3ForCausalLM", "qwen3")),
+    ModelKind((LLAMA,), _named("LlamaForCausalLM", "llama")),
+    ModelKind(
         (MLA,),
         _named(
             "DeepseekV3ForCausalLM",
@@ -90,7 +90,7 @@ KINDS = (
             head_dim=192,
         ),
     ),
-    Kind(
+    ModelKind(
         (MLA, SPARSE),
         _named(
             "DeepseekV32ForCausalLM",
@@ -99,7 +99,7 @@ KINDS = (
             **{"index_head_dim": 128, "index_n_heads": 64, "index_topk": 2048},
         ),
     ),
-    Kind(
+    ModelKind(
         (SLIDING,),
         _named(
             "GptOssForCausalLM",
@@ -108,7 +108,7 @@ KINDS = (
             layer_types=["sliding_attention", "full_attention"] * 16,
         ),
     ),
-    Kind(
+    ModelKind(
         (LOCAL, SLIDING),
         _named(
             "Llama4ForConditionalGeneration",
@@ -122,7 +122,7 @@ KINDS = (
             vision_config={**_IMAGES, "model_type": "llama4_vision_model"},
         ),
     ),
-    Kind(
+    ModelKind(
         (CROSS, UNGRAPHED),
         _named(
             "WhisperForConditionalGeneration",
@@ -137,7 +137,7 @@ KINDS = (
             **{"max_target_positions": 448, "num_mel_bins": 128},
         ),
     ),
-    Kind(
+    ModelKind(
         (MROPE, UNGRAPHED),
         _named(
             "Qwen2_5_VLForConditionalGeneration",
@@ -147,7 +147,7 @@ KINDS = (
             vision_config={**_IMAGES, "model_type": "qwen2_5_vl"},
         ),
     ),
-    Kind(
+    ModelKind(
         (LINEAR,),
         _named(
             "Qwen3NextForCausalLM",

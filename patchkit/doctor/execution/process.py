@@ -50,7 +50,7 @@ class Request(msgspec.Struct, omit_defaults=True):
     draft_named: bool = False
 
 
-class Answer(msgspec.Struct):
+class Executed(msgspec.Struct):
     """What became of a launch: its ``settings``, the tree's own refusal, or why its code could not be executed.
 
     ``parsed`` are the settings before the start, ``facts`` what the tree says of the model, and ``found`` whether
@@ -92,7 +92,7 @@ class Execution:
     ) -> None:
         self._open.close()
 
-    def ask(self, gpu: str, request: Request, files: Mapping[str, str]) -> Answer:
+    def ask(self, gpu: str, request: Request, files: Mapping[str, str]) -> Executed:
         """Return what becomes of a launch on a GPU, on the tree with some ``files`` replaced."""
         key = gpu, bool(files)
         known = self._processes.get(key)
@@ -148,16 +148,16 @@ class _Process:
             with suppress(OSError):
                 self._process.stdin.close()
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: Request) -> Executed:
         """Return the answer to a request; once the process has failed, it is that failure."""
         if self._failed:
-            return Answer(failed=self._failed)
+            return Executed(failed=self._failed)
         try:
             self._send(request)
-            return msgspec.json.decode(self._line(), type=Answer)
+            return msgspec.json.decode(self._line(), type=Executed)
         except (OSError, msgspec.DecodeError):
             self._failed = self._failed or "the process that executes them ended early"
-            return Answer(failed=self._failed)
+            return Executed(failed=self._failed)
 
     def _send(self, message: object) -> None:
         assert self._process.stdin is not None

@@ -103,14 +103,14 @@ def main() -> None:
     requests = map(json.loads, sys.stdin)
     # In front of it is what finds stand-ins.
     sys.meta_path.insert(1, _Tree(os.path.abspath(name), next(requests)))
-    server = _Server(name, launched)
+    server = _Settings(name, launched)
     with os.fdopen(int(channel), "w", encoding="utf-8") as answers:
         for request in requests:
             answers.write(json.dumps(server.answer(request)) + "\n")
             answers.flush()
 
 
-class _Server:
+class _Settings:
     """A tree's settings, imported."""
 
     def __init__(self, name: str, launched: str) -> None:
@@ -136,7 +136,8 @@ class _Server:
     def _imported(self) -> dict[str, Any] | None:
         """Import the settings; return why they cannot be imported, None if they can."""
         try:
-            importlib.import_module(f"{self._name}.srt.server_args")
+            # A fork may have settings of another kind, which no launch is given to.
+            _ = importlib.import_module(f"{self._name}.srt.server_args").ServerArgs.add_cli_args
         except BaseException as error:
             return {"failed": _message(error), "where": self._where(error)}
         return None
