@@ -115,7 +115,7 @@ def command(
         raise UsageError("--commit and --markers need one folder", advice="name one TREE with --onto")
     if folder is not None and len(places) > 1:
         raise UsageError("-o needs one tree", advice="name one TREE, REF or RELEASE with --onto")
-    if alone is not None and top_around(repository.resolve()) is None:
+    if alone is not None and repository == Path() and top_around(repository.resolve()) is None:
         repository = alone  # Where git apply -3 would look up what a diff names.
     with console.progress() as watch, Source(patches, base or "", repository) as source:
         try:

@@ -616,6 +616,16 @@ def test_a_file_of_several_mails_is_a_series_with_the_authors_dates_and_messages
     assert (fork / "sglang" / DESK).read_bytes() == (main_line / "python" / "sglang" / DESK).read_bytes()
 
 
+@pytest.mark.parametrize("form", ["commit", "mail"])
+def test_a_bare_repository_has_the_commits(main_line: Path, fork: Path, tmp_path: Path, form: str) -> None:
+    commit = changed(main_line, LENT)
+    git(tmp_path, "clone", "-q", "--bare", str(main_line), "bare.git")
+    (tmp_path / "change.eml").write_text(git(main_line, "format-patch", "-1", "--stdout"))
+    given = {"commit": (commit,), "mail": (tmp_path / "change.eml", "--from", f"{commit}^")}[form]
+    run("port", *given, "--repo", tmp_path / "bare.git", "--onto", fork)
+    assert (fork / "sglang" / DESK).read_bytes() == (main_line / "python" / "sglang" / DESK).read_bytes()
+
+
 @pytest.mark.parametrize("encoding", ["quoted-printable", "base64"])
 def test_a_mail_whose_body_was_encoded_is_read(
     main_line: Path, fork: Path, tmp_path: Path, encoding: str
