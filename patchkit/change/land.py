@@ -91,8 +91,9 @@ def land(
     """
     known = Outlines()
     refused: dict[Key, Refusal] = {}
+    own = frozenset(file for file, (before, after) in sources.items() if before is None and after is not None)
     sources, moves = _with_moves(sources)
-    sources, notes = _with_homes(sources, trees, known)
+    sources, notes = _with_homes(sources, own, trees, known)
     while True:
         made = _Landing(trees, moves, refused, known, name)
         landing = made.land(sources, watch)
@@ -132,8 +133,13 @@ def _with_moves(sources: Sources) -> tuple[Sources, dict[str, str]]:
     return found, moves
 
 
-def _with_homes(sources: Sources, trees: Trees, known: Outlines) -> tuple[Sources, dict[str, list[str]]]:
-    """Return the change with its new imports from where the second tree has what they import, and notes on these."""
+def _with_homes(
+    sources: Sources, own: frozenset[str], trees: Trees, known: Outlines
+) -> tuple[Sources, dict[str, list[str]]]:
+    """Return the change with its new imports from where the second tree has what they import, and notes on these.
+
+    What comes from its ``own`` new or renamed files stays.
+    """
     found = dict(sources)
     notes: dict[str, list[str]] = {}
     for name, (before, after) in sources.items():
@@ -146,7 +152,7 @@ def _with_homes(sources: Sources, trees: Trees, known: Outlines) -> tuple[Source
             homes = {
                 line: home
                 for line in _imported_names(theirs) - old
-                if not any(file in sources and sources[file][0] is None for file in module_files(line))
+                if own.isdisjoint(module_files(line))
                 if (home := trees.importing(line, siblings)) not in {"", line}
             }
             if homes:

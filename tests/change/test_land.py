@@ -512,6 +512,15 @@ def test_an_import_comes_from_where_this_tree_imports_what_the_change_imports_be
     assert text.splitlines()[:2] == [b"from sglang.srt.wax import LIMIT", b"from sglang.srt.wax import stamp"]
 
 
+def test_an_import_of_a_module_that_the_change_renames_is_of_its_new_name() -> None:
+    line = b"from sglang.srt.shelf import stamp\n\n\nx = stamp(1)\n"
+    base = {DESK: line, "srt/shelf.py": SHELF_OF_BASE}
+    theirs = {DESK: line.replace(b"shelf", b"rack"), "srt/rack.py": SHELF_OF_BASE}
+    landing = landed(base, theirs, dict(base))
+    assert landing.contents == {**theirs, "srt/shelf.py": None}
+    assert [each.notes for each in landing.files if each.file == DESK] == [[]]
+
+
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_code_that_went_out_of_the_serving_package_is_followed_if_the_base_is_whole(is_whole: bool) -> None:
     root = {"__init__.py": b""} if is_whole else {}
