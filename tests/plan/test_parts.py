@@ -72,6 +72,15 @@ def test_a_tree_with_upstreams_change_takes_the_parts_that_it_lacks() -> None:
     assert states(found) == {"class-attribute": "upstream", "fine": "applied", "sort": "applied"}
 
 
+def test_a_part_of_which_upstream_has_one_edit_is_pending() -> None:
+    toy = parted({**SORT, "name": "count", "part": "desk", "why": "counted", "code": "self.count()"})
+    tree = library(shelf=LENDING, desk=CHARGING)
+    found = status(tree, toy)
+    assert (found.state, found.reason) == (State.PENDING, "upstream's without desk, order")
+    assert states(found)["fine"] == "unknown"
+    assert status(applied(tree, toy), toy).state is State.APPLIED
+
+
 def test_a_comment_in_other_words_does_not_make_upstreams_edit_ours() -> None:
     toy = parted()
     tree = applied(library(shelf=LENDING), toy)
