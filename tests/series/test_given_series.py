@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from cli.test_port import SOURCES, run
 from click.testing import CliRunner
 from support.toys import everything, git, write_package
 
@@ -22,36 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from click.testing import Result
 
 DESK = "python/sglang/srt/desk.py"
 SHELF = "python/sglang/srt/shelf.py"
 TEST = "test/run_desk.py"
 README = "README.md"
-SOURCES = {
-    "__init__.py": b"",
-    "version.py": b'__version__ = "0.5.12"\n',
-    "srt/__init__.py": b"",
-    "srt/shelf.py": b"def place(book, row=0):\n    return row\n\n\ndef stamp(book):\n    return book\n",
-    "srt/desk.py": b"""\
-from sglang.srt.shelf import place
-
-
-class Desk:
-    days = 14
-
-    def lend(self, book, reader):
-        if book.out:
-            raise ValueError(book)
-        due = self.today + self.days
-        reader.books.append(book)
-        return due
-
-    def take(self, book):
-        book.out = False
-        return place(book)
-""",
-}
 LONGER = (DESK, "    days = 14\n", "    days = 21\n")
 NOTED = (
     DESK,
@@ -61,13 +37,6 @@ NOTED = (
 AGAIN = (DESK, "        reader.due = due\n", "        reader.due = due or 1\n")
 PLACED = (SHELF, "    return row\n", "    return row or 1\n")
 TESTED = (TEST, "lend(1)\n", "lend(1)\ntake(1)\n")
-
-
-def run(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, list(map(str, arguments)))
-    assert result.exit_code == code, (result.output, result.exception)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 def answer_of(*arguments: object, code: int = 0) -> Any:
