@@ -191,9 +191,7 @@ class _Exact:
 
     def _require_defined(self, text: str) -> None:
         """Raise RefusedError if a text uses a name that was defined before."""
-        missing = undefined_names(self._ours.encode(), text.encode())
-        known = {name for name, _ in undefined_names(b"", self._theirs.encode())} if missing else set()
-        for name, line in (each for each in missing if each[0] not in known):
+        for name, line in undefined_names(*(each.encode() for each in (self._ours, text, self._theirs))):
             raise RefusedError(line, f"{name} would be undefined")
 
 

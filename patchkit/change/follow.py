@@ -46,7 +46,6 @@ class Trees:
         self._outlines: dict[tuple[bool, str], Item | None] = {}
         self._files: dict[str, str | None] = {}
         self._fresh: dict[str, dict[str, bytes]] = {}
-        self._undefined: dict[tuple[str, bytes], list[str]] = {}
 
     def file(self, name: str) -> str | None:
         """Return the file of the second tree that corresponds to one of the first; None if none does."""
@@ -54,12 +53,12 @@ class Trees:
             self._files[name] = self._found(name)
         return self._files[name]
 
-    def undefined(self, file: str, content: bytes) -> list[str]:
-        """Return the names that only become undefined in a file of the second tree with this content."""
-        if (file, content) not in self._undefined:
-            found = undefined_names(self.onto.read(file) or b"", content)
-            self._undefined[file, content] = [name for name, _ in found]
-        return self._undefined[file, content]
+    def undefined(self, file: str, content: bytes, *theirs: bytes) -> list[str]:
+        """Return the names that only become undefined in a file of the second tree with this content.
+
+        What is undefined in ``theirs``, the change's own files, is none of them.
+        """
+        return [name for name, _ in undefined_names(self.onto.read(file) or b"", content, *theirs)]
 
     def _found(self, name: str) -> str | None:
         if self.onto.read(name) is not None:

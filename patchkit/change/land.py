@@ -22,7 +22,6 @@ from patchkit.change.output import Output
 from patchkit.change.sequence import unreachable
 from patchkit.change.surroundings import reported
 from patchkit.change.tokens import shifted, words
-from patchkit.change.undefined import undefined_names
 from patchkit.change.variants import new_names, variant_of
 from patchkit.tree.source import INVALID, fault_of, parsed
 from patchkit.tree.text import decoded, encoded
@@ -266,8 +265,7 @@ class _Landing:
         found: dict[Key, Refusal] = {}
         for name, content in self._written():
             theirs = (sources[file][1] or b"" for file in self._from[name])
-            known = {missing for text in theirs for missing, _ in undefined_names(b"", text)}
-            for missing in (each for each in self._trees.undefined(name, content) if each not in known):
+            for missing in self._trees.undefined(name, content, *theirs):
                 for edit in self._inside(name, files):
                     assert edit.key is not None
                     item, part = edit.key

@@ -10,10 +10,12 @@ from patchkit import collector
 from patchkit.codemods.language.formatter import ruff
 
 
-def undefined_names(before: bytes, after: bytes) -> list[tuple[str, int]]:
-    """Return the names, with their lines, that are undefined in ``after`` and were not in ``before``."""
-    known = {name for name, _ in _undefined_names(before)}
-    return [(name, line) for name, line in _undefined_names(after) if name not in known]
+def undefined_names(before: bytes, after: bytes, *others: bytes) -> list[tuple[str, int]]:
+    """Return the names, with lines, that are undefined in ``after``, not in ``before`` and in none of ``others``."""
+    found = _undefined_names(after)
+    # Each text starts ruff once, and most have no such name.
+    known = {name for text in (before, *others) if found for name, _ in _undefined_names(text)}
+    return [(name, line) for name, line in found if name not in known]
 
 
 def unbound_names(source: bytes) -> list[tuple[str, int]]:

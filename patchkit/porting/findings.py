@@ -87,17 +87,20 @@ def _undefined(
     tree: Tree, contents: Mapping[str, bytes | None], files: Sequence[str], sources: Sources
 ) -> Iterator[Finding]:
     for file in files:
-        known = _own_undefined(sources, file)
-        for name, line in undefined_names(tree.read(file) or b"", contents[file] or b""):
-            if name not in known:
-                remedy = "define it, or remove the code that uses it"
-                yield violation(reads.NAME, file, line, f"`{name}` is not defined", remedy)
+        for name, line in undefined_names(
+            tree.read(file) or b"", contents[file] or b"", _theirs(sources, file)
+        ):
+            remedy = "define it, or remove the code that uses it"
+            yield violation(reads.NAME, file, line, f"`{name}` is not defined", remedy)
 
 
 def _own_undefined(sources: Sources, file: str) -> frozenset[str]:
     """Return the names that are undefined in a change's own version of a file."""
-    _, theirs = sources.get(file, (None, None))
-    return frozenset(name for name, _ in undefined_names(b"", theirs or b""))
+    return frozenset(name for name, _ in undefined_names(b"", _theirs(sources, file)))
+
+
+def _theirs(sources: Sources, file: str) -> bytes:
+    return sources.get(file, (None, None))[1] or b""
 
 
 def _own_findings(base: Tree, sources: Sources, new: Iterable[bytes]) -> frozenset[tuple[str, ...]]:

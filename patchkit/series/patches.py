@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from patchkit.drafting.change import PLAIN, PROGRAM
 from patchkit.errors import UsageError
 from patchkit.series.export import BREAK, Scratch
-from patchkit.series.source import SERIES
+from patchkit.series.source import SERIES, listed_name
 from patchkit.transaction.ports import without_trailers
 from patchkit.tree.scratch import scratch
 
@@ -55,7 +55,7 @@ def patches(steps: Sequence[Written], folders: Sequence[Path] = ()) -> dict[str,
     for folder in folders:
         if (folder / SERIES).is_file():
             lines = (folder / SERIES).read_text(errors="replace").split("\n")
-            kept = [line for line in lines if not (words := line.split("#")[0].split()) or words[0] in found]
+            kept = [line for line in lines if (listed := listed_name(line)) is None or listed in found]
             found[SERIES] = "\n".join(kept).encode()
     return found
 
@@ -102,25 +102,27 @@ def _author(person: str, date: str) -> dict[str, str]:
     )
 
 
-_OPTIONS = ("--full-index", "--binary", "--no-renames")
+def _options(given: Given) -> tuple[str, ...]:
+    """Return git's options for a diff with the prefixes of the one that was given."""
+    before, after = given.prefixes
+    prefixes = (f"--src-prefix={before}", f"--dst-prefix={after}")
+    return ("--full-index", "--binary", "--no-renames", *prefixes)
 
 
 def _mail(repository: Scratch, change: GivenChange, commits: tuple[str, str]) -> bytes:
     """Return a change as git format-patch writes it, with the commit that it was."""
-    signs = [
-        f"--{side}-prefix={text}" for side, text in zip(("src", "dst"), change.given.prefixes, strict=True)
-    ]
-    text = repository.output("format-patch", *_OPTIONS, *signs, "--stdout", f"{commits[0]}..{commits[1]}")
+    text = repository.output(
+        "format-patch", *_options(change.given), "--stdout", f"{commits[0]}..{commits[1]}"
+    )
     was = (change.facts.upstream_commit or "0" * 40).encode()
     return text.replace(f"From {commits[1]} ".encode(), b"From %s " % was, 1)
 
 
 def _diff(repository: Scratch, given: Given, commits: tuple[str, str]) -> bytes:
     """Return a change as a diff below the text that stood above it."""
-    signs = [f"--{side}-prefix={text}" for side, text in zip(("src", "dst"), given.prefixes, strict=True)]
     start = _DIFF.search(given.text)
     head = given.text[: start.start()] if start else ""
-    return head.encode() + repository.output("diff-tree", "-p", "-r", *_OPTIONS, *signs, *commits)
+    return head.encode() + repository.output("diff-tree", "-p", "-r", *_options(given), *commits)
 
 
 def _slug(change: GivenChange) -> str:

@@ -214,7 +214,7 @@ def patches_in(folder: Path) -> list[Path]:
     listed = folder / SERIES
     if listed.is_file():
         lines = read_named(listed).decode(errors="replace").split("\n")
-        names = [line.split("#")[0].split()[0] for line in lines if line.split("#")[0].strip()]
+        names = [name for line in lines if (name := listed_name(line)) is not None]
     else:
         names = sorted(each.name for each in folder.iterdir() if each.name.endswith(_ENDS))
     missing = next((name for name in names if not (folder / name).is_file()), None)
@@ -225,6 +225,11 @@ def patches_in(folder: Path) -> list[Path]:
     if not names:
         raise UsageError("no patch is in the folder", where=folder, advice="name a folder with *.patch files")
     return [folder / name for name in names]
+
+
+def listed_name(line: str) -> str | None:
+    """Return the patch that a line of the file ``series`` names, without options and comments, or None."""
+    return next(iter(line.split("#", maxsplit=1)[0].split()), None)
 
 
 def _named(changes: Sequence[GivenChange]) -> tuple[GivenChange, ...]:
