@@ -183,17 +183,6 @@ def steps() -> list[dict[str, Any]]:
     return [result for name in STEPS if (BENCHMARKS / name).exists() for result in _results(name)["results"]]
 
 
-def _runs() -> dict[str, dict[str, Any]]:
-    """The other runs of ``bench_decode.py``, by name, which compare tokens."""
-    runs = {file.parent.name: _results(file.parent.name) for file in BENCHMARKS.glob("*/results.json")}
-    others = {
-        name: run
-        for name, run in runs.items()
-        if name not in STEPS and "scenario" in run.get("results", [{}])[0]
-    }
-    return dict(sorted(others.items(), key=lambda item: (-len(item[1]["results"]), item[0])))
-
-
 _Case = tuple[str, int, int]
 
 
@@ -425,7 +414,7 @@ def measured() -> str:
             continue
         counts = [f"{result['profile'][key]:.1f}" for key in ("synchronisations", "copies_to_host")]
         tokens = "identical" if result["identical"] else "differ"
-        figures = [f"{result['step']['median']:.3f}", _spread(result["ratio"])]
+        figures = [f"{result['step']['median']:.3f}", _spread(_spread_of(result["ratio"]))]
         rows.append([*cells, *figures, *counts, tokens])
     return _table(
         [
@@ -443,10 +432,19 @@ def measured() -> str:
     )
 
 
-def _spread(spread: dict[str, float]) -> str:
-    if spread["lowest"] == spread["highest"]:
-        return f"{spread['median']:.3f}"
-    return f"{spread['median']:.3f} ({spread['lowest']:.3f} to {spread['highest']:.3f})"
+def _spread(spread: gpu_runs.Spread) -> str:
+    if spread.lowest == spread.highest:
+        return f"{spread.median:.3f}"
+    return f"{spread.median:.3f} ({spread.lowest:.3f} to {spread.highest:.3f})"
+
+
+def _mark(spread: gpu_runs.Spread) -> str:
+    return "" if spread.steady else f" {UNSTEADY}"
+
+
+def _spread_of(measured: dict[str, float]) -> gpu_runs.Spread:
+    """Return a ratio of a result."""
+    return msgspec.convert({key: measured[key] for key in ("median", "lowest", "highest")}, gpu_runs.Spread)
 
 
 SERVERS_PATCHED = {
@@ -461,6 +459,16 @@ SERVERS_PATCHED = {
     ("long-128k-8", "fa3-long-128k"): "patched",
 }
 """For each timed scenario, the run and the tree with the most patches."""
+SERVERS = {
+    "default-straight": "Triton",
+    "fa3-straight": "FlashAttention-3",
+    "flashinfer-straight": "FlashInfer",
+    "tensor-parallel": "Triton, two GPUs",
+    "long-32k": "Triton, contexts of 32k",
+    "fa3-long-32k": "FlashAttention-3, contexts of 32k",
+    "fa3-long-128k": "FlashAttention-3, contexts of 128k",
+}
+"""These scenarios in words."""
 
 
 def _servers() -> list[tuple[str, dict[str, Any]]]:
@@ -472,31 +480,20 @@ def _servers() -> list[tuple[str, dict[str, Any]]]:
     return [(name, result) for name, run in sorted(runs.items()) for result in run["results"]]
 
 
-def servers_timed() -> str:
-    """Return the decode steps of default servers and of FlashAttention-3."""
-    rows = []
-    for run, result in _servers():
-        if result["step"] and result["profile"]:
-            counts = [f"{result['profile'][key]:.1f}" for key in ("synchronisations", "launches")]
-            rows.append([
-                *(run, *(str(result[key]) for key in ("scenario", "layers", "batch", "tree"))),
-                *(f"{result['step']['median']:.3f}", _spread(result["ratio"]), f"{result['gpu_busy']:.0%}"),
-                *(*counts, "identical" if result["identical"] else "differ"),
-            ])  # fmt: skip
-    head = "run scenario layers batch tree|ms per step|ratio|GPU busy|host syncs|launches|tokens"
-    first, *others = head.split("|")
-    return _table([*first.split(), *others], rows)
-
-
 def servers_gained() -> str:
     """Return the ratio of each server, layers and batch, of the tree with the most patches."""
     ratios = {
-        (result["scenario"], result["layers"], result["batch"]): _spread(result["ratio"])
+        (SERVERS[result["scenario"]], result["layers"], result["batch"]): _spread_of(result["ratio"])
         for run, result in _servers()
         if result["tree"] == SERVERS_PATCHED.get((run, result["scenario"]))
     }
-    rows = [[scenario, str(layers), str(batch), ratio] for (scenario, layers, batch), ratio in ratios.items()]
-    return _table(["scenario", "layers", "batch", "patched over unpatched"], rows)
+    rows = [
+        [server, str(layers), str(batch), f"{_spread(ratio)}{_mark(ratio)}"]
+        for (server, layers, batch), ratio in sorted(
+            ratios.items(), key=lambda row: (row[0][0], -row[0][1], row[0][2])
+        )
+    ]
+    return _table(["server", "layers", "batch", "patched over unpatched"], rows)
 
 
 class _Alone(NamedTuple):
@@ -653,38 +650,29 @@ def gained() -> str:
 
 
 def _elsewhere() -> dict[str, dict[str, dict[int, gpu_runs.Spread]]]:
-    """Return the other releases timed at batch 1 and 8 by backend, with their ratios, empty if these are not steady."""
+    """Return the ratios of the other releases that were timed at batch 1 and 8, by backend."""
     found = gpu_runs.latest(gpu_runs.outcomes(BENCHMARKS))
     timed: dict[str, dict[str, dict[int, gpu_runs.Spread]]] = {}
     for name, backend in (("Triton", "triton"), ("FlashAttention-3", "fa3")):
         for release in gpu_runs.RELEASES:
-            outcomes = found.get(_engine("Llama", backend)._replace(release=release), {}).values()
-            if release != RELEASE and {1, 8} <= gpu_runs.ratios(outcomes).keys():
-                timed.setdefault(name, {})[release] = gpu_runs.steady_ratios(outcomes)
+            ratios = gpu_runs.ratios(
+                found.get(_engine("Llama", backend)._replace(release=release), {}).values()
+            )
+            if release != RELEASE and {1, 8} <= ratios.keys():
+                timed.setdefault(name, {})[release] = ratios
     return timed
 
 
 def gained_elsewhere() -> str:
-    """Return the ratios of the other timed releases."""
-    timed = _elsewhere()
-    by_name = {
-        name: [
-            f"{release} {ratios[1].median:.2f} / {ratios[8].median:.2f}"
-            for release, ratios in releases.items()
-            if ratios
-        ]
-        for name, releases in timed.items()
-    }
-    listed = "; ".join(f"{name}: {', '.join(releases)}" for name, releases in by_name.items() if releases)
-    unsteady = [
-        f"{release} ({name})"
-        for name, releases in timed.items()
+    """Return a row for each other release that was timed, with the ratios at batch 1 and 8 and their spread."""
+    rows = [
+        [release, name, *(f"{_spread(ratios[batch])}{_mark(ratios[batch])}" for batch in (1, 8))]
+        for name, releases in _elsewhere().items()
         for release, ratios in releases.items()
-        if not ratios
     ]
-    if unsteady:
-        listed += f". No figure, because pairs of runs differ by more than a quarter: {', '.join(unsteady)}"
-    return f"8 layers. {listed}."
+    return _table(
+        ["release", "backend", "batch 1", "batch 8"], sorted(rows, key=lambda row: gpu_runs.order(row[0]))
+    )
 
 
 UPSTREAM_SINCE = "0.5.13"
@@ -697,8 +685,8 @@ def _gained_later() -> str:
     parts = []
     for name, releases in _elsewhere().items():
         later = {release: ratios for release, ratios in releases.items() if gpu_runs.order(release) >= since}
-        steady = [ratios for ratios in later.values() if ratios]
-        spans = [spread.median for ratios in steady for spread in ratios.values()]
+        steady = [ratios for ratios in later.values() if all(ratios[batch].steady for batch in (1, 8))]
+        spans = [ratios[batch].median for ratios in steady for batch in (1, 8)]
         if steady:
             parts.append(
                 f"on {name} their patched step takes {min(spans):.2f} to {max(spans):.2f} of the unpatched time, in "
@@ -709,22 +697,6 @@ def _gained_later() -> str:
     return (
         f"Releases from {UPSTREAM_SINCE} on contain upstream's own change: with 8 layers, {'; '.join(parts)}."
     )
-
-
-def servers_compared() -> str:
-    """Return how each tree's tokens compare with those of the run's first tree."""
-    rows = []
-    for run, result in _servers():
-        if result["error"]:
-            tokens = "did not start" if not result["started"] else "crashes"
-        elif result["identical"]:
-            tokens = "identical"
-        else:
-            tokens = f"{result['difference']['requests']} of {result['difference']['of']} requests differ"
-        accepted = "" if result["accept_length"] is None else f"{result['accept_length']:.3f}"
-        batch = "" if result["batch"] is None else str(result["batch"])
-        rows.append([run, result["scenario"], batch, str(result["layers"]), result["tree"], accepted, tokens])
-    return _table(["run", "scenario", "batch", "layers", "tree", "accept length", "tokens"], rows)
 
 
 def agreement() -> str:
@@ -748,18 +720,38 @@ def agreement() -> str:
     )
 
 
-def masks_written() -> str:
-    """Return the results of ``check_tree_mask.py`` by tree and owner of the mask."""
-    tally: dict[tuple[str, str], Counter[str]] = {}
-    for outcome in json.loads((BENCHMARKS / "masks.json").read_text(encoding="utf-8"))["outcomes"]:
-        ended = "failed" if outcome["error"] else "over" if outcome["overflow"] else "inside"
-        tally.setdefault((outcome["tree"], outcome["case"]["owner"]), Counter())[ended] += 1
+def controls() -> str:
+    """Return what became of controls, copies of a patched tree with one fault, by fault."""
+    ends: dict[str, Counter[str]] = {}
+    for file in sorted(BENCHMARKS.rglob("*.json")):
+        run = json.loads(file.read_text(encoding="utf-8"))
+        if isinstance(run, dict) and "bench_decode.py" in str(run.get("command")):
+            faulty = {tree["name"] for tree in run["trees"] if tree.get("control")}
+            for result in run["results"]:
+                if result["tree"] in faulty:
+                    end = {None: "crashes", True: "identical", False: "differs"}[result["identical"]]
+                    ends.setdefault(result["tree"].rpartition("/")[2], Counter())[end] += 1
+    shown = ("differs", "crashes", "identical")
     return _table(
-        ["tree", "mask of", "batches", "written past the mask's end", "stopped by an error"],
-        [
-            [tree, owner, str(found.total()), str(found["over"]), str(found["failed"])]
-            for (tree, owner), found in tally.items()
-        ],
+        ["fault", "tokens differ", "crashes", "tokens identical"],
+        [[f"`{name}`", *(str(found[end]) for end in shown)] for name, found in sorted(ends.items())],
+    )
+
+
+def masks_written() -> str:
+    """Return in one sentence how many batches wrote past the end of a tree mask, by ``check_tree_mask.py``."""
+    over: Counter[bool] = Counter()
+    batches: Counter[bool] = Counter()
+    failed: Counter[bool] = Counter()
+    for outcome in json.loads((BENCHMARKS / "masks.json").read_text(encoding="utf-8"))["outcomes"]:
+        patched = outcome["tree"] != "unpatched"
+        batches[patched] += 1
+        over[patched] += bool(outcome["overflow"])
+        failed[patched] += bool(outcome["error"])
+    return (
+        f"Of {batches[True]} batches of patched trees {over[True]} wrote past the end of a verify's tree mask and "
+        f"{failed[True]} failed; of {batches[False]} of the unpatched release {over[False]} wrote past it and "
+        f"{failed[False]} failed."
     )
 
 
@@ -803,40 +795,6 @@ def _spent(result: dict[str, Any]) -> Spent:
     waiting = sum(length for _, length in profile["timeline_waits"]) / 1000
     took, busy = profile["milliseconds"], profile["busy_milliseconds"]
     return Spent(took, busy, waiting, untraced["median"] if untraced else None)
-
-
-def compared(name: str) -> str:
-    """Return the outcome of each scenario on each tree of one run."""
-    results = _results(name)["results"]
-    trees = list(dict.fromkeys(result["tree"] for result in results))
-    rows: dict[str, list[str]] = {}
-    for result in results:
-        outcome = {None: "crashes", True: "identical", False: "differ"}[result["identical"]]
-        failed = " (fails)" if result["error"] and result["identical"] is not None else ""
-        label = result["scenario"] if result["batch"] is None else f"{result['scenario']} {result['batch']}"
-        rows.setdefault(label, []).append(outcome + failed)
-    return _table(["scenario", *trees], [[scenario, *cells] for scenario, cells in rows.items()])
-
-
-def scenario_runs() -> str:
-    """Return every run that compares tokens, with the errors of trees that are not controls."""
-    parts = []
-    for name, run in _runs().items():
-        parts += [run_of(name), compared(name)]
-        errors = [
-            f"- `{result['tree']}` in {result['scenario']}: {result['error'].removeprefix(result['scenario'] + ': ')}"
-            for result in run["results"]
-            if result["error"] and not result["control"]
-        ]
-        if errors:
-            parts.append("\n".join(errors))
-        if _timed(run):
-            parts.append(plot(f"{name}-steps"))
-    return "\n\n".join(parts)
-
-
-def _timed(run: dict[str, Any]) -> bool:
-    return any(result["ratio"] for result in run["results"])
 
 
 def _fills() -> list[dict[str, Any]]:
@@ -896,64 +854,18 @@ def _besides(load: float) -> str:
 
 
 def kill_rates() -> str:
-    """Return the section on mutants; empty without a run."""
-    if not (BENCHMARKS / "mutation" / "results.json").is_file():
-        return ""
-    run = _results("mutation")
-    rows = [
-        [name, str(row["mutants"]), str(row["killed"]), f"{row['killed'] / row['mutants']:.1%}"]
-        for name, row in [*((f"`{file}`", row) for file, row in run["files"].items()), ("all", run)]
-    ]
-    survivors = [
-        f"- `{row['file']}` {row['unit']}".rstrip() + f": {row['operator']}"
-        for row in run["results"]
-        if not row["killed"]
-    ]
-    return (
-        "\n## Mutants\n\nSmall faults are inserted into the patches and the runtime one at a time; a mutant is killed "
-        f"if a test fails. A sample of {run['mutants']} mutants, seed {run['seed']}.\n\n"
-        f"{run['date'][:10]}:\n\n    {run['command']}\n\n"
-        f"{_table(['file', 'mutants', 'killed', 'rate'], rows)}\n"
-        + ("\nMutants that no test detected:\n\n" + "\n".join(survivors) + "\n" if survivors else "")
-        + _later_guards()
-        + _tool_rooms()
+    """Return the share of small faults, inserted one at a time, that a test finds, by sample."""
+    folder = BENCHMARKS / "mutation"
+    files = [path for path in sorted(folder.rglob("*.json")) if path.stem != "judged"]
+    runs = sorted(
+        (json.loads(path.read_text(encoding="utf-8")) for path in files), key=lambda run: run["date"]
     )
-
-
-def _later_guards() -> str:
-    """Return the rates of runs over single guards, which the sample may not contain; empty without one."""
-    kept = sorted((BENCHMARKS / "mutation").glob("*.json"))
-    runs = [json.loads(path.read_text()) for path in kept if path.stem != "results"]
-    rows = [[f"`{run['command']}`", f"{run['killed']} of {run['mutants']}"] for run in runs]
-    return f"\nAll mutants of newer guards:\n\n{_table(['command', 'killed'], rows)}\n" if rows else ""
-
-
-def _tool_rooms() -> str:
-    """Return the rates of runs over rooms of the tool, and the survivors with what was judged of them."""
-    folder = BENCHMARKS / "mutation" / "tool"
-    runs = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
-    judged = {(each["file"], each["diff"]): each["reason"] for each in runs.pop("judged", [])}
-    rows = [
-        [f"`{run['command']}`", f"{run['killed']} of {run['mutants']}", run["date"][:10]]
-        for run in runs.values()
-    ]
-    left = [
-        f"- `{row['file']}` {row['unit']}".rstrip()
-        + f": {row['operator']}. {judged.get((row['file'], row['diff']), 'Not judged.')}"
-        for run in runs.values()
-        for row in run["results"]
-        if not row["killed"]
-    ]
-    if not rows:
-        return ""
-    return (
-        "\nSamples of the tool's own code, each tried with the tests of its room that need no release of sglang. "
-        "A seed is\nwritten here before its sample is drawn: 40, then 2811 for 40 mutants a room, of which revert, "
-        "merge and port were\nstopped after a quarter of an hour. A timeout, which a busy machine can also cause, "
-        "counts as killed.\n\n"
-        f"{_table(['command', 'killed', 'date'], rows)}\n"
-        + ("\nThose that no test detected:\n\n" + "\n".join(left) + "\n" if left else "")
-    )
+    rows = []
+    for run in runs:
+        sample = re.search(r"--(?:room|only) (\S+)", run["command"])
+        name = sample[1] if sample else "patches and runtime"
+        rows.append([name, str(run["seed"]), run["date"][:10], f"{run['killed']} of {run['mutants']}"])
+    return _table(["code", "seed", "date", "found by a test"], rows)
 
 
 @dataclass(frozen=True)
@@ -969,7 +881,7 @@ def pictures() -> dict[str, Plot]:
     metadata = _results("metadata")
     contenders = tuple(metadata["trees"])
     batch, context = REPLAY
-    drawn = {
+    return {
         "gains": Plot(
             "Bars: time of a decode step of the patched release over the unpatched one, by attention backend and "
             "batch, with whiskers to the lowest and the highest pair",
@@ -1004,13 +916,6 @@ def pictures() -> dict[str, Plot]:
             lambda: plots.fill_floor(metadata["results"], metadata["ceilings"]["empty_kernel_us"]),
         ),
     }
-    for name, run in _runs().items():
-        if _timed(run):
-            drawn[f"{name}-steps"] = Plot(
-                f"Bars: time per decode step of each tree of {name} as a ratio to unpatched, by scenario",
-                functools.partial(plots.decode_steps, run["results"]),
-            )
-    return drawn
 
 
 def plot(name: str, folder: str = "benchmarks") -> str:
@@ -1032,12 +937,9 @@ def stale_pictures(*, write: bool) -> list[str]:
 
 
 def run_of(name: str) -> str:
-    """Return the machine, the date and the command of a run."""
-    return _how(_results(name))
-
-
-def _how(run: dict[str, Any]) -> str:
-    return f"{_on(run)}, {_when(run)}"
+    """Return the machine and the date of a run."""
+    run = _results(name)
+    return f"{_on(run)}, {run['date'][:10]}"
 
 
 def _on(run: dict[str, Any]) -> str:
@@ -1052,28 +954,10 @@ def _on(run: dict[str, Any]) -> str:
     )
 
 
-def _when(run: dict[str, Any]) -> str:
-    """Return the date of a run, and its command below."""
-    return f"{run['date'][:10]}:\n\n    {run['command']}"
-
-
-def step_runs() -> str:
-    """Return ``run_of`` for the runs with timed decode steps."""
-    return "\n\n".join(run_of(name) for name in STEPS if (BENCHMARKS / name).exists())
-
-
 def _of_releases() -> list[tuple[str, dict[str, Any]]]:
     """Return each run in `releases`, with its name."""
     files = sorted((BENCHMARKS / "releases").glob("*.json"))
     return [(file.stem, json.loads(file.read_text(encoding="utf-8"))) for file in files]
-
-
-def release_runs() -> str:
-    """Return the command of each run over releases and model families, by machine."""
-    machines: dict[str, list[str]] = {}
-    for name, run in _of_releases():
-        machines.setdefault(_on(run), []).append(f"{name}, {_when(run)}")
-    return "\n\n".join(part for machine, ran in machines.items() for part in (f"{machine}:", *ran))
 
 
 def _default_trees(run: dict[str, Any]) -> set[str]:
@@ -1085,40 +969,28 @@ def _default_trees(run: dict[str, Any]) -> set[str]:
     }
 
 
-def _timed_results() -> list[tuple[str, dict[str, Any]]]:
-    """Return the results of each run in `releases` whose times count, with the run's name."""
-    runs = ((name, found) for name, found in _of_releases() if not found.get("untimed"))
-    return [(name, result) for name, found in runs for result in found["results"]]
-
-
-def releases_timed() -> str:
-    """Return the timed decode steps by release and model family."""
-    rows = [
-        [
-            *(run, result["tree"], result["family"], result["backend"], str(result["batch"])),
-            *(f"{result['step']['median']:.3f}", _spread(result["ratio"]), f"{result['accept_length']:.2f}"),
-            "identical" if result["identical"] else "differ",
-        ]
-        for run, result in _timed_results()
-        if result["step"] and result["ratio"]
-    ]
-    head = "run|tree|model family|backend|batch|ms per step|ratio|accept length|tokens"
-    return _table(head.split("|"), rows)
-
-
 def releases_rated() -> str:
-    """Return output tokens per second where requests arrive while others run, by tree."""
-    rows = [
-        [
-            *(result["scenario"], result["tree"], result["family"], result["backend"]),
-            *(f"{result['rate']['median']:.0f}", _spread(result["rate_ratio"])),
-            "identical" if result["identical"] else "differ",
-        ]
-        for _, result in _timed_results()
-        if result.get("rate") and result["rate_ratio"]
-    ]
-    head = "scenario|tree|model family|backend|output tokens per second|ratio|tokens"
-    return _table(head.split("|"), rows)
+    """Return output tokens per second with the default patches, where requests arrive while others run."""
+    rows = []
+    for _, run in _of_releases():
+        versions = {tree["name"]: tree["version"] for tree in run["trees"]}
+        rated = {
+            (result["scenario"], result["tree"]): result
+            for result in run["results"]
+            if result.get("rate") and result["scenario"].endswith("arriving")
+            if not run.get("untimed") and result["tree"] in _default_trees(run)
+        }
+        for (scenario, tree), result in rated.items():
+            before = rated.get((scenario, tree.replace("patched", "unpatched")))
+            if before and result["rate_ratio"] and result is not before and "unpatched" not in tree:
+                ratio = _spread_of(result["rate_ratio"])
+                rows.append([
+                    *(versions[tree], f"{result['family']}, {result['backend']}", run["date"][:10]),
+                    *(f"{each['rate']['median']:,.0f}" for each in (before, result)),
+                    *(f"{_spread(ratio)}{_mark(ratio)}", "identical" if result["identical"] else "differ"),
+                ])  # fmt: skip
+    head = "release|server|date|unpatched|patched|ratio|tokens"
+    return _table(head.split("|"), sorted(rows, key=lambda row: gpu_runs.order(row[0])))
 
 
 def _card(gpu: str) -> str:
@@ -1127,70 +999,25 @@ def _card(gpu: str) -> str:
 
 
 def launches_lowest() -> str:
-    """Return step times of the last run of fewer launches by server and GPU: lowest over lowest, and the pairs."""
-    last: dict[tuple[str, str, int, str], dict[str, dict[str, Any]]] = {}
+    """Return the step's time with the opt-in patches that save launches, of the last run of each server and GPU."""
+    last: dict[tuple[str, str, int, str], str] = {}
     runs = [run for name, run in _of_releases() if name.startswith("fewer-launches-")]
     for run in sorted(runs, key=lambda each: each["date"]):
         versions = {tree["name"]: tree["version"] for tree in run["trees"]}
-        gpu = _card(run["machine"]["gpu"])
-        fresh: dict[tuple[str, str, int, str], dict[str, dict[str, Any]]] = {}
         for result in run["results"]:
-            if result["step"]:
-                server = (versions[result["tree"]], result["scenario"], result["batch"], gpu)
-                fresh.setdefault(server, {})[result["tree"].rpartition("/")[2]] = result
-        last |= {server: trees for server, trees in fresh.items() if "fewer-launches" in trees}
-
-    def ratios(trees: dict[str, dict[str, Any]], tree: str) -> list[str]:
-        if tree not in trees:
-            return ["", ""]
-        lowest = trees[tree]["step"]["lowest"] / trees["unpatched"]["step"]["lowest"]
-        return [f"{lowest:.3f}", _spread(trees[tree]["ratio"])]
-
+            if result["step"] and result["tree"].endswith("fewer-launches"):
+                ratio = _spread_of(result["ratio"])
+                server = (
+                    versions[result["tree"]],
+                    f"{result['family']}, {result['backend']}",
+                    result["batch"],
+                )
+                last[(*server, _card(run["machine"]["gpu"]))] = f"{_spread(ratio)}{_mark(ratio)}"
     rows = [
-        [
-            *(release, scenario, str(batch), gpu, f"{trees['unpatched']['step']['lowest']:.3f}"),
-            *(cell for tree in ("patched", "fewer-launches") for cell in ratios(trees, tree)),
-        ]
-        for (release, scenario, batch, gpu), trees in sorted(last.items())
+        [release, server, str(batch), gpu, ratio]
+        for (release, server, batch, gpu), ratio in sorted(last.items())
     ]
-    head = "release|scenario|batch|GPU|unpatched, ms per step|patched|its pairs|fewer-launches|its pairs"
-    return _table(head.split("|"), rows)
-
-
-# What each scenario of the runs with opt-in patches was to show.
-_OPTED = {
-    "penalties-straight": "28397",
-    "arriving": "28076",
-    "prefills": "28076",
-    "tensor-parallel": "30948",
-    "sampled-straight": "31294",
-    "deepseek-mla-dp-no-overlap": "34338",
-}
-
-
-def opt_ins_timed() -> str:
-    """Return times, or rates, without patches, with the default ones, and with the opt-in ones of the scenario."""
-    rows = []
-    for run in (run for name, run in _of_releases() if name.startswith("opted-")):
-        versions = {tree["name"]: tree["version"] for tree in run["trees"]}
-        results = [each for each in run["results"] if each["step"] or each["rate"]]
-        places = dict.fromkeys((versions[each["tree"]], each["scenario"], each["batch"]) for each in results)
-        for release, scenario, batch in places:
-            trees = {
-                each["tree"].rpartition("/")[2]: each
-                for each in results
-                if (versions[each["tree"]], each["scenario"], each["batch"]) == (release, scenario, batch)
-            }
-            three = [trees[name] for name in ("unpatched", "patched", "opted")]
-            timed = three[0]["step"] is not None
-            ratios = [_spread(each["ratio" if timed else "rate_ratio"]) for each in three[1:]]
-            median = three[0]["step" if timed else "rate"]["median"]
-            value = f"{median:.3f} ms" if timed else f"{median:.0f} tokens/s"
-            syncs = [f"{each['profile']['synchronisations']:.0f}" for each in three if each["profile"]]
-            place = [_OPTED[scenario], release, scenario, str(batch or "")]
-            rows.append([*place, value, *ratios, " / ".join(syncs)])
-    head = "patches|release|scenario|batch|unpatched|patched|with the opt-in patches|host syncs"
-    return _table(head.split("|"), sorted(rows))
+    return _table(["release", "server", "batch", "GPU", "ratio"], rows)
 
 
 def in_brief() -> str:
@@ -1387,21 +1214,17 @@ def _known() -> runs.KnownRuns:
 
 
 def driven_by_default() -> str:
-    """Return the functions that default patches touch, each with what runs it as a server with defaults does."""
+    """Return how many functions that default patches touch run as on a server with defaults, and why others do not."""
     sys.path.append(str(REPOSITORY / "tests"))
     from support.driven.defaults import DRIVEN, UNDRIVEN
 
-    found: dict[str, dict[str, None]] = {}
-    for driven in DRIVEN:
-        for function in driven.functions:
-            found.setdefault(function, {}).update(dict.fromkeys(f"`{case.probe}`" for case in driven.cases))
-    rows = {function: ", ".join(probes) for function, probes in found.items()}
-    rows |= {function: f"not run: {reason}" for function, reason in UNDRIVEN.items()}
-    split = {function: function.removeprefix("srt/").split("::") for function in sorted(rows)}
-    return _table(
-        ["file", "function", "run by"],
-        [[f"`{file}`", f"`{name}`", rows[function]] for function, (file, name) in split.items()],
-    )
+    driven = {function for each in DRIVEN for function in each.functions}
+    files = {function.split("::")[0] for function in driven}
+    others: dict[str, list[str]] = {}
+    for function, reason in sorted(UNDRIVEN.items()):
+        others.setdefault(reason, []).append(f"`{function.split('::')[-1]}`")
+    said = f"{len(driven)} functions in {len(files)} files run so. Not run:"
+    return "\n".join([said, "", *(f"- {', '.join(names)}: {reason}" for reason, names in others.items())])
 
 
 def edit_kinds() -> str:

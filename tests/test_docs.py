@@ -213,48 +213,6 @@ def test_a_tree_that_crashed_before_it_was_timed_is_a_row_without_figures(benchm
     assert [cell.strip() for cell in row.split("|")[5:-1]] == ["", "", "", "", "crashes"]
 
 
-def test_what_became_of_each_tree_in_a_scenario_is_told(benchmarks: Path) -> None:
-    trees = [result["tree"] for result in results_of("scenarios")[:4]]
-
-    def outcomes(results: list[dict[str, Any]]) -> None:
-        one, two, three, four = results[:4]
-        one |= {"identical": True, "error": None}
-        two |= {"identical": False, "error": None}
-        three |= {"identical": None, "error": "only: boom", "control": False}
-        four |= {"identical": True, "error": "late boom", "control": False}
-        for result in results:
-            result["scenario"] = "only"
-        results[4:] = []
-
-    change(benchmarks, "scenarios", outcomes)
-    (row,) = generate_docs.compared("scenarios").splitlines()[2:]
-    cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert cells == ["only", "identical", "differ", "crashes", "identical (fails)"]
-    page = generate_docs.scenario_runs()
-    assert row in page
-    assert f"- `{trees[2]}` in only: boom\n- `{trees[3]}` in only: late boom" in page
-
-
-def test_batch_sizes_of_a_scenario_are_rows_of_their_own(benchmarks: Path) -> None:
-    def batches(results: list[dict[str, Any]]) -> None:
-        trees = len({result["tree"] for result in results})
-        del results[2 * trees :]
-        for number, result in enumerate(results):
-            result |= {"scenario": "timed", "batch": 1 + number // trees}
-
-    change(benchmarks, "scenarios", batches)
-    rows = generate_docs.compared("scenarios").splitlines()[2:]
-    assert [row.split("|")[1].strip() for row in rows] == ["timed 1", "timed 2"]
-    assert len({row.count("|") for row in rows}) == 1
-
-
-def test_a_control_that_crashes_is_no_error_of_a_run() -> None:
-    controls = {result["tree"] for result in results_of("scenarios") if result["control"]}
-    assert controls
-    page = generate_docs.scenario_runs()
-    assert not [name for name in controls if f"- `{name}` in " in page]
-
-
 TIMES = {"took": 5.0, "busy": 4.0, "waits": 0.5}
 
 
@@ -317,42 +275,31 @@ def test_places_in_the_tables_on_the_audit_are_findings_with_the_stated_confiden
     assert stated <= found
 
 
-def test_mutants_are_a_section_as_soon_as_a_run_of_them_is_kept(benchmarks: Path) -> None:
-    shutil.rmtree(benchmarks / "mutation", ignore_errors=True)
-    assert generate_docs.kill_rates() == ""
-    survivor = {"file": "a.py", "unit": "longest", "operator": "integer plus one", "killed": False}
-    run = {
-        "files": {"a.py": {"mutants": 8, "killed": 7}},
-        "mutants": 8,
-        "killed": 7,
-        "seed": 0,
-        "command": "mutate",
-        "date": "2026-11-22T01",
-        "results": [survivor, *[survivor | {"killed": True}] * 7],
-    }
-    (benchmarks / "mutation").mkdir()
+def test_what_became_of_a_control_is_counted_over_all_runs(benchmarks: Path) -> None:
+    def one_ends(results: list[dict[str, Any]]) -> None:
+        control = next(result for result in results if result["control"])
+        results[:] = [control | {"identical": end} for end in (True, False, None, None)]
+
+    for file in benchmarks.rglob("*.json"):
+        if file.parent.name not in {"scenarios", "decode", "decode-8"}:
+            file.unlink()
+    change(benchmarks, "scenarios", one_ends)
+    name = results_of("scenarios")[0]["tree"]
+    assert generate_docs.controls().splitlines()[2:] == [f"| `{name}` | 1 | 2 | 1 |"]
+
+
+def test_a_sample_of_mutants_is_a_row(benchmarks: Path) -> None:
+    shutil.rmtree(benchmarks / "mutation")
+    (benchmarks / "mutation" / "tool").mkdir(parents=True)
+    run = {"seed": 0, "date": "2026-11-22T01", "mutants": 8, "killed": 7, "command": "mutate"}
     (benchmarks / "mutation" / "results.json").write_text(json.dumps(run))
-    section = generate_docs.kill_rates()
-    assert section.startswith("\n## ")
-    assert "A sample of 8 mutants, seed 0.\n\n2026-11-22:\n\n    mutate\n" in section
-    assert "\n| `a.py` | 8 | 7 | 87.5% |\n| all | 8 | 7 | 87.5% |\n" in section
-    assert section.endswith("\n\n- `a.py` longest: integer plus one\n")
-    newer = run | {"command": "mutate --only guard", "mutants": 5, "killed": 4}
-    (benchmarks / "mutation" / "guard.json").write_text(json.dumps(newer))
-    assert generate_docs.kill_rates().endswith("\n| `mutate --only guard` | 4 of 5 |\n")
-    tool = benchmarks / "mutation" / "tool"
-    tool.mkdir()
-    (tool / "audit.json").write_text(
-        json.dumps(newer | {"results": [survivor | {"diff": "-a\n+b"}, survivor | {"diff": "-a\n+c"}]})
-    )
-    (tool / "judged.json").write_text(
-        json.dumps([{"file": "a.py", "diff": "-a\n+c", "reason": "It is the same."}])
-    )
-    section = generate_docs.kill_rates()
-    assert "\n| `mutate --only guard` | 4 of 5 | 2026-11-22 |\n" in section
-    assert section.endswith(
-        "\n- `a.py` longest: integer plus one. Not judged.\n- `a.py` longest: integer plus one. It is the same.\n"
-    )
+    later = run | {"date": "2026-11-23T01", "command": "mutate --room audit --seed 40", "seed": 40}
+    (benchmarks / "mutation" / "tool" / "audit.json").write_text(json.dumps(later))
+    (benchmarks / "mutation" / "tool" / "judged.json").write_text("[]")
+    assert generate_docs.kill_rates().splitlines()[2:] == [
+        "| patches and runtime | 0 | 2026-11-22 | 7 of 8 |",
+        "| audit | 40 | 2026-11-23 | 7 of 8 |",
+    ]
 
 
 def test_one_fill_of_ours_is_one_launch() -> None:
@@ -521,19 +468,6 @@ def test_another_measurement_is_another_plot(benchmarks: Path) -> None:
     assert generate_docs.stale_pictures(write=True) == stale
     assert generate_docs.stale_pictures(write=False) == []
     assert not (benchmarks / "left-over.svg").exists()
-
-
-def test_scenarios_that_were_timed_are_drawn_as_well(benchmarks: Path) -> None:
-    def timed(results: list[dict[str, Any]]) -> None:
-        for result in results[:2]:
-            spread = {"lowest": 0.9, "median": 0.95, "highest": 1.0}
-            result |= {"batch": 4, "step": spread, "ratio": spread}
-
-    assert "scenarios-steps" not in generate_docs.pictures()
-    change(benchmarks, "scenarios", timed)
-    drawn = generate_docs.pictures()["scenarios-steps"].draw()
-    assert [bar.patches[0].get_width() for bar in bars(drawn)] == pytest.approx([-0.05, -0.05])
-    assert generate_docs.plot("scenarios-steps") in generate_docs.scenario_runs()
 
 
 def test_a_stale_plot_fails_the_check(
