@@ -870,7 +870,7 @@ def kill_rates() -> str:
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot: its alternative text, and the function that draws it."""
+    """A plot: its title and alternative text, and the function that draws it."""
 
     shows: str
     draw: Callable[[], Figure]
@@ -885,7 +885,13 @@ def pictures() -> dict[str, Plot]:
         "gains": Plot(
             "Bars: time of a decode step of the patched release over the unpatched one, by attention backend and "
             "batch, with whiskers to the lowest and the highest pair",
-            lambda: plots.gains([(backend.name, ratios) for backend, ratios, _ in gains() if ratios]),
+            lambda: plots.gains(
+                [
+                    (backend.name, {gpu_runs.LAYERS: small, gpu_runs.LARGE: large})
+                    for backend, small, large in gains()
+                    if small or large
+                ]
+            ),
         ),
         "decode-steps": Plot(
             "Bars: time per decode step of each tree as a ratio to unpatched, host syncs and copies to the host",
@@ -925,7 +931,7 @@ def plot(name: str, folder: str = "benchmarks") -> str:
 
 def stale_pictures(*, write: bool) -> list[str]:
     """Return the names of the plots that are out of date; with ``write``, update them."""
-    drawn = {f"{name}.svg": plots.svg(picture.draw()) for name, picture in pictures().items()}
+    drawn = {f"{name}.svg": plots.svg(picture.draw(), picture.shows) for name, picture in pictures().items()}
     kept = {file.name: file.read_text(encoding="utf-8") for file in BENCHMARKS.glob("*.svg")}
     stale = sorted(name for name in drawn.keys() | kept.keys() if drawn.get(name) != kept.get(name))
     for name in stale if write else ():
@@ -1021,9 +1027,9 @@ def launches_lowest() -> str:
 
 
 def in_brief() -> str:
-    """Return what a decode step and a server gain, and the comparison with text tools, with the plot of the gains."""
+    """Return what `port` makes of others' patches, and what a decode step and a server gain, with a plot."""
     return "\n".join(
-        [f"- {each}" for each in (_gained_in_brief(), _rated_in_brief(), _text_tools_in_brief())]
+        [f"- {each}" for each in (_ported_in_brief(), _gained_in_brief(), _rated_in_brief())]
         + ["", plot("gains", "docs/benchmarks")]
     )
 
@@ -1063,14 +1069,18 @@ def _rated_in_brief() -> str:
     )
 
 
-def _text_tools_in_brief() -> str:
-    """Return the comparison in one sentence."""
-    results = _text_tools()
-    correct = {each["tool"]: each["correct"] for each in results["tools"]}
+def _ported_in_brief() -> str:
+    """Return how many of the edits that people kept in moves of their own each tool makes as they did."""
+    made: dict[str, Counter[str]] = {}
+    steps = _ported()["humans"]["steps"]
+    for step in steps:
+        for tool in ("patchkit port", "git am -3"):
+            made.setdefault(tool, Counter()).update(step["edits"][tool])
+    kept = sum(made["patchkit port"][end] for end in ("equal", "different", "missing"))
     return (
-        f"On {len(results['trees'])} drifted trees patchkit changes {correct['patchkit']} of {results['files']} files "
-        f"without a conflict; `git am -3` gives the same result for {correct['git am -3']} of them "
-        "([docs/drift.md](docs/drift.md))."
+        f"Another project moved its patch over {len(steps)} releases of sglang: of the {kept} changes that its people "
+        f"kept, `patchkit port` makes {made['patchkit port']['equal']} as they did, `git am -3` "
+        f"{made['git am -3']['equal']} ([docs/drift.md](docs/drift.md))."
     )
 
 

@@ -338,9 +338,10 @@ PICTURES = sorted(generate_docs.pictures())
 @pytest.mark.parametrize("name", swept(PICTURES, PICTURES[::3].__contains__))
 def test_a_plot_drawn_twice_is_the_same_and_brings_its_own_letters(name: str) -> None:
     picture = generate_docs.pictures()[name]
-    once = plots.svg(picture.draw())
-    assert once == plots.svg(picture.draw())
+    once = plots.svg(picture.draw(), picture.shows)
+    assert once == plots.svg(picture.draw(), picture.shows)
     assert "<text" not in once
+    assert f"<title>{picture.shows}</title>" in once
     assert not re.search(r"date>|Matplotlib v", once)
 
 
@@ -372,7 +373,7 @@ def test_bars_of_a_decode_step_are_the_measured_ones() -> None:
 
 def test_bars_of_gains_are_medians_with_whiskers_to_the_lowest_and_highest_pair() -> None:
     spread = {1: Spread(0.8, 0.7, 1.2), 8: Spread(0.6, 0.5, 0.9)}
-    drawn = bars(plots.gains([("Triton", spread)]))
+    drawn = bars(plots.gains([("Triton", {8: spread})]))
     assert [bar.patches[0].get_width() for bar in drawn] == [0.8, 0.6]
     reaches = [bar.errorbar.lines[2][0].get_segments()[0][:, 0].tolist() for bar in drawn if bar.errorbar]
     assert reaches == [pytest.approx([0.7, 1.2]), pytest.approx([0.5, 0.9])]
