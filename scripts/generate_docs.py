@@ -36,6 +36,7 @@ from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.kinds import KINDS
 from patchkit.errors import PatchkitError
 from patchkit.patchset import configuration, load, runs, schema
+from patchkit.patchset.select import GROUPS
 from patchkit.plan.status import name_of
 
 if TYPE_CHECKING:
@@ -1204,6 +1205,11 @@ def never_run() -> str:
         f"No run on a GPU executed code of the default patches {named[True]}, or of the opt-in patches {named[False]}. "
         f"The patched objects of {constructed} were constructed on a CPU."
     )
+
+
+def groups() -> str:
+    """Return the groups of patches, with what a server gains from each."""
+    return _table(["group", "what a server gains"], [[f"`@{name}`", gain] for name, gain in GROUPS.items()])
 
 
 def _listed(names: Sequence[str]) -> str:

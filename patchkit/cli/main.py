@@ -192,8 +192,8 @@ _TREE = (
     "contains the current folder)."
 )
 _PATCH = (
-    "PATCH is a patch's name, as listed by patchkit show, or the name of a group of patches, such as @speed. Any other "
-    "word is taken as TREE."
+    "PATCH is a patch's name, as listed by patchkit show, or the name of a group of patches, such as @mirror. Any "
+    "other word is taken as TREE."
 )
 
 

@@ -39,6 +39,7 @@ FORMATS = ("text", "json", "csv", "html")
 @click.option(
     "--verify", is_flag=True, help="Also apply the patches to a temporary copy of each ref and verify it."
 )
+@click.option("-v", "--verbose", is_flag=True, help="A line for each patch, not for each group of patches.")
 @click.option("--jobs", type=click.IntRange(1), help="Number of processes (default: one for each core).")
 @options.folders
 @click.pass_context
@@ -51,6 +52,7 @@ def command(
     as_json: bool,
     output: Path | None,
     verify: bool,
+    verbose: bool,
     jobs: int | None,
     folders: Sequence[Path],
 ) -> None:
@@ -87,19 +89,20 @@ def command(
     for note in surveyed.notes:
         click.echo(f"note: {printable(note)}", err=True)
     with writing(output) as out:
-        _answer(surveyed, patches, style, out)
+        _answer(surveyed, patches, style, out, verbose=verbose)
     if any(row.error or (row.verified and not row.verified.passed) for row in surveyed.matrix.rows):
         context.exit(1)
 
 
-def _answer(surveyed: SurveyResult, patches: PatchSet, style: str, out: Console) -> None:
+def _answer(surveyed: SurveyResult, patches: PatchSet, style: str, out: Console, *, verbose: bool) -> None:
     from patchkit.cli import console
     from patchkit.cli.output import put
     from patchkit.matrix.formats import table, text
 
     matrix = surveyed.matrix
     if style == "text":
-        text.show(matrix, out)
+        groups = {} if verbose else {patch.id: patch.group for patch in patches if patch.group}
+        text.show(matrix, groups, out)
         return
     if style == "json":
         written = console.written(matrix)

@@ -24,11 +24,12 @@ _TOKENS = {True: "", None: " (where the unpatched release fails)", False: " (tok
 def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> None:
     """List the patches, or show one: its change, reason and risk.
 
-    PATCH can also be a group, such as @speed; its patches are listed.
+    PATCH can also be a group, such as @mirror; its patches are listed.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.patches import Listed, Show
     from patchkit.patchset import runs
+    from patchkit.patchset.select import GROUPS
 
     patches = options.loaded_patches(folders, cached=True)
     tail = options.Target(None, False, folders).tail
@@ -37,6 +38,8 @@ def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> Non
         if as_json:
             console.emit(list(map(Listed.of, listed)))
         else:
+            if patch and (gain := GROUPS.get(patch.removeprefix("@"))):
+                console.say(f"{gain[0].upper()}{gain[1:]}.\n")
             _list(listed, tail)
         return
     found, known = patches.get(patch), runs.read()

@@ -32,7 +32,7 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 class Configuration(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """A fork's configuration. Paths are relative to its folder; names are of patches or groups such as ``@speed``.
+    """A fork's configuration. Paths are relative to its folder; names are of patches or groups such as ``@mirror``.
 
     ``patches`` are folders with the fork's own patches. ``chosen`` replaces the default patches, and ``left_out`` are
     patches that are never applied unless they are named, and parts of patches, such as ``26128/guards``, that never

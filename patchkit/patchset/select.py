@@ -20,6 +20,20 @@ PART = "/"
 """What stands between a patch and a part of it."""
 
 
+GROUPS = {
+    "mirror": "steps of speculative decoding do not wait for a copy of the sequences' lengths on the host",
+    "trtllm": "TRTLLM MHA and MLA, and DeepSeek Sparse Attention: the same, and a draft-extend in a CUDA graph",
+    "fa3": "FlashAttention-3: the same, with one schedule a verify",
+    "flashinfer": "FlashInfer: a draft-extend in a CUDA graph, and tables that are large enough",
+    "launches": "a step launches fewer kernels and copies",
+    "streams": "what one stream or request writes is not read or overwritten by another",
+    "mamba": "models with linear attention keep the states of the right requests",
+    "stops": "stop strings, stop tokens and grammars hold inside a speculative step",
+    "drafts": "a draft gets the right tokens, positions and cache, so that more of it is accepted",
+}
+"""What a server gains from the built-in patches of each group."""
+
+
 @dataclass(frozen=True)
 class ForkSettings:
     """A fork's configuration, from ``file``, for a set of patches; empty without one.
@@ -68,7 +82,7 @@ class PatchSet:
 
     @cached_property
     def groups(self) -> Mapping[str, tuple[Patch, ...]]:
-        """All patches of each group, by the name that commands take, such as ``@speed``."""
+        """All patches of each group, by the name that commands take, such as ``@mirror``."""
         found: dict[str, list[Patch]] = {}
         for patch in self:
             if patch.group:

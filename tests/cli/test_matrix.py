@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
-from support.toys import MIRROR, add_patch, attribute, git
+from support.toys import CRLF, MIRROR, add_patch, attribute, git
 
 from patchkit.cli import main
 
@@ -38,21 +38,43 @@ def fork(checkout: CheckoutTree, patch_folder: Path) -> CheckoutTree:
     return checkout
 
 
-def test_text_has_a_line_a_ref_and_each_conflict_once(fork: CheckoutTree) -> None:
+def drawn(text: str) -> list[list[str]]:
+    """Return the cells of the lines of a matrix, with the line of numbers first."""
+    blocks = text.split("\n\n")
+    return [line.split() for line in blocks[1].splitlines()]
+
+
+def test_text_has_a_column_a_ref_and_each_conflict_once(fork: CheckoutTree, patch_folder: Path) -> None:
+    add_patch(patch_folder, "t-wide", attribute(CRLF, "Backend", "wide = 1"), group='"acme"')
+    add_patch(patch_folder, "t-lost", attribute(MIRROR, "Mirror", "lost = 1"), group='"acme"')
     text = run("matrix", fork.root, "--refs", "a", "b").stdout
-    assert text.count("the tree has no Mirror") == 3
-    assert "  2  t-flag" in text
+    assert text.startswith("  1  a\n  2  b\n")
+    assert text.count("the tree has no Mirror") == 4
+    lines = drawn(text)
+    assert lines[0] == ["1", "2"]
+    assert ["acme", "+", "+!"] in lines
+    assert ["t-flag", "+", "!"] in lines, "a patch in no group"
     assert "2 refs, 2 distinct states" in text
     assert "1 ref, 1 distinct state, " in run("matrix", fork.root, "--refs", "a").stdout
+    lines = drawn(run("matrix", fork.root, "--refs", "a", "b", "-v").stdout)
+    assert ["t-wide", "+", "+"] in lines
+    assert ["t-lost", "+", "!"] in lines
+
+
+def test_refs_that_do_not_fit_a_line_are_drawn_below(fork: CheckoutTree) -> None:
+    for number in range(20):
+        git(fork.root, "branch", f"b{number:02}")
+    lines = run("matrix", fork.root, "--refs", "b??").stdout.splitlines()
+    assert max(len(line) for line in lines if line.startswith("t-")) <= 80
+    assert len([line for line in lines if line.startswith("t-flag ")]) == 2
 
 
 def test_columns_are_aligned_whatever_characters_of_a_ref_are_escaped(fork: CheckoutTree) -> None:
     git(fork.root, "branch", "a\u2028b")
     lines = run("matrix", fork.root, "--refs", "refs/heads/**").stdout.split("\n")
+    assert any(line.endswith("  a\\u2028b") for line in lines)
     start = lines.index("") + 1
-    header, *rows = lines[start : lines.index("", start)]
-    assert any(row.startswith("a\\u2028b ") for row in rows)
-    assert {len(row) for row in rows} == {len(header)}
+    assert len({len(row) for row in lines[start : lines.index("", start)]}) == 1
 
 
 def test_json_is_the_structure(fork: CheckoutTree) -> None:

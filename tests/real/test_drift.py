@@ -510,7 +510,7 @@ def test_a_conflict_on_disk_exits_3_and_writes_nothing(
     path = tree.package / file
     path.write_bytes(with_body(path.read_bytes(), site, lambda body: [*body, *body]))
     before = fingerprints(tree.root)
-    for words in (["26824"], ["@seeds"], ["--all"]):
+    for words in (["26824"], ["@mirror"], ["--all"]):
         refused = run("apply", tree.root, *words, code=3)
         assert "26128" in refused.stderr
         assert file in refused.stdout

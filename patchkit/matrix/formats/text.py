@@ -1,4 +1,4 @@
-"""Print a matrix as text: a line for each ref, a mark for each patch, then each conflict with its refs."""
+"""Print a matrix as text: the refs, a line for each group of patches and a column for each ref, and conflicts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from patchkit.findings.plural import counted
 from patchkit.findings.printable import escaped, printable
-from patchkit.matrix.answer import LOOKS, in_order
+from patchkit.matrix.answer import LOOKS
 from patchkit.plan.status import LEFT_OUT, STYLES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping
 
     from rich.console import Console
 
@@ -19,15 +19,29 @@ if TYPE_CHECKING:
 _SHOWN = 3
 
 
-def show(matrix: Matrix, console: Console) -> None:
-    """Print the matrix."""
-    width = max((len(_short(row)) for row in matrix.rows), default=0)
-    for number, patch in enumerate(matrix.patches, 1):
-        console.print(f"{number:3}  {escaped(patch)}")
-    numbers = "".join(f"{number:3}" for number in range(1, len(matrix.patches) + 1))
-    console.print(f"\n{'':{width}} {numbers}")
-    for row in matrix.rows:
-        console.print(f"{escaped(_short(row).ljust(width))} {_marks(row, matrix.patches)}")
+def show(matrix: Matrix, groups: Mapping[str, str], console: Console) -> None:
+    """Print the matrix; ``groups`` has the row that each patch is part of, its own if it is missing."""
+    rows: dict[str, list[str]] = {}
+    for patch in matrix.patches:
+        rows.setdefault(groups.get(patch, patch), []).append(patch)
+    for number, row in enumerate(matrix.rows, 1):
+        console.print(f"{number:3}  {escaped(_short(row))}{_verdict(row)}")
+    cells = [{cell.patch: cell for cell in row.patches} for row in matrix.rows]
+    marks = {
+        name: ["".join(_marks(found[patch].label for patch in patches if patch in found)) for found in cells]
+        for name, patches in rows.items()
+    }
+    first = max(map(len, rows), default=0)
+    # Room for a number of three digits, or the marks of a group whose patches differ.
+    wide = 1 + max([3, *(len(mark) for line in marks.values() for mark in line)])
+    fit = max(1, (console.width - first) // wide)
+    for start in range(0, len(matrix.rows), fit):
+        end = min(start + fit, len(matrix.rows))
+        numbers = "".join(f"{number + 1:>{wide}}" for number in range(start, end))
+        console.print(f"\n{'':{first}}{numbers}")
+        for name, line in marks.items():
+            shown = "".join(f"{' ' * (wide - len(mark))}{_coloured(mark)}" for mark in line[start:end])
+            console.print(f"{escaped(name.ljust(first))}{shown}")
     labels = {cell.label for row in matrix.rows for cell in row.patches}
     legend = (f"{look.mark} {look.words}" for label, look in LOOKS.items() if label in labels)
     console.print("\n" + "  ".join(legend))
@@ -45,22 +59,25 @@ def _short(row: PatchRow) -> str:
     return row.ref[:12] if row.ref == row.commit else printable(row.ref.removeprefix("refs/heads/"))
 
 
-def _marks(row: PatchRow, patches: Sequence[str]) -> str:
+def _verdict(row: PatchRow) -> str:
     if row.error:
         return f"  [red]{escaped(row.error)}[/]"
-    marks = "".join(
-        f"  [{STYLES[cell.label]}]{LOOKS[cell.label].mark}[/]"
-        if cell
-        else "   "  # Only another ref has the patch.
-        for cell in in_order(row, patches)
-    )
     if row.verified is None:
-        return marks
-    return f"{marks}  " + (
-        "[green]verified[/]"
-        if row.verified.passed
-        else f"[red]fails: {escaped('; '.join(row.verified.failed))}[/]"
-    )
+        return ""
+    if row.verified.passed:
+        return "  [green]verified[/]"
+    return f"  [red]fails: {escaped('; '.join(row.verified.failed))}[/]"
+
+
+def _marks(labels: Iterable[str]) -> list[str]:
+    """Return the mark of each of the labels once, in the order of the legend."""
+    found = set(labels)
+    return [look.mark for label, look in LOOKS.items() if label in found]
+
+
+def _coloured(marks: str) -> str:
+    styles = {look.mark: STYLES[label] for label, look in LOOKS.items()}
+    return "".join(f"[{styles[mark]}]{mark}[/]" for mark in marks)
 
 
 def _conflicts(matrix: Matrix) -> dict[tuple[str, StuckEdit], list[str]]:
