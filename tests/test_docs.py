@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAGES = [REPOSITORY / page for page in generate_docs.PAGES]
-FOLDERS = (".", "docs", "docs/kinds", "tests")
+FOLDERS = (".", "docs", "docs/kinds", "skills/patchkit", "tests")
 EVERY_PAGE = sorted(path for folder in FOLDERS for path in (REPOSITORY / folder).glob("*.md"))
 SERVER_OPTIONS = {"--enable-deterministic-inference", "--model-path", "--speculative-eagle-topk"}
 """Options of sglang's server that pages name."""
