@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 from click.testing import CliRunner
-from support.toys import MIRROR, add_patch, attribute
+from support.toys import MIRROR, add_patch, attribute, git
 
 from patchkit.cli import main
 
@@ -178,3 +178,66 @@ def test_bounds_are_checked_with_advisories_of_the_newest() -> None:
     extra = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     tools = {name.replace("_", "-") for name in re.findall(r'"-m", "(uv|pip_audit)"', script)}
     assert tools == {re.split("[<>=]", each)[0] for each in extra["release"]} == {"uv", "pip-audit"}
+
+
+PORT = REPOSITORY / ".github" / "actions" / "port"
+
+
+def ported_in_ci(checkout: CheckoutTree, tmp_path: Path, *branches: str) -> tuple[int, str, list[str]]:
+    """Run the action on the last commit; return the exit code, what it says, and the words that each gh was given."""
+    origin, tools, asked = tmp_path / "origin.git", tmp_path / "tools", tmp_path / "asked"
+    git(tmp_path, "clone", "-q", "--bare", str(checkout.root), str(origin))
+    git(checkout.root, "remote", "add", "origin", str(origin))
+    tools.mkdir()
+    (tools / "gh").write_text(f'#!/bin/sh\necho "$@" >>{asked}\ncat "${{11}}" >>{asked}.body\n')
+    (tools / "gh").chmod(0o755)
+    (tools / "patchkit").write_text(f'#!/bin/sh\nexec {sys.executable} -m patchkit "$@"\n')
+    (tools / "patchkit").chmod(0o755)
+    environment = os.environ | {
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "REPOSITORY": str(checkout.root),
+        "COMMIT": "HEAD",
+        "BRANCHES": " ".join(branches),
+        "PYTHONPATH": str(REPOSITORY),
+    }
+    done = subprocess.run(
+        ["bash", str(PORT / "port.sh")], env=environment, capture_output=True, text=True, check=False
+    )
+    said = asked.read_text().splitlines() if asked.exists() else []
+    return done.returncode, done.stdout + done.stderr, said
+
+
+def test_a_labelled_commit_is_a_draft_pull_request_on_each_branch_that_takes_it(
+    checkout: CheckoutTree, tmp_path: Path
+) -> None:
+    mirror = checkout.package / MIRROR
+    before = mirror.read_text()
+    git(checkout.root, "branch", "release/a")
+    git(checkout.root, "checkout", "-q", "-b", "release/gone", "HEAD")
+    mirror.write_text("x = 1\n")
+    git(checkout.root, "commit", "-qam", "another file")
+    git(checkout.root, "checkout", "-q", "-b", "work", "release/a")
+    mirror.write_text(before.replace("class Mirror:", "class Mirror:\n    depth = 2\n", 1))
+    git(checkout.root, "commit", "-qam", "Mirrors have a depth")
+    code, said, asked = ported_in_ci(checkout, tmp_path, "release/a", "release/gone")
+    assert code == 1
+    assert "could be made on release/gone: the reports above say why" in said
+    (words,) = asked
+    assert "--draft --base release/a --head patchkit/port-" in words
+    assert "--title Mirrors have a depth (release/a)" in words
+    body = (tmp_path / "asked.body").read_text()
+    assert "srt/" in body
+    pushed = git(
+        tmp_path / "origin.git", "log", "--format=%s, %an", "-1", words.split("--head ")[1].split()[0]
+    )
+    assert pushed.strip() == "Mirrors have a depth, A Person"
+    assert git(checkout.root, "worktree", "list").count("\n") <= 1, "no worktree is left"
+
+
+def test_a_branch_that_has_the_commit_needs_no_pull_request(checkout: CheckoutTree, tmp_path: Path) -> None:
+    mirror = checkout.package / MIRROR
+    mirror.write_text(mirror.read_text().replace("class Mirror:", "class Mirror:\n    depth = 2\n", 1))
+    git(checkout.root, "commit", "-qam", "Mirrors have a depth")
+    git(checkout.root, "branch", "release/a")
+    code, said, asked = ported_in_ci(checkout, tmp_path, "release/a")
+    assert (code, asked) == (0, []), said
