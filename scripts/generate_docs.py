@@ -25,11 +25,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import click
 import gpu_runs
 import msgspec
 import plots
+from click_man.core import generate_man_page
 from cogapp import Cog
 
+from patchkit import __version__
+from patchkit.cli import main as main_command
 from patchkit.cli.schemas import ANSWERS
 from patchkit.cli.schemas import schema as schema_of
 from patchkit.codemods.kind import Example, Kind
@@ -47,6 +51,9 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parents[1]
 SCHEMA = REPOSITORY / "docs" / "patch.schema.json"
 KIND_PAGES = REPOSITORY / "docs" / "kinds"
+MAN_PAGES = REPOSITORY / "docs" / "man"
+RELEASED = "2026-11-28"
+"""The day of the present version, on the manual pages."""
 PAGES = (
     "README.md",
     "docs/audit.md",
@@ -1256,7 +1263,23 @@ def edit_kinds() -> str:
 
 def data() -> dict[Path, str]:
     """Return the content of the generated files that are not pages."""
-    return {REPOSITORY / "patches" / runs.NAME: gpu_runs.written(_known())} | schemas() | kind_pages()
+    known = {REPOSITORY / "patches" / runs.NAME: gpu_runs.written(_known())}
+    return known | schemas() | kind_pages() | man_pages()
+
+
+def man_pages() -> dict[Path, str]:
+    """Return a manual page for the program and for each command, of what its help says."""
+    top = click.Context(main_command, info_name="patchkit")
+    commands = [
+        click.Context(command, info_name=name, parent=top) for name, command in main_command.commands.items()
+    ]
+    return {
+        MAN_PAGES / f"{context.command_path.replace(' ', '-')}.1": generate_man_page(
+            context, __version__, RELEASED
+        )
+        for context in (top, *commands)
+        if not context.command.hidden
+    }
 
 
 def schemas() -> dict[Path, str]:
@@ -1333,7 +1356,7 @@ def main(arguments: Sequence[str]) -> int:
         if not check:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
-    gone = sorted({*KIND_PAGES.glob("*.md")} - kind_pages().keys())
+    gone = sorted({*KIND_PAGES.glob("*.md"), *MAN_PAGES.glob("*.1")} - data().keys())
     for path in gone:
         print(f"{path.relative_to(REPOSITORY)} {'would go' if check else 'removed'}")
         if not check:

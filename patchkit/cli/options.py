@@ -15,6 +15,8 @@ import click
 from patchkit.errors import RefusedRepositoryError, TreeError, UsageError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from patchkit.patchset.select import PatchSet
     from patchkit.tree.tree import CheckoutTree
 
@@ -115,8 +117,24 @@ def options(*given: Callable[[_Command], _Command]) -> Callable[[_Command], _Com
     return decorate
 
 
+def completed(context: click.Context, _: click.Parameter, start: str) -> list[CompletionItem]:
+    """Return what a shell completes: patches and groups that begin so, with those of ``--patches``, and folders."""
+    from click.shell_completion import CompletionItem
+
+    from patchkit.patchset import load
+
+    patches = load.patches(context.params.get("folders") or (), cached=True)
+    names = [*patches.ids, *patches.groups]
+    return [
+        *(CompletionItem(name) for name in names if start and name.startswith(start)),
+        CompletionItem(start, type="dir"),
+    ]
+
+
 tree = click.argument("tree", required=False, metavar="[TREE]")
-tree_and_patches = click.argument("arguments", nargs=-1, metavar="[TREE] [PATCH]...")
+tree_and_patches = click.argument(
+    "arguments", nargs=-1, metavar="[TREE] [PATCH]...", shell_complete=completed
+)
 installed = click.option(
     "--installed", is_flag=True, help="Use the sglang installed in this Python environment."
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command("resolve")
-@click.argument("words", nargs=-1, metavar="[TREE] PATCH [EDIT]")
+@click.argument("words", nargs=-1, metavar="[TREE] PATCH [EDIT]", shell_complete=options.completed)
 @options.options(
     click.option(
         "--accept",

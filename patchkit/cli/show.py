@@ -19,7 +19,7 @@ _TOKENS = {True: "", None: " (where the unpatched release fails)", False: " (tok
 
 
 @click.command("show")
-@click.argument("patch", required=False)
+@click.argument("patch", required=False, shell_complete=options.completed)
 @options.options(options.folders, options.as_json)
 def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> None:
     """List the patches, or show one: its change, reason and risk.

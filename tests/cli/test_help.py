@@ -79,3 +79,19 @@ def test_a_draft_of_no_change_or_of_two_is_answered_with_the_options_to_name_one
     assert result.exit_code == 2
     assert result.stderr.startswith(what)
     assert result.stderr.endswith("help: name one with --from-diff FILE or --from-commit COMMIT\n")
+
+
+def completed(monkeypatch: pytest.MonkeyPatch, line: str) -> list[str]:
+    """Return what bash gets for the last word of a line."""
+    words = line.split(" ")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+    found = CliRunner().invoke(main, prog_name="patchkit", env={"_PATCHKIT_COMPLETE": "bash_complete"})
+    return found.stdout.splitlines()
+
+
+@pytest.mark.parametrize("command", ["show", "apply", "revert", "resolve", "status"])
+def test_a_shell_completes_patches_groups_and_folders(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    assert completed(monkeypatch, f"patchkit {command} 2612") == ["plain,26128", "dir,2612"]
+    assert "plain,@mirror" in completed(monkeypatch, f"patchkit {command} @m")
+    assert completed(monkeypatch, f"patchkit {command} ") == ["dir,"]
