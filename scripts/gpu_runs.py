@@ -37,7 +37,7 @@ OPT_IN = " with opt-in patches"
 """Suffix of a backend's name if the tree has opt-in patches."""
 # Whether tokens are identical, by the outcomes that show that a patch ran; the one that shows most comes first.
 _TOKENS = {IDENTICAL: True, DIFFER: False, NOT_COMPARED: None}
-LONGEST = 240
+LONGEST = 90
 """The most characters of an error on the page."""
 
 # For older results, the names of unpatched and patched trees, and what each scenario ran.
