@@ -97,7 +97,7 @@ def command(
     of its file `series` or by name. Shows for each edit whether it was applied, was already there or cannot be applied,
     and the difference where the code around it differs. If an edit cannot be applied, nothing is written and the exit
     code is 3. Exit code 1 if a change may behave differently in that tree, or a part of one was left out. Files outside
-    the package are merged as text.
+    the package are merged as text, and links and modes are carried.
     """
     from patchkit.cli import console
     from patchkit.commands.port import PortConflictError, port, port_matrix
