@@ -455,7 +455,7 @@ def _form(change: GivenChange) -> str:
 def _needs(ported: PortedChange, skipped: Sequence[PortedChange]) -> tuple[str, ...]:
     """Return the skipped changes before a change that define what is missing for it, or change what it cannot."""
     failed = [edit for file in ported.files for edit in file.edits if edit.outcome in NOT_MADE]
-    said = [edit.reason for edit in failed if edit.outcome is Outcome.UNMET]
+    said = [edit.reason.partition(" is not ")[0] for edit in failed if edit.outcome is Outcome.UNMET]
     missing = {word for text in (*said, *(each.message for each in ported.findings)) for word in words(text)}
     own = _sites(ported) if failed else set()
     return tuple(

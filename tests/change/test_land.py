@@ -45,6 +45,20 @@ def outcomes(landing: Landing) -> list[tuple[str, str]]:
     return [(edit.outcome.value, edit.reason) for file in landing.files for edit in file.edits]
 
 
+def test_a_name_that_an_edit_in_conflict_would_define_is_said_with_its_site() -> None:
+    base = b"def lend(book):\n    shelf = find(book)\n    check(book)\n    log(book)\n    return book\n"
+    theirs = base.replace(b"shelf = find(", b"shelf, row = find_row(").replace(
+        b"log(book)", b"log(book, row)"
+    )
+    theirs = theirs.replace(b"return book", b"return book, row")
+    ours = base.replace(b"find(book)", b"other(book, shelves)")
+    found = outcomes(landed({DESK: base}, {DESK: theirs}, {DESK: ours}))
+    assert sorted(outcome for outcome, _ in found) == ["conflict", "unmet", "unmet"]
+    assert {reason for outcome, reason in found if outcome == "unmet"} == {
+        "row is not defined, since the edit of lend is not made"
+    }
+
+
 def test_a_block_of_which_nothing_would_be_left_is_left_as_it_is() -> None:
     theirs = BASE.replace(b"        note(book)\n", b"").replace(b"noted = True", b"noted = 1")
     ours = BASE.replace(b"        tell(reader)\n", b"")

@@ -724,6 +724,23 @@ def test_a_mail_with_a_nul_is_refused_by_its_file(
     run("port", *words)
 
 
+def test_edits_that_need_one_in_conflict_are_said_once(main_line: Path, fork: Path) -> None:
+    path = fork / "sglang" / DESK
+    path.write_bytes(path.read_bytes().replace(b"self.today + self.days", b"self.now(book)"))
+    late = (b"due = self.today + self.days\n", b"due, late = self.today + self.days, 0\n")
+    commit = changed(
+        main_line,
+        late,
+        (
+            b"        reader.books.append(book)\n",
+            b"        reader.books.append(book)\n        reader.late = late\n",
+        ),
+        (b"        return due\n", b"        return due + late\n"),
+    )
+    output = run("port", commit, "--repo", main_line, "--onto", fork, code=3).stdout
+    assert output.count("late is not defined, since the edit of Desk.lend is not made") == 1
+
+
 @pytest.mark.parametrize("given", ["commit", "diff"])
 def test_an_executable_file_and_a_mode_that_changes_keep_their_modes_in_a_tree_without_git(
     main_line: Path, fork: Path, tmp_path: Path, given: str
