@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from cli.test_port import run
+from click.testing import CliRunner
 from series.test_given_series import DESK, SHELF, TEST, answer_of, edit, folder_of, repository
 from support.faults import killings
 from support.toys import everything, git
 
+from patchkit.cli import main
 from patchkit.transaction.recover import recover
 from patchkit.tree.tree import open_tree
 
@@ -205,6 +207,50 @@ def test_a_link_out_of_the_checkout_is_left_out_and_said(
     assert not os.path.lexists(fork / name)
     assert "Patchkit-Left-Out: " in git(fork, "log", "-1", "--format=%B")
     assert "return due or 1" in (fork / DESK).read_text()
+
+
+@pytest.mark.parametrize("what", ["a link", "a program"])
+def test_nothing_is_written_below_a_folder_of_the_tree_that_is_a_link_out_of_it(
+    theirs: Path, fork: Path, tmp_path: Path, what: str
+) -> None:
+    (tmp_path / "victim").mkdir()
+    inner = "python/sglang/srt/inner"
+    (fork / inner).symlink_to(tmp_path / "victim")
+    committed(fork, "A folder elsewhere")
+    put(
+        theirs,
+        f"{inner}/new.py",
+        target="../desk.py" if what == "a link" else "",
+        text="x = 1\n",
+        program=True,
+    )
+    committed(theirs, "Below it")
+    before = everything(tmp_path)
+    for more in ((), ("--commit",)):
+        output = run("port", "HEAD", "--repo", theirs, "--onto", fork, *more, code=4).output
+        assert "is a link out of the tree" in output
+    assert everything(tmp_path) == before
+
+
+@pytest.mark.parametrize("target", ["", "a\0b", "a\nb", "x" * 5000, ".", "desk.py/../../.git/x"])
+def test_an_odd_link_of_a_diff_is_refused_or_made_as_it_is(fork: Path, tmp_path: Path, target: str) -> None:
+    lines = target.split("\n")
+    (tmp_path / "it.patch").write_text(
+        f"diff --git a/{INSIDE} b/{INSIDE}\nnew file mode 120000\nindex 0000000..1234567\n--- /dev/null\n"
+        f"+++ b/{INSIDE}\n@@ -0,0 +1,{len(lines)} @@\n"
+        + "\n".join(f"+{line}" for line in lines)
+        + "\n\\ No newline at end of file\n"
+    )
+    before = everything(fork)
+    words = ["port", tmp_path / "it.patch", "--onto", fork, "-o", tmp_path / "new"]
+    done = CliRunner().invoke(main, list(map(str, words)))
+    assert done.exit_code in {0, 1, 4}, (done.output, done.exception)
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+    if done.exit_code == 0:
+        assert os.readlink(fork / INSIDE) == target
+    else:
+        assert everything(fork) == before
+        assert not os.path.lexists(fork / INSIDE)
 
 
 IN_THE_WAY = {
