@@ -8,8 +8,8 @@ the number of picks to draw from each. A pick is a merge of two commits, or a co
 picked from; all that git leaves in conflict are drawn, in the order of the seed. A file in conflict is clean if the
 driver merges it whole. A clean file equals the people's if it has the same code and comments, or if all that the driver
 put in place of git's conflicts is there. Those that have the people's statements and comments in another order are
-counted apart, and the others are different: DIR has a folder for each file with all versions, for a person to judge.
-Adds the figures to FILE as JSON, and prints them.
+counted apart, and the others, and all with a name that neither side leaves undefined, are different: DIR has a folder
+for each file with all versions, for a person to judge. Adds the figures to FILE as JSON, and prints them.
 """
 
 from __future__ import annotations
@@ -251,15 +251,19 @@ def measure(clone: Path, drawn: Drawn, judge: Path | None) -> Figures:
             else:
                 figures.clean += 1
                 is_valid = fault_of(result) is None
-                if is_valid and is_equal(stages, result, people):
+                missing = (
+                    [each for each, _ in undefined_names(stages.ours, result, stages.theirs)]
+                    if is_valid
+                    else []
+                )
+                if is_valid and not missing and is_equal(stages, result, people):
                     figures.equal += 1
                     outcome = "equal"
-                elif is_valid and is_reordered(result, people):
+                elif is_valid and not missing and is_reordered(result, people):
                     figures.order += 1
                     outcome = "order"
                 else:
                     figures.invalid += not is_valid
-                    missing = [each for each, _ in undefined_names(stages.ours, result)] if is_valid else []
                     outcome = f"different {missing or ''}" if is_valid else "invalid"
                     figures.different.append(label)
             print(f"{outcome:10} {label}", file=sys.stderr, flush=True)

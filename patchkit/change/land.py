@@ -23,7 +23,8 @@ from patchkit.change.sequence import unreachable
 from patchkit.change.surroundings import reported
 from patchkit.change.tokens import shifted, words
 from patchkit.change.variants import new_names, variant_of
-from patchkit.tree.source import INVALID, fault_of, parsed
+from patchkit.tree.nodes import bound_names, own_statements
+from patchkit.tree.source import INVALID, fault_of, parsed, parsed_or_none
 from patchkit.tree.text import decoded, encoded
 
 if TYPE_CHECKING:
@@ -179,6 +180,14 @@ def _imported_from(homes: Mapping[str, str], root: Item) -> str:
     return output.render(root)
 
 
+def _binds(edit: EditOutcome, name: str) -> bool:
+    """Return whether the new code of an edit that was not made binds a name."""
+    tree = parsed_or_none(edit.wanted.encode())
+    if tree is None:  # It is a header.
+        return name in {*words(edit.wanted)}.difference(words(edit.base_text))
+    return any(name in bound_names(each) for each in own_statements(tree.body))
+
+
 def _defined(item: Item) -> set[str]:
     """Return the names that an item defines or imports."""
     names = {item.name} if item.is_definition else set[str]()
@@ -263,6 +272,7 @@ class _Landing:
     def unmet(self, files: Sequence[LandedFile], sources: Sources) -> dict[Key, Refusal]:
         """Return the edits that leave a name undefined in their file that the change's file defines, and what it is."""
         found: dict[Key, Refusal] = {}
+        left = [edit for file in files for edit in file.edits if edit.outcome in NOT_MADE]
         for name, content in self._written():
             theirs = (sources[file][1] or b"" for file in self._from[name])
             for missing in self._trees.undefined(name, content, *theirs):
@@ -271,7 +281,9 @@ class _Landing:
                     item, part = edit.key
                     text = item.head if part else item.own
                     if missing in words(edit.wanted or text) or missing in _defined(item):
-                        found[edit.key] = Outcome.UNMET, f"{missing} is not defined in this tree"
+                        home = next((each.site for each in left if _binds(each, missing)), "")
+                        where = f", since the edit of {home} is not made" if home else " in this tree"
+                        found[edit.key] = Outcome.UNMET, f"{missing} is not defined{where}"
         return found
 
     def repeating(self, files: Sequence[LandedFile], sources: Sources) -> dict[Key, Refusal]:

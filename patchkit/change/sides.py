@@ -20,6 +20,7 @@ from patchkit.change.blocks import merged_counts, same_statements
 from patchkit.change.correspondence import Correspondence
 from patchkit.change.outline import NoOutlineError
 from patchkit.change.tokens import is_prose, words
+from patchkit.change.undefined import undefined_names
 from patchkit.change.united import kept_comments, united, united_imports
 from patchkit.errors import TreeError
 from patchkit.tree.git import git
@@ -85,11 +86,15 @@ def merged(sides: Sides) -> Merged:
     parts = [part if isinstance(part, str) else united_imports(*part) or part for part in parts]
     text = _sure(_joined(parts))
     if text is not None and not any(isinstance(part, Sides) and _is_doubtful(part) for part in parts):
-        return Merged(Sides(text, text, text), is_whole=True)
-    _merge_each(parts)
-    is_whole = not any(isinstance(part, Sides) for part in parts)
-    result = _joined(parts)
-    return Merged(result, is_whole) if fault_of(result.ours) is None else Merged(sides, is_whole=False)
+        found = Merged(Sides(text, text, text), is_whole=True)
+    else:
+        _merge_each(parts)
+        is_whole = not any(isinstance(part, Sides) for part in parts)
+        found = Merged(_joined(parts), is_whole)
+    # What git merges between the conflicts may have left out what these need.
+    contents = [each.encode() for each in (sides.ours, found.sides.ours, sides.theirs)]
+    is_sound = fault_of(contents[1]) is None and not (found.is_whole and undefined_names(*contents))
+    return found if is_sound else Merged(sides, is_whole=False)
 
 
 def _merge_each(parts: list[_Part]) -> None:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from patchkit import collector
 from patchkit.codemods.language.formatter import ruff
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_FOR_TYPES = "TC004"
+"""ruff's rule for an import that is only for type checkers, of which running code reads the name."""
+
 
 def undefined_names(before: bytes, after: bytes, *others: bytes) -> list[tuple[str, int]]:
-    """Return the names, with lines, that are undefined in ``after``, not in ``before`` and in none of ``others``."""
+    """Return the names, with lines, that are undefined in ``after``, not in ``before`` and in none of ``others``.
+
+    A name that is imported only for type checkers is one if running code reads it; its line is that of the import.
+    """
     found = _undefined_names(after)
     # Each text starts ruff once, and most have no such name.
     known = {name for text in (before, *others) if found for name, _ in _undefined_names(text)}
@@ -25,15 +34,23 @@ def unbound_names(source: bytes) -> list[tuple[str, int]]:
 
 @collector.cached(256)
 def _undefined_names(source: bytes) -> list[tuple[str, int]]:
-    return _checked("F821", source)
+    return _checked(f"F821,{_FOR_TYPES}", source)
 
 
 def _checked(rules: str, source: bytes) -> list[tuple[str, int]]:
     """Return what ruff finds; a file that is not Python has only findings without a rule of ours."""
     done = ruff(source, "check", "--select", rules, "--output-format", "json")
     found: list[dict[str, Any]] = msgspec.json.decode(done.stdout or b"[]")
-    return [
-        (each["message"].split("`")[1], each["location"]["row"])
-        for each in found
-        if each["code"] in rules.split(",")
-    ]
+    lines = source.decode(errors="replace").split("\n") if found else []
+    return [_named(each, lines) for each in found if each["code"] in rules.split(",")]
+
+
+def _named(found: dict[str, Any], lines: Sequence[str]) -> tuple[str, int]:
+    """Return the name that a finding is about, and its line."""
+    start, end = found["location"], found["end_location"]
+    text = lines[start["row"] - 1][start["column"] - 1 : end["column"] - 1]
+    # Of an import the message has another name than the one that it binds.
+    name = (
+        text.split()[-1].partition(".")[0] if found["code"] == _FOR_TYPES else found["message"].split("`")[1]
+    )
+    return name, start["row"]

@@ -285,7 +285,7 @@ def _print(
     for backend in applied.inheriting:
         console.say(
             f"\nNote: {escaped(backend.description)}. patchkit verify{target.tail} checks whether that fails; "
-            f"{escaped(options.runnable(backend.remedy))}."
+            f"{escaped(options.runnable(f'{backend.remedy}.'))}"
         )
     if applied.marked:
         console.say("\nConflict markers:")
@@ -303,7 +303,7 @@ def _print(
     if applied.resolved_elsewhere:
         describe = describe_committing if committing else describe_resolutions
         clause = describe(applied.resolved_elsewhere, applied.patches)
-        console.say(f"{escaped(options.runnable(clause))}.")
+        console.say(escaped(options.runnable(f"{clause}.")))
     conflicting = {status.patch.id for status in applied.patches if status.state is State.CONFLICT}
     for name, edit in applied.unrecorded:
         if name not in conflicting:

@@ -16,7 +16,7 @@ from patchkit.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchkit.change.edits import EditOutcome
+    from patchkit.change.edits import EditOutcome, Outcome
     from patchkit.change.land import LandedFile
     from patchkit.commands.port import PortedChange, PortResult
 
@@ -97,7 +97,7 @@ def command(
     of its file `series` or by name. Shows for each edit whether it was applied, was already there or cannot be applied,
     and the difference where the code around it differs. If an edit cannot be applied, nothing is written and the exit
     code is 3. Exit code 1 if a change may behave differently in that tree, or a part of one was left out. Files outside
-    the package are merged as text.
+    the package are merged as text, and links and modes are carried.
     """
     from patchkit.cli import console
     from patchkit.commands.port import PortConflictError, port, port_matrix
@@ -222,9 +222,12 @@ def _print_change(change: PortedChange, *, brief: bool) -> None:
         console.say(f"  {mark} {escaped(file.onto)}: {text}{_counted(file)}")
         for note in file.notes:
             console.say(f"      {escaped(note)}")
+        same: dict[tuple[Outcome, str], list[EditOutcome]] = {}
         for edit in file.edits if not brief else ():
             if edit.reason:
-                _print_edit(edit)
+                same.setdefault((edit.outcome, edit.reason), []).append(edit)
+        for edits in same.values():
+            _print_edits(edits)
     for file in change.outside:
         mark, text = _OUTCOMES[file.outcome.value]
         reason = "; left out" if not file.is_whole else ", as text"
@@ -259,14 +262,18 @@ def _counted(file: LandedFile) -> str:
     return f" ({made} of {len(file.edits)} edits)" if len(file.edits) > 1 else ""
 
 
-def _print_edit(edit: EditOutcome) -> None:
+def _print_edits(edits: Sequence[EditOutcome]) -> None:
+    """Print edits of one file that have the same outcome and reason."""
     from patchkit.cli import console
     from patchkit.findings.printable import escaped
 
-    _, text = _OUTCOMES[edit.outcome.value]
-    site = f"{edit.site}: " if edit.site else ""
-    console.say(f"      {escaped(site)}{text.partition(';')[0]}: {escaped(edit.reason)}")
-    if edit.base_text and edit.ours_text and edit.base_text != edit.ours_text:
+    _, text = _OUTCOMES[edits[0].outcome.value]
+    sites = ", ".join(dict.fromkeys(edit.site for edit in edits if edit.site))
+    site = f"{sites}: " if sites else ""
+    console.say(f"      {escaped(site)}{text.partition(';')[0]}: {escaped(edits[0].reason)}")
+    for edit in edits:
+        if not edit.base_text or not edit.ours_text or edit.base_text == edit.ours_text:
+            continue
         lines = difflib.unified_diff(
             edit.base_text.splitlines(),
             edit.ours_text.splitlines(),

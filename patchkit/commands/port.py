@@ -19,7 +19,7 @@ from patchkit.patchset.patch import Patch
 from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
 from patchkit.porting.dependencies import dependencies_of
 from patchkit.porting.findings import findings_of
-from patchkit.porting.text import merged
+from patchkit.porting.text import IS_LINK, merged, mode_edit
 from patchkit.series.patches import Written, patches
 from patchkit.series.port import commit_ports
 from patchkit.transaction.apply import Transaction
@@ -27,14 +27,15 @@ from patchkit.transaction.conflicts import read_without_conflicts
 from patchkit.transaction.current import current_record
 from patchkit.transaction.store import Store
 from patchkit.tree.git import object_id
-from patchkit.tree.outside import content, shown
+from patchkit.tree.modes import LINK, NO_FILE, PLAIN
+from patchkit.tree.outside import content, entry, shown
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from patchkit.change.land import Watch
+    from patchkit.change.land import Landing, Watch
     from patchkit.findings.finding import Finding
     from patchkit.plan.record import Layer
     from patchkit.series.source import GivenChange, Source
@@ -50,8 +51,8 @@ _RESOLVED = EditOutcome("", Outcome.ALREADY, "a person resolved its conflict in 
 class PortedChange:
     """The outcome of a change in a tree; ``commit`` is the commit made there, if any.
 
-    ``outside`` are its files outside the package. Of a series, a change that is not whole is ``skipped``, and ``needs``
-    are the skipped ones before it that change the same code, or that define what it uses.
+    ``outside`` are its links and its files outside the package. Of a series, a change that is not whole is ``skipped``,
+    and ``needs`` are the skipped ones before it that change the same code, or that define what it uses.
     """
 
     change: GivenChange
@@ -76,7 +77,7 @@ class PortedChange:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """The files of which a part or all is left out: an edit that was not made, a link, a mode, a place outside."""
+        """The files of which a part or all is left out: an edit that was not made, a submodule, a place outside."""
         inside = [each.onto for each in self.files if not each.is_whole]
         outside = [shown(each.file) for each in self.outside if not each.is_whole]
         named = (part.partition(": ")[0] for part in self.change.left_out)
@@ -231,11 +232,11 @@ def _patches(
     earlier = _earlier(tree) if tree is not None else {}
     written: list[Written] = []
     for step in steps:
-        contents = {each.file: (each.before, each.after) for each in step.plan.changes}
+        contents = step.plan.changes
         layer = earlier.get(_form(step.ported.change))
         if tree is not None and layer is not None and not contents:
-            contents = _made_earlier(step.ported.change, layer, tree)
-        written.append(Written(step.ported.change, contents))
+            contents = _made_earlier(step.ported, layer, tree)
+        written.append(Written(step.ported.change, contents, step.ported.left_out))
     files = patches(written, source.folders)
     existing = next((name for name in files if os.path.lexists(folder / name)), None)
     if existing is not None:
@@ -253,20 +254,26 @@ def _earlier(tree: ReadTree) -> dict[str, Layer]:
     return {each.form: layer for layer in ports for each in layer.patches if each.form}
 
 
-def _made_earlier(
-    change: GivenChange, layer: Layer, tree: ReadTree
-) -> dict[str, tuple[bytes | None, bytes | None]]:
+def _made_earlier(ported: PortedChange, layer: Layer, tree: ReadTree) -> tuple[FileChange, ...]:
     """Return the files of a change that an earlier port made, before and after it."""
-    get = Store(tree.package).get
-    found: dict[str, tuple[bytes | None, bytes | None]] = {
-        file: (get(known.original) if known.original else None, get(known.applied) if known.applied else None)
-        for file, known in layer.files.items()
-    }
+    get, given = Store(tree.package).get, ported.change
+    before = {file: get(known.original) if known.original else None for file, known in layer.files.items()}
+    after = {file: get(known.applied) if known.applied else None for file, known in layer.files.items()}
     undone = [
-        replace(each, before=each.after, after=each.before) for each in change.outside if not each.hunks
+        replace(each, before=each.after, after=each.before, modes=each.modes[::-1])
+        for each in given.outside
+        if not each.hunks
     ]
-    _, before = merged(undone, tree)
-    return found | {file: (text, content(tree, file)) for file, text in before.items()}
+    _, others, modes = merged(undone, tree)
+    homes = {each.file: each.onto for each in ported.files}
+    for each in given.files:
+        file = homes.get(each.file, each.file)
+        if each.before is not None and mode_edit(each, tree, file) is not None:
+            modes[file] = each.modes[0]
+            before.setdefault(file, content(tree, file))
+    was, now = OverlayTree(tree, before | others, modes), OverlayTree(tree, after)
+    sides = ((file, entry(was, file), entry(now, file)) for file in was.contents)
+    return tuple(FileChange(file, old[1], new[1], modes=(old[0], new[0])) for file, old, new in sides)
 
 
 def _watched(changes: Sequence[GivenChange], watch: Watch | None) -> Iterator[GivenChange]:
@@ -318,29 +325,33 @@ class _PortedTree:
         self._markers = markers
         self._earlier = earlier or {}
         self._contents: dict[str, bytes | None] = {}
+        self._modes: dict[str, str] = {}
         self._skipped: list[PortedChange] = []
 
     @property
     def changed(self) -> tuple[str, ...]:
         """The files that differ from the original tree."""
-        return tuple(
-            file for file, text in sorted(self._contents.items()) if text != content(self._onto, file)
-        )
+        return tuple(change.file for change in self._changes({}))
+
+    def _changes(self, makers: Mapping[str, Iterable[str]]) -> tuple[FileChange, ...]:
+        return _file_changes(self._onto, self._contents, self._modes, makers)
 
     def step(self, change: GivenChange, watch: Watch | None = None, *, alone: bool) -> _Step:
         """Make a change; one that is not ``alone`` is skipped if it is not whole and gets no markers."""
-        tree = OverlayTree(self._onto, dict(self._contents))
+        tree = OverlayTree(self._onto, dict(self._contents), dict(self._modes))
         sources = {each.file: (each.before, each.after) for each in change.files}
         name = change.facts.id if self._markers else ""
         landing = land(sources, Trees(change.base, tree), name, watch=watch)
+        _refuse_links(landing, tree)
         ported = PortedChange(change, tuple(landing.files))
         earlier = self._earlier.get(_form(change))
         if not ported.is_whole and earlier is not None and any(each.by_hand for each in earlier.patches):
             files = [LandedFile(each.file, each.onto, [_RESOLVED]) for each in landing.files]
             return _Step(replace(ported, files=tuple(files)), tree, Plan(tree, (), ()), landing.concerned)
-        outside, others = merged(change.outside, tree)
+        outside, others, modes = merged(change.outside, tree)
         contents = (landing.marked if self._markers else landing.contents) | others
-        plan = _plan(tree, change, landing.files, contents)
+        modes |= _with_modes(change, landing, contents, tree)
+        plan = _plan(tree, change, landing.files, contents, modes)
         applied = [(status.patch, edit) for status in plan.patches for edit in status.edits]
         found = findings_of(tree, landing.contents, applied, change.base, sources)
         known = {(each.rule, each.file, each.line) for each in found}
@@ -353,6 +364,7 @@ class _PortedTree:
             self._skipped.append(ported)
             return _Step(ported, tree, Plan(tree, (), ()), frozenset())
         self._contents |= contents
+        self._modes |= {each.file: each.modes[1] for each in plan.changes}
         return _Step(ported, tree, plan, landing.concerned | others.keys())
 
     def plan(self, steps: Sequence[_Step]) -> Plan:
@@ -361,16 +373,17 @@ class _PortedTree:
         for step in steps:
             for change in step.plan.changes:
                 makers.setdefault(change.file, []).extend(change.patches)
-        changes = tuple(
-            FileChange(
-                file, content(self._onto, file), self._contents[file], tuple(dict.fromkeys(makers[file]))
-            )
-            for file in self.changed
-        )
-        return Plan(self._onto, tuple(status for step in steps for status in step.plan.patches), changes)
+        statuses = tuple(status for step in steps for status in step.plan.patches)
+        return Plan(self._onto, statuses, self._changes(makers))
 
 
-def _plan(tree: Tree, change: GivenChange, files: Sequence[LandedFile], contents: Contents) -> Plan:
+def _plan(
+    tree: Tree,
+    change: GivenChange,
+    files: Sequence[LandedFile],
+    contents: Contents,
+    modes: Mapping[str, str],
+) -> Plan:
     """Return the plan of one change, for a transaction."""
     facts = change.facts
     title = facts.title or facts.id
@@ -380,12 +393,55 @@ def _plan(tree: Tree, change: GivenChange, files: Sequence[LandedFile], contents
         for number, (file, edit) in enumerate(((file, edit) for file in files for edit in file.edits), 1)
         if edit.outcome in _MADE
     )
-    changes = tuple(
-        FileChange(file, content(tree, file), text, (facts.id,))
-        for file, text in sorted(contents.items())
-        if content(tree, file) != text
-    )
+    changes = _file_changes(tree, contents, modes, dict.fromkeys(contents, (facts.id,)))
     return Plan(tree, (PatchStatus(patch, State.PENDING, edits),), changes)
+
+
+def _file_changes(
+    tree: Tree, contents: Contents, modes: Mapping[str, str], makers: Mapping[str, Iterable[str]]
+) -> tuple[FileChange, ...]:
+    """Return the changes of those files of a tree that differ; a file keeps its mode if ``modes`` has none for it."""
+    found: list[FileChange] = []
+    for file, after in sorted(contents.items()):
+        mode, before = entry(tree, file)
+        new = NO_FILE if after is None else modes.get(file, PLAIN if mode == NO_FILE else mode)
+        if (mode, before) != (new, after):
+            names = tuple(dict.fromkeys(makers.get(file, ())))
+            found.append(FileChange(file, before, after, names, (mode, new)))
+    return tuple(found)
+
+
+def _with_modes(
+    change: GivenChange, landing: Landing, contents: dict[str, bytes | None], tree: Tree
+) -> dict[str, str]:
+    """Return the new modes of files of the package, and add what only gets another mode to the ``contents``."""
+    files = {each.file: each for each in landing.files}
+    modes: dict[str, str] = {}
+    for given in change.files:
+        landed = files.get(given.file)  # A new name of a renamed file has none.
+        file = landed.onto if landed is not None else given.file
+        edit = mode_edit(given, tree, file)
+        ours = content(tree, file)
+        if edit is None or contents.get(file, ours) is None:
+            continue
+        if landed is not None:
+            landed.edits.append(edit)
+        if edit.outcome is Outcome.LANDED:
+            modes[file] = given.modes[1]
+            contents.setdefault(file, ours)
+    return modes
+
+
+def _refuse_links(landing: Landing, tree: Tree) -> None:
+    """Leave out the edits of files that are links in a tree."""
+    for file in [file for file in landing.contents | landing.marked if entry(tree, file)[0] == LINK]:
+        root = landing.roots.get(file)
+        for each in landing.files:
+            inside = [edit for edit in each.edits if edit.place is not None and edit.place.root is root]
+            if each.onto == file or inside:
+                each.edits = [EditOutcome("", Outcome.CONFLICT, IS_LINK)]
+        landing.contents.pop(file, None)
+        landing.marked.pop(file, None)
 
 
 def _form(change: GivenChange) -> str:
@@ -399,7 +455,7 @@ def _form(change: GivenChange) -> str:
 def _needs(ported: PortedChange, skipped: Sequence[PortedChange]) -> tuple[str, ...]:
     """Return the skipped changes before a change that define what is missing for it, or change what it cannot."""
     failed = [edit for file in ported.files for edit in file.edits if edit.outcome in NOT_MADE]
-    said = [edit.reason for edit in failed if edit.outcome is Outcome.UNMET]
+    said = [edit.reason.partition(" is not ")[0] for edit in failed if edit.outcome is Outcome.UNMET]
     missing = {word for text in (*said, *(each.message for each in ported.findings)) for word in words(text)}
     own = _sites(ported) if failed else set()
     return tuple(

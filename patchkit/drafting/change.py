@@ -16,21 +16,14 @@ if TYPE_CHECKING:
     from patchkit.patchset.unified import Hunk
 
 
-PLAIN = "100644"
-PROGRAM = "100755"
-"""git's modes of files."""
-
-
 @dataclass(frozen=True)
 class GivenFile(FileChange):
     """A file as a change was given. The path of one outside the package starts with ``../``.
 
-    If the tree of the change does not have that, ``hunks`` are what is known of the change. ``modes`` are git's before
-    and after it.
+    If the tree of the change does not have that, ``hunks`` are what is known of the change.
     """
 
     hunks: tuple[Hunk, ...] = field(default=(), kw_only=True)
-    modes: tuple[str, str] = field(default=(PLAIN, PLAIN), kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from email.utils import parseaddr, parsedate_to_datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from patchkit.drafting.change import PLAIN, PROGRAM, Facts, GivenFile
+from patchkit.drafting.change import Facts, GivenFile
 from patchkit.errors import TreeError, UsageError
 from patchkit.lines import split_lines
 from patchkit.patchset.unified import (
@@ -27,9 +27,11 @@ from patchkit.patchset.unified import (
 from patchkit.transaction.ports import TRAILER
 from patchkit.tree.fork import is_of_record
 from patchkit.tree.git import git, object_id, place_of
+from patchkit.tree.modes import FILES, LINK, NO_FILE, PLAIN, PROGRAM
 from patchkit.tree.names import is_outside
-from patchkit.tree.outside import content, shown
+from patchkit.tree.outside import content, entry, shown
 from patchkit.tree.sglang import NAME, PARENTS, PLACES, SERVING
+from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -51,8 +53,6 @@ _HAS_DIFF = re.compile(r"^(?:diff --git |--- .*\n\+\+\+ )", re.MULTILINE)
 _PULLS = f"https://github.com/sgl-project/{NAME}/pull/"
 _OUTSIDE = "it is outside the package folder; left out."
 _NOT_A_FILE = "it is a link or a submodule, which no edit can change; left out."
-_NO_MODE = "000000"
-_PLAIN_MODES = {PLAIN, PROGRAM}
 _MODE = "its mode changes, which no edit can make; left out."
 _NEW_MODE = "it is executable, which no edit can make; created without that mode."
 _OLD_MODE = "it is executable, and revert creates it again without that mode."
@@ -60,7 +60,7 @@ _OLD_MODE = "it is executable, and revert creates it again without that mode."
 
 @dataclass(frozen=True)
 class Difference:
-    """The changed files of the package and those outside it, and why other changes are left out.
+    """The changed files of the package, those outside it and links, and why other changes are left out.
 
     ``prefixes`` are what stands before the names of a diff's files, old and new, that are named from ``place``: the
     package's place below them.
@@ -74,13 +74,25 @@ class Difference:
 
     @property
     def without_outside(self) -> tuple[str, ...]:
-        """Why changes are left out if the files outside the package are."""
-        return (*self.left_out, *(outside(each) for each in self.outside))
+        """Why changes are left out if modes, links and the files outside the package are."""
+        modes = (note for each in self.files if (note := left_mode(each)))
+        return tuple(dict.fromkeys((*self.left_out, *modes, *map(outside, self.outside))))
 
 
 def outside(change: GivenFile) -> str:
-    """Return that a file outside the package is left out."""
-    return f"{printed(shown(change.file))}: {_OUTSIDE}"
+    """Return that a link, or a file outside the package, is left out."""
+    return f"{printed(shown(change.file))}: {_OUTSIDE if is_outside(change.file) else _NOT_A_FILE}"
+
+
+def left_mode(change: GivenFile) -> str:
+    """Return that the mode of a file is left out, empty if no edit has to set it."""
+    before, after = (
+        NO_FILE if text is None else mode
+        for text, mode in zip((change.before, change.after), change.modes, strict=True)
+    )
+    notes = {(NO_FILE, PROGRAM): _NEW_MODE, (PROGRAM, NO_FILE): _OLD_MODE}
+    note = _MODE if {before, after} == FILES else notes.get((before, after))
+    return f"{printed(shown(change.file))}: {note}" if note is not None else ""
 
 
 _OPTIONS_OF_NEW = DiffOptions()
@@ -110,34 +122,32 @@ def of_commit(
     files: list[GivenFile] = []
     left_out: list[str] = []
     layout = layout_of(fields[1::2], lambda _name, _file: False, places)
-    for entry, name in zip(fields[::2], fields[1::2], strict=False):
-        modes, blobs = entry.lstrip(":").split()[:2], entry.split()[2:4]
+    for line, name in zip(fields[::2], fields[1::2], strict=False):
+        modes, blobs = line.lstrip(":").split()[:2], line.split()[2:4]
         if is_of_record(name):
             continue  # It describes the tree of the commit.
         file = layout.file(name)
         if file is None:
             left_out.append(f"{printed(name)}: {_OUTSIDE}")
             continue
-        if any(mode not in {*_PLAIN_MODES, _NO_MODE} for mode in modes):
+        if any(mode not in {*FILES, LINK, NO_FILE} for mode in modes):
             left_out.append(f"{printed(name)}: {_NOT_A_FILE}")
             continue
-        left_out += _notes_of(name, modes[0], modes[1])
-        if blobs[0] != blobs[1]:
-            sides = zip((first, last), blobs, strict=True)
-            before, after = (
-                _blob(root, f"{end}:{name}", option) if blob.strip("0") else None for end, blob in sides
-            )
-            files.append(GivenFile(file, before, after, modes=(modes[0], modes[1])))
+        sides = zip((first, last), blobs, strict=True)
+        before, after = (
+            _blob(root, f"{end}:{name}", option) if blob.strip("0") else None for end, blob in sides
+        )
+        files.append(GivenFile(file, before, after, modes=(modes[0], modes[1])))
     return Difference(*_parted(files, left_out))
 
 
 def _parted(
     files: Iterable[GivenFile], left_out: Iterable[str]
 ) -> tuple[tuple[GivenFile, ...], tuple[str, ...], tuple[GivenFile, ...]]:
-    """Return the files of the package, what is left out, and the files outside the package."""
+    """Return the files of the package, what is left out, and links and the files outside the package."""
     parts: tuple[list[GivenFile], list[GivenFile]] = ([], [])
     for each in files:
-        parts[is_outside(each.file)].append(each)
+        parts[is_outside(each.file) or LINK in each.modes].append(each)
     return tuple(parts[0]), tuple(dict.fromkeys(left_out)), tuple(parts[1])
 
 
@@ -294,6 +304,7 @@ def of_diffs(
         for file, after in applied.contents.items()
         if (original := before[file] if file in before else applied.originals[file]) != after
         or file in applied.hunks
+        or len(set(applied.modes.get(file, ()))) > 1
     ]
     return Difference(*_parted(files, left_out), applied.prefixes, applied.layout.place)
 
@@ -330,12 +341,9 @@ class _Applied:
             if section.is_binary:
                 left_out.append(f"{printed(name)}: it is binary, which no edit can change; left out.")
                 continue
-            if any(mode.startswith("12") or mode.startswith("16") for mode in section.modes):
+            if any(mode not in {*FILES, LINK} for mode in (*section.modes, section.mode or PLAIN)):
                 left_out.append(f"{printed(name)}: {_NOT_A_FILE}")
                 continue
-            if section.modes:
-                before = _NO_MODE if section.old is None else section.modes[0]
-                left_out += _notes_of(name, before, _NO_MODE if section.new is None else section.modes[-1])
             left_out += self._apply_section(section, files, options)
         return left_out
 
@@ -360,14 +368,23 @@ class _Applied:
             if not is_outside(layout.file(both[0] or "") or "../"):
                 break
 
-    def _read(self, file: str) -> bytes | None:
-        return self.contents[file] if file in self.contents else content(self._tree, file)
+    @property
+    def _so_far(self) -> OverlayTree:
+        return OverlayTree(self._tree, self.contents, {file: modes[1] for file, modes in self.modes.items()})
 
-    def _before(self, file: str, section: FileSection, options: DiffOptions) -> bytes | None:
+    def _read(self, file: str) -> bytes | None:
+        return content(self._so_far, file)
+
+    def _before(self, file: str, section: FileSection, mode: str, options: DiffOptions) -> bytes | None:
         """Return the content of a file that a diff changes."""
-        known = self._read(file)
-        if self._blob is None or (
-            known is not None and section.base and object_id(known).startswith(section.base)
+        if mode == LINK and section.hunks:  # They have all of it.
+            return "".join(line for hunk in section.hunks for line in hunk.old).encode()
+        known = self._read(file) if mode != LINK else entry(self._so_far, file)[1]
+        is_same = not (section.base or section.hunks)
+        if (
+            self._blob is None
+            or is_same
+            or (known is not None and section.base and object_id(known).startswith(section.base))
         ):
             return known
         found = self._blob(section.base) if section.base else None
@@ -383,7 +400,11 @@ class _Applied:
     ) -> Iterator[str]:
         """Apply a section for one file, and yield why it is left out."""
         old, new = files
-        before = self._before(old, section, options) if old is not None else None
+        known = entry(self._so_far, old or "")[0] if old is not None and not section.mode else section.mode
+        modes = section.modes or [known if known in {*FILES, LINK} else PLAIN]
+        for file in filter(None, files):
+            self.modes[file] = self.modes.get(file, (modes[0], ""))[0], modes[-1]
+        before = self._before(old, section, modes[0], options) if old is not None else None
         is_created = old is None and new is not None and self._blob is None
         try:
             if old is not None and before is None:
@@ -411,19 +432,9 @@ class _Applied:
             self.contents[old] = None
             self.hunks[old] = (*self.hunks.get(old, ()), *section.hunks)
             return
-        modes = section.modes or [section.mode or PLAIN]
-        for file in (old, new):
-            if file is not None:
-                self.modes[file] = self.modes.get(file, (modes[0], ""))[0], modes[-1]
-                self.originals.setdefault(file, before if file == old else None)
+        for file in filter(None, files):
+            self.originals.setdefault(file, before if file == old else None)
         if old is not None and (new is None or section.is_renamed) and old != new:
             self.contents[old] = None
         if new is not None:
             self.contents[new] = after
-
-
-def _notes_of(name: str, before: str, after: str) -> list[str]:
-    """Return a note on a file's modes before and after a change, which no edit sets."""
-    notes = {(_NO_MODE, PROGRAM): _NEW_MODE, (PROGRAM, _NO_MODE): _OLD_MODE}
-    note = _MODE if {before, after} == _PLAIN_MODES else notes.get((before, after))
-    return [f"{printed(name)}: {note}"] if note is not None else []

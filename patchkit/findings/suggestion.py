@@ -23,4 +23,6 @@ def completed(text: str, arguments: str, folders: str = "") -> str:
         return found[0] if given else found[0] + arguments
 
     text = _COMMAND.sub(with_arguments, text)
+    if arguments.endswith("."):  # A full stop after it would be of the path.
+        text = re.sub(rf"(patchkit [a-z]+(?: --[a-z-]+)*{re.escape(arguments)})\.(?=\s|\Z)", r"\1", text)
     return _LIST.sub(lambda found: found[0] + folders, text)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchkit.plan.comments import COMMENT_PREFIX, PREFIX
+from patchkit.tree.modes import PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -162,13 +163,15 @@ class TreeStatus:
 class FileChange:
     """New bytes for one file of the tree; ``file`` is relative to the package folder (``srt/...``).
 
-    ``before`` is None if the patches create the file, ``after`` if they delete it.
+    ``before`` is None if the patches create the file, ``after`` if they delete it. ``modes`` are git's before and after
+    it, which the file gets only where they differ; the bytes of a link are its target.
     """
 
     file: str
     before: bytes | None
     after: bytes | None
     patches: tuple[str, ...] = ()
+    modes: tuple[str, str] = (PLAIN, PLAIN)
 
 
 @dataclass(frozen=True)

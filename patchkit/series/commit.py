@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError, TreeError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus, Plan
     from patchkit.series.worktree import LinkedWorktree
+    from patchkit.transaction.journal import Kinds
     from patchkit.transaction.write import Contents
     from patchkit.tree.tree import CheckoutTree
     from patchkit.verify.result import Verdict
@@ -178,7 +180,9 @@ def require_committable(tree: CheckoutTree) -> None:
             )
 
 
-def require_committed(tree: CheckoutTree, changes: Mapping[str, Contents]) -> None:
+def require_committed(
+    tree: CheckoutTree, changes: Mapping[str, Contents], kinds: Mapping[str, Kinds] = MappingProxyType({})
+) -> None:
     """Raise TreeError if HEAD and index differ from the files to change, or have a file to create."""
     files = {file: before for file, (before, _) in changes.items()}
     old = tuple(file for file, text in files.items() if text is not None)
@@ -186,7 +190,7 @@ def require_committed(tree: CheckoutTree, changes: Mapping[str, Contents]) -> No
         raise TreeError(
             f"git does not track all files to change in {tree.package}", advice="leave out --commit"
         )
-    places = check_targets(tree, changes).places
+    places = check_targets(tree, changes, kinds).places
     dirty = uncommitted(tree.package, {f: (places[f], text) for f, text in files.items() if text is not None})
     new = [file for file, text in files.items() if text is None]
     if new:

@@ -40,6 +40,7 @@ from patchkit.tree.checkout import is_object
 from patchkit.tree.fork import OWN_FOLDER, is_recorded
 from patchkit.tree.git import git, top_around
 from patchkit.tree.limits import MAX_READ_BYTES, NoFileError, TooLongError, read_whole
+from patchkit.tree.modes import LINK, PROGRAM, SUBMODULE
 from patchkit.tree.tree import CheckoutTree
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
     from patchkit.transaction.swap import Swap
 
-_SUBMODULE, _LINK, _PROGRAM = "160000", "120000", "100755"
 _ATTRIBUTES = ".gitattributes"
 
 
@@ -113,7 +113,7 @@ class CheckoutMove:
     @cached_property
     def kinds(self) -> dict[str, tuple[FileKind, FileKind]]:
         """The kinds of each file before and after, as the file system and git's settings have them."""
-        named = {_LINK: (FileKind.LINK, "core.symlinks"), _PROGRAM: (FileKind.EXECUTABLE, "core.fileMode")}
+        named = {LINK: (FileKind.LINK, "core.symlinks"), PROGRAM: (FileKind.EXECUTABLE, "core.fileMode")}
         of_mode = {mode: kind for mode, (kind, key) in named.items() if self._setting(key, "true") == "true"}
         return {
             number: (of_mode.get(file.modes[0], FileKind.PLAIN), of_mode.get(file.modes[1], FileKind.PLAIN))
@@ -141,7 +141,7 @@ class CheckoutMove:
             if file.exists(1)
             for folder in (
                 (*_above(file.name), file.name)
-                if file.modes[1] == _SUBMODULE
+                if file.modes[1] == SUBMODULE
                 else _above(file.name)
                 if number in numbers
                 else ()
@@ -160,7 +160,7 @@ class CheckoutMove:
         ``attributes`` is a checkout whose attributes decide, by default that which moves.
         """
         file, commit = self.differing[number], (self.base, self.last)[side]
-        if file.modes[side] == _LINK:
+        if file.modes[side] == LINK:
             done = run_git(self.top, "cat-file", "blob", file.ids[side])
         else:
             folder = git_output(self.top, "rev-parse", "--absolute-git-dir")
@@ -341,7 +341,7 @@ class CheckoutMove:
         left_out = self._left_out()
         self._require_apart()
         for file in self.differing.values():
-            if _SUBMODULE in file.modes and file.exists(0) and file.exists(1) and len(set(file.modes)) > 1:
+            if SUBMODULE in file.modes and file.exists(0) and file.exists(1) and len(set(file.modes)) > 1:
                 raise TreeError(
                     f"{self.top / file.name} is a submodule in one of the commits and a file in the other",
                     advice="nothing was changed; make that change with git merge, then try again",
@@ -349,7 +349,7 @@ class CheckoutMove:
         written = {
             number: file
             for number, file in self.differing.items()
-            if _SUBMODULE not in file.modes and file.name not in left_out
+            if SUBMODULE not in file.modes and file.name not in left_out
         }
         folder, known = record_path(self.tree), CheckoutTree(self.tree.root, self.tree.package).record()
         recorded = {

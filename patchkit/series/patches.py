@@ -7,29 +7,28 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from patchkit.drafting.change import PLAIN, PROGRAM
 from patchkit.errors import UsageError
 from patchkit.series.export import BREAK, Scratch
 from patchkit.series.source import SERIES, listed_name
-from patchkit.transaction.ports import without_trailers
+from patchkit.transaction.ports import left_out_note, ported_message
 from patchkit.tree.scratch import scratch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from patchkit.plan.status import FileChange
     from patchkit.series.source import Given, GivenChange
-
-    Contents = Mapping[str, tuple[bytes | None, bytes | None]]
 
 _DIFF = re.compile(r"^(?:diff --git |Index: |--- \S)", re.MULTILINE)
 
 
 class Written(NamedTuple):
-    """A change, and what it changes in the new tree: each file's content before and after it."""
+    """A change, what it changes in the new tree, and the files of which it leaves out a part there."""
 
     change: GivenChange
-    contents: Contents
+    files: Sequence[FileChange]
+    left_out: Sequence[str] = ()
 
 
 def patches(steps: Sequence[Written], folders: Sequence[Path] = ()) -> dict[str, bytes]:
@@ -42,11 +41,11 @@ def patches(steps: Sequence[Written], folders: Sequence[Path] = ()) -> dict[str,
     sources: dict[str, Path | None] = {}
     with scratch() as place:
         repository = Scratch(place)
-        for number, step in enumerate((step for step in steps if step.contents), 1):
+        for number, step in enumerate((step for step in steps if step.files), 1):
             commits = _committed(repository, step)
             given = step.change.given
             is_mail = given.file is None or bool(step.change.facts.message)
-            text = _mail(repository, step.change, commits) if is_mail else _diff(repository, given, commits)
+            text = _mail(repository, step.change, commits) if is_mail else _diff(repository, step, commits)
             named = f"{number:04}-{_slug(step.change)}.patch"
             name = named if given.file is None else _name_in(folders, given.file)
             if sources.setdefault(name, given.file) != given.file:
@@ -69,21 +68,20 @@ def _name_in(folders: Sequence[Path], file: Path) -> str:
 def _committed(repository: Scratch, step: Written) -> tuple[str, str]:
     """Commit the files of a step before and after it, and return both commits."""
     facts, given = step.change.facts, step.change.given
-    modes = {each.file: each.modes for each in (*step.change.files, *step.change.outside)}
     repository.run("read-tree", "--empty")
     commits: list[str] = []
     for side in (0, 1):
-        for file, versions in step.contents.items():
-            name = posixpath.normpath(posixpath.join(given.place, file))
-            content = versions[side]
-            if content is not None:
-                blob = repository.run("hash-object", "-w", "--stdin", given=content)
-                is_program = file in modes and modes[file][side] == PROGRAM
-                mode = PROGRAM if is_program else PLAIN
-                repository.run("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
-            elif side:
-                repository.run("update-index", "--force-remove", "--", name)
-        message = BREAK.sub(r" \g<0>", without_trailers(facts.message) or step.change.title or facts.id)
+        entries = ""
+        for each in step.files:
+            name = posixpath.normpath(posixpath.join(given.place, each.file))
+            content = (each.before, each.after)[side]
+            blob = (
+                "0" * 40 if content is None else repository.run("hash-object", "-w", "--stdin", given=content)
+            )
+            entries += f"{0 if content is None else each.modes[side]} {blob}\t{name}\0"
+        repository.run("update-index", "-z", "--index-info", given=os.fsencode(entries))
+        said = ported_message(facts.message, step.change.title or facts.id, step.left_out)
+        message = BREAK.sub(r" \g<0>", said)
         parent = [word for commit in commits for word in ("-p", commit)]
         tree = repository.run("write-tree")
         author = {} if not facts.author else _author(facts.author, facts.date)
@@ -118,10 +116,11 @@ def _mail(repository: Scratch, change: GivenChange, commits: tuple[str, str]) ->
     return text.replace(f"From {commits[1]} ".encode(), b"From %s " % was, 1)
 
 
-def _diff(repository: Scratch, given: Given, commits: tuple[str, str]) -> bytes:
-    """Return a change as a diff below the text that stood above it."""
+def _diff(repository: Scratch, step: Written, commits: tuple[str, str]) -> bytes:
+    """Return a change as a diff below the text that stood above it, and what is left out."""
+    given = step.change.given
     start = _DIFF.search(given.text)
-    head = given.text[: start.start()] if start else ""
+    head = (given.text[: start.start()] if start else "") + left_out_note(step.left_out)
     return head.encode() + repository.output("diff-tree", "-p", "-r", *_options(given), *commits)
 
 

@@ -8,22 +8,19 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from patchkit.errors import TreeError
-from patchkit.findings.plural import counted
-from patchkit.patchset.unified import printed
 from patchkit.plan import record
 from patchkit.plan.record import AppliedFile, Record
 from patchkit.series.commit import require_committable, require_committed
 from patchkit.series.plumbing import git_output
 from patchkit.series.worktree import linked_worktree
-from patchkit.transaction.apply import Transaction
+from patchkit.transaction.apply import Transaction, kinds_of, recorded
 from patchkit.transaction.current import current_record
-from patchkit.transaction.ports import trailer, trailer_of, without_trailers
+from patchkit.transaction.ports import ported_message, trailer, trailer_of
 from patchkit.transaction.swap import digest_or_none
 from patchkit.transaction.uncommitted import PACKAGE_FILE, uncommitted
 from patchkit.transaction.write import locked, place_of, write_all
 from patchkit.tree.checkout import Checkout
-from patchkit.tree.names import is_outside
-from patchkit.tree.outside import content
+from patchkit.tree.outside import entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,10 +29,6 @@ if TYPE_CHECKING:
     from patchkit.plan.status import Plan
     from patchkit.series.worktree import LinkedWorktree
     from patchkit.tree.tree import CheckoutTree
-
-
-LEFT_OUT = "Patchkit-Left-Out"
-"""The trailer that names a file of which the commit of a port leaves out a part."""
 
 
 def commit_ports(
@@ -52,7 +45,8 @@ def commit_ports(
     RefusedCommitError if git or a hook rejects a commit.
     """
     require_committable(tree)
-    require_committed(tree, {change.file: (change.before, change.after) for change in whole.changes})
+    changes = {change.file: (change.before, change.after) for change in whole.changes}
+    require_committed(tree, changes, kinds_of(whole))
     _require_found_committed(tree, concerned)
     commits: list[str] = []
     with linked_worktree(tree, "patchkit port --commit") as worktree:
@@ -63,13 +57,12 @@ def commit_ports(
             Transaction(worktree.tree, ported=True, allow_dirty=True).commit(plan)
             files = sorted({change.file for change in plan.changes})
             worktree.add(files)
-            changed = {change.file: (change.before, change.after) for change in plan.changes}
-            line = trailer(facts.id, {file: pair for file, pair in changed.items() if not is_outside(file)})
+            line = trailer(facts.id, {each.file: (each.before, each.after) for each in recorded(plan)})
             authorship = [f"--author={facts.author}"] if facts.author else []
             authorship += [f"--date={facts.date}"] if facts.date else []
             parent = worktree.head
             commit = worktree.run_commit(_message(facts, line, left_out), "--cleanup=whitespace", *authorship)
-            added = _files_of(worktree, commit) - changed.keys()
+            added = _files_of(worktree, commit) - {*files}
             if added:
                 _record_added(worktree, facts.id, parent, added)
             made = trailer_of(worktree.tree.package, facts.id, parent, commit)
@@ -80,12 +73,15 @@ def commit_ports(
 
 def _require_found_committed(tree: CheckoutTree, files: Iterable[str]) -> None:
     """Raise TreeError if a file differs from HEAD: an edit that is found in it would be in no commit."""
-    contents = {file: content(tree, file) for file in sorted(files)}
+    entries = {file: entry(tree, file) for file in sorted(files)}
+    contents = {file: text for file, (_, text) in entries.items()}
     checkout = Checkout(tree.package)
     if not checkout.has(PACKAGE_FILE):
         raise TreeError(f"git does not track {tree.package}", advice="leave out --commit")
     places = {
-        file: (place_of(tree, file, exists=True), text) for file, text in contents.items() if text is not None
+        file: (place_of(tree, file, exists=True, is_followed=False), text)
+        for file, text in contents.items()
+        if text is not None
     }
     dirty = uncommitted(tree.package, places)
     missing = contents.keys() - places.keys()
@@ -143,9 +139,5 @@ def _message(facts: Facts, trailer_line: str, left_out: Sequence[str]) -> str:
 
     If it is not the whole change, the message says so, and a trailer names each file.
     """
-    # The trailers of a port that is ported again state what that one changed.
-    message = without_trailers(facts.message).strip() or facts.id
-    picked = f"(cherry picked from commit {facts.upstream_commit})\n" if facts.upstream_commit else ""
-    part = f"Only a part of the change: {counted(len(left_out), 'file')} left out or not whole.\n\n"
-    lines = "".join(f"{LEFT_OUT}: {printed(file)}\n" for file in left_out)
-    return f"{message}\n\n{part if left_out else ''}{trailer_line}\n{lines}{picked}"
+    picked = [f"(cherry picked from commit {facts.upstream_commit})"] if facts.upstream_commit else []
+    return ported_message(facts.message, facts.id, left_out, trailer_line, *picked)

@@ -10,20 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.drafting import difference
+from patchkit.drafting.change import GivenFile
 from patchkit.errors import UsageError
 from patchkit.patchset.unified import DiffOptions
 from patchkit.series.release import is_release, release
 from patchkit.tree.git import commit_of, commit_or_none, git, require_repository
 from patchkit.tree.limits import read_named
+from patchkit.tree.modes import PLAIN
 from patchkit.tree.objects import GitRepository, GitTree
-from patchkit.tree.outside import has_outside
+from patchkit.tree.outside import has_outside, keeps_modes
 from patchkit.tree.sglang import PLACES
 from patchkit.tree.tree import OverlayTree, open_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from patchkit.drafting.change import Facts, GivenFile
+    from patchkit.drafting.change import Facts
     from patchkit.tree.tree import Tree
 
 SERIES = "series"
@@ -125,12 +127,19 @@ class Source:
         Raise UsageError if a name is none of a change, a diff does not fit its base, or nothing is changed.
         """
         found: list[GivenChange] = []
-        base, made = self._from(), dict[str, bytes | None]()
+        base, made = self._from(), dict[str, GivenFile]()
         for change in self._read(base, onto, made):
             here = tuple(each for each in change.outside if has_outside(onto, each.file))
-            others = (difference.outside(each) for each in change.outside if each not in here)
+            others = [difference.outside(each) for each in change.outside if each not in here]
+            files = change.files
+            modes = {each: note for each in (*files, *here) if (note := difference.left_mode(each))}
+            if modes and not keeps_modes(onto):
+                others += modes.values()
+                plain = {each: replace(each, modes=(PLAIN, PLAIN)) for each in modes}
+                here = tuple(plain.get(each, each) for each in here)
+                files = tuple(plain.get(each, each) for each in files)
             left_out = tuple(dict.fromkeys((*change.left_out, *others)))
-            found.append(replace(change, outside=here, left_out=left_out))
+            found.append(replace(change, files=files, outside=here, left_out=left_out))
         if not any(change.files or change.outside for change in found):
             raise UsageError(
                 f"{', '.join(self._names)} changes nothing in the package",
@@ -139,7 +148,7 @@ class Source:
             )
         return _named(found)
 
-    def _read(self, base: Tree | None, onto: Tree, made: dict[str, bytes | None]) -> Iterator[GivenChange]:
+    def _read(self, base: Tree | None, onto: Tree, made: dict[str, GivenFile]) -> Iterator[GivenChange]:
         for name in self._names:
             path = Path(name)
             if path.is_dir():
@@ -151,7 +160,7 @@ class Source:
                 yield from (self._commit(commit, base) for commit in self._commits(name))
 
     def _diffs(
-        self, path: Path, base: Tree | None, onto: Tree, made: dict[str, bytes | None]
+        self, path: Path, base: Tree | None, onto: Tree, made: dict[str, GivenFile]
     ) -> Iterator[GivenChange]:
         """Yield the change of a diff, or of each mail of a series; ``made`` is what those before it made."""
         try:
@@ -166,7 +175,7 @@ class Source:
             facts = difference.facts_of_diff(name, mail, path)
             if len(mails) > 1:
                 facts = replace(facts, id=facts.upstream.rpartition("/")[2] or f"{name}-{number}")
-            tree = OverlayTree(base or onto, dict(made))
+            tree = _with(base or onto, made.values())
             diff = difference.of_diffs(tree, (mail,), options=options, blob=blob)
             if not (diff.files or diff.outside or diff.left_out):
                 raise UsageError(
@@ -174,10 +183,10 @@ class Source:
                 )
             every = (*diff.files, *(each for each in diff.outside if not each.hunks))
             if base is None:
-                tree = OverlayTree(onto, {**made, **{each.file: each.before for each in every}})
+                tree = _with(tree, every, side=0)
             given = Given(path, mail, diff.prefixes, diff.place)
             yield GivenChange(facts, tree, diff.files, diff.left_out, diff.outside, given)
-            made |= {each.file: each.after for each in every}
+            made |= {each.file: each for each in every}
 
     def _blob(self, identifier: str) -> bytes | None:
         """Return a file's content by its id in the repository."""
@@ -230,6 +239,13 @@ def patches_in(folder: Path) -> list[Path]:
 def listed_name(line: str) -> str | None:
     """Return the patch that a line of the file ``series`` names, without options and comments, or None."""
     return next(iter(line.split("#", maxsplit=1)[0].split()), None)
+
+
+def _with(tree: Tree, changes: Iterable[GivenFile], *, side: int = 1) -> OverlayTree:
+    """Return a tree with the files of changes as they are before or after them."""
+    known = list(changes)
+    contents = {each.file: (each.before, each.after)[side] for each in known}
+    return OverlayTree(tree, contents, {each.file: each.modes[side] for each in known})
 
 
 def _named(changes: Sequence[GivenChange]) -> tuple[GivenChange, ...]:

@@ -9,7 +9,7 @@ from patchkit.plan.markers import marked_conflicts
 from patchkit.plan.record import AppliedEdit, AppliedFile, AppliedPatch, How
 from patchkit.plan.status import ACCEPTED, State
 from patchkit.transaction.current import current_record
-from patchkit.transaction.swap import digest_or_none
+from patchkit.transaction.swap import FileKind, digest_or_none
 from patchkit.transaction.uncommitted import uncommitted, uncommitted_error
 from patchkit.transaction.write import (
     check_targets,
@@ -18,6 +18,7 @@ from patchkit.transaction.write import (
     require_no_pending_write,
     write_all,
 )
+from patchkit.tree.modes import LINK, PROGRAM
 from patchkit.tree.names import is_outside
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from patchkit.patchset.patch import Patch
     from patchkit.plan.markers import MarkedConflict
     from patchkit.plan.record import Record
-    from patchkit.plan.status import EditStatus, PatchStatus, Plan
+    from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan
+    from patchkit.transaction.journal import Kinds
     from patchkit.tree.backends import InheritingBackend
     from patchkit.tree.tree import CheckoutTree, ReadTree
 
@@ -89,7 +91,7 @@ class Transaction:
             )
             changes = {change.file: (change.before, change.after) for change in plan.changes}
             texts = [text for text in contents if text is not None]
-            write_all(self.tree, store, changes, record, kept=[*texts, *kept])
+            write_all(self.tree, store, changes, record, kept=[*texts, *kept], kinds=kinds_of(plan))
         return _result(plan)
 
     def _contents_of_ports(self, record: Record) -> dict[str, str | None]:
@@ -98,9 +100,8 @@ class Transaction:
         return {file: digest_or_none(self.tree.read(file)) for file in files}
 
     def _require_writable(self, plan: Plan, record: Record) -> None:
-        targets = check_targets(
-            self.tree, {change.file: (change.before, change.after) for change in plan.changes}
-        )
+        contents = {change.file: (change.before, change.after) for change in plan.changes}
+        targets = check_targets(self.tree, contents, kinds_of(plan))
         if self.allow_dirty:
             return
         known = record.files
@@ -134,6 +135,27 @@ class ApplyResult:
     """The edits whose conflict markers a person removed and whose code is not recorded yet."""
 
 
+def recorded(plan: Plan) -> list[FileChange]:
+    """Return the changes of a plan that the record has: of contents of files of the package."""
+    return [
+        change
+        for change in plan.changes
+        if not (is_outside(change.file) or LINK in change.modes)
+        if change.before != change.after or len(set(change.modes)) == 1
+    ]
+
+
+def kinds_of(plan: Plan) -> dict[str, Kinds]:
+    """Return the kinds of the links of a plan, and of its files that get another mode, before and after it."""
+    of_mode = {LINK: FileKind.LINK, PROGRAM: FileKind.EXECUTABLE}
+    found: dict[str, Kinds] = {}
+    for change in plan.changes:
+        before, after = (of_mode.get(mode, FileKind.PLAIN) for mode in change.modes)
+        if FileKind.LINK in (before, after) or (before is not after and change.after is not None):
+            found[change.file] = before, after
+    return found
+
+
 def with_plan(
     record: Record,
     plan: Plan,
@@ -144,8 +166,7 @@ def with_plan(
     """Return the record after a plan; ``others`` are as for ``Record.with_applied``."""
     changes = {
         change.file: AppliedFile(digest_or_none(change.before), digest_or_none(change.after), change.patches)
-        for change in plan.changes
-        if not is_outside(change.file)  # The record is of the package.
+        for change in recorded(plan)
     }
     return record.with_applied(changes, _applied(plan), ported=ported, others=others)
 

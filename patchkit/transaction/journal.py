@@ -7,12 +7,15 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from patchkit.plan.record import FILE_PATTERN, OUTSIDE_PATTERN, RECORD_PATTERN, Digest
+from patchkit.transaction.swap import FileKind
 
 FORMAT = 1
 Commit = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")]
 WrittenFile = Annotated[str, msgspec.Meta(pattern=f"{FILE_PATTERN}|{OUTSIDE_PATTERN}|{RECORD_PATTERN}")]
 """The path from the package of a file or of the record, which may lead up to another folder of the checkout."""
 _Kind = TypeVar("_Kind")
+Kinds = tuple[FileKind, FileKind]
+"""The kinds of a file before and after a write."""
 
 
 class Journal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -21,7 +24,8 @@ class Journal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``kept`` are the other contents that the record refers to after it. ``made`` are the folders that the write creates,
     ``emptied`` those that it removes if they are empty. ``move`` is set if the write moves the checkout: the commits
     from which and to which; ``files`` are then the numbers of those that differ between them, in git's order, and
-    ``made`` and ``emptied`` follow from the commits.
+    ``made`` and ``emptied`` follow from the commits. ``kinds`` are those of links, and of files that get another mode,
+    before and after it; the other files keep their modes.
     """
 
     files: dict[WrittenFile, tuple[Digest | None, Digest | None]]
@@ -30,6 +34,12 @@ class Journal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     emptied: tuple[WrittenFile, ...] = ()
     format: Annotated[int, msgspec.Meta(ge=FORMAT, le=FORMAT)] = FORMAT
     move: tuple[Commit, Commit] | msgspec.UnsetType = msgspec.UNSET
+    kinds: dict[WrittenFile, Kinds] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def known_kinds(self) -> dict[str, Kinds]:
+        """The kinds of links, and of files that get another mode, before and after the write."""
+        return {} if isinstance(self.kinds, msgspec.UnsetType) else self.kinds
 
     @property
     def contents(self) -> frozenset[str]:

@@ -11,10 +11,13 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError
+from patchkit.findings.plural import counted
+from patchkit.patchset.unified import printed
 from patchkit.plan.record import AppliedFile, AppliedPatch, Layer, is_file
 from patchkit.transaction.swap import digest_of, digest_or_none
 from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
+from patchkit.tree.modes import LINK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     Changes = Mapping[str, tuple[bytes | None, bytes | None]]
 
 TRAILER = "Patchkit-Port"
+LEFT_OUT = "Patchkit-Left-Out"
+"""The trailer that names a file of which a port leaves out a part."""
 _NAME = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
 """The number of a pull request, the start of a commit's id, or the name of a diff's file."""
 _TRAILER_LINE = re.compile(rf"^{TRAILER}: ({_NAME}) ([0-9a-f]{{32}})$", re.MULTILINE)
@@ -48,6 +53,22 @@ def trailer(name: str, changes: Changes) -> str:
 def without_trailers(message: str) -> str:
     """Return a commit's message without the lines that name ports, which are those of another commit."""
     return _ANY_TRAILER_LINE.sub("", message)
+
+
+def ported_message(message: str, name: str, left_out: Sequence[str], *trailers: str) -> str:
+    """Return a change's message, or its name if it has none, for its port, with what is left out and other trailers.
+
+    The trailers of a port that is ported again state what that one changed, and go.
+    """
+    lines = "".join(f"{line}\n" for line in trailers)
+    return f"{without_trailers(message).strip() or name}\n\n{left_out_note(left_out)}{lines}"
+
+
+def left_out_note(left_out: Sequence[str]) -> str:
+    """Return the text of a message that says of which files a part is left out; empty if the change is whole."""
+    part = f"Only a part of the change: {counted(len(left_out), 'file')} left out or not whole.\n\n"
+    lines = "".join(f"{LEFT_OUT}: {printed(file)}\n" for file in left_out)
+    return f"{part}{lines}" if left_out else ""
 
 
 def trailer_of(package: Path, name: str, parent: str, commit: str) -> str:
@@ -141,12 +162,16 @@ def _layer(names: Sequence[str], changes: Changes) -> Layer:
 
 
 def _changes(checkout: Checkout, package: Path, port: PortCommit) -> Changes:
-    arguments = ("-r", "-z", "--no-renames", "--name-only", "--relative", port.parent, port.commit)
+    arguments = ("-r", "-z", "--no-renames", "--raw", "--relative", port.parent, port.commit)
     listed = os.fsdecode(git(package, "diff-tree", *arguments, "--").stdout).split("\0")
+    entries = (
+        (entry.lstrip(":").split(), file) for entry, file in zip(listed[::2], listed[1::2], strict=False)
+    )
+    # The record has neither links nor modes.
     return {
         file: (checkout.at(port.parent, file), checkout.at(port.commit, file))
-        for file in listed
-        if is_file(file)
+        for (*modes, old, new, _), file in entries
+        if is_file(file) and old != new and LINK not in modes
     }
 
 

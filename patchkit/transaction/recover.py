@@ -41,7 +41,9 @@ def recover(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery:
         journal = store.journal()
         if journal is None:
             return Recovery("nothing")
-        places = {file: _place(tree, file) for file in journal.files}
+        places = {
+            file: _place(tree, file, is_followed=file not in journal.known_kinds) for file in journal.files
+        }
         with Write(tree, store, journal, places, store.get) as write:
             with wrapped_os_errors(
                 tree, "nothing was changed; fix the cause and run patchkit apply --continue again"
@@ -66,9 +68,9 @@ def recover(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery:
     return Recovery("finished" if finish else "rolled-back", files)
 
 
-def _place(tree: CheckoutTree, file: str) -> Place:
+def _place(tree: CheckoutTree, file: str, *, is_followed: bool) -> Place:
     try:
-        return place_of(tree, file, exists=True)
+        return place_of(tree, file, exists=True, is_followed=is_followed)
     except TreeError:
         # The write creates or deletes this file.
         return place_of(tree, file, exists=False)

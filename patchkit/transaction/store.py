@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from patchkit.errors import TreeError
 from patchkit.transaction import journal
 from patchkit.transaction.folder import Folder
-from patchkit.transaction.swap import digest_of, staged_name
+from patchkit.transaction.swap import FileKind, digest_of, staged_name
 from patchkit.tree.fork import OWN_FOLDER, RECORD
 from patchkit.tree.git import git, top_around
 
@@ -154,9 +154,9 @@ class Store:
         """Return the path of the content with this digest, for messages."""
         return self.path / _OBJECTS / digest
 
-    def put(self, content: bytes) -> str:
+    def put(self, content: bytes, kind: FileKind = FileKind.PLAIN) -> str:
         """Store ``content`` and return its digest."""
-        digest = digest_of(content)
+        digest = digest_of(content, kind)
         if not self.has(digest):
             with self._existing() as folder, folder.open_folder(_OBJECTS) as objects:
                 _replace(objects, digest, content)
@@ -168,7 +168,7 @@ class Store:
         Raise TreeError if it is missing, unreadable or damaged.
         """
         content = self._read_content(digest)
-        if content is not None and digest_of(content) != digest:
+        if content is not None and not _is_of(digest, content):
             raise self._damaged(self.where(digest))
         if content is None:
             content = self._of_git(digest)
@@ -185,7 +185,7 @@ class Store:
             content = self._read_content(digest)
         except TreeError:
             return False
-        return content is not None and digest_of(content) == digest
+        return content is not None and _is_of(digest, content)
 
     def _of_git(self, digest: str) -> bytes | None:
         if top_around(self._package) is None:
@@ -230,6 +230,11 @@ class Store:
                 f"{error.filename or path} cannot be read: {error.strerror}",
                 advice="fix the cause and try again",
             ) from error
+
+
+def _is_of(digest: str, content: bytes) -> bool:
+    """Return whether a content has a digest, as a file of any kind."""
+    return any(digest_of(content, kind) == digest for kind in FileKind)
 
 
 def _is_own(name: str) -> bool:

@@ -14,17 +14,20 @@ import posixpath
 import resource
 import stat
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from msgspec import UNSET
 
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
 from patchkit.plan import record
 from patchkit.plan.record import is_file, is_outside, is_record_file
 from patchkit.transaction import byte_code
 from patchkit.transaction.folder import Folder
-from patchkit.transaction.journal import Journal
+from patchkit.transaction.journal import Journal, Kinds
 from patchkit.transaction.lock import exclusive
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import FileKind, Swap, digest_of, staged_name, unfinished_name
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 _TRIES = 5
 Contents = tuple[bytes | None, bytes | None]
-"""A file's bytes before and after a write, None if it does not exist."""
+"""A file's bytes before and after a write, None if it does not exist; those of a link are its target."""
 
 
 def require_no_pending_write(tree: CheckoutTree) -> None:
@@ -137,8 +140,8 @@ class Place:
         return tuple("/".join(self.folders[:end]) for end in range(1, len(self.folders) + 1))
 
 
-def place_of(tree: CheckoutTree, file: str, *, exists: bool) -> Place:
-    """Return the location of ``file``, which exists if ``exists``.
+def place_of(tree: CheckoutTree, file: str, *, exists: bool, is_followed: bool = True) -> Place:
+    """Return the location of ``file``, which exists if ``exists``: of a link the file's, unless it is not followed.
 
     Raise TreeError if it is outside the package, or outside the checkout if its name leads out of the package.
     """
@@ -147,7 +150,8 @@ def place_of(tree: CheckoutTree, file: str, *, exists: bool) -> Place:
     if not is_within and not is_outside(file):
         raise TreeError(f"{file!r} is not a valid file name in the package", advice="rename it")
     try:
-        path = named.resolve(strict=True) if exists else _resolved_parent(named) / named.name
+        is_resolved = exists and is_followed
+        path = named.resolve(strict=True) if is_resolved else _resolved_parent(named) / named.name
         kind = path.lstat().st_mode if exists or path.is_symlink() or path.exists() else None
     except (OSError, RuntimeError) as error:
         raise TreeError(f"{named} cannot be read ({error})", advice="restore it and try again") from error
@@ -161,7 +165,7 @@ def place_of(tree: CheckoutTree, file: str, *, exists: bool) -> Place:
         )
     if not exists and kind is not None:
         raise TreeError(f"{named} already exists", advice="move it away and try again")
-    if kind is not None and not stat.S_ISREG(kind):
+    if kind is not None and not (stat.S_ISREG(kind) or (stat.S_ISLNK(kind) and not is_followed)):
         raise TreeError(f"{named} is not a regular file", advice="replace it with one")
     *folders, name = Path(os.path.relpath(path, tree.package)).parts
     return Place(tuple(folders), name)
@@ -213,21 +217,25 @@ class Targets:
     contents: Mapping[str, Contents]
     places: Mapping[str, Place]
     new_folders: tuple[str, ...]
+    kinds: Mapping[str, Kinds] = field(default_factory=dict)
 
 
-def check_targets(tree: CheckoutTree, contents: Mapping[str, Contents]) -> Targets:
+def check_targets(
+    tree: CheckoutTree, contents: Mapping[str, Contents], kinds: Mapping[str, Kinds] = MappingProxyType({})
+) -> Targets:
     """Return the targets of a write. Raise TreeError if one cannot be written or differs from its old content."""
     places: dict[str, Place] = {}
     new_folders: dict[str, None] = {}
     for file, (before, after) in contents.items():
-        place = place_of(tree, file, exists=before is not None)
+        place = place_of(tree, file, exists=before is not None, is_followed=file not in kinds)
         path = tree.package.joinpath(*place.folders, place.name)
-        if before is not None:
+        is_link = file in kinds and path.is_symlink()
+        if before is not None and not is_link:
             _require_writable(path)
             if byte_code.exists(path):
                 _require_writable(path.parent / byte_code.FOLDER)
         _require_writable(next(folder for folder in path.parents if folder.exists()))
-        if tree.read(file) != before:
+        if (os.readlink(os.fsencode(path)) if is_link else tree.read(file)) != before:
             raise TreeError(f"{path} was changed while patchkit was running", advice="try again")
         same = next((other for other, known in places.items() if known == place), None)
         if same is not None:
@@ -243,7 +251,7 @@ def check_targets(tree: CheckoutTree, contents: Mapping[str, Contents]) -> Targe
             new_folders |= {
                 folder: None for folder in place.above if not os.path.lexists(tree.package / folder)
             }
-    return Targets(contents, places, tuple(new_folders))
+    return Targets(contents, places, tuple(new_folders), kinds)
 
 
 class MovingCheckout(Protocol):
@@ -318,7 +326,7 @@ class Write:
             self._stack = stack.pop_all()
         for file, (before, after) in self.journal.files.items():
             place = self._places[file]
-            kinds = self.move.kinds[file] if self.move else None
+            kinds = self.move.kinds[file] if self.move else self.journal.known_kinds.get(file)
             aside = (staging, file) if staging else None
             opened = partial(self._folder, place.folders)
             self.swaps.append(Swap(file, opened, place.name, before, after, self._content, kinds, aside))
@@ -444,18 +452,19 @@ def write_all(
     after: Record,
     *,
     kept: Sequence[bytes] = (),
+    kinds: Mapping[str, Kinds] = MappingProxyType({}),
 ) -> None:
     """Write the new content of every file and the record, or leave all unchanged and raise TreeError.
 
     ``kept`` are further contents that the record refers to. Only those of its files that differ are written. Folders of
-    deleted files are removed if they are empty.
+    deleted files are removed if they are empty. ``kinds`` are as in a journal.
     """
     fresh = CheckoutTree(tree.root, tree.package)
     old, new = fresh.record(), record.files_of(after)
     folder = os.path.relpath(record_path(fresh), fresh.package)
     pairs = {name: (old.get(name), new.get(name)) for name in sorted({*old, *new})}
     recorded = {posixpath.join(folder, name): pair for name, pair in pairs.items() if pair[0] != pair[1]}
-    targets = check_targets(fresh, {**contents, **recorded})
+    targets = check_targets(fresh, {**contents, **recorded}, kinds)
     removed = (targets.places[file] for file, (_, text) in contents.items() if text is None)
     emptied = {each: None for place in removed for each in place.above if not each.startswith("..")}
     if old and not new:
@@ -477,24 +486,23 @@ def write_targets(
     ``kept`` are further contents to store; ``emptied`` are folders to remove if they are empty. With ``move`` the
     checkout moves.
     """
-    contents: dict[str, bytes] = {}
+    contents: dict[str, tuple[bytes, FileKind]] = {}
     files: dict[str, tuple[str | None, str | None]] = {}
+    known = move.kinds if move else targets.kinds
     for file, pair in targets.contents.items():
-        kinds = move.kinds[file] if move else (FileKind.PLAIN, FileKind.PLAIN)
-        digests = [
-            None if text is None else digest_of(text, kind) for text, kind in zip(pair, kinds, strict=True)
-        ]
+        digests: list[str | None] = []
+        for text, kind in zip(pair, known.get(file, (FileKind.PLAIN, FileKind.PLAIN)), strict=True):
+            digests.append(None if text is None else digest_of(text, kind))
+            contents |= {digest_of(text, kind): (text, kind)} if text is not None else {}
         files[file] = (digests[0], digests[1])
-        contents |= {
-            d: text for d, text in zip(digests, pair, strict=True) if d is not None and text is not None
-        }
-    journal = Journal(files, tuple(map(digest_of, kept)), targets.new_folders, tuple(emptied))
+    kinds = dict(targets.kinds) or UNSET
+    journal = Journal(files, tuple(map(digest_of, kept)), targets.new_folders, tuple(emptied), kinds=kinds)
     # Git has the contents and the names, of which a journal cannot contain all.
     stored = Journal(files, move=(move.base, move.last)) if move else journal
     with ExitStack() as stack:
         with wrapped_os_errors(tree, "nothing was changed; fix the cause and try again"):
             write = stack.enter_context(
-                Write(tree, store, journal, targets.places, contents.__getitem__, move=move)
+                Write(tree, store, journal, targets.places, lambda digest: contents[digest][0], move=move)
             )
         try:
             if move:
@@ -502,8 +510,10 @@ def write_targets(
             store.begin(stored)
             if move:
                 move.begin()
-            for text in (*kept, *(() if move else contents.values())):
+            for text in kept:
                 store.put(text)
+            for text, kind in () if move else contents.values():
+                store.put(text, kind)
             write.stage()
             write.publish()
             if move:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError, UsageError
-from patchkit.tree import project
+from patchkit.tree import modes, project
 from patchkit.tree.fork import FILE, FOLDER, LINK, OTHER, Level, found_record, levels
 from patchkit.tree.git import git, object_reader, place_of, require_repository, tag_version
 from patchkit.tree.limits import MAX_READ_BYTES
@@ -40,10 +40,12 @@ class Entry:
 
     kind: str
     id: str
+    is_program: bool = False
 
 
 _FORK_KINDS = {"blob": FILE, "tree": FOLDER, "link": LINK}
 _KINDS = {b"40000": "tree", b"120000": "link", b"160000": "commit"}
+_MODES = {"tree": modes.FOLDER, "link": modes.LINK, "commit": modes.SUBMODULE}
 
 
 class GitRepository:
@@ -240,10 +242,13 @@ class GitTree:
         blob = self.blob(file)
         return None if blob is None else self._content(blob, file)
 
-    def read_outside(self, file: str) -> bytes | None:
-        """Return the bytes of a file outside the package, by its path from there, or None if it is no file."""
-        entry = self.repository.at(self._top, posixpath.normpath(posixpath.join(self.place, file)))
-        return self._content(entry.id, file) if entry is not None and entry.kind == "blob" else None
+    def entry(self, file: str) -> tuple[str, bytes | None]:
+        """Return git's mode of what is at a path, inside the package or not, and the content of a file or link."""
+        found = self.repository.at(self._top, posixpath.normpath(posixpath.join(self.place, file)))
+        if found is None:
+            return modes.NO_FILE, None
+        mode = _MODES.get(found.kind, modes.PROGRAM if found.is_program else modes.PLAIN)
+        return mode, self._content(found.id, file) if found.kind in {"blob", "link"} else None
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         """Return the files below ``folder`` whose names end in ``suffix``, sorted."""
@@ -350,4 +355,7 @@ def _entries(content: bytes, width: int) -> Iterator[tuple[str, Entry]]:
         space, null = content.index(b" ", at), content.index(b"\0", at)
         name = os.fsdecode(content[space + 1 : null])
         at, mode = null + 1 + width, content[at:space]
-        yield name, Entry(_KINDS.get(mode, "blob"), content[null + 1 : at].hex())
+        yield (
+            name,
+            Entry(_KINDS.get(mode, "blob"), content[null + 1 : at].hex(), mode == modes.PROGRAM.encode()),
+        )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import posixpath
+import stat
+from contextlib import suppress
 
 from patchkit.tree.git import git, top_around
+from patchkit.tree.modes import FILES, FOLDER, LINK, NO_FILE, PLAIN, PROGRAM
 from patchkit.tree.names import is_outside
 from patchkit.tree.objects import GitTree
 from patchkit.tree.sglang import PLACES
-from patchkit.tree.tree import CheckoutTree, OverlayTree, Tree
+from patchkit.tree.tree import CheckoutTree, OverlayTree, Tree, reading
 
 _UP = "../"
 
@@ -21,7 +24,9 @@ def shown(file: str) -> str:
 
 
 def has_outside(tree: Tree, file: str) -> bool:
-    """Return whether a tree could have this file outside the package: it is a checkout, or a commit, of that depth."""
+    """Return whether a tree could have a file: inside the package, or it is a checkout, or a commit, of that depth."""
+    if not is_outside(file):
+        return True
     if isinstance(tree, OverlayTree):
         return has_outside(tree.below, file)
     if isinstance(tree, GitTree):
@@ -32,15 +37,52 @@ def has_outside(tree: Tree, file: str) -> bool:
     return top is not None and os.path.normpath(tree.package / file).startswith(f"{top}{os.sep}")
 
 
+def keeps_modes(tree: Tree) -> bool:
+    """Return whether git goes by the permission to execute a file, which some file systems do not keep."""
+    if not isinstance(tree, CheckoutTree) or top_around(tree.package) is None:
+        return True
+    words = ("config", "--type=bool", "--default=true", "--get", "core.fileMode")
+    return git(tree.package, *words).stdout.strip() == b"true"
+
+
 def content(tree: Tree, file: str) -> bytes | None:
     """Return the bytes of a file inside or outside the package, or None if the tree has no such file."""
     if not is_outside(file):
         return tree.read(file)
     if isinstance(tree, OverlayTree):
         return tree.contents[file] if file in tree.contents else content(tree.below, file)
-    if not has_outside(tree, file):
-        return None
-    return tree.read_outside(file) if isinstance(tree, GitTree) else tree.read(file)
+    if isinstance(tree, GitTree):
+        mode, found = tree.entry(file)
+        return found if mode in FILES else None
+    return tree.read(file) if has_outside(tree, file) else None
+
+
+def entry(tree: Tree, file: str) -> tuple[str, bytes | None]:
+    """Return git's mode of what a tree has at a path, inside the package or not, and its content: a link's target.
+
+    The mode is ``NO_FILE`` if nothing is there.
+    """
+    if isinstance(tree, OverlayTree):
+        mode, found = entry(tree.below, file)
+        if file not in tree.contents:
+            return mode, found
+        text = tree.contents[file]
+        mode = tree.modes.get(file, mode if mode in FILES else PLAIN)
+        return (NO_FILE, None) if text is None else (mode, text)
+    if isinstance(tree, GitTree):
+        return tree.entry(file)
+    path = tree.package / file if isinstance(tree, CheckoutTree) and has_outside(tree, file) else None
+    if path is None:
+        text = content(tree, file)
+        return (NO_FILE if text is None else PLAIN), text
+    with reading(path), suppress(FileNotFoundError, NotADirectoryError):
+        found_mode = os.lstat(path).st_mode
+        if stat.S_ISLNK(found_mode):
+            return LINK, os.readlink(os.fsencode(path))
+        if stat.S_ISDIR(found_mode):
+            return FOLDER, None
+        return (PROGRAM if found_mode & stat.S_IXUSR else PLAIN), tree.read(file)
+    return NO_FILE, None
 
 
 def namesakes(tree: Tree, file: str) -> list[str]:

@@ -25,6 +25,7 @@ from patchkit.tree.checkout import Checkout, lines_matching, searched
 from patchkit.tree.fork import DiskFork, found_record, places, record_places
 from patchkit.tree.git import is_bare, tag_version, top_around
 from patchkit.tree.limits import MAX_READ_BYTES, NoFileError, TooLongError, read_whole
+from patchkit.tree.modes import LINK
 from patchkit.tree.sglang import NAME, PLACES, SERVING, stated_version
 
 if TYPE_CHECKING:
@@ -325,12 +326,22 @@ class TreeAbove:
 
 @dataclass(frozen=True)
 class OverlayTree(TreeAbove):
-    """A tree in which ``contents`` replaces some files of the tree ``below``; None removes a file."""
+    """A tree in which ``contents`` replaces some files of the tree ``below``; None removes a file.
+
+    ``modes`` are git's of those whose mode changes; the content of a link is its target.
+    """
 
     contents: Mapping[str, bytes | None]
+    modes: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, file: str) -> bytes | None:
         """Return the replaced bytes of ``file``, or those of the tree below; None if there is no such file."""
+        passed = set[str]()
+        while self.modes.get(file) == LINK and (target := self.contents.get(file)) is not None:
+            if file in passed:
+                return None
+            passed.add(file)
+            file = posixpath.normpath(posixpath.join(posixpath.dirname(file), os.fsdecode(target)))
         return self.contents[file] if file in self.contents else super().read(file)
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:

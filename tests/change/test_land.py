@@ -45,6 +45,55 @@ def outcomes(landing: Landing) -> list[tuple[str, str]]:
     return [(edit.outcome.value, edit.reason) for file in landing.files for edit in file.edits]
 
 
+def test_a_name_that_an_edit_in_conflict_would_define_is_said_with_its_site() -> None:
+    base = b"def lend(book):\n    shelf = find(book)\n    check(book)\n    log(book)\n    return book\n"
+    theirs = base.replace(b"shelf = find(", b"shelf, row = find_row(").replace(
+        b"log(book)", b"log(book, row)"
+    )
+    theirs = theirs.replace(b"return book", b"return book, row")
+    ours = base.replace(b"find(book)", b"other(book, shelves)")
+    found = outcomes(landed({DESK: base}, {DESK: theirs}, {DESK: ours}))
+    assert sorted(outcome for outcome, _ in found) == ["conflict", "unmet", "unmet"]
+    assert {reason for outcome, reason in found if outcome == "unmet"} == {
+        "row is not defined, since the edit of lend is not made"
+    }
+
+
+TYPED = b"""\
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shelf import Book
+
+
+def lend(book: Book):
+    return book
+"""
+
+
+def test_an_annotation_that_is_evaluated_in_this_tree_needs_what_only_type_checkers_import() -> None:
+    theirs = TYPED + b"\n\ndef take(book: Book):\n    return book\n"
+    ours = TYPED.replace(b"from __future__ import annotations\n\n", b"").replace(b": Book):", b": 'Book'):")
+    assert outcomes(landed({DESK: TYPED}, {DESK: theirs}, {DESK: ours})) == [
+        ("unmet", "Book is not defined in this tree")
+    ]
+    assert outcomes(landed({DESK: TYPED}, {DESK: theirs}, {DESK: TYPED + b"\n\nown = 1\n"})) == [
+        ("landed", "")
+    ]
+
+
+@pytest.mark.parametrize(("taken", "name"), [("Book", b"Book"), ("Book as Item", b"Item")])
+def test_code_that_runs_needs_what_this_tree_imports_only_for_type_checkers(taken: str, name: bytes) -> None:
+    ours = TYPED.replace(b"import Book", f"import {taken}".encode()).replace(b": Book", b": " + name)
+    base = ours.replace(b"from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from", b"from")
+    theirs = base.replace(b"    return book", b"    assert isinstance(book, " + name + b")\n    return book")
+    assert outcomes(landed({DESK: base}, {DESK: theirs}, {DESK: ours})) == [
+        ("unmet", f"{name.decode()} is not defined in this tree")
+    ]
+
+
 def test_a_block_of_which_nothing_would_be_left_is_left_as_it_is() -> None:
     theirs = BASE.replace(b"        note(book)\n", b"").replace(b"noted = True", b"noted = 1")
     ours = BASE.replace(b"        tell(reader)\n", b"")

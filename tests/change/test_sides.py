@@ -108,6 +108,44 @@ def test_one_side_removes_the_element_that_the_other_replaces() -> None:
     assert both(changed(base, ('    "map<3",\n', "")), changed(base, ("map<3", "map<4")), base) is None
 
 
+def test_one_side_removes_an_import_that_the_other_uses_elsewhere() -> None:
+    base = (
+        "import os\nimport mixer\n\n\ndef start(desk):\n    desk.open(mixer)\n    desk.look()\n    desk.wait()\n"
+        "    desk.set(days=1)\n    desk.look()\n    desk.wait()\n    return desk\n"
+    )
+    opened = changed(base, ("open(mixer)", "open()"))
+    ours = changed(opened, ("days=1", "days=1, loud=2"))
+    theirs = changed(
+        opened, ("days=1", "days=1, soft=3"), ("    return", "    mixer.start(desk)\n    return")
+    )
+    assert both(ours, theirs, base) is not None
+    assert both(changed(ours, ("import mixer\n", "")), theirs, base) is None
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs"),
+    [
+        ("f(a, b)", "h(a)", "f(a, c)"),
+        ("f(a, b)", "a", "f(a, c)"),
+        ("f(a, b)", "g(f(a), 1)", "f(a, c)"),
+        ("f(a, [b, d])", "f(a)", "f(a, [b, e])"),
+        ("f(a, [b, d])", "f(a, [])", "f(a, [b, e])"),
+        ("f(a, k=b)", "f(a)", "f(a, k=c)"),
+        ("f(a, k=b)", "g(k=d, a=a)", "f(a, k=c)"),
+        ("f(a, b, b)", "f(a, b)", "f(a, c, b)"),
+        ("f(a) + g(b)", "g(b)", "f(a) + g(c) + f(d)"),
+        ("f(a).g(b)", "f(a)", "f(a).g(c)"),
+        ("f(a)[b]", "f(a)", "f(a)[c]"),
+        ("f(a if b else c)", "f(a)", "f(a if d else c)"),
+        ("{a: b, c: d}", "{a: b}", "{a: b, c: e}"),
+        ("not f(a, b)", "f(a)", "not f(a, c)"),
+    ],
+)
+def test_one_side_removes_what_the_other_replaces(base: str, ours: str, theirs: str) -> None:
+    for sides in ((ours, theirs), (theirs, ours)):
+        assert both(*(f"x = {side}\n" for side in sides), f"x = {base}\n") is None
+
+
 def test_each_side_assigns_one_name_at_another_place() -> None:
     one = changed(BASE, ("    due = today()\n", "    due = today()\n    book.by = reader\n"))
     other = changed(

@@ -724,35 +724,43 @@ def test_a_mail_with_a_nul_is_refused_by_its_file(
     run("port", *words)
 
 
+def test_edits_that_need_one_in_conflict_are_said_once(main_line: Path, fork: Path) -> None:
+    path = fork / "sglang" / DESK
+    path.write_bytes(path.read_bytes().replace(b"self.today + self.days", b"self.now(book)"))
+    late = (b"due = self.today + self.days\n", b"due, late = self.today + self.days, 0\n")
+    commit = changed(
+        main_line,
+        late,
+        (
+            b"        reader.books.append(book)\n",
+            b"        reader.books.append(book)\n        reader.late = late\n",
+        ),
+        (b"        return due\n", b"        return due + late\n"),
+    )
+    output = run("port", commit, "--repo", main_line, "--onto", fork, code=3).stdout
+    assert output.count("late is not defined, since the edit of Desk.lend is not made") == 1
+
+
 @pytest.mark.parametrize("given", ["commit", "diff"])
-@pytest.mark.parametrize("what", ["new", "deleted"])
-def test_the_mode_of_an_executable_file_is_not_kept_and_that_is_said(
-    main_line: Path, fork: Path, tmp_path: Path, given: str, what: str
+def test_an_executable_file_and_a_mode_that_changes_keep_their_modes_in_a_tree_without_git(
+    main_line: Path, fork: Path, tmp_path: Path, given: str
 ) -> None:
     path = main_line / "python" / "sglang" / "srt" / "tool.py"
     path.write_text("tool = 1\n")
     path.chmod(0o755)
+    (main_line / "python" / "sglang" / DESK).chmod(0o755)
     git(main_line, "add", ".")
     git(main_line, "commit", "-qm", "A tool (#77)")
-    if what == "deleted":
-        (fork / "sglang" / "srt" / "tool.py").write_text("tool = 1\n")
-        git(main_line, "rm", "-q", str(path))
-        git(main_line, "commit", "-qm", "No tool (#78)")
     diff = tmp_path / "change.diff"
     diff.write_text(git(main_line, "show", "HEAD"))
     words = ("HEAD", "--repo", main_line) if given == "commit" else (diff, "--from", fork)
-    output = " ".join(run("port", *words, "--onto", fork, code=1).stdout.split())
-    assert "srt/tool.py: it is executable" in output
-    assert ("created without that mode" in output) == (what == "new")
-
-
-def test_a_mode_that_changes_is_left_out_and_reported(main_line: Path, fork: Path) -> None:
-    path = main_line / "python" / "sglang" / DESK
-    path.chmod(0o755)
-    commit = changed(main_line, LENT)
-    answer = answer_of("port", commit, "--repo", main_line, "--onto", fork, code=1)
-    (left,) = answer["trees"][0]["changes"][0]["left"]
-    assert "its mode changes" in left
+    output = run("port", *words, "--onto", fork).stdout
+    assert output.count("its mode becomes 100755") == 2
+    assert [(fork / "sglang" / file).stat().st_mode & 0o777 for file in ("srt/tool.py", DESK, SHELF)] == [
+        0o755,
+        0o755,
+        0o644,
+    ]
 
 
 def test_a_file_that_is_no_python_is_merged_by_lines(main_line: Path, fork: Path) -> None:

@@ -30,6 +30,13 @@ def test_command_is_completed(text: str, expected: str) -> None:
     assert completed(text, " fork --patches own", " --patches own") == expected
 
 
+@pytest.mark.parametrize("tree", [".", ".."])
+def test_a_full_stop_does_not_become_a_part_of_the_path(tree: str) -> None:
+    assert completed("then patchkit apply.", f" {tree}") == f"then patchkit apply {tree}"
+    assert completed("run patchkit apply. Or wait.", f" {tree}") == f"run patchkit apply {tree} Or wait."
+    assert completed("then patchkit apply.", " fork") == "then patchkit apply fork."
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -411,7 +411,7 @@ def test_a_commit_that_leaves_out_a_part_says_so_and_names_each_file(theirs: Pat
     edit(fork, (TEST, "lend(1)\n", "lend(2)\n"))
     edit(fork, (DESK, "    days = 14\n", "    days = 20\n"))
     git(fork, "commit", "-qam", "Other days")
-    (theirs / "python" / "sglang" / "srt" / "link.py").symlink_to("desk.py")
+    (theirs / "python" / "sglang" / "srt" / "link.py").symlink_to("/etc/passwd")
     named = commits(theirs, (NOTED, TESTED, (DESK, "    days = 14\n", "    days = 21\n")))
     words = (named, "--repo", theirs, "--onto", fork, "--keep-going", "--commit")
     run("port", *words, code=1)
@@ -420,8 +420,34 @@ def test_a_commit_that_leaves_out_a_part_says_so_and_names_each_file(theirs: Pat
     assert "\n\nOnly a part of the change: 3 files left out or not whole.\n\n" in message
     format_of = "--format=%(trailers:key=Patchkit-Left-Out,valueonly)"
     left_out = git(fork, "log", "-1", format_of).split()
-    assert left_out == ["srt/desk.py", TEST, "python/sglang/srt/link.py"]
+    assert left_out == ["srt/desk.py", "srt/link.py", TEST]
     run("revert", fork, git(fork, "log", "-1", "--format=%(trailers:key=Patchkit-Port,valueonly)").split()[0])
+
+
+@pytest.mark.parametrize("onto", ["a checkout", "a ref"])
+@pytest.mark.parametrize("form", ["a mail", "a diff"])
+def test_a_patch_that_is_written_says_what_it_leaves_out(
+    theirs: Path, fork: Path, tmp_path: Path, onto: str, form: str
+) -> None:
+    edit(fork, (TEST, "lend(1)\n", "lend(2)\n"))
+    git(fork, "commit", "-qam", "Another test")
+    given = folder_of(theirs, commits(theirs, (NOTED, TESTED)), tmp_path / "given")
+    if form == "a diff":
+        (mail,) = given.iterdir()
+        mail.write_text(f"Why.\n\n{git(theirs, 'diff', 'HEAD^')}")
+    git(theirs, "fetch", "-q", str(fork), "main:their-fork")
+    words = (given, "--from", "HEAD^", "--repo", theirs, "-o", tmp_path / "new")
+    run("port", *words, "--onto", fork if onto == "a checkout" else "their-fork", code=1)
+    git(fork, "stash", "-q", "-u")
+    (written,) = (tmp_path / "new").iterdir()
+    left = f"Only a part of the change: 1 file left out or not whole.\n\nPatchkit-Left-Out: {TEST}\n"
+    if form == "a diff":
+        git(fork, "apply", str(written))
+        assert written.read_text().startswith(f"Why.\n\n{left}diff --git ")
+        return
+    git(fork, "am", "-q", str(written))
+    assert git(fork, "log", "-1", "--format=%B").startswith(f"Ändere 1\n\nBecause.\n\n{left}")
+    assert git(fork, "log", "-1", "--format=%(trailers:key=Patchkit-Left-Out,valueonly)").split() == [TEST]
 
 
 @pytest.mark.parametrize("onto", ["a checkout", "a ref"])

@@ -51,8 +51,8 @@ class PortFinding(Answer, frozen=True, kw_only=True):
 class Change(Answer, frozen=True, kw_only=True):
     """A change; ``commit`` is its original commit, ``made`` the commit made here, ``left`` what is left out.
 
-    ``outside`` are its files outside the package, named from the top of sglang's repository. ``skipped`` is whether it
-    was left out, since it is not whole, and ``needs`` are the changes left out before it that it needs.
+    ``outside`` are its links, and its files outside the package, named from the top of sglang's repository. ``skipped``
+    is whether it was left out, since it is not whole, and ``needs`` are the changes left out before it that it needs.
     """
 
     id: str
