@@ -9,9 +9,8 @@ usage: python scripts/bench_port.py drafts --repo CLONE [--commits N] [--seed N]
 
 drafts: commits of sglang's main of March to June 2026 that change one to six files of the server, each as a patch of
 its own on main a month before and a month later, as it is and without the commit. backwards: the same commits, each
-ported to main as it was a number of commits earlier. picks: commits that people picked into the
-forks of ``FORKS`` from commits whose tree differs in a file that changes; each of those is ported to the parent of the
-pick. series: the folders of patches in ``SERIES``; each patch is ported to the next release, with those before it as
+ported to main as it was a number of commits earlier. picks: commits that people picked into the forks of ``FORKS`` from
+commits whose tree differs in a file that changes; each of those is ported to the parent of the pick. series: the folders of patches in ``SERIES``; each patch is ported to the next release, with those before it as
 people have them there. The histories are in FOLDER/OWNER+NAME/repo, and each file is compared with the people's: it is
 equal if it has the same code and comments, and DIR has a folder with all versions of each other clean file of ``port``.
 humans: a project that keeps a patch for each release; each patch is ported to the next release that has one. Files are
@@ -97,15 +96,12 @@ FORKS = Drawn(
         "triple-mu/sglang",
         "carlosfundora/sglang-1-bit-turbo",
         "antgroup/sglang",
-        "flytiger-eco/sglang-for-sail",
         "HYGON-AI/sglang-das",
         "kvcache-ai/sglang",
-        "trevor-m/sglang",
-        "whybeyoung/sglang",
         "YAMY1234/sglang",
     ),
     411,
-    50,
+    60,
 )
 PICKED_FILES = range(1, 21)
 
@@ -610,6 +606,7 @@ def beside_people(name: str, moved: Iterator[Moved], judge: Path | None) -> dict
     """
     tools: dict[str, Counter[str]] = {}
     different: list[dict[str, object]] = []
+    names: set[str] = set()
     with tempfile.TemporaryDirectory() as scratch:
         for change in moved:
             names.add(change.name)
