@@ -10,15 +10,16 @@ usage: python scripts/bench_port.py drafts --repo CLONE [--commits N] [--seed N]
 drafts: commits of sglang's main of March to June 2026 that change one to six files of the server, each as a patch of
 its own on main a month before and a month later, as it is and without the commit. backwards: the same commits, each
 ported to main as it was a number of commits earlier. picks: commits that people picked into the forks of ``FORKS`` from
-commits whose tree differs in a file that changes; each of those is ported to the parent of the pick. series: the folders of patches in ``SERIES``; each patch is ported to the next release, with those before it as
-people have them there. The histories are in FOLDER/OWNER+NAME/repo, and each file is compared with the people's: it is
-equal if it has the same code and comments, and DIR has a folder with all versions of each other clean file of ``port``.
-humans: a project that keeps a patch for each release; each patch is ported to the next release that has one. Files are
-counted individually. A file is clean if the tool reports no conflict in it. A clean file is wrong if it does not
-compile, has an undefined name, or differs from the result of `git apply` where that applies completely. Files in which
-nothing can be applied are counted apart, by what the tree lacks: the file, a class or function that changes, or a
-statement that changes (all lines of a hunk, and any like them). Adds the figures to FILE as JSON, and prints them;
-requires what the tests require.
+commits whose tree differs in a file that changes; each of those is ported to the parent of the pick. series: the
+folders of patches in ``SERIES``; each patch is ported to the next release, with those before it as people have them
+there. The histories are in FOLDER/OWNER+NAME/repo, and each file is compared with the people's: it is equal if it has
+the same code and comments, and DIR has a folder with all versions of each other clean file of ``port``. humans: a
+project that keeps a patch for each release; each patch is ported to the next release that has one. Files are counted
+individually. A file is clean if the tool reports no conflict in it. A clean file is wrong if it does not compile, has
+an undefined name, or differs from the result of `git apply` where that applies completely. Files in which nothing can
+be applied are counted apart, by what the tree lacks: the file, a class or function that changes, or a statement that
+changes (all lines of a hunk, and any like them). Adds the figures to FILE as JSON, and prints them; requires what the
+tests require.
 """
 
 from __future__ import annotations
