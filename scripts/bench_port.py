@@ -3,18 +3,23 @@
 
 usage: python scripts/bench_port.py drafts --repo CLONE [--commits N] [--seed N] [-o FILE]
        python scripts/bench_port.py backwards --repo CLONE [--commits N] [--distances N,N] [--seed N] [-o FILE]
-       python scripts/bench_port.py picks --repo CLONE [-o FILE]
+       python scripts/bench_port.py picks --repo FOLDER [--judge DIR] [-o FILE]
+       python scripts/bench_port.py series --repo FOLDER [--judge DIR] [-o FILE]
        python scripts/bench_port.py humans --repo CLONE_OF_THE_PROJECT_WITH_PATCHES [-o FILE]
 
 drafts: commits of sglang's main of March to June 2026 that change one to six files of the server, each as a patch of
 its own on main a month before and a month later, as it is and without the commit. backwards: the same commits, each
-ported to main as it was a number of commits earlier. picks: commits that name the commit that they were picked from;
-that commit is ported to the parent of the pick. humans: a project that keeps a patch for each release; each patch is
-ported to the next release that has one. Files are counted individually. A file is clean if the tool reports no conflict
-in it. A clean file is wrong if it does not compile, has an undefined name, or differs from the result of `git apply`
-where that applies completely. Files in which nothing can be applied are counted apart, by what the tree lacks: the
-file, a class or function that changes, or a statement that changes (all lines of a hunk, and any like them). Adds the
-figures to FILE as JSON, and prints them; requires what the tests require.
+ported to main as it was a number of commits earlier. picks: commits that people picked into the forks of ``FORKS`` from
+commits whose tree differs in a file that changes; each of those is ported to the parent of the pick. series: the
+folders of patches in ``SERIES``; each patch is ported to the next release, with those before it as people have them
+there. The histories are in FOLDER/OWNER+NAME/repo, and each file is compared with the people's: it is equal if it has
+the same code and comments, and DIR has a folder with all versions of each other clean file of ``port``. humans: a
+project that keeps a patch for each release; each patch is ported to the next release that has one. Files are counted
+individually. A file is clean if the tool reports no conflict in it. A clean file is wrong if it does not compile, has
+an undefined name, or differs from the result of `git apply` where that applies completely. Files in which nothing can
+be applied are counted apart, by what the tree lacks: the file, a class or function that changes, or a statement that
+changes (all lines of a hunk, and any like them). Adds the figures to FILE as JSON, and prints them; requires what the
+tests require.
 """
 
 from __future__ import annotations
@@ -36,7 +41,7 @@ import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 for place in (REPOSITORY / "scripts", REPOSITORY / "tests", REPOSITORY):
@@ -44,9 +49,12 @@ for place in (REPOSITORY / "scripts", REPOSITORY / "tests", REPOSITORY):
 
 import compare_text_tools as compare  # noqa: E402
 import msgspec  # noqa: E402
+from bench_driver import PICKED, Drawn, Stages, git, keep  # noqa: E402
 from support.releases import unpack  # noqa: E402
 
 from patchkit import collector  # noqa: E402
+from patchkit.change.comments import comments, words_and_comments  # noqa: E402
+from patchkit.change.edits import Outcome  # noqa: E402
 from patchkit.change.follow import Trees  # noqa: E402
 from patchkit.change.land import NOT_MADE, land  # noqa: E402
 from patchkit.change.outline import Item, NoOutlineError, outline  # noqa: E402
@@ -60,6 +68,8 @@ from patchkit.patchset import convert  # noqa: E402
 from patchkit.patchset.header import OwnFile  # noqa: E402
 from patchkit.plan.build import make_plan  # noqa: E402
 from patchkit.plan.status import FileChange, State  # noqa: E402
+from patchkit.porting.dependencies import dependencies_of  # noqa: E402
+from patchkit.porting.findings import findings_of  # noqa: E402
 from patchkit.tree import toml  # noqa: E402
 from patchkit.tree.objects import GitRepository, GitTree  # noqa: E402
 from patchkit.tree.text import decoded  # noqa: E402
@@ -80,7 +90,54 @@ FILES = range(1, 7)
 DRAFTED = "2026-03-01T00:00:00Z", "2026-06-10T00:00:00Z"
 MONTH = 30 * 24 * 60 * 60
 SINCE, UNTIL = "2026-05-01T00:00:00Z", "2026-08-01T00:00:00Z"  # Without a time git takes that of today.
-PICKED = re.compile(r"\(cherry picked from commit ([0-9a-f]{40})\)")
+FORKS = Drawn(
+    (
+        "bytedance-iaas/sglang",
+        "fzyzcjy/sglang",
+        "triple-mu/sglang",
+        "carlosfundora/sglang-1-bit-turbo",
+        "antgroup/sglang",
+        "HYGON-AI/sglang-das",
+        "kvcache-ai/sglang",
+        "YAMY1234/sglang",
+    ),
+    411,
+    60,
+)
+PICKED_FILES = range(1, 21)
+
+
+class Step(NamedTuple):
+    """A folder of patches at two commits: the last for one release, and the first that is whole for the next."""
+
+    old: str
+    last: str
+    new: str
+    first: str
+
+
+SERIES = {
+    "mattbucci/2x-R9700-RDNA4-GFX1201-sglang-inference": (
+        Step("0.5.12", "8fa0b4e^", "0.5.13.post1", "192dde7"),
+        Step("0.5.13.post1", "5d2fa09^", "0.5.14", "5d2fa09"),
+        Step("0.5.14", "6dfa754^", "0.5.15", "6dfa754"),
+    ),
+    "mattbucci/2x-3090-GA102-300-A1-sglang-inference": (
+        Step("0.5.13.post1", "8216abb^", "0.5.14", "98c0231"),
+        Step("0.5.14", "209e511^", "0.5.15", "15950d2"),
+        Step("0.5.15", "632a50b^", "0.5.16", "632a50b"),
+        Step("0.5.16", "7fb3f3f^", "0.5.17", "7fb3f3f"),
+    ),
+}
+
+
+class Moved(NamedTuple):
+    """A change of one tree that people made in another: what it changes, and that tree before and after."""
+
+    name: str
+    changes: tuple[FileChange, ...]
+    trees: Trees
+    people: Tree
 
 
 @dataclass
@@ -461,37 +518,190 @@ def backwards(clone: Path, number: int, distances: Sequence[int], seed: int) -> 
     return {"commits": taken, "seed": seed, "distances": by_distance}
 
 
-def picks(clone: Path) -> dict[str, object]:
-    """Port the commits that others were picked from to the parents of the picks, and compare with the picks."""
-    options = ("log", "--all", "--no-merges", "--grep=cherry picked from commit", "--format=%H%x00%B%x01")
-    log = subprocess.run(
-        ("git", "-C", str(clone), *options), capture_output=True, check=True, text=True
-    ).stdout
-    figures, same, other = Figures(), 0, []
-    taken = 0
-    with GitRepository(clone) as repository, tempfile.TemporaryDirectory() as scratch:
-        for entry in filter(None, log.split("\x01")):
-            commit, _, body = entry.strip().partition("\0")
-            named = PICKED.findall(body)
-            if not named or repository.object(f"{named[-1]}^") is None:
+def entries(clone: Path, *options: str) -> list[list[str]]:
+    """Return the commits that ``git log`` finds: name, author, date, title and message."""
+    log = git(clone, "log", "--no-merges", "--format=%H%x00%an%x00%at%x00%s%x00%b%x01", *options)
+    found = log.decode(errors="replace").split("\x01")
+    return [entry.strip().split("\0") for entry in found if entry.strip()]
+
+
+def picked(clone: Path, seed: int) -> list[tuple[str, str]]:
+    """Return the commits that are not in main with the commit that each was picked from, in the order of a seed.
+
+    The message names that commit, or one commit of main has the same author and title, and its date or a number.
+    """
+    main: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for commit, author, date, title, _ in entries(clone, "main"):
+        main.setdefault((author, title), []).append((commit, date))
+    known = set(listed(clone, "rev-list", "--all"))
+    found: list[tuple[str, str]] = []
+    for commit, author, date, title, body in entries(clone, "--all", "--not", "main"):
+        named = [each for each in PICKED.findall(body) if each in known]
+        like = main.get((author, title), [])
+        if named:
+            found.append((commit, named[-1]))
+        elif len(like) == 1 and (like[0][1] == date or re.search(r"\(#\d+\)$", title)):
+            found.append((commit, like[0][0]))
+    found.sort()
+    random.Random(seed).shuffle(found)
+    return found
+
+
+def picks_of(clone: Path, drawn: Drawn, taken: set[str]) -> Iterator[Moved]:
+    """Yield picks of a repository; each commit counts once, and is added to those ``taken``."""
+    number = 0
+    with GitRepository(clone) as repository:
+        for commit, source in picked(clone, drawn.seed):
+            ends = [repository.object(f"{each}^") for each in (commit, source)]
+            if source in taken or None in ends or number == drawn.picks:
                 continue
-            changes = difference.of_commit(clone, named[-1]).files
-            if not changes:
-                continue
-            taken += 1
-            base, onto = GitTree(repository, f"{named[-1]}^"), GitTree(repository, f"{commit}^")
-            picked = GitTree(repository, commit)
-            landing = count(figures, f"{commit[:12]}", changes, Trees(base, onto), Path(scratch)).landing
-            for file in (each for each in landing.files if each.is_whole):
-                text = landing.contents.get(file.onto, onto.read(file.onto))
-                wanted = picked.read(file.onto)
-                if text == wanted or (
-                    text and wanted and file.onto.endswith(".py") and meaning(text) == meaning(wanted)
-                ):
-                    same += 1
-                else:
-                    other.append(f"{commit[:12]}: {file.onto}")
-    return {"commits": taken, **figures.as_json(), "same": same, "other": other}
+            changes = tuple(difference.of_commit(clone, source).files)
+            base, onto, people = (GitTree(repository, each) for each in (f"{source}^", f"{commit}^", commit))
+            names = [each.file for each in changes if each.file.endswith(".py")]
+            has_drifted = any(base.read(name) != onto.read(name) for name in names)
+            is_made = any(people.read(name) != onto.read(name) for name in names)
+            if len(names) in PICKED_FILES and has_drifted and is_made:
+                taken.add(source)
+                number += 1
+                yield Moved(commit[:12], changes, Trees(base, onto), people)
+
+
+def series_of(clone: Path, steps: Sequence[Step], root: Path) -> Iterator[Moved]:
+    """Yield each patch of a folder that people kept for the next release, on what they have before it there."""
+    for step in steps:
+        for version in (step.old, step.new):
+            if not (root / version).exists():
+                unpack(version, root / version)
+        old, new = open_tree(root / step.old), open_tree(root / step.new)
+        theirs = texts_in(clone, step.first)
+        made: dict[str, bytes | None] = {}
+        given: dict[str, tuple[Tree, tuple[FileChange, ...]]] = {}
+        for name, text in texts_in(clone, step.last).items():
+            before = OverlayTree(old, dict(made))
+            given[name] = before, applied(before, [text])[0]
+            made |= {each.file: each.after for each in given[name][1]}
+        there: dict[str, bytes | None] = {}
+        for name, text in theirs.items():
+            onto = OverlayTree(new, dict(there))
+            there |= {each.file: each.after for each in applied(onto, [text])[0]}
+            base, changes = given.get(name, (old, ()))
+            if changes:
+                yield Moved(f"{step.new} {name}", changes, Trees(base, onto), OverlayTree(new, dict(there)))
+
+
+def texts_in(clone: Path, commit: str) -> dict[str, str]:
+    """Return the patches of a folder in order, by name."""
+    names = listed(clone, "ls-tree", "--name-only", commit, "patches/")
+    return {
+        Path(name).stem: git(clone, "show", f"{commit}:{name}").decode()
+        for name in names
+        if name.endswith(".patch")
+    }
+
+
+def beside_people(name: str, moved: Iterator[Moved], judge: Path | None) -> dict[str, object]:
+    """Port changes with every tool, and compare each file with the people's.
+
+    A text tool gets each file of the tree under the name that it has in the change. ``broken`` are clean files that do
+    not compile or have an undefined name, and ``said`` those other clean ones of which ``port`` reports anything.
+    """
+    tools: dict[str, Counter[str]] = {}
+    different: list[dict[str, object]] = []
+    names: set[str] = set()
+    with tempfile.TemporaryDirectory() as scratch:
+        for change in moved:
+            names.add(change.name)
+            onto = change.trees.onto
+            sources = {each.file: (each.before, each.after) for each in change.changes}
+            started = time.process_time()
+            landing = land(sources, change.trees)
+            findings = (
+                *findings_of(onto, landing.contents, (), change.trees.base, sources),
+                *dependencies_of(onto, sources, landing),
+            )
+            seconds = time.process_time() - started
+            places = {each.file: each for each in landing.files if each.file in sources}
+            known = {file: onto.read(each.onto) for file, each in places.items()}
+            made = dict(with_texts(Path(scratch, "bench"), change.changes, known))
+            made[OURS] = {
+                file: landing.contents.get(each.onto, known[file]) if each.is_whole else None
+                for file, each in places.items()
+            }
+            for file, each in places.items():
+                before, after = sources[file]
+                if not file.endswith(".py") or after is None:
+                    continue
+                wanted, original = change.people.read(each.onto), known[file] or b""
+                outcome = ""
+                for tool, texts in made.items():
+                    outcome = outcome_of(original, texts.get(file), wanted)
+                    tools.setdefault(tool, Counter())[outcome] += 1
+                print(f"{outcome:10} {change.name} {each.onto} {seconds:.1f}", file=sys.stderr, flush=True)
+                if outcome not in {"different", "broken"}:
+                    continue
+                said = [f"{one.rule} {one.message}" for one in findings if one.file == each.onto]
+                said += [
+                    f"{edit.site}: {edit.reason}" for edit in each.edits if edit.outcome is Outcome.CHANGED
+                ]
+                label = f"{change.name} {each.onto}"
+                different.append({"file": label, "said": bool(said)})
+                if judge is not None:
+                    folder = judge / f"{name}-{label}".replace("/", "_").replace(" ", "-")
+                    keep(
+                        folder, Stages(before or b"", original, after), wanted or b"", made[OURS][file] or b""
+                    )
+                    (folder / "said").write_text("\n".join((*said, *each.notes)))
+            collector.forget_if_large()
+    return {"changes": len(names), "tools": tools, "different": different}
+
+
+def with_texts(
+    folder: Path, changes: Sequence[FileChange], known: Mapping[str, bytes | None]
+) -> Iterator[tuple[str, Mapping[str, bytes | None]]]:
+    """Yield each text tool's files."""
+    for tool, found, _ in with_tools(
+        folder, changes, {file: text for file, text in known.items() if text is not None}
+    ):
+        yield tool, found
+    shutil.rmtree(folder)
+
+
+def outcome_of(original: bytes, text: bytes | None, wanted: bytes | None) -> str:
+    """Return whether a file is the people's: equal, different, broken, or in conflict."""
+    if text is None:
+        return "conflict"
+    if text == wanted or fault(original, text, None):
+        return "equal" if text == wanted else "broken"
+    one, other = decoded(text), decoded(wanted or b"")
+    if words_and_comments(one) == words_and_comments(other):
+        return "equal"
+    same = wanted is not None and comments(one) == comments(other) and meaning(text) == meaning(wanted)
+    return "equal" if same else "different"
+
+
+def picks(folder: Path, judge: Path | None) -> dict[str, object]:
+    """Port the commits that people picked in forks to the parents of the picks, and compare with the picks."""
+    taken: set[str] = set()
+    rows = {
+        name: beside_people(name, picks_of(history(folder, name), FORKS, taken), judge)
+        for name in FORKS.repositories
+    }
+    return {"seed": FORKS.seed, "repositories": rows}
+
+
+def series(folder: Path, judge: Path | None) -> dict[str, object]:
+    """Port the patches of folders to the next release, and compare with the people's."""
+    with tempfile.TemporaryDirectory() as scratch:
+        rows = {
+            name: beside_people(name, series_of(history(folder, name), steps, Path(scratch)), judge)
+            for name, steps in SERIES.items()
+        }
+    return {"repositories": rows}
+
+
+def history(folder: Path, name: str) -> Path:
+    """Return the place of a repository's history."""
+    return folder / name.replace("/", "+") / "repo"
 
 
 def humans(clone: Path) -> dict[str, object]:
@@ -621,11 +831,12 @@ def code(lines: Sequence[str]) -> list[str]:
 def main(arguments: Sequence[str]) -> int:
     """Measure one source, and print and save the figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("source", choices=("drafts", "backwards", "picks", "humans"))
+    parser.add_argument("source", choices=("drafts", "backwards", "picks", "series", "humans"))
     parser.add_argument("--repo", type=Path, required=True)
     parser.add_argument("--commits", type=int, default=200)
     parser.add_argument("--distances", default="50,150,400,1000")
     parser.add_argument("--seed", type=int, default=20)
+    parser.add_argument("--judge", type=Path)
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args(arguments)
     try:
@@ -635,7 +846,12 @@ def main(arguments: Sequence[str]) -> int:
             distances = [int(each) for each in options.distances.split(",")]
             found = backwards(options.repo, options.commits, distances, options.seed)
         else:
-            found = picks(options.repo) if options.source == "picks" else humans(options.repo)
+            compare_with_people = {"picks": picks, "series": series}.get(options.source)
+            found = (
+                compare_with_people(options.repo, options.judge)
+                if compare_with_people
+                else humans(options.repo)
+            )
     except PatchkitError as error:
         print(f"Error: {error}", file=sys.stderr)
         return error.exit_code

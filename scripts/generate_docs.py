@@ -307,14 +307,8 @@ def ported_left() -> str:
 
 
 def ported_elsewhere() -> str:
-    """Return the comparison of ports with the changes that people made, for each source with results."""
-    ported = _ported()
-    parts = [_ported_humans(ported["humans"])] if "humans" in ported else []
-    parts += [_ported_picks(ported["picks"])] if "picks" in ported else []
-    return "\n\n".join(parts)
-
-
-def _ported_humans(humans: dict[str, Any]) -> str:
+    """Return the comparison of ports with the patches that a project keeps for each release."""
+    humans = _ported()["humans"]
     ours, steps = "patchkit port", humans["steps"]
     rows = [[f"{step['from']} to {step['to']}", *_kept(Counter(step["edits"][ours]))] for step in steps]
     edits = {tool: Counter[str]() for tool in steps[0]["tools"]}
@@ -350,14 +344,35 @@ def _kept(edits: Counter[str]) -> list[str]:
     return [str(kept), *(str(edits[key]) for key in ("equal", "different", "missing", "theirs"))]
 
 
-def _ported_picks(picks: dict[str, Any]) -> str:
-    rows = [[tool, _share(tally, picks["files"])] for tool, tally in picks["tools"].items()]
-    same, other = picks["same"], len(picks["other"])
-    return (
-        "`picks` takes commits that name the commit that they were picked from, and ports that commit to the parent of "
-        f"the pick. {picks['commits']} picks, {picks['files']} files; of {same + other} clean files of "
-        f"`patchkit port`, {same} equal the picker's:\n\n{_table(['tool', 'clean files (wrong)'], rows)}"
-    )
+def ported_beside_people() -> str:
+    """Return how ports of picks and of folders of patches compare with what people did."""
+    told = []
+    for name in ("picks", "series"):
+        sample = _ported()[name]
+        tools: dict[str, Counter[str]] = {}
+        for row in sample["repositories"].values():
+            for tool, outcomes in row["tools"].items():
+                tools.setdefault(tool, Counter()).update(outcomes)
+        cells = [
+            [tool, *(str(found[key]) for key in ("equal", "different", "broken", "conflict"))]
+            for tool, found in tools.items()
+        ]
+        judged = Counter(
+            (each["judgement"], each["said"])
+            for row in sample["repositories"].values()
+            for each in row["different"]
+        )
+        counts = [
+            f"{judged[kind, False] + judged[kind, True]} {kind} ({judged[kind, True]} of them reported)"
+            for kind in ("right", "unsure", "wrong")
+        ]
+        rows = ", ".join(f"{row['changes']} of {name}" for name, row in sample["repositories"].items())
+        told.append(
+            f"`{name}`: {rows}; {tools['patchkit port'].total()} files.\n\n"
+            + _table(["tool: files", "equal", "different", "broken", "conflict"], cells)
+            + f"\n\nOf the different and broken ones of `patchkit port`, {', '.join(counts)}."
+        )
+    return "\n\n".join(told)
 
 
 def ported_drafts() -> str:

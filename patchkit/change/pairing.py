@@ -149,6 +149,8 @@ def is_form(one: Item, other: Item) -> bool:
 def _compound(one: Item, other: Item) -> float:
     first, second = _header(one), _header(other)
     head = 1.0 if first == second else _ratio(words(first), words(second), _MIN_RATIO)
+    if not head and first.strip() in {_header(each).strip() for each in other.walk()}:
+        return 0.0  # It stands around the other one.
     body = _shared(one, other)
     score = max(body, (head + body) / 2 if head >= _MIN_RATIO else 0.0, 0.9 * head if head > 0.85 else 0.0)
     return score if score >= _MIN_SHARE else 0.0

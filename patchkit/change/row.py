@@ -241,7 +241,8 @@ class Row:
         if self.policy is Policy.REFUSE and not is_free:
             reason = "this tree has other code at its place"
             return Slot(ours, low, reason, is_usable=False, base_text=base_text, ours_text=ours_text)
-        own = ours.parts[low:high]
+        removed = {self.to_ours.get(each) for each in self.base.parts if each not in self.to_theirs}
+        own = [each for each in ours.parts[low:high] if each not in removed]
         is_left_nearer = left.item is not None and left.steps <= right.steps
         # A guard at the start of a function is for all of it.
         is_first = all(map(is_incidental, theirs[:first]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from pathlib import Path
 
@@ -138,3 +139,67 @@ def test_patches_are_evaluated_on_trees_of_another_month(
         {"right": 1},
         [],
     ]
+
+
+@pytest.mark.parametrize(
+    ("made", "outcome"),
+    [
+        (None, "conflict"),
+        (changed(FEE), "equal"),
+        (changed(FEE, (b"    days = 14\n", b"    days = (\n        14\n    )\n")), "equal"),
+        (changed(FEE).replace(b"fee(days)", b"fee(days):  # A day's\n", 1), "broken"),
+        (changed(FEE, (b"    days = 14\n", b"    days = 14  # A fortnight\n")), "different"),
+        (changed(FEE, LENT), "broken"),
+        (changed(FEE, (b"14", b"21")), "different"),
+    ],
+)
+def test_a_file_is_equal_if_its_code_and_comments_are_those_of_people(
+    made: bytes | None, outcome: str
+) -> None:
+    assert bench_port.outcome_of(BEFORE, made, changed(FEE)) == outcome
+
+
+def test_picks_are_drawn_from_forks_whose_tree_differs(tmp_path: Path) -> None:
+    files = {"__init__.py": b"", "version.py": b'__version__ = "0.5.12"\n', "srt/desk.py": BEFORE}
+    root = write_package(tmp_path / "python" / "sglang", files)
+
+    def commit(text: bytes, title: str) -> None:
+        (root / "srt" / "desk.py").write_bytes(text)
+        git(tmp_path, "add", "-A")
+        git(tmp_path, "commit", "-qm", title)
+
+    git(tmp_path, "init", "-q", "-b", "main")
+    commit(BEFORE, "A library")
+    git(tmp_path, "checkout", "-q", "-b", "fork")
+    commit(changed(MORE), "Stamps of this fork")
+    git(tmp_path, "checkout", "-q", "main")
+    commit(changed(FEE), "Twice the fee (#7)")
+    git(tmp_path, "checkout", "-q", "fork")
+    commit(changed(MORE, FEE), "Twice the fee (#7)")
+    drawn = bench_port.Drawn((), 1, 5)
+    found = bench_port.beside_people("a", bench_port.picks_of(tmp_path, drawn, set()), None)
+    assert (found["changes"], found["tools"]["patchkit port"]) == (1, {"equal": 1})
+
+
+def test_a_series_is_ported_patch_by_patch(tmp_path: Path) -> None:
+    version = b'__version__ = "0.5.12"\n'
+    for release, text in (("old", BEFORE), ("new", changed(MORE))):
+        files = {"__init__.py": b"", "version.py": version, "srt/desk.py": text}
+        write_package(tmp_path / release / "sglang", files)
+    clone = tmp_path / "clone"
+    (clone / "patches").mkdir(parents=True)
+    git(clone, "init", "-q")
+    for first, second in ((BEFORE, changed(LENT)), (changed(MORE), changed(MORE, LENT))):
+        for name, before, after in (("1-lent", first, second), ("2-fee", second, second.replace(*FEE))):
+            lines = [text.decode().splitlines(keepends=True) for text in (before, after)]
+            place = "python/sglang/srt/desk.py"
+            diff = "".join(difflib.unified_diff(*lines, f"a/{place}", f"b/{place}"))
+            (clone / "patches" / f"{name}.patch").write_text(f"diff --git a/{place} b/{place}\n{diff}")
+        git(clone, "add", "-A")
+        git(clone, "commit", "-qm", "A release")
+    steps = [bench_port.Step("old", "HEAD^", "new", "HEAD")]
+    moved = list(bench_port.series_of(clone, steps, tmp_path))
+    assert [each.name for each in moved] == ["new 1-lent", "new 2-fee"]
+    assert moved[1].people.read("srt/desk.py") == changed(MORE, LENT, FEE)
+    found = bench_port.beside_people("a", iter(moved), None)
+    assert found["tools"]["patchkit port"] == {"equal": 2}
