@@ -86,6 +86,13 @@ def found(batch):
     batch.seq_lens_cpu = batch.seq_lens.cpu()
     return batch
 """,
+    "a_batch_returned_beside_one_with_its_mirror": """\
+def plan(batch, other): found(batch, other).seq_lens_cpu.max()  # finds PK101
+def found(batch, other_batch):
+    kept = batch.seq_lens_cpu
+    other_batch.seq_lens_cpu = [1]
+    return batch
+""",
     "set_by_the_callee": """\
 def plan(batch):
     fill(batch)
@@ -331,6 +338,15 @@ class Other:
     def use(self, lens): lens.max()
 def run(batch, held: Inner): held.use(batch.seq_lens_cpu)
 """,
+    "a_method_by_a_test_of_the_class": """\
+class Inner:
+    def use(self, lens): lens.max()  # finds PK101
+class Other:
+    def use(self, lens): lens.max()
+def run(batch, held, kept):
+    if isinstance(held, Inner) and kept:
+        held.use(batch.seq_lens_cpu)
+""",
     "a_method_that_its_class_lacks": """\
 class Inner: pass
 class Other:
@@ -388,6 +404,32 @@ from sglang.srt.managers.helpers import use as used
 def run(batch): used(batch.seq_lens_cpu)
 # place: srt/managers/helpers.py
 def use(lens): lens.max()  # finds PK101
+""",
+    "a_function_of_a_feature_that_keeps_the_mirror": """\
+# place: srt/managers/example.py
+from sglang.srt.layers.two_batch_overlap import use
+def run(batch): use(batch.seq_lens_cpu)
+# place: srt/layers/two_batch_overlap.py
+# seq_lens_cpu
+def use(lens): lens.max()
+""",
+    "backends_that_are_no_slots": """\
+# place: srt/managers/decision.py
+def fork_needs_cpu_seq_lens(attn_backends, others):
+    for each in others:
+        each.needs_cpu_seq_lens
+    for each in attn_backends:
+        each.name
+        getattr(each, "needs_cpu_seq_lens", True)
+        getattr(each, "needs_cpu_seq_lens")  # finds PK111
+def another(attn_backends):
+    for each in attn_backends:
+        each.needs_cpu_seq_lens
+# place: srt/speculative/fork_worker.py
+class ForkWorker(BaseSpecWorker):
+    # Its slots decide about seq_lens_cpu.
+    @property
+    def spec_v2_attn_backends(self): return (self.target.attn_backend, self._draft.draft_extend_attn_backend)
 """,
     "an_annotated_result": """\
 # place: srt/managers/example.py

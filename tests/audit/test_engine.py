@@ -99,6 +99,30 @@ def test_a_verifys_lists_are_possible_findings_of_what_a_backend_hands_on() -> N
     assert finding.message.endswith("`lens` is not set in a target verify step")
 
 
+@pytest.mark.parametrize(
+    ("expression", "subject"),
+    [
+        ("batch.seq_lens_cpu.max()", "batch.seq_lens_cpu"),
+        ("getattr(batch.seq_lens_cpu, 'shape')", "batch.seq_lens_cpu"),
+        ("batch.seq_lens_cpu[0]", "batch.seq_lens_cpu"),
+        ("1 + batch.seq_lens_sum", "batch.seq_lens_sum"),
+        ("batch.seq_lens_sum + 1", "batch.seq_lens_sum"),
+        ("-batch.seq_lens_sum", "batch.seq_lens_sum"),
+        ("batch.seq_lens_sum > 1", "batch.seq_lens_sum"),
+        ("1 < batch.seq_lens_sum", "batch.seq_lens_sum"),
+        ("1 in batch.seq_lens_cpu", "batch.seq_lens_cpu"),
+        ("max(1, batch.seq_lens_sum)", "batch.seq_lens_sum"),
+        ("torch.tensor(batch.seq_lens_cpu)", "batch.seq_lens_cpu"),
+        ("flag.copy_(batch.seq_lens_cpu)", "batch.seq_lens_cpu"),
+        ("flag[: batch.seq_lens_sum]", "batch.seq_lens_sum"),
+        ("[*batch.seq_lens_cpu]", "*batch.seq_lens_cpu"),
+    ],
+)
+def test_a_message_names_the_part_that_is_none(expression: str, subject: str) -> None:
+    (finding,) = findings(f"def plan(batch, flag): return {expression}")
+    assert f": `{subject}` is None in a decode step" in finding.message
+
+
 @pytest.mark.parametrize("length", [120, 121])
 def test_an_expression_of_more_than_120_characters_is_shortened(length: int) -> None:
     whole = "batch.seq_lens_sum + ".ljust(length, "1")

@@ -137,7 +137,13 @@ def test_an_expression_that_fails(expression: str, rule: str) -> None:
         "dataclasses.replace(batch, seq_lens_cpu=flag).seq_lens_cpu.max()",
         "copy.deepcopy()",
         "flag.capture(batch.seq_lens_cpu)",
-        "global_forward_mode",
+        "batch.reqs == Elsewhere.FIRST",
+        "not batch.enable_overlap and batch.seq_lens_cpu.max()",
+        "table[0].batch.seq_lens_cpu.max()",
+        "batch.forward_mode.is_idle() and batch.seq_lens_cpu.max()",
+        "batch.spec_algorithm.is_none() and batch.seq_lens_cpu.max()",
+        "not batch.spec_algorithm.is_some() and batch.seq_lens_cpu.max()",
+        "batch.global_forward_mode == ForwardMode.IDLE",
     ],
 )
 def test_an_expression_that_does_not(expression: str) -> None:
@@ -173,6 +179,7 @@ def test_a_builtin_function_that_takes_no_none(name: str) -> None:
         "table[:] = batch.seq_lens_cpu  # finds PK109",
         "setattr(batch, 'seq_lens_cpu', table)\nbatch.seq_lens_cpu.max()",
         "setattr(batch, flag, table)\nbatch.seq_lens_cpu.max()  # finds PK101",
+        "other = copy.copy(batch)\nif batch.seq_lens_cpu is None:\n    return\nother.seq_lens_cpu.max()",
         "batch = unknown()\nbatch.seq_lens_cpu.max()  # finds PK101",
         "batch.seq_lens_cpu = table\nbatch = other\nbatch.seq_lens_cpu.max()",
         # An augmented assignment.
