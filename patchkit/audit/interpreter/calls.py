@@ -141,7 +141,7 @@ class Calls:
             for keyword in node.keywords:
                 self._evaluator.value(keyword.value, env)
             return Value(SOME, kind="list" if name in ("list", "sorted") else None)
-        if name == "isinstance":
+        if name == "isinstance" and len(node.args) == 2:
             return self._evaluator.truth_value(node, env)
         if name in _COPIERS and node.args:
             return self._copy(node, env)
@@ -376,7 +376,7 @@ def bind(
     names = [parameter.arg for parameter in method.parameters]
     bound: dict[str, Value] = {}
     places: dict[str, ast.expr] = {}
-    positional = iter(names)
+    positional = iter(names[: len(names) - len(method.node.args.kwonlyargs)])
     if base is not None and method.owner is not None and "staticmethod" not in method.decorators:
         first = next(positional, None)
         if first is not None:

@@ -111,11 +111,7 @@ class Expressions:
         else:
             self.value(node.slice, env)
             index = node.slice.value if isinstance(node.slice, ast.Constant) else None
-            if (
-                base.items is not None
-                and isinstance(index, int)
-                and -len(base.items) <= index < len(base.items)
-            ):
+            if base.items is not None and isinstance(index, int) and index < len(base.items):
                 return base.items[index]
         if base.kind == KIND:
             return Value(SOME, kind=KIND)

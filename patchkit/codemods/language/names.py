@@ -66,7 +66,7 @@ class Names:
     def bound_in(self, scope: Scope) -> frozenset[str]:
         """Return the names that a scope itself binds in any way."""
         binder = self._inside(scope)
-        return frozenset(each.name for each in binder.assignments if isinstance(each, Assignment))
+        return frozenset(each.name for each in binder.assignments)
 
     def is_imported(self, scope: Scope, name: str) -> bool:
         """Return whether only imports bind a name that is read in a scope, or nothing does."""
@@ -78,7 +78,8 @@ class Names:
         found = set(binder[name])
         owner = next((each.scope for each in found), None)
         # A walrus in a comprehension binds in the enclosing scope.
-        if isinstance(owner, ComprehensionScope) and all(_node(each) in self._walruses for each in found):
+        nodes = {each.node for each in found if isinstance(each, Assignment)}
+        if isinstance(owner, ComprehensionScope) and nodes <= self._walruses:
             return self._bindings(owner.parent, name)
         return found
 
@@ -93,10 +94,6 @@ class Names:
             return self._binder(self._module)
         block = syntax.typed(syntax.node_at(self._module, scope.block), cst.BaseSuite)  # type: ignore[type-abstract]
         return self._binder(block.body[0])
-
-
-def _node(binding: BaseAssignment) -> cst.CSTNode | None:
-    return binding.node if isinstance(binding, Assignment) else None
 
 
 @collector.cached(4)

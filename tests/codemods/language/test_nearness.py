@@ -230,6 +230,9 @@ def lend(desk, book, days):
         due = calendar_of(desk, everyone, in_turn=True).days_from(desk.today, days, book.pages, more=14)
     desk.close(book)
     note(1)
+    self.fine = 0
+    note(shelf.late, everyone)
+    lend(shelf.lat)
 """
 
 
@@ -237,6 +240,11 @@ def lend(desk, book, days):
     ("wanted", "line"),
     [
         ("$desk.close($book, 1)", "desk.close(book)"),
+        # An assignment to the same attribute is nearer than a line that looks more like it.
+        ("clerk.fine = calendar_of(desk, everyone)", "self.fine = 0"),
+        ("self.fine: int = 2", "self.fine = 0"),
+        # A call with the same argument is nearer than a line that looks more like it.
+        ("lend(shelf.late)", "note(shelf.late, everyone)"),
         # Too little of the long line is like it, but it has the dotted name.
         ("x = book.pages", "due = calendar_of"),
         ("while open_at(night): pass", ""),

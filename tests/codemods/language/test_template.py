@@ -21,6 +21,7 @@ NOTES = tuple(cst.parse_module("note(1)\nnote(2)\n").body)
         ("$desk.open()\n...\n$desk.close()", "desk.open()\n# ...\ndesk.close()"),
         ("if $desk:\n    $$inside\n", "if desk:\n    # ... (inside)"),
         ("desk.open()\n", "desk.open()"),
+        ("desk.open()\n# and that is all\n", "desk.open()\n# and that is all"),
         ("def lend(self, $book):", "def lend(self, book):"),
     ],
 )

@@ -1,0 +1,458 @@
+"""What a call hands on, returns and sets, and which function it runs."""
+
+from __future__ import annotations
+
+import pytest
+from support.audited import expected, program
+
+from patchkit.audit.engine import audit
+
+FUNCTIONS = {
+    "positional": """\
+def plan(batch): use(1, batch.seq_lens_cpu)
+def use(one, lens): one.max(); lens.max()  # finds PK101
+""",
+    "by_keyword": """\
+def plan(batch): use(lens=batch.seq_lens_cpu, one=1)
+def use(one, lens): one.max(); lens.max()  # finds PK101
+""",
+    "behind_a_starred_argument": """\
+def plan(batch, table): use(*table, batch.seq_lens_cpu)
+def use(one, lens): one.max(); lens.max()
+""",
+    "before_a_starred_argument": """\
+def plan(batch, table): use(batch.seq_lens_cpu, *table)
+def use(lens, one): one.max(); lens.max()  # finds PK101
+""",
+    "more_than_there_are_parameters": """\
+def plan(batch): use(1, batch.seq_lens_cpu, batch.seq_lens_cpu)
+def use(one, *more, two=1): one.max(); two.max()
+""",
+    "of_an_unknown_keyword": """\
+def plan(batch): use(1, other=batch.seq_lens_cpu)
+def use(one, **more): one.max()
+""",
+    "keyword_only_and_positional_only": """\
+def plan(batch): use(batch.seq_lens_cpu, two=batch.seq_lens_cpu)
+def use(one, /, *, two):
+    one.max()  # finds PK101
+    two.max()  # finds PK101
+""",
+    "returned": """\
+def plan(batch): found(batch).max()  # finds PK101
+def found(batch): return batch.seq_lens_cpu
+""",
+    "returned_on_one_way": """\
+def plan(batch, flag): found(batch, flag).max()  # finds PK101
+def found(batch, flag):
+    if flag:
+        return batch.seq_lens
+    return batch.seq_lens_cpu
+""",
+    "returned_in_a_pair": """\
+def plan(batch):
+    one, two = found(batch)
+    one.max()
+    two.max()  # finds PK101
+def found(batch): return 1, batch.seq_lens_cpu
+""",
+    "returned_in_pairs_of_two_ways": """\
+def plan(batch, flag):
+    one, two = found(batch, flag)
+    one.max()  # finds PK101
+    two.max()
+def found(batch, flag):
+    if flag:
+        return 1, 2
+    return batch.seq_lens_cpu, 2
+""",
+    "nothing_returned": """\
+def plan(batch): found(batch).max()
+def found(batch): batch.seq_lens_cpu
+""",
+    "returned_from_a_function_that_always_raises": """\
+def plan(batch): found(batch).max()
+def found(batch): raise ValueError(batch.seq_lens_cpu)
+""",
+    "a_batch_returned": """\
+def plan(batch): found(batch).seq_lens_cpu.max()  # finds PK101
+def found(batch):
+    batch.seq_lens_sum = 1
+    return batch
+""",
+    "a_batch_returned_with_its_mirror": """\
+def plan(batch): found(batch).seq_lens_cpu.max()
+def found(batch):
+    batch.seq_lens_cpu = batch.seq_lens.cpu()
+    return batch
+""",
+    "a_batch_returned_beside_one_with_its_mirror": """\
+def plan(batch, other): found(batch, other).seq_lens_cpu.max()  # finds PK101
+def found(batch, other_batch):
+    kept = batch.seq_lens_cpu
+    other_batch.seq_lens_cpu = [1]
+    return batch
+""",
+    "set_by_the_callee": """\
+def plan(batch):
+    fill(batch)
+    batch.seq_lens_cpu.max()
+    batch.seq_lens_sum + 1  # finds PK104
+def fill(batch): batch.seq_lens_cpu = [1]
+""",
+    "set_by_the_callee_on_one_way": """\
+def plan(batch, flag):
+    fill(batch, flag)
+    batch.seq_lens_cpu.max()  # finds PK101
+def fill(batch, flag):
+    if flag:
+        batch.seq_lens_cpu = [1]
+""",
+    "set_by_the_callee_on_each_way": """\
+def plan(batch, flag):
+    fill(batch, flag)
+    batch.seq_lens_cpu.max()
+def fill(batch, flag):
+    if flag:
+        batch.seq_lens_cpu = [1]
+        return
+    batch.seq_lens_cpu = [2]
+""",
+    "set_by_the_callee_of_a_callee": """\
+def plan(batch):
+    outer(batch)
+    batch.seq_lens_cpu.max()
+def outer(batch): fill(batch)
+def fill(batch): batch.seq_lens_cpu = [1]
+""",
+    "set_on_another_object_of_the_callee": """\
+def plan(batch, other_batch):
+    fill(other_batch, batch)
+    batch.seq_lens_cpu.max()  # finds PK101
+def fill(batch, other): batch.seq_lens_cpu = [1]
+""",
+    "cleared_by_the_callee": """\
+def plan(batch):
+    batch.seq_lens_cpu = [1]
+    clear(batch)
+    batch.seq_lens_cpu.max()  # finds PK101
+def clear(batch): batch.seq_lens_cpu = None
+""",
+    "filled_by_each_caller": """\
+def first(batch):
+    batch.seq_lens_cpu = [1]
+    use(batch)
+def second(batch):
+    batch.seq_lens_cpu = [2]
+    use(batch)
+def use(batch): batch.seq_lens_cpu.max()
+""",
+    "filled_by_one_caller": """\
+def first(batch):
+    batch.seq_lens_cpu = [1]
+    use(batch)
+def second(batch): use(batch)
+def use(batch): batch.seq_lens_cpu.max()  # finds PK101
+""",
+    "filled_in_the_speculative_input": """\
+def first(batch):
+    batch.spec_info.seq_lens_cpu = [1]
+    use(batch)
+def use(batch): batch.spec_info.seq_lens_cpu.max()
+""",
+    "unfilled_in_the_speculative_input": """\
+def first(batch): use(batch)
+def use(batch): batch.spec_info.seq_lens_cpu.max()  # finds PK101
+""",
+    "of_itself": """\
+def plan(batch, lens): lens.max(); plan(batch, batch.seq_lens_cpu)  # finds PK101
+""",
+    "of_each_other": """\
+def start(batch): plan(batch, 1)
+def plan(batch, lens): other(batch, batch.seq_lens_cpu)
+def other(batch, lens): lens.max(); plan(batch, lens)  # finds PK101
+""",
+    "for_a_capture_by_its_name": """\
+def plan(batch): capture_one(batch.seq_lens_cpu)
+def capture_one(lens): lens.max()
+""",
+    "for_a_capture_by_a_flag": """\
+def plan(batch):
+    run(batch.seq_lens_cpu, in_capture=True)
+    run(batch.seq_lens_cpu, other=True)
+def run(lens, in_capture=False, other=False): use(lens)
+def use(lens): lens.max()  # finds PK101
+""",
+    "for_a_capture_by_a_flag_alone": """\
+def plan(batch): run(batch.seq_lens_cpu, in_capture=True)
+def run(lens, in_capture=False): lens.max()
+""",
+    "where_no_capture_runs": """\
+def plan(batch): run(batch)
+def run(batch, in_capture=False):
+    if in_capture:
+        return batch.seq_lens_cpu.max()
+    return batch.seq_lens_sum + 1  # finds PK104
+""",
+}
+
+CLASSES = {
+    "a_method_of_self": """\
+class Plan:
+    def run(self, batch): self.use(batch.seq_lens_cpu)
+    def use(self, lens): lens.max()  # finds PK101
+""",
+    "a_method_of_the_base": """\
+class Base:
+    def use(self, lens): lens.max()  # finds PK101
+class Plan(Base):
+    def run(self, batch): self.use(batch.seq_lens_cpu)
+""",
+    "a_method_of_super": """\
+class Base:
+    def use(self, lens): lens.max()  # finds PK101
+class Plan(Base):
+    def use(self, lens): super().use(lens)
+    def run(self, batch): self.use(batch.seq_lens_cpu)
+""",
+    "a_method_that_super_lacks": """\
+class Base: pass
+class Plan(Base):
+    def use(self, lens): super().use(lens).max()
+    def run(self, batch): self.use(batch.seq_lens_cpu)
+""",
+    "super_outside_of_a_class": """\
+def run(batch): super().use(batch.seq_lens_cpu.max())  # finds PK101
+""",
+    "a_static_method": """\
+class Plan:
+    @staticmethod
+    def use(lens, one): one.max(); lens.max()  # finds PK101
+    def run(self, batch): self.use(batch.seq_lens_cpu, 1)
+""",
+    "a_static_method_of_the_class": """\
+class Plan:
+    @staticmethod
+    def use(lens, one): one.max(); lens.max()  # finds PK101
+def run(batch): Plan.use(batch.seq_lens_cpu, 1)
+""",
+    "a_class_method": """\
+class Plan:
+    @classmethod
+    def use(cls, lens, one): one.max(); lens.max()  # finds PK101
+def run(batch): Plan.use(batch.seq_lens_cpu, 1)
+""",
+    "a_method_that_the_class_lacks": """\
+class Plan: pass
+def run(batch): Plan.use(batch.seq_lens_cpu).max()
+""",
+    "a_constructor": """\
+class Plan:
+    def __init__(self, one, lens): one.max(); lens.max()  # finds PK101
+def run(batch): Plan(1, batch.seq_lens_cpu)
+""",
+    "a_constructor_of_cls": """\
+class Plan:
+    def __init__(self, lens): lens.max()  # finds PK101
+    @classmethod
+    def run(cls, batch): cls(batch.seq_lens_cpu)
+""",
+    "a_field_by_position": """\
+class Plan:
+    one: int
+    lens: list
+def run(batch):
+    plan = Plan(1, batch.seq_lens_cpu)
+    plan.one.max()
+    plan.lens.max()  # finds PK101
+""",
+    "a_field_of_the_base_by_position": """\
+class Base:
+    one: int
+class Plan(Base):
+    lens: list
+    one: int
+def run(batch):
+    plan = Plan(1, batch.seq_lens_cpu)
+    plan.one.max()
+    plan.lens.max()  # finds PK101
+""",
+    "a_field_by_keyword": """\
+def run(batch):
+    plan = Elsewhere(lens=batch.seq_lens_cpu, one=1)
+    plan.one.max()
+    plan.lens.max()  # finds PK101
+""",
+    "more_arguments_than_fields": """\
+class Plan:
+    one: int
+def run(batch): Plan(1, batch.seq_lens_cpu).one.max()
+""",
+    "a_batch_without_a_sum": """\
+def run(batch):
+    made = ScheduleBatch(reqs=[], seq_lens_cpu=[1])
+    made.seq_lens_cpu.max()
+    made.seq_lens_sum + 1  # finds PK104
+""",
+    "a_batch_with_none": """\
+def run(batch):
+    made = ScheduleBatch(reqs=[], seq_lens_cpu=None, seq_lens_sum=1)
+    made.seq_lens_sum + 1
+    made.seq_lens_cpu.max()  # finds PK101
+""",
+    "a_new_object_at_the_same_place": """\
+def run(batch, table):
+    for each in table:
+        made = ScheduleBatch(reqs=[], seq_lens_cpu=[1], seq_lens_sum=1)
+        made.seq_lens_sum + 1
+        made.seq_lens_sum = None
+""",
+    "an_attribute_that_another_method_reads": """\
+class Plan:
+    def run(self, batch): self.lens = batch.seq_lens_cpu
+    def use(self): self.lens.max()  # finds PK101
+""",
+    "an_attribute_that_a_method_of_an_heir_reads": """\
+class Base:
+    def run(self, batch): self.lens = batch.seq_lens_cpu
+class Plan(Base):
+    def use(self): self.lens.max()  # finds PK101
+    def __init__(self): self.run(None)
+""",
+    "an_attribute_that_is_there": """\
+class Plan:
+    def run(self, batch): self.lens = batch.seq_lens
+    def use(self): self.lens.max()
+""",
+    "a_method_by_the_class_of_an_attribute": """\
+class Inner:
+    def use(self, lens): lens.max()  # finds PK101
+class Plan:
+    def __init__(self): self.held = Inner()
+    def run(self, batch): self.held.use(batch.seq_lens_cpu)
+""",
+    "a_method_by_an_annotation": """\
+class Inner:
+    def use(self, lens): lens.max()  # finds PK101
+class Other:
+    def use(self, lens): lens.max()
+def run(batch, held: Inner): held.use(batch.seq_lens_cpu)
+""",
+    "a_method_by_a_test_of_the_class": """\
+class Inner:
+    def use(self, lens): lens.max()  # finds PK101
+class Other:
+    def use(self, lens): lens.max()
+def run(batch, held, kept):
+    if isinstance(held, Inner) and kept:
+        held.use(batch.seq_lens_cpu)
+""",
+    "a_method_that_its_class_lacks": """\
+class Inner: pass
+class Other:
+    def use(self, lens): lens.max()
+def run(batch, held: Inner): held.use(batch.seq_lens_cpu).max()
+""",
+    "a_method_by_its_name_alone": """\
+class Inner:
+    def use(self, lens): lens.max()  # finds PK101
+def run(batch, held): held.use(batch.seq_lens_cpu)
+""",
+    "a_method_that_many_classes_have": "".join(
+        f"class C{at}:\n    def use(self, lens): lens.max()\n" for at in range(7)
+    )
+    + "def run(batch, held): held.use(batch.seq_lens_cpu)\n",
+    "a_method_that_six_classes_have": "".join(
+        f"class C{at}:\n    def use(self, lens): lens.max()  # finds PK101\n" for at in range(6)
+    )
+    + "def run(batch, held): held.use(batch.seq_lens_cpu)\n",
+    "a_tensor_of_the_mirror_is_there": """\
+def run(batch):
+    lens = torch.tensor([1])
+    if isinstance(lens, list):
+        batch.seq_lens_cpu.max()
+    if isinstance(lens, Tensor):
+        batch.seq_lens_sum + 1  # finds PK104
+""",
+    "a_list_of_a_tensor": """\
+def run(batch, lens):
+    if isinstance(sorted(lens), Tensor):
+        batch.seq_lens_cpu.max()
+    if isinstance([1] * 2, Tensor):
+        batch.seq_lens_cpu.max()
+    if isinstance([each for each in lens], Tensor):
+        batch.seq_lens_cpu.max()
+""",
+}
+
+MODULES = {
+    "a_function_of_a_module": """\
+# place: srt/managers/example.py
+from sglang.srt.managers import helpers
+def run(batch):
+    helpers.use(batch.seq_lens_cpu)
+    helpers.Plan(batch.seq_lens_cpu)
+    helpers.missing(batch.seq_lens_cpu).max()
+# place: srt/managers/helpers.py
+class Plan:
+    def __init__(self, lens): lens.max()  # finds PK101
+def use(lens): lens.max()  # finds PK101
+""",
+    "an_imported_function": """\
+# place: srt/managers/example.py
+from sglang.srt.managers.helpers import use as used
+def run(batch): used(batch.seq_lens_cpu)
+# place: srt/managers/helpers.py
+def use(lens): lens.max()  # finds PK101
+""",
+    "a_function_of_a_feature_that_keeps_the_mirror": """\
+# place: srt/managers/example.py
+from sglang.srt.layers.two_batch_overlap import use
+def run(batch): use(batch.seq_lens_cpu)
+# place: srt/layers/two_batch_overlap.py
+# seq_lens_cpu
+def use(lens): lens.max()
+""",
+    "backends_that_are_no_slots": """\
+# place: srt/managers/decision.py
+def fork_needs_cpu_seq_lens(attn_backends, others):
+    for each in others:
+        each.needs_cpu_seq_lens
+    for each in attn_backends:
+        each.name
+        getattr(each, "needs_cpu_seq_lens", True)
+        getattr(each, "needs_cpu_seq_lens")  # finds PK111
+def another(attn_backends):
+    for each in attn_backends:
+        each.needs_cpu_seq_lens
+# place: srt/speculative/fork_worker.py
+class ForkWorker(BaseSpecWorker):
+    # Its slots decide about seq_lens_cpu.
+    @property
+    def spec_v2_attn_backends(self): return (self.target.attn_backend, self._draft.draft_extend_attn_backend)
+""",
+    "an_annotated_result": """\
+# place: srt/managers/example.py
+from sglang.srt.managers.helpers import made
+def run(batch): made().use(batch.seq_lens_cpu)
+# place: srt/managers/helpers.py
+# seq_lens_cpu
+def made() -> Inner: return unknown()
+# place: srt/managers/inner.py
+# seq_lens_cpu
+class Inner:
+    def use(self, lens): lens.max()  # finds PK101
+# place: srt/managers/other.py
+# seq_lens_cpu
+class Other:
+    def use(self, lens): lens.max()
+""",
+}
+SOURCES = {**FUNCTIONS, **CLASSES, **MODULES}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_call_of(name: str) -> None:
+    source = SOURCES[name]
+    found = {(finding.file, finding.line, finding.rule) for finding in audit(program(source)).findings}
+    assert found == {(mark.file, mark.line, mark.rule) for mark in expected(source)}
