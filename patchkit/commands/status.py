@@ -13,7 +13,6 @@ from patchkit.plan.status import State
 from patchkit.transaction.conflicts import before_markers, conflicts_in, with_conflicts, with_unrecorded
 from patchkit.transaction.current import current_or_none
 from patchkit.transaction.edited import difference, judged
-from patchkit.transaction.origins import Origins
 from patchkit.transaction.resolve import unrecorded_edits
 from patchkit.transaction.write import read_consistently
 
@@ -76,6 +75,8 @@ def _with_differences(
     missing = {edit.file for status in statuses for edit in status.edits if is_missing(status, edit)}
     if not missing:
         return tuple(statuses)
+    from patchkit.transaction.origins import Origins
+
     try:
         origins = Origins(tree, planner)
         original, written = origins.originals, origins.applied

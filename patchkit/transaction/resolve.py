@@ -17,7 +17,6 @@ from patchkit.transaction.conflicts import conflicts_in
 from patchkit.transaction.current import current_record
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_of
-from patchkit.transaction.undo import undo
 from patchkit.transaction.write import (
     concurrent_change_error,
     locked,
@@ -226,6 +225,8 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
                     file: AppliedFile(known.original, digest_of(remaining), known.patches),
                 }
                 if not marked_conflicts(remaining) and not layer.edits_in(file):
+                    from patchkit.transaction.undo import undo
+
                     # Only imports of the patches can remain.
                     with suppress(ConflictError):
                         text = undo(file, remaining, text, store.get(known.original)).text or text

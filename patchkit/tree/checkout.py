@@ -32,7 +32,7 @@ _MIN_SIMILARITY = 30
 
 
 def searched(folder: Path, texts: Iterable[str]) -> list[str] | None:
-    """Return the files below a folder that contain one of the texts, None if git cannot tell.
+    """Return the Python files below a folder that contain one of the texts, None if git cannot tell.
 
     It reads what is on disk, whether git tracks it or not.
     """
@@ -42,7 +42,7 @@ def searched(folder: Path, texts: Iterable[str]) -> list[str] | None:
 
 
 def lines_matching(folder: Path, pattern: str) -> dict[str, list[bytes]] | None:
-    """Return the lines that match an extended regular expression in each file below a folder, as ``searched`` does."""
+    """Return the lines that match an extended regular expression in each Python file, as ``searched`` does."""
     output = _grep(folder, "--text", "-E", "-e", pattern)
     if output is None:
         return None
@@ -56,7 +56,8 @@ def lines_matching(folder: Path, pattern: str) -> dict[str, list[bytes]] | None:
 
 def _grep(folder: Path, *options: str) -> bytes | None:
     with suppress(TreeError):
-        answer = git(folder, "grep", "--no-index", "-z", "--no-textconv", *options, "--", ".")
+        words = ("grep", "--threads=1", "--no-index", "-z", "--no-textconv", *options, "--", "*.py")
+        answer = git(folder, *words, settings={"GIT_LITERAL_PATHSPECS": "0"})
         if answer.returncode in (0, 1) and not answer.stderr:
             return answer.stdout
     return None

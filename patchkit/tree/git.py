@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _INHERITED = ("GIT_CONFIG_", "GIT_EXEC_PATH", "GIT_TEST_")
 _PERSONAL = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_ASKPASS", "GIT_SSH")
 _ENVIRONMENT = {
+    "GIT_LITERAL_PATHSPECS": "1",
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_TERMINAL_PROMPT": "0",
@@ -230,12 +231,12 @@ def _command(folder: Path, command: str, *rest: str, personal: bool = False) -> 
     """Return the command line of a git command."""
     settings = (f"{key}={value}" for key, value in (_ALWAYS_SET if personal else _NO_COMMANDS).items())
     if personal and "--" in rest:
-        # Hooks would inherit `--literal-pathspecs`, and `*.py` would no longer be a pattern in them.
+        # Hooks would inherit GIT_LITERAL_PATHSPECS, and `*.py` would no longer be a pattern in them.
         end = rest.index("--") + 1
         rest = (*rest[:end], *(f":(literal){name}" for name in rest[end:]))
     return [
         "git",
-        *(() if personal else ("--no-optional-locks", "--literal-pathspecs")),
+        *(() if personal else ("--no-optional-locks",)),
         *(word for setting in settings for word in ("-c", setting)),
         "-C",
         str(folder),

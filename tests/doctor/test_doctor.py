@@ -12,6 +12,7 @@ from support.toys import add_patch, write_package
 
 from patchkit.cli import main
 from patchkit.doctor import diagnosis
+from patchkit.doctor.execution.gpus import USUAL
 from patchkit.doctor.execution.kinds import LLAMA
 from patchkit.doctor.gains import Gain, gains
 from patchkit.doctor.models import named as models_named
@@ -225,8 +226,9 @@ class DraftBackendFactory:
 
 
 @pytest.fixture
-def fork(tmp_path: Path) -> Path:
-    """A tree with four names of backends, one of which has opted out."""
+def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tree with four names of backends, one of which has opted out; executed for one GPU, as it asks for none."""
+    monkeypatch.setattr("patchkit.doctor.options.USUAL", USUAL[:1])
     sources = {
         "__init__.py": b"",
         "srt/server_args.py": ARGUMENTS,
@@ -920,7 +922,10 @@ def test_a_model_on_this_machine_is_the_one_that_is_asked_about(fork: Path, tmp_
     assert "--model-config: not a JSON object" in run(fork, *words, "x", *config, code=2).stderr
 
 
-def test_a_backend_that_the_tree_chooses_by_the_gpu_is_told_for_both(fork: Path) -> None:
+def test_a_backend_that_the_tree_chooses_by_the_gpu_is_told_for_both(
+    fork: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("patchkit.doctor.options.USUAL", USUAL)
     choice = b"""
         if self.attention_backend is None:
             import torch
@@ -937,7 +942,10 @@ def test_a_backend_that_the_tree_chooses_by_the_gpu_is_told_for_both(fork: Path)
     assert "--gpu h1: no such GPU is known" in run(fork, *EAGLE, "--gpu", "h1", code=2).stderr
 
 
-def test_a_launch_that_the_tree_refuses_on_one_gpu_is_told_for_the_other(fork: Path) -> None:
+def test_a_launch_that_the_tree_refuses_on_one_gpu_is_told_for_the_other(
+    fork: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("patchkit.doctor.options.USUAL", USUAL)
     refusal = b"""
         import torch
         if self.attention_backend == "free" and torch.cuda.get_device_capability()[0] < 10:

@@ -17,6 +17,7 @@ from patchkit.cli import main
 from patchkit.doctor import fixes
 from patchkit.doctor.declared import declared
 from patchkit.doctor.evaluation.memory import KnownValues
+from patchkit.doctor.execution.gpus import USUAL
 from patchkit.doctor.execution.process import Execution
 from patchkit.doctor.launch import Launch
 from patchkit.doctor.options import Arguments
@@ -89,7 +90,8 @@ class ServerArgs:
 
 
 @pytest.fixture
-def fork(tmp_path: Path) -> Path:
+def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("patchkit.doctor.options.USUAL", USUAL[:1])
     sources = {
         "__init__.py": b"",
         "srt/server_args.py": SETTINGS,

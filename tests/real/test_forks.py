@@ -267,12 +267,12 @@ OWN_WAYS = {
 
 
 @pytest.mark.parametrize("way", swept(OWN_WAYS, "with-helpers".__eq__))
-def test_a_fork_with_equivalent_code_gets_every_patch(release: Tree, way: str) -> None:
+def test_a_fork_with_equivalent_code_gets_every_patch(releases: Releases, release: Tree, way: str) -> None:
     fork = rewritten(
         release,
         *(Edit(at=at, find=find, code=code) for at, pairs in OWN_WAYS[way].items() for find, code in pairs),
     )
-    usual = {status.patch.id: status.state for status in make_plan(release, PATCHES).patches}
+    usual = {status.patch.id: status.state for status in releases.plan(REFERENCE).patches}
     plan = make_plan(fork, PATCHES)
     assert {status.patch.id: status.state for status in plan.patches} == usual, reasons(plan)
     patched = after(plan)
