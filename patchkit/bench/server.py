@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -29,12 +30,14 @@ _LOCAL = "127.0.0.1"
 # A proxy of the environment is not for this machine.
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _PAUSE = 0.1
-# Seconds for a server to become idle, to end by itself, and for what it started to be gone.
-_DRAIN, _GRACE, _GONE = 10.0, 5.0, 10.0
+# Seconds for a server to become idle, and to end by itself.
+_DRAIN, _GRACE = 10.0, 5.0
 # Seconds for one question whether it is up; characters of a refusal that are shown.
 _QUESTION, _REFUSAL = 20.0, 300
 _ALONE = "try the launch command without patchkit"
 _FEWER = "name single patches after the launch command, to find out which one it is"
+# Below those that Linux gives to outgoing connections, which could take a port before the server does.
+_PORTS = range(20000, 32000)
 _PORT_TAKEN = "address already in use"
 
 
@@ -72,9 +75,7 @@ class TreeServer:
         self._name, self._folder, self._watchdog, self._patched = name, folder, watchdog, patched
         self._log = folder / "log.txt"
         self._is_stopped = False
-        with socket.socket() as free:
-            free.bind((_LOCAL, 0))
-            port = free.getsockname()[1]
+        port = _free_port()
         self._url = f"http://{_LOCAL}:{port}"
         key = command.value("--api-key")
         self._headers = {"Content-Type": "application/json"} | (
@@ -153,12 +154,8 @@ class TreeServer:
         self._process.terminate()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_GRACE)
-        until = time.monotonic() + _GONE
         with suppress(ProcessLookupError):
-            while time.monotonic() < until:
-                os.killpg(self._process.pid, signal.SIGKILL)
-                self._process.poll()
-                time.sleep(_PAUSE)
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._watchdog.forget(self._process.pid)
 
@@ -210,6 +207,14 @@ class TreeServer:
         advice = advice or (_FEWER if self._patched else _ALONE)
         reasons = [why] if why else []
         return ServerError(f"the {self._name} server {what}", reasons, patched=self._patched, advice=advice)
+
+
+def _free_port() -> int:
+    while True:
+        port = random.choice(_PORTS)
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind((_LOCAL, port))
+            return port
 
 
 def _reply(answer: dict[str, Any]) -> Reply:

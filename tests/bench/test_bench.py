@@ -18,6 +18,7 @@ from support.processes import ends, require_list
 from support.served import BEHAVIOUR, FAST, SLOW, add_change, started, write_served, write_smi
 from support.toys import everything
 
+from patchkit.bench import compare, server
 from patchkit.cli import main
 
 if TYPE_CHECKING:
@@ -77,6 +78,9 @@ def bench(tmp_path: Path, patch_folder: Path, monkeypatch: pytest.MonkeyPatch) -
     add_change(patch_folder, "dying", ("SERVES = True", "SERVES = False"))
     add_change(patch_folder, "hanging", ("ANSWERS = True", "ANSWERS = False"))
     monkeypatch.setenv("STAND_IN", str(made.log))
+    # As few as give an interval.
+    monkeypatch.setattr(compare, "_PAIRS", 6)
+    monkeypatch.setattr(server, "_PAUSE", 0.01)
     monkeypatch.setattr(tempfile, "tempdir", str(made.temporary))
     machine(monkeypatch, tmp_path / "idle")
     return made
@@ -100,7 +104,7 @@ def test_a_faster_tree_is_measured_beside_the_unpatched_one(bench: Bench) -> Non
     low, high = batch["interval"]
     assert low <= batch["ratio"] <= high < 1
     assert batch["gain"].endswith("less time for each step")
-    assert batch["pairs"] == 20
+    assert batch["pairs"] == 6
     assert batch["tokens"] == "equal"
     assert batch["accept_length"] == [2.0, 2.0]
     before, after = batch["costs"]
@@ -263,11 +267,11 @@ def test_a_file_without_prompts_is_refused(bench: Bench, content: str) -> None:
 def test_a_kill_in_the_middle_leaves_nothing(bench: Bench) -> None:
     words = ["bench", COMMAND, "--tree", str(bench.package), "--patches", str(bench.folder / "toys"), "faster"]
     environment = {**os.environ, "TMPDIR": str(bench.temporary)}
-    process = subprocess.Popen([sys.executable, "-m", "patchkit", *words], env=environment)
+    process = subprocess.Popen([sys.executable, "-m", "patchkit", *words], env=environment, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 60
-    while len(started(bench.log)) < 2 and time.monotonic() < until:
+    while len(started(bench.log)) < 2 and process.poll() is None and time.monotonic() < until:
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert len(started(bench.log)) == 2
+    _, errors = process.communicate()
+    assert len(started(bench.log)) == 2, errors
     bench.expect_nothing_left()
