@@ -1,4 +1,4 @@
-"""`patchkit bench` on a CPU: stand-in servers that are fast, die, hang or give other tokens, and what is left of them."""
+"""`patchkit bench` on a CPU: stand-in servers that are fast, die, hang or give other tokens, and what is left."""
 
 from __future__ import annotations
 
@@ -125,7 +125,13 @@ def test_the_launch_command_is_kept_with_a_port_of_its_own(bench: Bench) -> None
 def test_an_answer_for_people_names_what_was_measured(bench: Bench) -> None:
     ran = bench.run("faster", "--profile", "--batch", "1")
     assert ran.exit_code == 0
-    for text in ("2 requests, 17 new tokens each", "1 request,", "95 % interval", "tokens: equal", "GPU busy"):
+    for text in (
+        "2 requests, 17 new tokens each",
+        "1 request,",
+        "95 % interval",
+        "tokens: equal",
+        "GPU busy",
+    ):
         assert text in ran.stdout
 
 
@@ -265,9 +271,19 @@ def test_a_file_without_prompts_is_refused(bench: Bench, content: str) -> None:
 
 
 def test_a_kill_in_the_middle_leaves_nothing(bench: Bench) -> None:
-    words = ["bench", COMMAND, "--tree", str(bench.package), "--patches", str(bench.folder / "toys"), "faster"]
+    words = [
+        "bench",
+        COMMAND,
+        "--tree",
+        str(bench.package),
+        "--patches",
+        str(bench.folder / "toys"),
+        "faster",
+    ]
     environment = {**os.environ, "TMPDIR": str(bench.temporary)}
-    process = subprocess.Popen([sys.executable, "-m", "patchkit", *words], env=environment, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "patchkit", *words], env=environment, stderr=subprocess.PIPE, text=True
+    )
     until = time.monotonic() + 60
     while len(started(bench.log)) < 2 and process.poll() is None and time.monotonic() < until:
         time.sleep(0.05)

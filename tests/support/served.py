@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import textwrap
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from support.toys import SOURCES, add_patch, rewriting, write_package
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 BEHAVIOUR = "srt/behaviour.py"
 # A step that sleeps ten times as long as the other does so on every machine.
@@ -20,7 +23,7 @@ SERVES = True
 ANSWERS = True
 STEADY = True
 """
-_SERVER = '''
+_SERVER = """
 import argparse, gzip, itertools, json, os, signal, subprocess, sys, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from sglang.srt import behaviour
@@ -113,7 +116,7 @@ def main():
 
 
 main()
-'''
+"""
 
 
 def write_served(package: Path) -> Path:
