@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 import time
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ _FIRST_TOKENS = 3
 _PROFILED = 28
 # Seconds that a profile is likely to take, and for the memory of a server that has ended to be free.
 _PROFILING, _FREED = 15.0, 30.0
+_MEMORY = re.compile(r"(?:out of|not enough|insufficient) memory|mem[-_]fraction", re.IGNORECASE)
 # Waits and copies that differ by less in each step are the same.
 _FEW = 0.25
 
@@ -142,7 +144,7 @@ class Race:
             try:
                 second = self._launch(1, self._until)
             except ServerError as error:
-                if "memory" not in str(error):
+                if _MEMORY.search(str(error)) is None:
                     raise
         if second is not None:
             self.beside = True

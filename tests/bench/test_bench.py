@@ -12,6 +12,7 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from support.processes import ends, require_list
@@ -20,6 +21,7 @@ from support.toys import everything
 
 from patchkit.bench import compare, server
 from patchkit.cli import main
+from patchkit.cli.answers.bench import Bench as BenchAnswer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +55,7 @@ class Bench:
         ran = self.run("--json", *words)
         assert ran.exit_code == 0, ran.output
         answer: dict[str, Any] = json.loads(ran.stdout)
+        msgspec.convert(answer, BenchAnswer)
         return answer
 
     def expect_nothing_left(self) -> None:
