@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from patchkit.commands.apply import apply
     from patchkit.commands.audit import audit
+    from patchkit.commands.bench import bench
     from patchkit.commands.check import CheckedPatch, check_patches
     from patchkit.commands.commit import commit
     from patchkit.commands.diff import diff
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "apply": "patchkit.commands.apply",
     "audit": "patchkit.commands.audit",
+    "bench": "patchkit.commands.bench",
     "CheckedPatch": "patchkit.commands.check",
     "check_patches": "patchkit.commands.check",
     "commit": "patchkit.commands.commit",
@@ -89,6 +91,7 @@ __all__ = [
     "SharedResolutions",
     "apply",
     "audit",
+    "bench",
     "check_patches",
     "commit",
     "commit_revert",

@@ -33,10 +33,10 @@ from decode_bench.figures import read_run
 from decode_bench.options import site_option, tree_option
 from decode_bench.results import WARM_UP, Measured, Result, passed, result, table, write
 from decode_bench.scenarios import Scenario, Server, scenarios
-from decode_bench.trace import read_profile
 from decode_bench.trees import Contender, contender, faulty_copy, located, read_faults
 from rich.console import Console
 
+from patchkit.bench.trace import annotated, profile, read_events
 from patchkit.errors import PatchkitError
 
 if TYPE_CHECKING:
@@ -134,7 +134,8 @@ class Field:
                     traces = sorted(folder.glob("*.json.gz"))
                     if not traces:
                         raise EngineError(f"The engine wrote no trace to {folder}.")
-                    measured[tree].profile = read_profile(traces[-1], self.step_events[tree])
+                    events = read_events(traces[-1])
+                    measured[tree].profile = profile(events, annotated(events, self.step_events[tree]))
             measured[tree].error = self.failures.get(tree)
             with engine.log.open(errors="replace") as log:
                 log.seek(marks[tree])

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 import click
 import torch
 import triton
-from decode_bench.figures import Spread
 from metadata_bench.backends import (
     MODES,
     Contender,
@@ -39,6 +38,8 @@ from metadata_bench.measure import Activity, Ceilings, activity, device_time, ra
 from metadata_bench.stand_ins import import_tree
 from rich.console import Console
 from rich.table import Table
+
+from patchkit.bench.figures import Spread
 
 if TYPE_CHECKING:
     from metadata_bench.stand_ins import TreeModules

@@ -41,7 +41,12 @@ if TYPE_CHECKING:
 PAGES = [REPOSITORY / page for page in generate_docs.PAGES]
 FOLDERS = (".", "docs", "docs/kinds", "skills/patchkit", "tests")
 EVERY_PAGE = sorted(path for folder in FOLDERS for path in (REPOSITORY / folder).glob("*.md"))
-SERVER_OPTIONS = {"--enable-deterministic-inference", "--model-path", "--speculative-eagle-topk"}
+SERVER_OPTIONS = {
+    "--enable-deterministic-inference",
+    "--max-total-tokens",
+    "--model-path",
+    "--speculative-eagle-topk",
+}
 """Options of sglang's server that pages name."""
 STRUCTS: tuple[type[msgspec.Struct], ...] = (
     schema.PatchFile,

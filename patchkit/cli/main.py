@@ -21,6 +21,7 @@ from patchkit import __version__
 from patchkit.cli import (
     apply,
     audit,
+    bench,
     diff,
     doctor,
     export,
@@ -59,7 +60,7 @@ EXIT_CODES = {
 _GROUPS = {
     "Inspect a tree": (status, show, diff),
     "Apply and revert patches": (apply, resolve, revert),
-    "Check a tree": (verify, audit, doctor),
+    "Check a tree": (verify, audit, doctor, bench),
     "Work with branches and commits": (matrix, rebase, merge_driver, export),
     "Port and write changes": (port, new, test),
 }

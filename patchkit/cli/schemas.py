@@ -8,6 +8,7 @@ import msgspec
 
 from patchkit.cli.answers.apply import Apply
 from patchkit.cli.answers.audit import Audit
+from patchkit.cli.answers.bench import Bench
 from patchkit.cli.answers.check_patch import CheckPatch
 from patchkit.cli.answers.diff import Diff
 from patchkit.cli.answers.doctor import Doctor
@@ -40,6 +41,7 @@ ANSWERS: dict[str, Any] = {
     "export": Export,
     "rebase": Rebase,
     "doctor": Doctor,
+    "bench": Bench,
     "new": New,
     "port": Port,
     "test": CheckPatch,

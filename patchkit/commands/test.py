@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,18 +10,20 @@ from patchkit.commands.apply import apply
 from patchkit.commands.diff import diff
 from patchkit.commands.revert import revert
 from patchkit.commands.verify import verify
-from patchkit.errors import PatchkitError, TreeError
+from patchkit.errors import PatchkitError
 from patchkit.findings.finding import Confidence
 from patchkit.plan.examples import undefined_in
 from patchkit.plan.planner import Planner
 from patchkit.plan.status import State
 from patchkit.transaction.revert import in_code, recorded
-from patchkit.tree.scratch import scratch
+from patchkit.tree.scratch import copied, scratch
 from patchkit.tree.tree import open_tree
 from patchkit.verify.result import CheckState
 from patchkit.verify.subject import Criteria
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from patchkit.patchset.select import PatchSet
     from patchkit.tree.tree import CheckoutTree
 
@@ -54,7 +54,7 @@ def test(path: Path, patches: PatchSet, name: str) -> Trial:
     files: tuple[str, ...] = ()
     state = ""
     with scratch() as folder:
-        copy = _copied(tree, folder)
+        copy = copied(tree, folder)
         before = {file: copy.read(file) for file in copy.files("", "")}
         try:
             status = next(each for each in diff(copy, patches, (name,)).patches if each.patch.id == name)
@@ -86,26 +86,6 @@ def test(path: Path, patches: PatchSet, name: str) -> Trial:
         except PatchkitError as error:
             problems.append(str(error))
     return Trial(str(path), tree.version, state, files, tuple(problems))
-
-
-def _copied(tree: CheckoutTree, folder: Path) -> CheckoutTree:
-    """Copy the package folder without patchkit's own, caches and ``.git``. Raise TreeError if it cannot be read."""
-
-    def copy(source: str, target: str) -> None:
-        Path(target).write_bytes(tree.read(Path(source).relative_to(tree.package).as_posix()) or b"")
-        shutil.copymode(source, target)
-
-    ignored = shutil.ignore_patterns(".patchkit", "__pycache__", ".git")
-    try:
-        shutil.copytree(
-            tree.package, folder / tree.package.name, ignore=ignored, symlinks=True, copy_function=copy
-        )
-    except OSError as error:
-        reason = error.args[0][0][2] if isinstance(error, shutil.Error) else error
-        raise TreeError(
-            f"{tree.package} cannot be copied ({reason})", advice="fix that and try again"
-        ) from None
-    return open_tree(folder / tree.package.name)
 
 
 def _failures(tree: CheckoutTree, patches: PatchSet) -> tuple[str, ...]:

@@ -17,10 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from patchkit.bench.figures import first_error
 from patchkit.patchset import load
 from patchkit.patchset.patch import parts_by_comment
-
-from .figures import first_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,25 +10,18 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from .figures import (
-    Difference,
-    Spread,
-    accept_length,
-    distinct_tokens,
-    first_difference,
-    largest_logprob_difference,
-    milliseconds_per_step,
-    output_rates,
-    pair_ratios,
-)
+from patchkit.bench.figures import Spread, TokenDifference, accept_length, first_difference, pair_ratios
+
+from .figures import distinct_tokens, largest_logprob_difference, milliseconds_per_step, output_rates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from patchkit.bench.trace import StepProfile
+
     from .figures import Run
     from .scenarios import Scenario
-    from .trace import StepProfile
     from .trees import Contender
 
 _RETRACTED = re.compile(r"#retracted_reqs: (\d+)")
@@ -72,7 +65,7 @@ class Result:
     identical: bool | None
     # Whether every run of this tree gave the tokens of its first.
     reproducible: bool
-    difference: Difference | None
+    difference: TokenDifference | None
     logprob_difference: float | None
     accept_length: float | None
     distinct_tokens: int
@@ -108,7 +101,7 @@ def result(scenario: Scenario, layers: int, measured: Measured, reference: Measu
     rates = output_rates(runs[WARM_UP:]) if scenario.arriving else []
     their_rates = output_rates(reference.runs[WARM_UP:]) if scenario.arriving else []
     own = [first_difference(runs[0].outputs, run.outputs) for run in runs]
-    compared: list[Difference | None] = []
+    compared: list[TokenDifference | None] = []
     logprobs = None
     if reference.runs and runs:
         expected = reference.runs[0].outputs

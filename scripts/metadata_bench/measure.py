@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import triton
-from decode_bench.figures import Spread
-from decode_bench.trace import SYNCHRONISING
+
+from patchkit.bench.figures import Spread
+from patchkit.bench.trace import SYNCHRONISING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import os
@@ -10,9 +9,8 @@ import random
 import subprocess
 import sys
 import textwrap
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -20,11 +18,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from safetensors.torch import load_file
 from support.hostile import REFUSED, everything, with_entries
 from support.toys import git
+from support.traces import Trace
 
 from patchkit.errors import TreeError, UsageError
 
@@ -40,9 +37,11 @@ import bench_options  # noqa: E402
 import bench_probe  # noqa: E402
 import bench_reach  # noqa: E402
 import checkpoint  # noqa: E402
-from decode_bench import engines, figures, models, results, scenarios, trace, trees  # noqa: E402
+from decode_bench import engines, figures, models, results, scenarios, trees  # noqa: E402
 from decode_bench.engines import Engine, EngineError  # noqa: E402
 from rich.console import Console  # noqa: E402
+
+from patchkit.bench.figures import Reply, Spread, TokenDifference  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -253,8 +252,8 @@ def test_a_tree_that_a_benchmark_names_by_a_hostile_ref_is_not_written(
     assert all(path.is_relative_to(home / "sglang") for path in home.rglob("*") if path.is_file())
 
 
-def outputs(*tokens: Sequence[int], finish: str = "length", steps: int = 1) -> list[figures.Output]:
-    return [figures.Output(tuple(each), finish, steps, ()) for each in tokens]
+def outputs(*tokens: Sequence[int], finish: str = "length", steps: int = 1) -> list[Reply]:
+    return [Reply(tuple(each), finish, steps) for each in tokens]
 
 
 def a_run(*tokens: Sequence[int], step: float = 2.0) -> figures.Run:
@@ -286,7 +285,7 @@ def test_a_prefill_between_two_steps_is_not_counted_as_a_step() -> None:
 
 def test_without_decode_steps_there_is_no_time() -> None:
     assert figures.step_milliseconds([]) == ()
-    assert figures.Spread.of([]) is None
+    assert Spread.of([]) is None
     assert figures.milliseconds_per_step([figures.Run(1.0, (), ())]) == []
 
 
@@ -294,218 +293,10 @@ def test_a_hiccup_does_not_move_a_runs_time_per_step() -> None:
     assert figures.milliseconds_per_step([a_run(step=2.0), a_run(step=3.0)]) == [2.0, 3.0]
 
 
-def test_ratios_are_taken_pair_by_pair_and_not_of_the_medians() -> None:
-    # A machine that slows down halfway: each pair says 0.9.
-    reference, other = [1.0, 1.0, 2.0, 2.0], [0.9, 0.9, 1.8, 1.8]
-    assert figures.pair_ratios(reference, other) == pytest.approx([0.9] * 4)
-    assert figures.Spread.of(figures.pair_ratios(reference, [0.9])) == figures.Spread(0.9, 0.9, 0.9, 1)
-
-
-def test_identical_outputs_have_no_difference() -> None:
-    assert figures.first_difference(outputs([1, 2], [3]), outputs([1, 2], [3])) is None
-
-
-@pytest.mark.parametrize(
-    ("got", "expected"),
-    [
-        (outputs([1, 2], [3, 9, 5]), figures.Difference(1, 1, 4, 9, 1, 2)),
-        (outputs([1, 2], [3, 4]), figures.Difference(1, 2, 5, None, 1, 2)),
-        (outputs([7], [3, 4, 5, 6]), figures.Difference(0, 0, 1, 7, 2, 2)),
-    ],
-    ids=["another token", "an output that ends early", "several requests"],
-)
-def test_the_first_difference_is_named(got: list[figures.Output], expected: figures.Difference) -> None:
-    assert figures.first_difference(outputs([1, 2], [3, 4, 5]), got) == expected
-
-
-def test_the_same_tokens_that_ended_for_another_reason_differ() -> None:
-    found = figures.first_difference(outputs([1, 2]), outputs([1, 2], finish="abort"))
-    assert found == figures.Difference(0, 2, None, None, 1, 1)
-
-
-@given(st.lists(st.lists(st.integers(0, 3), max_size=4), max_size=4), st.data())
-def test_a_difference_is_found_exactly_where_one_is(tokens: list[list[int]], data: st.DataObject) -> None:
-    other = [data.draw(st.one_of(st.just(each), st.lists(st.integers(0, 3), max_size=4))) for each in tokens]
-    found = figures.first_difference(outputs(*tokens), outputs(*other))
-    assert (found is None) == (tokens == other)
-    if found is not None:
-        one, two = tokens[found.request], other[found.request]
-        assert one[: found.position] == two[: found.position]
-        assert one[found.position : found.position + 1] != two[found.position : found.position + 1]
-
-
 def test_the_largest_logprob_difference_is_given_and_none_without_logprobs() -> None:
-    one = [figures.Output((1, 2), "length", 1, (-1.0, -2.0))]
+    one = [Reply((1, 2), "length", 1, (-1.0, -2.0))]
     assert figures.largest_logprob_difference(one, [replace(one[0], logprobs=(-1.0, -2.5))]) == 0.5
     assert figures.largest_logprob_difference(outputs([1]), outputs([1])) is None
-
-
-def test_the_accept_length_leaves_the_prefills_token_out() -> None:
-    both = outputs([1, 2, 3, 4, 5], steps=2) + outputs([1, 2, 3], steps=1)
-    assert figures.accept_length(both) == 2.0
-
-
-def test_requests_that_never_ran_have_no_accept_length() -> None:
-    assert figures.accept_length(outputs([], steps=0)) is None
-    assert figures.accept_length(outputs([], steps=0) + outputs([1, 2, 3, 4], steps=1)) == 3.0
-
-
-def test_the_first_error_of_a_log_is_the_first_exceptions_own_line() -> None:
-    log = """\
-[TP0] an error rate of 0 is fine
-[TP0] Scheduler hit an exception: Traceback (most recent call last):
-  File "scheduler.py", line 1, in run
-    raise RuntimeError("CUDA error")
-torch.AcceleratorError: CUDA error: an illegal memory access was encountered
-Compile with more.
-
-Traceback (most recent call last):
-ValueError: the second
-"""
-    assert figures.first_error(log) == (
-        "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
-    )
-
-
-def test_a_log_without_a_traceback_gives_the_first_line_that_complains() -> None:
-    assert figures.first_error("fine\nstill fine\n  Killed\nerror: late\n") == "Killed"
-
-
-def test_a_clean_log_has_no_error() -> None:
-    assert figures.first_error("up\ndown\nno terror here\n") is None
-
-
-# --- traces
-
-
-@dataclass
-class Trace:
-    """Ten steps of 100 microseconds, each with one kernel; the first four are the profiler's warm-up."""
-
-    events: list[dict[str, Any]]
-
-    @classmethod
-    def of_steps(cls, count: int = 10, kernel: float = 80.0) -> Trace:
-        events = []
-        for i in range(count):
-            events += [
-                cls.span("patchkit.decode", "user_annotation", 100.0 * i, 60),
-                cls.span("gemm", "kernel", 100.0 * i + 10, kernel),
-            ]
-        return cls(events)
-
-    @staticmethod
-    def span(name: str, cat: str, ts: float, dur: float, tid: int = 1, **args: Any) -> dict[str, Any]:
-        return {"ph": "X", "name": name, "cat": cat, "ts": ts, "dur": dur, "tid": tid, "args": args}
-
-    def add(self, *arguments: Any, **options: Any) -> None:
-        self.events.append(self.span(*arguments, **options))
-
-    def profile(self) -> trace.StepProfile:
-        found = trace.profile(self.events, "patchkit.decode")
-        assert found is not None
-        return found
-
-
-def test_a_trace_without_waits_counts_none() -> None:
-    found = Trace.of_steps().profile()
-    assert (found.steps, found.milliseconds) == (5, 0.1)
-    assert (found.synchronisations, found.copies_to_host) == (0, 0)
-    assert found.busy_milliseconds == pytest.approx(0.08)
-    assert found.gaps == pytest.approx(0.8)
-    assert found.longest_gap_us == 20.0
-
-
-def test_waits_are_counted_per_step_with_the_innermost_operator_that_made_them() -> None:
-    steps = Trace.of_steps()
-    for i in range(10):
-        steps.add("aten::item", "cpu_op", 100 * i + 1, 20)
-        steps.add("aten::_local_scalar_dense", "cpu_op", 100 * i + 2, 15)
-        steps.add("aten::empty", "cpu_op", 100 * i + 3, 1)
-        steps.add("cudaStreamSynchronize", "cuda_runtime", 100 * i + 6, 5)
-    steps.add("cudaEventSynchronize", "cuda_runtime", 450, 5)
-    found = steps.profile()
-    assert found.synchronisations == pytest.approx(1.2)
-    assert found.synchronisation_sources == {
-        "cudaStreamSynchronize in aten::_local_scalar_dense": 1.0,
-        "cudaEventSynchronize in no operator": 0.2,
-    }
-    assert found.timeline_waits == [(6.0, 5.0)]
-
-
-def test_calls_that_give_the_gpu_work_are_launches() -> None:
-    steps = Trace.of_steps()
-    for name in (
-        "cudaLaunchKernel",
-        "cuLaunchKernelEx",
-        "cudaGraphLaunch",
-        "cudaMemcpyAsync",
-        "cudaMemsetAsync",
-    ):
-        steps.add(name, "cuda_driver" if name.startswith("cuL") else "cuda_runtime", 620, 1)
-    for name in ("cudaEventRecord", "cudaStreamWaitEvent", "cudaGraphInstantiate", "cudaStreamSynchronize"):
-        steps.add(name, "cuda_runtime", 620, 1)
-    steps.add("cudaLaunchKernel", "cpu_op", 620, 1)
-    steps.add("cudaLaunchKernel", "cuda_runtime", 50, 1)
-    steps.add("aten::copy_", "cpu_op", 700, 5)
-    steps.add("cudaMemcpyAsync", "cuda_runtime", 701, 1)
-    found = steps.profile()
-    assert found.launches == pytest.approx(1.2)
-    assert found.launch_sources["cudaMemcpyAsync in aten::copy_"] == pytest.approx(0.2)
-    assert sum(found.launch_sources.values()) == pytest.approx(found.launches)
-
-
-def test_launches_and_queries_are_no_waits() -> None:
-    steps = Trace.of_steps()
-    for name in ("cudaGraphLaunch", "cudaEventQuery", "cudaStreamWaitEvent", "cudaMemcpyAsync"):
-        steps.add(name, "cuda_runtime", 620, 1)
-    steps.add("cudaStreamSynchronize", "cpu_op", 620, 1)
-    assert steps.profile().synchronisations == 0
-
-
-def test_only_copies_to_the_host_are_counted_with_their_size_and_operator() -> None:
-    steps = Trace.of_steps()
-    steps.add("aten::copy_", "cpu_op", 600, 9)
-    steps.add("cudaMemcpyAsync", "cuda_runtime", 602, 2, correlation=7)
-    steps.add("Memcpy DtoH (Device -> Pinned)", "gpu_memcpy", 630, 2, tid=70, correlation=7, bytes=64)
-    steps.add("Memcpy HtoD (Pinned -> Device)", "gpu_memcpy", 640, 2, tid=70, correlation=8, bytes=64)
-    found = steps.profile()
-    assert found.copies_to_host == 0.2
-    assert found.copy_sources == {"64 bytes in aten::copy_": 0.2}
-
-
-def test_what_happens_before_the_steps_or_in_the_last_is_not_counted() -> None:
-    steps = Trace.of_steps()
-    for ts in (50.0, 390.0, 900.0, 950.0):
-        steps.add("cudaDeviceSynchronize", "cuda_runtime", ts, 3)
-    assert steps.profile().synchronisations == 0
-
-
-def test_kernels_that_overlap_keep_the_gpu_busy_once() -> None:
-    steps = Trace.of_steps()
-    for i in range(10):
-        steps.add("memset", "gpu_memset", 100 * i + 50, 45, tid=71)
-    assert steps.profile().busy_milliseconds == pytest.approx(0.085)
-
-
-def test_a_kernel_that_outlasts_the_window_counts_up_to_its_end() -> None:
-    assert Trace.of_steps(kernel=300.0).profile().busy_milliseconds == pytest.approx(0.1)
-
-
-def test_too_few_steps_give_no_profile(tmp_path: Path) -> None:
-    file = tmp_path / "trace.json.gz"
-    with gzip.open(file, "wt") as out:
-        json.dump({"traceEvents": Trace.of_steps(5).events}, out)
-    assert trace.read_profile(file, "patchkit.decode") is None
-
-
-@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 9)), max_size=12))
-def test_merged_spans_cover_the_same_points_and_never_touch(pairs: list[tuple[int, int]]) -> None:
-    spans = [(float(start), float(start + length)) for start, length in pairs]
-    union = trace.merged(spans)
-    points = {point for start, length in pairs for point in range(start, start + length)}
-    assert {p for start, stop in union for p in range(int(start), int(stop))} == points
-    assert all(before[1] < after[0] for before, after in pairwise(union))
 
 
 # --- the gate
@@ -1095,8 +886,8 @@ def test_the_first_run_is_compared_but_not_timed() -> None:
     reference = measured(a_run([1], step=50.0), a_run([1], step=2.0), a_run([1], step=4.0))
     other = measured(a_run([1], step=70.0), a_run([1], step=1.0), a_run([1], step=3.0))
     found = results.result(STRAIGHT, 8, other, reference)
-    assert found.step == figures.Spread(2.0, 1.0, 3.0, 2)
-    assert found.ratio == figures.Spread(0.625, 0.5, 0.75, 2)
+    assert found.step == Spread(2.0, 1.0, 3.0, 2)
+    assert found.ratio == Spread(0.625, 0.5, 0.75, 2)
     assert found.identical
     assert found.reproducible
 
@@ -1106,7 +897,7 @@ def test_a_difference_in_a_late_run_is_a_difference() -> None:
     found = results.result(STRAIGHT, 8, measured(a_run([1, 2]), a_run([1, 3])), reference)
     assert found.identical is False
     assert not found.reproducible
-    assert found.difference == figures.Difference(0, 1, 2, 3, 1, 1)
+    assert found.difference == TokenDifference(0, 1, 2, 3, 1, 1)
 
 
 def test_a_tree_that_always_differs_is_reproducible() -> None:
@@ -1120,8 +911,8 @@ def test_the_gpus_share_is_of_the_profiled_steps_without_the_profiler() -> None:
     # Profiled are the fifth to the ninth step; those after them have longer contexts.
     run = replace(a_run([1]), step_milliseconds=(9.0,) * 4 + (0.07, 0.08, 0.09, 0.08, 0.08) + (0.3,) * 90)
     found = results.result(STRAIGHT, 8, measured(a_run([1]), run, profile=profile), measured())
-    assert found.step == figures.Spread(0.3, 0.3, 0.3, 1)
-    assert found.profiled_step == figures.Spread(0.08, 0.08, 0.08, 1)
+    assert found.step == Spread(0.3, 0.3, 0.3, 1)
+    assert found.profiled_step == Spread(0.08, 0.08, 0.08, 1)
     assert found.gpu_busy == pytest.approx(0.05 / 0.08)
 
 

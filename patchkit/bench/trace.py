@@ -37,6 +37,8 @@ _HOST = frozenset({"cuda_runtime", "cuda_driver"})
 _GPU = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 # Steps in which the profiler still sets up its buffers.
 _WARM_UP = 4
+# Batches of a profile without the kernel that marks a step: the prefill, and those at the ends.
+_MISSED = 4
 # Microseconds; closer kernels are merged in a timeline.
 _JOIN = 1.0
 
@@ -70,18 +72,40 @@ class StepProfile:
         return slice(_WARM_UP, _WARM_UP + self.steps)
 
 
-def read_profile(file: Path, step: str) -> StepProfile | None:
-    """Return the profile of a gzipped trace whose steps are events named ``step``; None with too few steps."""
+def read_events(file: Path) -> list[Event]:
+    """Return the events of a gzipped trace."""
     with gzip.open(file, "rt") as lines:
-        return profile(json.load(lines)["traceEvents"], step)
+        found: list[Event] = json.load(lines)["traceEvents"]
+    return found
 
 
-def profile(events: Sequence[Event], step: str) -> StepProfile | None:
-    """Return the averages over the steps in a trace's events; None with too few steps."""
+def annotated(events: Iterable[Event], step: str) -> list[float]:
+    """Return the start of each step, of which the trace has an annotation named ``step``."""
+    return sorted(e["ts"] for e in events if e["name"] == step and e.get("cat") == "user_annotation")
+
+
+def recurring(events: Iterable[Event], steps: int) -> list[float]:
+    """Return when a kernel that runs once in each of about so many steps starts; empty if there is no such kernel.
+
+    Of several such kernels it is the one that recurs most evenly, which a step's own work does.
+    """
+    kernels: dict[str, list[float]] = {}
+    for event in events:
+        if event.get("cat") == "kernel":
+            kernels.setdefault(event["name"], []).append(event["ts"])
+    found = [sorted(times) for times in kernels.values() if steps - _MISSED <= len(times) <= steps]
+    return min(found, key=_unevenness, default=[])
+
+
+def _unevenness(times: Sequence[float]) -> float:
+    gaps = [after - before for before, after in pairwise(times[_WARM_UP:])]
+    return statistics.pstdev(gaps) / statistics.mean(gaps)
+
+
+def profile(events: Sequence[Event], steps_at: Sequence[float]) -> StepProfile | None:
+    """Return the averages over the steps in a trace's events, which start at these times; None with too few steps."""
     spans = [event for event in events if event.get("ph") == "X"]
-    starts = sorted(
-        event["ts"] for event in spans if event["name"] == step and event.get("cat") == "user_annotation"
-    )[_WARM_UP:]
+    starts = steps_at[_WARM_UP:]
     if len(starts) < 2:
         return None
     first, last, steps = starts[0], starts[-1], len(starts) - 1

@@ -1,0 +1,268 @@
+"""Time two servers in alternating pairs of runs, and compare the tokens of each request."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import time
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from patchkit.bench.command import batch_of, usual_prompts
+from patchkit.bench.figures import (
+    TokenDifference,
+    accept_length,
+    first_difference,
+    median_interval,
+    pair_ratios,
+)
+from patchkit.bench.gpus import fits_beside
+from patchkit.bench.server import ServerError
+from patchkit.bench.trace import profile, read_events, recurring
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from patchkit.bench.command import Prompts
+    from patchkit.bench.figures import Reply
+    from patchkit.bench.gpus import GpuLoad
+    from patchkit.bench.server import TreeServer
+    from patchkit.bench.trace import StepProfile
+
+# Runs of each batch that are not timed: kernels compile and caches fill, and tokens are compared.
+WARM_UP = 2
+# Pairs of runs of each batch, at most; six are the fewest that give an interval.
+_PAIRS = 20
+# Answers of one token, whose median is the time until the first token.
+_FIRST_TOKENS = 3
+# Batches in a profile: the prefill, and enough decode steps after the profiler's own start-up.
+_PROFILED = 28
+# Seconds that a profile is likely to take, and for the memory of a server that has ended to be free.
+_PROFILING, _FREED = 15.0, 30.0
+_MEMORY = re.compile(r"(?:out of|not enough|insufficient) memory|mem[-_]fraction", re.IGNORECASE)
+# Waits and copies that differ by less in each step are the same.
+_FEW = 0.25
+
+
+class Workload(NamedTuple):
+    """What both servers do: batches of ``prompts``, the usual ones if None, within ``seconds`` of the first start."""
+
+    batches: Sequence[int]
+    new_tokens: int
+    seconds: float
+    prompts: Prompts | None = None
+    profiled: bool = False
+
+
+class StepCost(msgspec.Struct, frozen=True):
+    """What a profiled decode step costs: the share of its time in which the GPU is busy, and counts for each step."""
+
+    gpu_busy: float
+    host_waits: float
+    copies_to_host: float
+    launches: float
+
+
+class BatchComparison(msgspec.Struct, frozen=True):
+    """Both trees with one batch: figures of the first and the second, milliseconds for each decode step.
+
+    Without speculation a step is a token. ``ratio`` is the median of pairs, the second tree's time over the first's,
+    ``interval`` its 95 % confidence interval, None with fewer than six pairs. ``freed`` are host waits and copies of a
+    step by call and operator, as counted on the first tree and on the second, that the second has less of.
+    """
+
+    batch: int
+    step_ms: tuple[float, float]
+    tokens_per_second: tuple[float, float]
+    accept_length: tuple[float | None, float | None]
+    pairs: int
+    ratio: float
+    interval: tuple[float, float] | None
+    tokens: str
+    difference: TokenDifference | None
+    costs: tuple[StepCost | None, StepCost | None]
+    freed: dict[str, tuple[float, float]]
+
+    @property
+    def gain(self) -> str:
+        """What the ratio says: an interval that includes 1 says that there is no difference."""
+        if self.interval is None:
+            return "not known: too few pairs for an interval"
+        low, high = self.interval
+        if low <= 1 <= high:
+            return "none: the interval includes 1"
+        return f"{abs(1 - self.ratio):.1%} {'less' if high < 1 else 'more'} time for each step"
+
+
+@dataclass
+class _Timed:
+    """The runs of one server with one batch."""
+
+    prompts: Prompts
+    first_token: float = 0.0
+    steps_ms: list[float] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)
+    replies: list[tuple[Reply, ...]] = field(default_factory=list)
+    profile: StepProfile | None = None
+
+
+class Race:
+    """Two servers and one workload; ``launch`` starts that of the first (0) or second tree (1) until a time."""
+
+    def __init__(
+        self,
+        launch: Callable[[int, float], TreeServer],
+        workload: Workload,
+        load: Callable[[], tuple[GpuLoad, ...]],
+        traces: Path,
+        watch: Callable[[str], None],
+    ) -> None:
+        self._launch, self._workload, self._load, self._traces, self._watch = (
+            launch,
+            workload,
+            load,
+            traces,
+            watch,
+        )
+        self._began = time.monotonic()
+        self._until = self._began + workload.seconds
+        self._sides: list[dict[int, _Timed]] = [{}, {}]
+        self._turns = _PAIRS
+        self.beside = False
+        """Whether both servers were up at the same time."""
+
+    def run(self) -> tuple[BatchComparison, ...]:
+        """Time both, side by side if they fit into the GPU's memory, else one after the other."""
+        before = self._load()
+        first = self._launch(0, self._until)
+        second = None
+        if fits_beside(before, self._load()):
+            try:
+                second = self._launch(1, self._until)
+            except ServerError as error:
+                if _MEMORY.search(str(error)) is None:
+                    raise
+        if second is not None:
+            self.beside = True
+            self._time({0: first, 1: second}, self._until)
+            second.stop()
+            first.stop()
+        else:
+            self._time({0: first}, self._began + self._workload.seconds / 2)
+            first.stop()
+            self._await_memory(before)
+            second = self._launch(1, self._until)
+            self._time({1: second}, self._until)
+            second.stop()
+        return tuple(self._compared(batch) for batch in self._workload.batches)
+
+    def _await_memory(self, before: tuple[GpuLoad, ...]) -> None:
+        until = time.monotonic() + _FREED
+        while time.monotonic() < until:
+            if not any(new.used > old.used + 1024 for old, new in zip(before, self._load(), strict=False)):
+                return
+            time.sleep(1)
+
+    def _time(self, servers: dict[int, TreeServer], until: float) -> None:
+        """Run all batches in these servers, in turn, then profile them."""
+        for side, server in servers.items():
+            self._warm_up(side, server)
+        profiles = len(servers) * len(self._workload.batches) if self._workload.profiled else 0
+        longest = 0.0
+        for turn in range(self._turns):
+            began = time.monotonic()
+            if turn and began + longest > until - _PROFILING * profiles:
+                break
+            for batch in self._workload.batches:
+                self._watch(f"batch {batch}, pair {turn + 1}")
+                # Each goes first as often as the other, so that a drift of the clock rate favours neither.
+                for side in sorted(servers, reverse=turn % 2 == 1):
+                    self._run(side, servers[side], batch, is_timed=True)
+            longest = max(longest, time.monotonic() - began)
+        self._turns = min(len(timed.steps_ms) for side in servers for timed in self._sides[side].values())
+        for side, server in servers.items() if profiles else ():
+            for batch in self._workload.batches:
+                self._watch(f"batch {batch}, profile")
+                self._profile(side, server, batch)
+
+    def _warm_up(self, side: int, server: TreeServer) -> None:
+        of_text = self._workload.prompts is None and server.takes_text(self._until)
+        for batch in self._workload.batches:
+            self._watch(f"batch {batch}, warm-up")
+            given = self._workload.prompts
+            prompts = usual_prompts(batch, of_text=of_text) if given is None else batch_of(given, batch)
+            timed = self._sides[side][batch] = _Timed(prompts)
+            for _ in range(WARM_UP):
+                self._run(side, server, batch)
+            first = [server.generate(prompts, 1, self._until).seconds for _ in range(_FIRST_TOKENS)]
+            timed.first_token = statistics.median(first)
+
+    def _run(self, side: int, server: TreeServer, batch: int, *, is_timed: bool = False) -> None:
+        timed = self._sides[side][batch]
+        seconds, replies = server.generate(timed.prompts, self._workload.new_tokens, self._until)
+        timed.replies.append(replies)
+        if is_timed:
+            # All start together, so that the last one to end takes part in each step.
+            steps = max(reply.steps or len(reply.tokens) - 1 for reply in replies)
+            timed.steps_ms.append((seconds - timed.first_token) / steps * 1000)
+            timed.rates.append(sum(len(reply.tokens) for reply in replies) / seconds)
+
+    def _profile(self, side: int, server: TreeServer, batch: int) -> None:
+        folder = self._traces / f"{side}-{batch}"
+        folder.mkdir(parents=True)
+        server.start_profile(folder, _PROFILED, self._until)
+        timed = self._sides[side][batch]
+        server.generate(timed.prompts, self._workload.new_tokens, self._until)
+        # That of the first rank.
+        for trace in sorted(folder.glob("*.json.gz"))[:1]:
+            events = read_events(trace)
+            timed.profile = profile(events, recurring(events, _PROFILED))
+
+    def _compared(self, batch: int) -> BatchComparison:
+        first, second = (side[batch] for side in self._sides)
+        ratios = pair_ratios(first.steps_ms, second.steps_ms)
+        tokens, difference = _judged(first.replies, second.replies)
+        return BatchComparison(
+            batch=batch,
+            step_ms=(statistics.median(first.steps_ms), statistics.median(second.steps_ms)),
+            tokens_per_second=(statistics.median(first.rates), statistics.median(second.rates)),
+            accept_length=(accept_length(first.replies[0]), accept_length(second.replies[0])),
+            pairs=len(ratios),
+            ratio=statistics.median(ratios),
+            interval=median_interval(ratios),
+            tokens=tokens,
+            difference=difference,
+            costs=(_cost(first), _cost(second)),
+            freed=_freed(first.profile, second.profile) if first.profile and second.profile else {},
+        )
+
+
+def _judged(
+    first: Sequence[tuple[Reply, ...]], second: Sequence[tuple[Reply, ...]]
+) -> tuple[str, TokenDifference | None]:
+    """Return whether the second tree gives the first one's tokens, which nothing tells if that gives others itself."""
+    own = next(filter(None, (first_difference(first[0], run) for run in first)), None)
+    if own is not None:
+        return "not judged", own
+    found = next(filter(None, (first_difference(first[0], run) for run in second)), None)
+    return ("equal", None) if found is None else ("differ", found)
+
+
+def _cost(timed: _Timed) -> StepCost | None:
+    found = timed.profile
+    if found is None:
+        return None
+    # The profiler lengthens a step, and not the GPU's part of it.
+    busy = min(1.0, found.busy_milliseconds / statistics.median(timed.steps_ms))
+    return StepCost(busy, found.synchronisations, found.copies_to_host, found.launches)
+
+
+def _freed(first: StepProfile, second: StepProfile) -> dict[str, tuple[float, float]]:
+    counted = [chain(p.synchronisation_sources.items(), p.copy_sources.items()) for p in (first, second)]
+    before, after = map(dict, counted)
+    less = {name: (count, after.get(name, 0.0)) for name, count in before.items()}
+    return {name: counts for name, counts in less.items() if counts[0] - counts[1] > _FEW}

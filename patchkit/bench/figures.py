@@ -1,0 +1,127 @@
+"""The figures of paired runs: ratios with their interval, accept lengths, and the first token that differs.
+
+The standard library alone is imported: `scripts/bench_decode.py` uses this where nothing else is installed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# At either end of a 95 % interval.
+_TAIL = 0.025
+_TRACEBACK = "Traceback (most recent call last):"
+_RAISED = re.compile(r"(?P<indent>\s*)(?P<error>[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit)\b.*)")
+_COMPLAINT = re.compile(
+    r"\b(error|illegal|killed|exception|out of memory|segmentation fault)\b", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The result of one request."""
+
+    tokens: tuple[int, ...]
+    finish: str
+    steps: int
+    """The number of its verify steps, 0 without speculation."""
+    logprobs: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median, minimum and maximum of measurements."""
+
+    median: float
+    lowest: float
+    highest: float
+    count: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread | None:
+        """Return the spread of the values, None without values."""
+        if not values:
+            return None
+        return cls(statistics.median(values), min(values), max(values), len(values))
+
+
+@dataclass(frozen=True)
+class TokenDifference:
+    """The first token, in order of requests, that differs from the expected output."""
+
+    request: int
+    position: int
+    expected: int | None
+    """None: the output ends there."""
+    got: int | None
+    requests: int
+    """The number of requests that differ, ``of`` all."""
+    of: int
+
+
+def pair_ratios(reference: Sequence[float], other: Sequence[float]) -> list[float]:
+    """Return the ratio of each measurement to the reference's of the same pair."""
+    return [mine / theirs for theirs, mine in zip(reference, other, strict=False)]
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return the 95 % confidence interval of the median; None with fewer than six values.
+
+    Both ends are values, by the sign test: whatever the distribution, the median is below the k-th smallest of n
+    independent values with the probability that a fair coin falls heads less than k times of n.
+    """
+    ordered, below, rank = sorted(values), 0, 0
+    while (below := below + math.comb(len(ordered), rank)) <= _TAIL * 2 ** len(ordered):
+        rank += 1
+    return (ordered[rank - 1], ordered[-rank]) if rank else None
+
+
+def first_difference(expected: Sequence[Reply], actual: Sequence[Reply]) -> TokenDifference | None:
+    """Return the first difference in a token or in the reason of the end; None if the outputs are identical."""
+    pairs = list(zip(expected, actual, strict=True))
+    differing = [
+        i for i, (one, other) in enumerate(pairs) if (one.tokens, one.finish) != (other.tokens, other.finish)
+    ]
+    if not differing:
+        return None
+    one, other = pairs[differing[0]]
+    common = min(len(one.tokens), len(other.tokens))
+    position = next((i for i in range(common) if one.tokens[i] != other.tokens[i]), common)
+    return TokenDifference(
+        request=differing[0],
+        position=position,
+        expected=one.tokens[position] if position < len(one.tokens) else None,
+        got=other.tokens[position] if position < len(other.tokens) else None,
+        requests=len(differing),
+        of=len(pairs),
+    )
+
+
+def accept_length(outputs: Sequence[Reply]) -> float | None:
+    """Return the tokens per request and decode step; None without a step.
+
+    The first token of each request comes from the prefill and does not count.
+    """
+    stepped = [output for output in outputs if output.steps and output.tokens]
+    steps = sum(output.steps for output in stepped)
+    return sum(len(output.tokens) - 1 for output in stepped) / steps if steps else None
+
+
+def first_error(log: str) -> str | None:
+    """Return the line of a log with the first error: that of an exception, else the first with an error's words."""
+    lines = log.splitlines()
+    for number, line in enumerate(lines):
+        if not line.endswith(_TRACEBACK):
+            continue
+        indent = len(line) - len(line.lstrip())
+        for below in lines[number + 1 :]:
+            found = _RAISED.fullmatch(below)
+            if found and len(found["indent"]) <= indent:
+                return found["error"]
+    return next((line.strip() for line in lines if _COMPLAINT.search(line)), None)

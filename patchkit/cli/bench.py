@@ -1,0 +1,185 @@
+"""``patchkit bench``: serve an unpatched and a patched copy with one launch command, and compare time and tokens."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from patchkit.cli import options
+from patchkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from patchkit.bench.compare import BatchComparison
+    from patchkit.commands.bench import Benchmark
+
+
+@click.command("bench")
+@click.argument("launch", metavar="LAUNCH_COMMAND")
+@click.argument("ids", nargs=-1, metavar="[PATCH...]")
+@options.options(
+    click.option(
+        "--tree",
+        "trees",
+        multiple=True,
+        metavar="PATH",
+        help="Serve copies of the tree at PATH (default: the installed sglang); of two, compare the second to the "
+        "first.",
+    ),
+    click.option(
+        "--batch",
+        "batches",
+        multiple=True,
+        type=click.IntRange(min=1),
+        default=(1, 8),
+        show_default=True,
+        help="Requests side by side; may be repeated.",
+    ),
+    click.option(
+        "--new-tokens",
+        type=click.IntRange(min=16),
+        default=256,
+        show_default=True,
+        help="Tokens of each answer.",
+    ),
+    click.option(
+        "--prompts",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Read prompts from FILE: one in each line, or a JSON list of texts or of lists of token ids.",
+    ),
+    click.option(
+        "--time-limit",
+        type=click.IntRange(min=1),
+        default=600,
+        show_default=True,
+        metavar="SECONDS",
+        help="The time for starts and runs together.",
+    ),
+    click.option(
+        "--profile", "profiled", is_flag=True, help="Also count what the GPU and the host do in a step."
+    ),
+    options.folders,
+    options.as_json,
+)
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    launch: str,
+    ids: Sequence[str],
+    trees: Sequence[str],
+    batches: Sequence[int],
+    new_tokens: int,
+    prompts: Path | None,
+    time_limit: int,
+    profiled: bool,
+    folders: Sequence[Path],
+    as_json: bool,
+) -> None:
+    """Measure on this machine's GPU what patches change for a server.
+
+    LAUNCH_COMMAND, in quotes, is as you start the server. Two copies of the tree, one unpatched and one with the named
+    patches (default: all that apply makes), are served by it on free ports, beside each other if they fit into memory.
+    Their runs alternate. Prints the time of a decode step, the ratio of paired runs with its 95 % interval, and whether
+    each request gets the same tokens. The tree itself is only read. Exit code 1 if tokens differ.
+    """
+    from patchkit.bench.command import read_prompts
+    from patchkit.bench.compare import Workload
+    from patchkit.cli import console
+    from patchkit.cli.answers.bench import Bench
+    from patchkit.commands.bench import bench
+
+    if len(trees) > 2:
+        raise UsageError("more than two trees are named", advice="name one or two with --tree")
+    if len(trees) == 2 and ids:
+        raise UsageError(f"{ids[0]}: two trees are compared as they are", advice="name one tree, or no patch")
+    targets = [options.Target(tree, False, folders) for tree in trees] or [
+        options.Target(None, True, folders)
+    ]
+    opened = [target.open() for target in targets]
+    patches = options.loaded_patches(folders, trees[:1], installed=not trees)
+    patches.named(ids)
+    given = None if prompts is None else read_prompts(prompts)
+    workload = Workload(tuple(dict.fromkeys(batches)), new_tokens, time_limit, given, profiled)
+    began = time.monotonic()
+    with console.progress() as shown:
+
+        def watch(what: str) -> None:
+            if shown is not None:
+                shown(f"seconds: {what}", min(time_limit, int(time.monotonic() - began)), time_limit)
+
+        found = bench(launch, opened, patches, ids, workload, watch=watch)
+    if as_json:
+        console.emit(Bench.of(found))
+    else:
+        _say(found, new_tokens)
+    if any(each.tokens == "differ" for each in found.batches):
+        context.exit(1)
+
+
+def _say(found: Benchmark, new_tokens: int) -> None:
+    from patchkit.cli import console
+    from patchkit.findings.plural import counted
+    from patchkit.findings.printable import escaped
+
+    for tree in found.trees:
+        patched = counted(len(tree.patches), "patch") if tree.patches else "no patches"
+        version = tree.version or "version unknown"
+        console.say(f"[bold]{escaped(tree.name)}[/]  {escaped(tree.package)} ({escaped(version)}), {patched}")
+    for gpu in found.gpus:
+        console.say(escaped(gpu))
+    for batch in found.batches:
+        requests = counted(batch.batch, "request")
+        console.say(
+            f"\n[bold]{requests}[/], {new_tokens} new tokens each, {counted(batch.pairs, 'pair')} of runs"
+        )
+        _say_rows(batch, [tree.name for tree in found.trees])
+        at = f", 95 % interval {batch.interval[0]:.3f} to {batch.interval[1]:.3f}" if batch.interval else ""
+        console.say(f"  ratio {batch.ratio:.3f}{at}")
+        console.say(f"  difference: {batch.gain}")
+        console.say(f"  tokens: {_tokens(batch)}")
+        for source, (before, after) in batch.freed.items():
+            console.say(f"  freed in each step: {escaped(source)}, {before:.1f} to {after:.1f}")
+    for note in found.notes:
+        console.say(f"\n{escaped(note)}")
+
+
+def _say_rows(batch: BatchComparison, names: Sequence[str]) -> None:
+    from patchkit.cli import console
+    from patchkit.findings.printable import escaped
+
+    rows: list[tuple[str, Sequence[str]]] = [
+        ("", names),
+        ("ms for each step", [f"{value:.3f}" for value in batch.step_ms]),
+        ("tokens per second", [f"{value:.1f}" for value in batch.tokens_per_second]),
+    ]
+    if None not in batch.accept_length:
+        rows.append(("accept length", [f"{value:.2f}" for value in batch.accept_length if value is not None]))
+    costs = [cost for cost in batch.costs if cost is not None]
+    if len(costs) == len(names):
+        rows += [
+            ("GPU busy", [f"{cost.gpu_busy:.0%}" for cost in costs]),
+            ("host waits for each step", [f"{cost.host_waits:.1f}" for cost in costs]),
+            ("copies to the host", [f"{cost.copies_to_host:.1f}" for cost in costs]),
+            ("launches", [f"{cost.launches:.0f}" for cost in costs]),
+        ]
+    width = max(len(name) for name, _ in rows)
+    wide = max(len(value) for _, values in rows for value in values)
+    for name, values in rows:
+        console.say(f"  {name:{width}}  {escaped('  '.join(f'{value:>{wide}}' for value in values))}")
+
+
+def _tokens(batch: BatchComparison) -> str:
+    if batch.difference is None:
+        return f"[green]{batch.tokens}[/]"
+    found = batch.difference
+    where = f"first in request {found.request + 1} at token {found.position + 1}"
+    requests = f"{found.requests} of {found.of} requests, {where}"
+    if batch.tokens == "differ":
+        return f"[red]differ[/] in {requests}"
+    return f"not judged, since two runs of the first tree differ in {requests}"
