@@ -176,7 +176,7 @@ def test_picks_are_drawn_from_forks_whose_tree_differs(tmp_path: Path) -> None:
     commit(changed(FEE), "Twice the fee (#7)")
     git(tmp_path, "checkout", "-q", "fork")
     commit(changed(MORE, FEE), "Twice the fee (#7)")
-    drawn = bench_port.Drawn((), 1, 5)
+    drawn = bench_port.FORKS._replace(picks=5)
     found = bench_port.beside_people("a", bench_port.picks_of(tmp_path, drawn, set()), None)
     assert (found["changes"], found["tools"]["patchkit port"]) == (1, {"equal": 1})
 
