@@ -41,7 +41,7 @@ import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 for place in (REPOSITORY / "scripts", REPOSITORY / "tests", REPOSITORY):
@@ -599,7 +599,7 @@ def texts_in(clone: Path, commit: str) -> dict[str, str]:
     }
 
 
-def beside_people(name: str, moved: Iterator[Moved], judge: Path | None) -> dict[str, object]:
+def beside_people(name: str, moved: Iterator[Moved], judge: Path | None) -> dict[str, Any]:
     """Port changes with every tool, and compare each file with the people's.
 
     A text tool gets each file of the tree under the name that it has in the change. ``broken`` are clean files that do

@@ -362,15 +362,22 @@ def ported_beside_people() -> str:
             for row in sample["repositories"].values()
             for each in row["different"]
         )
-        counts = [
-            f"{judged[kind, False] + judged[kind, True]} {kind} ({judged[kind, True]} of them reported)"
-            for kind in ("right", "unsure", "wrong")
-        ]
+        kinds = ("right", "unsure", "wrong")
+        all_of, said = (
+            ", ".join(
+                f"{judged[kind, True] + (0 if only_said else judged[kind, False])} {kind}" for kind in kinds
+            )
+            for only_said in (False, True)
+        )
+        again = Counter(_ported()["mended"].get(name, {}))
+        mended = (
+            f" After the mends {again['equal']} are equal, {again['different']} different." if again else ""
+        )
         rows = ", ".join(f"{row['changes']} of {name}" for name, row in sample["repositories"].items())
         told.append(
             f"`{name}`: {rows}; {tools['patchkit port'].total()} files.\n\n"
             + _table(["tool: files", "equal", "different", "broken", "conflict"], cells)
-            + f"\n\nOf the different and broken ones of `patchkit port`, {', '.join(counts)}."
+            + f"\n\nThe different ones of `patchkit port`: {all_of}; of these are reported: {said}.{mended}"
         )
     return "\n\n".join(told)
 

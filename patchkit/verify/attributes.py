@@ -28,6 +28,16 @@ def may_set(program: Program, cls: Class, name: str) -> bool:
     return has_foreign_base(program, cls)
 
 
+def subclasses(program: Program, cls: Class, name: str) -> Iterator[Class]:
+    """Yield the classes that a class is a base of, in files that have a name."""
+    bases = program.mro(cls)
+    for file, text in program.sources.items():
+        if cls.name.encode() in text and name.encode() in text:
+            for known in getattr(program.module(file), "classes", {}).values():
+                if known not in bases and cls.name in program.ancestors(known):
+                    yield known
+
+
 def has_foreign_base(program: Program, cls: Class) -> bool:
     """Return whether a class has a base outside the tree, which may set any attribute."""
     order = program.mro(cls)
@@ -49,14 +59,15 @@ def sets(node: ast.AST, name: str) -> TypeGuard[ast.Attribute]:
     return is_set and is_named(node.value, "self")  # type: ignore[attr-defined]
 
 
-def any_file_sets(sources: dict[str, bytes], name: str) -> bool:
-    """Return whether any file assigns or defines an attribute of that name, or one whose name it computes so."""
+def any_file_sets(sources: dict[str, bytes], name: str, *, of_others: bool = False) -> bool:
+    """Return whether any file assigns or defines an attribute of that name, or one whose name it computes so.
+
+    With ``of_others`` only what is set on something else than ``self`` counts.
+    """
     word = re.escape(name.encode())
-    sign = re.compile(
-        rb"\.%s\s*(?::[^=\n]+)?=|\.%s\s*,[^()\n]*=|\b(?:as|for)\s+[\w.]+\.%s\b|def %s\b|^\s+%s\s*:"
-        % ((word,) * 5),
-        re.MULTILINE,
-    )
+    assigned = rb"\.%s\s*(?::[^=\n]+)?=|\.%s\s*,[^()\n]*=|\b(?:as|for)\s+[\w.]+\.%s\b"
+    defined = rb"(?<!\bself)(?:%s)" % assigned if of_others else assigned + rb"|def %s\b|^\s+%s\s*:"
+    sign = re.compile(defined % ((word,) * defined.count(b"%s")), re.MULTILINE)
     quoted = re.compile(rb"[\"']%s[\"']" % word)
     for text in sources.values():
         is_named = name.encode() in text

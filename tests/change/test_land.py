@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import textwrap
 
 import pytest
 from hypothesis import given
@@ -720,3 +721,23 @@ def test_a_file_that_is_as_the_change_found_it_gets_its_new_classes_whole() -> N
     theirs = b"import os\n\n\n" + low + put
     landing = landed({DESK: base}, {DESK: theirs}, {DESK: base})
     assert (landing.contents, outcomes(landing)) == ({DESK: theirs}, [("landed", "")])
+
+
+def test_an_import_that_the_change_wraps_is_wrapped_beside_others_of_the_tree() -> None:
+    line = b"from sglang.srt.shelf import stamp\n"
+    base = {DESK: line + b"import os\n\n" + BASE, "srt/shelf.py": b"def stamp():\n    return 1\n"}
+    wrapped = b"try:\n    %sexcept ImportError:\n    stamp = None\n" % line
+    theirs = base | {DESK: base[DESK].replace(line, wrapped)}
+    ours = base | {DESK: base[DESK].replace(b"import os\n", b"import os\nimport io\n")}
+    assert landed(base, theirs, ours).contents[DESK] == ours[DESK].replace(line, wrapped)
+
+
+def test_statements_that_went_together_into_a_block_are_each_changed_there() -> None:
+    one = "shelf = Shelf(\n    plan=plan,\n    width=width,\n)\n"
+    two = f"if width:\n{textwrap.indent(one.replace('shelf = Shelf', 'rack = Rack'), '    ')}else:\n    rack = None\n"
+    base = f"class Desk:\n    def open(self, plan, width):\n{textwrap.indent(one + two, ' ' * 8)}"
+    block = f"if self.is_first:\n{textwrap.indent(one + two, '    ')}else:\n    rack = None\n"
+    ours = f"class Desk:\n    def open(self, plan, width):\n{textwrap.indent(block, ' ' * 8)}"
+    before, after = b"plan=plan", b"plan=None"
+    made = landed({DESK: base.encode()}, {DESK: base.encode().replace(before, after)}, {DESK: ours.encode()})
+    assert made.contents[DESK] == ours.encode().replace(before, after)

@@ -176,7 +176,7 @@ def test_picks_are_drawn_from_forks_whose_tree_differs(tmp_path: Path) -> None:
     commit(changed(FEE), "Twice the fee (#7)")
     git(tmp_path, "checkout", "-q", "fork")
     commit(changed(MORE, FEE), "Twice the fee (#7)")
-    drawn = bench_port.Drawn((), 1, 5)
+    drawn = bench_port.FORKS._replace(picks=5)
     found = bench_port.beside_people("a", bench_port.picks_of(tmp_path, drawn, set()), None)
     assert (found["changes"], found["tools"]["patchkit port"]) == (1, {"equal": 1})
 
@@ -191,9 +191,9 @@ def test_a_series_is_ported_patch_by_patch(tmp_path: Path) -> None:
     git(clone, "init", "-q")
     for first, second in ((BEFORE, changed(LENT)), (changed(MORE), changed(MORE, LENT))):
         for name, before, after in (("1-lent", first, second), ("2-fee", second, second.replace(*FEE))):
-            lines = [text.decode().splitlines(keepends=True) for text in (before, after)]
+            old, new = (text.decode().splitlines(keepends=True) for text in (before, after))
             place = "python/sglang/srt/desk.py"
-            diff = "".join(difflib.unified_diff(*lines, f"a/{place}", f"b/{place}"))
+            diff = "".join(difflib.unified_diff(old, new, f"a/{place}", f"b/{place}"))
             (clone / "patches" / f"{name}.patch").write_text(f"diff --git a/{place} b/{place}\n{diff}")
         git(clone, "add", "-A")
         git(clone, "commit", "-qm", "A release")

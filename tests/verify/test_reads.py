@@ -46,6 +46,26 @@ def expressions(body: str, others: str = "") -> list[str]:
 
 
 SET = {
+    "by another class that has it as a base": """
+        class Worker:
+            def step(self):
+                # patchkit own: a reason
+                check(self.size)
+
+        class Other(Worker):
+            def __init__(self):
+                self.size = 1
+    """,
+    "by another class on the worker": """
+        class Other:
+            def __init__(self, worker):
+                worker.size = 1
+
+        class Worker:
+            def step(self):
+                # patchkit own: a reason
+                check(self.size)
+    """,
     "above": """
         class Worker:
             def __init__(self, size):
@@ -324,6 +344,16 @@ UNSET = {
                 self.size = 1
     """,
     "set nowhere": """
+        class Worker:
+            def step(self):
+                # patchkit own: a reason
+                check(self.size)
+    """,
+    "set by another class on its own": """
+        class Other:
+            def __init__(self):
+                self.size = 1
+
         class Worker:
             def step(self):
                 # patchkit own: a reason

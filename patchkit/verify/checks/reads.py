@@ -16,7 +16,7 @@ from patchkit.plan.comments import commenting_patches
 from patchkit.tree.index import last_name
 from patchkit.tree.nodes import is_named, walk
 from patchkit.tree.sglang import serves
-from patchkit.verify.attributes import any_file_sets, has_foreign_base, may_set, sets, setters
+from patchkit.verify.attributes import any_file_sets, has_foreign_base, may_set, sets, setters, subclasses
 from patchkit.verify.check import CheckOutcome, register, violation
 from patchkit.verify.written import written_lines
 
@@ -99,8 +99,8 @@ def _unset(subject: Subject, function: Function, owner: Class, lines: Collection
         reader = function.qualname, f"self.{name}"
         reads = f"{function.qualname} reads `self.{name}`"
         if not may_set(program, owner, name):
-            if not any_file_sets(subject.sources, name):
-                message = f"{reads}, which nothing in the tree sets"
+            if not any_file_sets(subject.sources, name, of_others=not any(subclasses(program, owner, ""))):
+                message = f"{reads}, which nothing sets on a {owner.name}"
                 yield _finding(ATTRIBUTE, function.module, node.lineno, message, reader)
         elif function.name in _CONSTRUCTORS and _is_early(program, owner, function, node):
             method, first = next(each for known in program.mro(owner) for each in setters(known, name))
@@ -137,13 +137,9 @@ def _is_early(program: Program, owner: Class, function: Function, read: ast.Attr
         is_above = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0)) < at
         if is_above and (sets(node, read.attr) or (isinstance(node, ast.Call) and _reaches_self(node))):
             return False
-    bases = program.mro(owner)
     return not any(
         read.attr in cls.fields or read.attr in cls.methods or any(setters(cls, read.attr))
-        for file, text in program.sources.items()
-        if owner.name.encode() in text and read.attr.encode() in text
-        for cls in getattr(program.module(file), "classes", {}).values()
-        if cls not in bases and owner.name in program.ancestors(cls)
+        for cls in subclasses(program, owner, read.attr)
     )
 
 
