@@ -77,8 +77,8 @@ class Origins:
         self._planner = planner
         self._inspect = statuses or (lambda: planner.tree_status(before_markers(tree)).patches)
         self._history: dict[str, Original] = {}
-        self._store = Store(tree.package)
         self.record = current_record(tree)
+        self._store = Store(tree.package, self.record.contents)
         self._lost = self._ports_without_contents()
 
     @cached_property

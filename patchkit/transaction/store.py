@@ -16,7 +16,8 @@ from patchkit.transaction import journal
 from patchkit.transaction.folder import Folder
 from patchkit.transaction.swap import FileKind, digest_of, staged_name
 from patchkit.tree.fork import OWN_FOLDER, RECORD
-from patchkit.tree.git import git, top_around
+from patchkit.tree.git import top_around
+from patchkit.tree.objects import GitRepository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +36,11 @@ _DIGEST = re.compile(r"[0-9a-f]{40}\Z")
 class Store:
     """The ``.patchkit`` folder of a package; each of its files is written atomically."""
 
-    def __init__(self, package: Path) -> None:
+    def __init__(self, package: Path, expected: frozenset[str] = frozenset()) -> None:
+        """``expected`` are digests of contents that one git process reads together, once the folder lacks one."""
         self._package = package
+        self._expected = expected
+        self._in_git: dict[str, bytes] = {}
         self.path = package / OWN_FOLDER
 
     @contextmanager
@@ -188,11 +192,14 @@ class Store:
         return content is not None and _is_of(digest, content)
 
     def _of_git(self, digest: str) -> bytes | None:
-        if top_around(self._package) is None:
-            return None
-        found = git(self._package, "cat-file", "blob", digest)
-        # In a repository with other ids, this one may be the start of another.
-        return found.stdout if found.returncode == 0 and digest_of(found.stdout) == digest else None
+        if digest not in self._in_git and top_around(self._package) is not None:
+            with suppress(TreeError), GitRepository(self._package) as repository:
+                for each in {digest, *self._expected}.difference(self._in_git):
+                    found = repository.object(each)
+                    # In a repository with other ids, this one may be the start of another.
+                    if found is not None and digest_of(found[1]) == each:
+                        self._in_git[each] = found[1]
+        return self._in_git.get(digest)
 
     def _read_content(self, digest: str) -> bytes | None:
         try:

@@ -816,10 +816,10 @@ def test_the_result_of_the_patches_names_who_still_keeps_the_mirror_and_where_no
     root = releases.copy("0.5.12.post1", tmp_path / "fork").root
     command = "SGLANG_ENABLE_OVERLAP_PLAN_STREAM=1 sglang serve --model x --attention-backend triton"
     free = ("--attention-backend", "triton", "--speculative-algorithm", "EAGLE3")
-    kept: Any = json.loads(run(root, f"{command} {' '.join(free[2:])}", "--json").stdout)
+    kept: Any = json.loads(run(root, f"{command} {' '.join(free[2:])}", "--gpu", "h100", "--json").stdout)
     (after,) = [note for note in kept["notes"] if note.startswith("After `patchkit apply`: ")]
     assert "is kept by SGLANG_ENABLE_OVERLAP_PLAN_STREAM" in after
-    freed: Any = json.loads(run(root, *free, "--json").stdout)
+    freed: Any = json.loads(run(root, *free, "--gpu", "h100", "--json").stdout)
     (after,) = [note for note in freed["notes"] if note.startswith("After `patchkit apply`: ")]
     assert "is removed" in after
     known = runs.read()
@@ -1260,7 +1260,7 @@ def test_what_keeps_the_mirror_beside_the_backends_is_named_with_its_reason_and_
     root = releases.applied(version, "26128").root
     words = f"--attention-backend triton {' '.join(EAGLE)} --disable-piecewise-cuda-graph"
     words = words.replace("--disable-piecewise-cuda-graph", "") if version == "0.5.14" else words
-    free: Any = json.loads(run(root, words, "--json").stdout)
+    free: Any = json.loads(run(root, words, "--gpu", "h100", "--json").stdout)
     assert [(one["who"], one["where"]) for one in free["keepers"]] == [
         (
             "the multimodal rotary positions of the draft",
@@ -1271,13 +1271,14 @@ def test_what_keeps_the_mirror_beside_the_backends_is_named_with_its_reason_and_
         free["verdict"].endswith("for models or drafts with multimodal rotary positions (M-RoPE).")
         is draft_reads
     )
-    off: Any = json.loads(run(root, f"PATCHKIT_DISABLE=26128 sglang serve {words}", "--json").stdout)
+    command = f"PATCHKIT_DISABLE=26128 sglang serve {words}"
+    off: Any = json.loads(run(root, command, "--gpu", "h100", "--json").stdout)
     (keeper,) = [one for one in off["keepers"] if one["who"] == "PATCHKIT_DISABLE=26128"]
     assert (keeper["where"], keeper["remedies"]) == ("", ["start without PATCHKIT_DISABLE=26128"])
 
 
 def test_every_patch_that_frees_a_backend_is_on_a_line_of_its_own(releases: Releases) -> None:
-    said = run(releases.tree("0.5.14").root, "--attention-backend", "fa3", *EAGLE).stdout
+    said = run(releases.tree("0.5.14").root, "--attention-backend", "fa3", *EAGLE, "--gpu", "h100").stdout
     for patch in ("31364", "29343"):
         (line, *_) = (line for line in said.splitlines() if f" {patch}`" in line)
         assert re.match(

@@ -582,7 +582,7 @@ def patched(
     return lambda way, folder: copied(made(way), folder / "fork")
 
 
-@pytest.mark.parametrize(("way", "act"), crossed(WAYS, ACTS, one_in=3))
+@pytest.mark.parametrize(("way", "act"), crossed(WAYS, ACTS, one_in=4))
 def test_a_clone_says_what_the_checkout_says(
     patched: Callable[[Way, Path], CheckoutTree],
     all_patches: PatchSet,

@@ -50,7 +50,7 @@ def settle(tree: CheckoutTree, attributes: str, autocrlf: str) -> None:
     git(tree.root, "checkout", "-q", ".")
 
 
-@pytest.mark.parametrize(("setting", "text"), crossed(SETTINGS, TEXTS, one_in=3))
+@pytest.mark.parametrize(("setting", "text"), crossed(SETTINGS, TEXTS, one_in=4))
 def test_committed_patch_is_reverted_to_the_same_bytes(
     checkout: CheckoutTree, patch_folder: Path, tmp_path: Path, setting: str, text: str
 ) -> None:

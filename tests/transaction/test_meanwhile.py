@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.faults import Faults, copy_folder, killed, killings
+from support.sweeps import crossed
 from support.toys import (
     APPLIED,
     DEPTH,
@@ -65,8 +66,9 @@ def without_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder, "_renameat2", lambda: None)
 
 
-@pytest.mark.parametrize("save", [save_in_place, save_by_renaming])
-@pytest.mark.parametrize("act", [apply, revert_patches])
+@pytest.mark.parametrize(
+    ("save", "act"), crossed([save_in_place, save_by_renaming], [apply, revert_patches], one_in=2)
+)
 def test_save_at_any_moment_is_kept(
     tmp_path: Path, save: Callable[[Path], None], act: Callable[[CheckoutTree], object]
 ) -> None:

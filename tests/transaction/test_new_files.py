@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.faults import killings
+from support.sweeps import crossed
 from support.toys import (
     ABRUPT,
     CRLF,
@@ -125,8 +126,7 @@ def test_made_file_that_was_edited_since_is_refused(tree: CheckoutTree) -> None:
     assert everything(tree.root) == before
 
 
-@pytest.mark.parametrize("act", ["apply", "revert"])
-@pytest.mark.parametrize("torn", [False, True])
+@pytest.mark.parametrize(("act", "torn"), crossed(["apply", "revert"], [False, True], one_in=2))
 def test_making_and_taking_killed_anywhere_is_finished_or_rolled_back(
     tree: CheckoutTree, tmp_path: Path, act: str, torn: bool
 ) -> None:

@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ruff.__main__ import find_ruff_bin
 from support.repositories import committing, copied
+from support.sweeps import crossed
 from support.toys import (
     ABRUPT,
     CRLF,
@@ -415,8 +416,7 @@ def rewritten(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Check
     return made
 
 
-@pytest.mark.parametrize("name", IDS)
-@pytest.mark.parametrize("kept", ["committed", "recorded"])
+@pytest.mark.parametrize(("name", "kept"), crossed(IDS, ["committed", "recorded"], one_in=2))
 def test_one_patch_is_reverted_in_files_that_a_formatter_rewrote(
     name: str, kept: str, tmp_path: Path, rewritten: Callable[[str], CheckoutTree]
 ) -> None:

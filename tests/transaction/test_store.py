@@ -27,6 +27,7 @@ from patchkit.transaction.journal import Journal
 from patchkit.transaction.recover import recover
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import digest_of
+from patchkit.tree.objects import GitRepository
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
@@ -60,6 +61,25 @@ def test_content_that_git_has_is_not_lost_with_the_folder(checkout: CheckoutTree
     text = (checkout.package / MIRROR).read_bytes()
     assert not Store(checkout.package).has(digest_of(text))
     assert Store(checkout.package).get(digest_of(text)) == text
+
+
+def test_contents_that_are_expected_are_read_by_one_process(
+    checkout: CheckoutTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {digest_of(text): text for text in map(checkout.read, (MIRROR, CRLF)) if text is not None}
+    opened: list[Path] = []
+
+    class Counted(GitRepository):
+        def __init__(self, path: Path) -> None:
+            opened.append(path)
+            super().__init__(path)
+
+    monkeypatch.setattr("patchkit.transaction.store.GitRepository", Counted)
+    store = Store(checkout.package, frozenset({*texts, A}))
+    assert {digest: store.get(digest) for digest in texts} == texts
+    assert opened == [checkout.package]
+    with pytest.raises(TreeError, match="is missing, and git does not have it"):
+        store.get(A)
 
 
 def test_content_is_kept_once_under_its_digest(store: Store) -> None:
