@@ -13,7 +13,7 @@ from patchkit.change.comments import loses_comments
 from patchkit.change.correspondence import Correspondence
 from patchkit.change.edits import EditLog, EditOutcome, Outcome
 from patchkit.change.follow import LIKE, alike, module_files, outlined
-from patchkit.change.imports import import_of, imported
+from patchkit.change.imports import bound, import_of, imported
 from patchkit.change.kinds import another_kind, may_depend
 from patchkit.change.layout import laid_out
 from patchkit.change.merge import Merge
@@ -275,6 +275,7 @@ class _Landing:
         left = [edit for file in files for edit in file.edits if edit.outcome in NOT_MADE]
         for name, content in self._written():
             theirs = (sources[file][1] or b"" for file in self._from[name])
+            imports = [line for each in self._roots[name].walk() if each.is_import for line in imported(each)]
             for missing in self._trees.undefined(name, content, *theirs):
                 for edit in self._inside(name, files):
                     assert edit.key is not None
@@ -283,6 +284,9 @@ class _Landing:
                     if missing in words(edit.wanted or text) or missing in _defined(item):
                         home = next((each.site for each in left if _binds(each, missing)), "")
                         where = f", since the edit of {home} is not made" if home else " in this tree"
+                        where = (
+                            ", but imported for type checkers" if missing in map(bound, imports) else where
+                        )
                         found[edit.key] = Outcome.UNMET, f"{missing} is not defined{where}"
         return found
 

@@ -365,7 +365,9 @@ class _PortedTree:
             return _Step(ported, tree, Plan(tree, (), ()), frozenset())
         self._contents |= contents
         self._modes |= {each.file: each.modes[1] for each in plan.changes}
-        return _Step(ported, tree, plan, landing.concerned | others.keys())
+        pairs = zip(change.outside, outside, strict=True)
+        present = {each.file for each, made in pairs if made.outcome is Outcome.ALREADY}
+        return _Step(ported, tree, plan, landing.concerned | others.keys() | present)
 
     def plan(self, steps: Sequence[_Step]) -> Plan:
         """Return the plan of all steps together."""

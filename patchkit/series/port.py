@@ -20,10 +20,11 @@ from patchkit.transaction.swap import digest_or_none
 from patchkit.transaction.uncommitted import PACKAGE_FILE, uncommitted
 from patchkit.transaction.write import locked, place_of, write_all
 from patchkit.tree.checkout import Checkout
+from patchkit.tree.git import git
 from patchkit.tree.outside import entry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from patchkit.drafting.change import Facts
     from patchkit.plan.status import Plan
@@ -84,6 +85,7 @@ def _require_found_committed(tree: CheckoutTree, files: Iterable[str]) -> None:
         if text is not None
     }
     dirty = uncommitted(tree.package, places)
+    dirty += _with_another_mode(tree, places) if places else ()
     missing = contents.keys() - places.keys()
     if missing:
         dirty += sorted({*checkout.committed(missing), *checkout.staged(missing)})
@@ -94,13 +96,25 @@ def _require_found_committed(tree: CheckoutTree, files: Iterable[str]) -> None:
     names = sorted(current.ported.intersection(name for each in known for name in each.patches))
     raise TreeError(
         "uncommitted, and part of the change, so that its commit would lack them",
-        where=", ".join(dirty),
+        where=", ".join(dict.fromkeys(dirty)),
         advice=(
             f"run patchkit revert {tree.argument} {' '.join(names)}, then try again"
             if names
             else "commit, stash (git stash -u) or move them, then try again"
         ),
     )
+
+
+def _with_another_mode(tree: CheckoutTree, files: Iterable[str]) -> Iterator[str]:
+    """Yield those of some files whose mode is not that of HEAD."""
+    listed = os.fsdecode(git(tree.package, "diff-index", "--raw", "-z", "HEAD", "--", *files).stdout).split(
+        "\0"
+    )
+    top = git_output(tree.package, "rev-parse", "--show-toplevel")
+    for meta, name in zip(listed[::2], listed[1::2], strict=False):
+        before, after, *_ = meta.lstrip(":").split()
+        if before != after:
+            yield os.path.relpath(os.path.join(top, name), tree.package)
 
 
 def _files_of(worktree: LinkedWorktree, commit: str) -> frozenset[str]:

@@ -78,7 +78,7 @@ def test_an_annotation_that_is_evaluated_in_this_tree_needs_what_only_type_check
     theirs = TYPED + b"\n\ndef take(book: Book):\n    return book\n"
     ours = TYPED.replace(b"from __future__ import annotations\n\n", b"").replace(b": Book):", b": 'Book'):")
     assert outcomes(landed({DESK: TYPED}, {DESK: theirs}, {DESK: ours})) == [
-        ("unmet", "Book is not defined in this tree")
+        ("unmet", "Book is not defined, but imported for type checkers")
     ]
     assert outcomes(landed({DESK: TYPED}, {DESK: theirs}, {DESK: TYPED + b"\n\nown = 1\n"})) == [
         ("landed", "")
@@ -91,7 +91,7 @@ def test_code_that_runs_needs_what_this_tree_imports_only_for_type_checkers(take
     base = ours.replace(b"from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from", b"from")
     theirs = base.replace(b"    return book", b"    assert isinstance(book, " + name + b")\n    return book")
     assert outcomes(landed({DESK: base}, {DESK: theirs}, {DESK: ours})) == [
-        ("unmet", f"{name.decode()} is not defined in this tree")
+        ("unmet", f"{name.decode()} is not defined, but imported for type checkers")
     ]
 
 

@@ -142,8 +142,8 @@ def test_one_side_removes_an_import_that_the_other_uses_elsewhere() -> None:
     ],
 )
 def test_one_side_removes_what_the_other_replaces(base: str, ours: str, theirs: str) -> None:
-    for sides in ((ours, theirs), (theirs, ours)):
-        assert both(*(f"x = {side}\n" for side in sides), f"x = {base}\n") is None
+    for one, other in ((ours, theirs), (theirs, ours)):
+        assert both(f"x = {one}\n", f"x = {other}\n", f"x = {base}\n") is None
 
 
 def test_each_side_assigns_one_name_at_another_place() -> None:

@@ -300,6 +300,21 @@ def test_a_file_that_is_a_link_in_the_tree_is_a_conflict(
     assert everything(tmp_path) == before
 
 
+@pytest.mark.parametrize(("name", "what"), [(SHELF, "a mode"), (TEST, "a mode"), (TEST, "a line")])
+def test_what_a_person_did_already_and_did_not_commit_is_in_no_commit_of_a_port(
+    theirs: Path, fork: Path, name: str, what: str
+) -> None:
+    for root in (theirs, fork):
+        if what == "a mode":
+            (root / name).chmod(0o755)
+        else:
+            edit(root, (name, "lend(1)\n", "lend(2)\n"))
+    git(theirs, "commit", "-qam", "Done")
+    head = git(fork, "rev-parse", "HEAD")
+    assert "uncommitted" in run("port", "HEAD", "--repo", theirs, "--onto", fork, "--commit", code=4).output
+    assert git(fork, "rev-parse", "HEAD") == head
+
+
 def test_a_checkout_without_modes_is_said_to_lack_them(theirs: Path, fork: Path) -> None:
     git(fork, "config", "core.fileMode", "false")
     put(theirs, TOOL, text="tool = 1\n", program=True)
