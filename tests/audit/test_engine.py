@@ -49,6 +49,11 @@ def of_backend(body: str) -> Finding:
             "    if batch.forward_mode.is_decode(): batch.seq_lens_cpu.max()",
             "likely",
         ),
+        # A batch of another step may have its mirror.
+        (
+            "def plan(batch):\n    batch.forward_mode = ForwardMode.EXTEND\n    batch.seq_lens_cpu.max()",
+            "likely",
+        ),
         ("def plan(batch): use(batch)\ndef use(batch): batch.seq_lens_cpu.max()", "certain"),
         ("# place: srt/layers/a.py\ndef plan(batch): batch.seq_lens_cpu.max()", "possible"),
         (
