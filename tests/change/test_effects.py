@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import pytest
 
 from patchkit.change.effects import clash, may_exit, may_leave, order_matters
@@ -11,7 +9,7 @@ from patchkit.change.outline import Item, outline
 
 
 def items(code: str) -> list[Item]:
-    return outline(textwrap.dedent(code) + "\n").parts
+    return list(outline(f"{code}\n").parts)
 
 
 def branches(code: str) -> list[Item]:

@@ -27,32 +27,31 @@ def made(change: GivenFile, ours: bytes | None) -> tuple[Outcome, str, dict[str,
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "ours", "outcome", "reason", "result"),
+    ("change", "ours", "outcome", "reason", "result"),
     [
-        (BASE, THEIRS, BASE, Outcome.LANDED, "", THEIRS),
-        (BASE, THEIRS, OURS, Outcome.LANDED, "", BOTH),
-        (BASE, THEIRS, THEIRS, Outcome.ALREADY, "", None),
-        (BASE, THEIRS, BOTH, Outcome.ALREADY, "", None),
-        (BASE, THEIRS, BASE.replace(b"two", b"zwei"), Outcome.CONFLICT, DIFFERS, None),
-        (BASE, THEIRS, b"\xff\n", Outcome.CONFLICT, DIFFERS, None),
-        (BASE, THEIRS, None, Outcome.NO_SITE, "this tree has no such file", None),
-        (None, THEIRS, None, Outcome.LANDED, "", THEIRS),
-        (None, THEIRS, OURS, Outcome.CONFLICT, "the change adds the file, and this tree's differs", None),
-        (None, THEIRS, THEIRS, Outcome.ALREADY, "", None),
-        (BASE, None, OURS, Outcome.CONFLICT, "the change deletes the file, and this tree's differs", None),
-        (BASE, None, None, Outcome.ALREADY, "", None),
+        ((BASE, THEIRS), BASE, Outcome.LANDED, "", THEIRS),
+        ((BASE, THEIRS), OURS, Outcome.LANDED, "", BOTH),
+        ((BASE, THEIRS), THEIRS, Outcome.ALREADY, "", None),
+        ((BASE, THEIRS), BOTH, Outcome.ALREADY, "", None),
+        ((BASE, THEIRS), BASE.replace(b"two", b"zwei"), Outcome.CONFLICT, DIFFERS, None),
+        ((BASE, THEIRS), b"\xff\n", Outcome.CONFLICT, DIFFERS, None),
+        ((BASE, THEIRS), None, Outcome.NO_SITE, "this tree has no such file", None),
+        ((None, THEIRS), None, Outcome.LANDED, "", THEIRS),
+        ((None, THEIRS), OURS, Outcome.CONFLICT, "the change adds the file, and this tree's differs", None),
+        ((None, THEIRS), THEIRS, Outcome.ALREADY, "", None),
+        ((BASE, None), OURS, Outcome.CONFLICT, "the change deletes the file, and this tree's differs", None),
+        ((BASE, None), None, Outcome.ALREADY, "", None),
     ],
 )
 def test_a_change_of_a_file(
-    before: bytes | None,
-    after: bytes | None,
+    change: tuple[bytes | None, bytes | None],
     ours: bytes | None,
     outcome: Outcome,
     reason: str,
     result: bytes | None,
 ) -> None:
     contents = {PLACE: result} if result is not None else {}
-    assert made(GivenFile(PLACE, before, after), ours) == (outcome, reason, contents)
+    assert made(GivenFile(PLACE, *change), ours) == (outcome, reason, contents)
 
 
 def test_a_file_that_the_change_deletes_goes() -> None:
