@@ -68,3 +68,8 @@ def test_a_malformed_edit_is_refused_with_its_key(keys: dict[str, Any], said: st
 )
 def test_an_edit_with_all_that_it_needs_is_not(keys: dict[str, Any]) -> None:
     edit("rewrite", **keys)
+
+
+def test_code_in_place_of_a_target_cannot_have_what_was_found() -> None:
+    with pytest.raises(ValueError, match=r"^key `code`: nothing binds \$\$found"):
+        edit("rewrite", find="lend(days=$days)", target="days", code="$$found")
