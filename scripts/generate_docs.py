@@ -949,8 +949,9 @@ def _tool_rooms() -> str:
     return (
         "\nSamples of the tool's own code, each tried with the tests of its room that need no release of sglang. "
         "A seed is\nwritten here before its sample is drawn: 40, then 2811 for 40 mutants a room, of which revert, "
-        "merge and port were\nstopped after a quarter of an hour, then 3011. A timeout, which a busy machine can also "
-        "cause, counts as killed.\n\n"
+        "merge and port were\nstopped after a quarter of an hour, then 3011 for 50 of audit and patterns, "
+        "stopped after nine\nminutes on a busy machine. A timeout, which such a machine can also cause, counts "
+        "as killed.\n\n"
         f"{_table(['command', 'killed', 'date'], rows)}\n"
         + ("\nThose that no test detected:\n\n" + "\n".join(left) + "\n" if left else "")
     )

@@ -69,6 +69,8 @@ def test_how_sure_a_finding_is(source: str, confidence: str) -> None:
 
 
 def test_a_finding_names_the_step_and_the_class_that_inherits_the_code() -> None:
+    own = of_backend("forward_batch.seq_lens_cpu.max()").message
+    assert own.endswith("`forward_batch.seq_lens_cpu` is None in a decode step without the mirror")
     heir = "class HeirBackend(FastBackend):\n    def other(self): return 'seq_lens_cpu'\n"
     source = BACKENDS.format(body="self.plan(forward_batch)").replace("FastBackend", "BaseBackend") + (
         "    def plan(self, forward_batch): forward_batch.seq_lens_cpu.max()\n"

@@ -9,10 +9,12 @@ import pytest
 from support.programs import edit
 
 from patchkit.codemods.kinds import KINDS
-from patchkit.codemods.language.variants import TargetVariant, Variant
+from patchkit.codemods.language.variants import StatementKind, TargetVariant, Variant
 
 
-@pytest.mark.parametrize("kind", [*KINDS.values(), Variant, TargetVariant], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind", [*KINDS.values(), StatementKind, Variant, TargetVariant], ids=lambda kind: kind.__name__
+)
 def test_an_edit_is_a_value_whose_keys_are_named_and_known(kind: type[msgspec.Struct]) -> None:
     settings = kind.__struct_config__
     assert (settings.frozen, settings.forbid_unknown_fields) == (True, True)
