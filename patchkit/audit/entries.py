@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from patchkit.audit.reach import Reach
     from patchkit.tree.index import Function
 
+    Entry = tuple[Function, str | None]
+    """A function and the class of ``self``."""
+
 _MODELS = served("models")
-Entry = tuple["Function", "str | None"]
-"""A function and the class of ``self``."""
 
 
 class Entries:

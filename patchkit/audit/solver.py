@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from patchkit.audit.runners import AuditedProgram
     from patchkit.tree.index import Class, Function
 
-_Place = TypeVar("_Place")
+    _Place = TypeVar("_Place")
+
+    Known = frozenset[tuple[str, str]]
+    """The mirror attributes of parameters that every caller of a context has filled."""
+
+    Key = tuple[Function, str | None, str, Known | None]
+
 _MAX_DEPTH = 40
 _MAX_TARGETS = 6
 _MAX_RUNS = 8
 _SECONDS = 300
 """More than twenty times what the largest release takes."""
-
-
-Known = frozenset[tuple[str, str]]
-"""The mirror attributes of parameters that every caller of a context has filled."""
-
-Key = tuple["Function", "str | None", str, "Known | None"]
 
 
 class Solver:

@@ -57,7 +57,8 @@ ROOMS = {
     ),
     "audit": Room(_modules("audit", "**/*"), (("tests/audit", "tests/cli/test_audit.py", *QUICK),)),
     "patterns": Room(
-        _modules("codemods/language", "*"), (("tests/codemods", "tests/plan/test_build.py", *QUICK),)
+        _modules("codemods/language", "*"),
+        (("tests/codemods", "tests/plan/test_build.py", *QUICK), ("tests/patchset/test_load.py", *QUICK)),
     ),
     "revert": Room(
         _modules(

@@ -242,6 +242,11 @@ class Plan:
     def use(cls, lens, one): one.max(); lens.max()  # finds PK101
 def run(batch): Plan.use(batch.seq_lens_cpu, 1)
 """,
+    "an_unbound_method": """\
+class Plan:
+    def use(self, one, lens): one.max(); lens.max()  # finds PK101
+def run(batch, plan): Plan.use(plan, 1, batch.seq_lens_cpu)
+""",
     "a_method_that_the_class_lacks": """\
 class Plan: pass
 def run(batch): Plan.use(batch.seq_lens_cpu).max()
@@ -337,6 +342,22 @@ class Inner:
 class Other:
     def use(self, lens): lens.max()
 def run(batch, held: Inner): held.use(batch.seq_lens_cpu)
+""",
+    "a_method_by_an_annotated_assignment": """\
+class Inner:
+    def use(self, lens): lens.max()  # finds PK101
+class Other:
+    def use(self, lens): lens.max()
+def run(batch):
+    held: Inner = unknown()
+    held.use(batch.seq_lens_cpu)
+""",
+    "a_method_by_an_annotation_that_names_no_class": """\
+class Inner:
+    def use(self, lens): lens.max()  # finds PK101
+def run(batch):
+    held: Elsewhere = unknown()
+    held.use(batch.seq_lens_cpu)
 """,
     "a_method_by_a_test_of_the_class": """\
 class Inner:

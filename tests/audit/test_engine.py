@@ -49,6 +49,11 @@ def of_backend(body: str) -> Finding:
             "    if batch.forward_mode.is_decode(): batch.seq_lens_cpu.max()",
             "likely",
         ),
+        # A batch of another step may have its mirror.
+        (
+            "def plan(batch):\n    batch.forward_mode = ForwardMode.EXTEND\n    batch.seq_lens_cpu.max()",
+            "likely",
+        ),
         ("def plan(batch): use(batch)\ndef use(batch): batch.seq_lens_cpu.max()", "certain"),
         ("# place: srt/layers/a.py\ndef plan(batch): batch.seq_lens_cpu.max()", "possible"),
         (
@@ -64,11 +69,13 @@ def test_how_sure_a_finding_is(source: str, confidence: str) -> None:
 
 
 def test_a_finding_names_the_step_and_the_class_that_inherits_the_code() -> None:
+    own = of_backend("forward_batch.seq_lens_cpu.max()").message
+    assert own.endswith("`forward_batch.seq_lens_cpu` is None in a decode step without the mirror")
     heir = "class HeirBackend(FastBackend):\n    def other(self): return 'seq_lens_cpu'\n"
     source = BACKENDS.format(body="self.plan(forward_batch)").replace("FastBackend", "BaseBackend") + (
         "    def plan(self, forward_batch): forward_batch.seq_lens_cpu.max()\n"
     )
-    assert "` is None in a decode step without the mirror" in findings(source)[0].message
+    assert findings(source)[0].message.endswith("` is None in a decode step without the mirror")
     kept = source.replace("needs_cpu_seq_lens = False", "needs_cpu_seq_lens = True")
     inherited = findings(
         kept + heir.replace("FastBackend", "BaseBackend") + "    needs_cpu_seq_lens = False\n"

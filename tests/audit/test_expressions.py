@@ -167,6 +167,7 @@ def test_a_builtin_function_that_takes_no_none(name: str) -> None:
         "[first, second] = batch.seq_lens_cpu, 1\nsecond.max()\nfirst.max()  # finds PK101",
         "first, second = batch.seq_lens_cpu  # finds PK103",
         "first, *rest = batch.seq_lens_cpu, 1\nrest.append(1)",
+        "rest = batch.seq_lens_cpu\nfirst, *rest = table\nrest.append(1)",
         "first, second = table\nfirst.max()",
         "lens = batch.seq_lens_cpu\nlens = [1]\nlens.append(2)",
         "pair = (1, batch.seq_lens_cpu)\nfirst, second, third = pair\nsecond.max()",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from patchkit.change.lines import merged
+import pytest
+
+from patchkit.change.lines import merged, with_block
 
 BASE = "one\ntwo\nthree\nfour\nfive\n"
 
@@ -50,3 +52,41 @@ def test_changes_of_a_long_table_of_equal_lines_are_told_apart() -> None:
     text, edits = merged("".join(table), "".join(theirs), "".join(ours))
     assert [edit.outcome.value for edit in edits] == ["landed", "landed"]
     assert text == "".join(["begin\n", *ours[1:-1], "stop\n"])
+
+
+LINES = [b"%d\n" % number for number in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("ours", "made"),
+    [
+        (LINES, [*LINES[:5], b"new\n", *LINES[6:]]),
+        # Only three lines on either side have to be the same.
+        ([b"own\n", *LINES[2:9], b"own\n"], [b"own\n", *LINES[2:5], b"new\n", *LINES[6:9], b"own\n"]),
+        ([*LINES[3:], b"own\n"], None),
+        ([*LINES[:8], b"own\n"], None),
+        ([*LINES, *LINES], None),
+        ([*LINES, *LINES[2:5], b"new\n", *LINES[6:9]], None),
+        ([*LINES[:5], b"new\n", *LINES[6:]], None),
+    ],
+)
+def test_a_block_is_replaced_where_it_is_with_the_lines_around_it(
+    ours: list[bytes], made: list[bytes] | None
+) -> None:
+    theirs = [*LINES[:5], b"new\n", *LINES[6:]]
+    result = with_block(*(b"".join(lines) for lines in (LINES, theirs, ours)))
+    assert result == (None if made is None else b"".join(made))
+
+
+@pytest.mark.parametrize(
+    ("base", "theirs", "ours", "made"),
+    [
+        (b"a\nb\n", b"new\na\nb\n", b"a\nb\nown\n", b"new\na\nb\nown\n"),
+        (b"a\nb\n", b"a\nb\nnew\n", b"own\na\nb\n", b"own\na\nb\nnew\n"),
+        # Of equal lines, those that were changed cannot be told.
+        (b"a\na\n", b"a\n", b"a\na\n", None),
+        (b"a\nb\n", b"a\nb\n", b"a\nb\n", None),
+    ],
+)
+def test_a_block_at_an_end_of_a_file(base: bytes, theirs: bytes, ours: bytes, made: bytes | None) -> None:
+    assert with_block(base, theirs, ours) == made

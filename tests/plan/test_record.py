@@ -307,3 +307,65 @@ def test_conflict_markers_of_a_merge_are_a_sentence(style: bytes) -> None:
     text = b"format = 1\n<<<<<<< HEAD\n" + style + b"=======\n>>>>>>> other\n"
     with pytest.raises(TreeError, match=r"patchkit.lock/one.toml has conflict markers: keep one"):
         read({"one.toml": text})
+
+
+def test_what_a_record_says_of_edits_and_contents() -> None:
+    edits = (
+        AppliedEdit("made", "a.py"),
+        AppliedEdit("hand", "b.py", How.BY_HAND),
+        AppliedEdit("taken", "c.py", How.ACCEPTED),
+        AppliedEdit("found", "d.py", How.FOUND),
+    )
+    own = AppliedPatch("own", (), edits)
+    written = {"a.py": (A, B), "b.py": (None, C), "c.py": (A, A), "d.py": (A, A)}
+    files = {file: AppliedFile(*pair, ("own",)) for file, pair in written.items()}
+    known = Record().with_applied(files, [own])
+    known = known.with_applied({"e.py": AppliedFile(C, None, ("port",))}, [patch("port")], ported=True)
+    assert own.by_hand == {"hand", "taken", "found"}
+    assert [edit.name for edit in own.revertible] == ["made", "hand", "taken"]
+    assert known.manual_edits == {("own", name) for name in ("hand", "taken", "found")}
+    assert known.manual_files == {
+        ("own", "hand"): "b.py",
+        ("own", "taken"): "c.py",
+        ("own", "found"): "d.py",
+    }
+    assert known.edits == {("own", name) for name in ("made", "hand", "taken", "found")}
+    assert known.found_files == {"d.py"}
+    assert known.contents == {A, B, C}
+    assert known.ported == {"port"}
+    assert list(known.patches) == ["own", "port"]
+    assert known.of_ports(frozenset({"port", "own"})).patches.keys() == {"port"}
+    assert known.of_ports(frozenset({"own"})).layers == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "own", "outside"),
+    [
+        ("srt/a.py", True, False, False),
+        ("a", True, False, False),
+        ("patchkit.lock", False, True, False),
+        ("patchkit.lock/a.toml", False, True, False),
+        ("patchkit.lock/a/b.toml", False, False, False),
+        ("patchkit.lock.old", True, False, False),
+        ("../a.py", False, False, True),
+        ("../../docs/a.md", False, False, True),
+        ("../a/../b", False, False, False),
+        ("..", False, False, False),
+        ("a/../b", False, False, False),
+        ("a/./b", False, False, False),
+        ("/a", False, False, False),
+        ("a//b", False, False, False),
+        ("a\nb", False, False, False),
+        ("a\n", False, False, False),
+        ("\udcff", False, False, False),
+        ("", False, False, False),
+    ],
+)
+def test_the_names_that_a_record_and_a_write_can_contain(
+    name: str, file: bool, own: bool, outside: bool
+) -> None:
+    assert (record.is_file(name), record.is_record_file(name), record.is_outside(name)) == (
+        file,
+        own,
+        outside,
+    )

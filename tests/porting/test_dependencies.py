@@ -263,3 +263,40 @@ def test_a_definition_that_an_import_replaces_keeps_its_callers() -> None:
     new = b"from sglang.srt.wax import stamp\n\n\n" + HELPERS[:at].rstrip() + b"\n"
     own = b"from sglang.srt.shelf import stamp\n\n\ndef keep(a):\n    return stamp(book=a)\n"
     assert found((b"book.out = False", b"book.out = None"), new, {FORK: own}) == []
+
+
+@pytest.mark.parametrize(
+    ("cls", "base", "is_one"),
+    [(b"Shelf", b"", True), (b"Rack", b"", False), (b"Rack", b"    def place(self, a): ...\n", False)],
+    ids=["of-its-name", "of-another-name", "with-one-of-its-own"],
+)
+def test_a_call_on_self_of_a_method_that_the_port_removes_is_told_by_the_class(
+    cls: bytes, base: bytes, is_one: bool
+) -> None:
+    helpers = HELPERS.replace(b"def place(self, book)", b"def put(self, book)")
+    own = b"class %s:\n%s    def keep(self, book):\n        return self.place(book)\n" % (cls, base)
+    uses = found((b"book.out = False", b"book.out = None"), helpers, {FORK: own})
+    assert [file for file, _ in uses] == [FORK] * is_one
+
+
+@pytest.mark.parametrize(
+    ("code", "is_one"),
+    [
+        (b"from sglang.srt import shelf\nx = shelf.stamp\n", True),
+        (b"from sglang.srt import shelf as s\nx = s.stamp\n", True),
+        (b"import sglang.srt.shelf as s\nx = s.stamp\n", True),
+        (b"from . import shelf\nx = shelf.stamp\n", True),
+        (b"from .shelf import stamp\n", True),
+        (b"from .shelf import stamp as own\n", True),
+        (b"from sglang.srt import desk\nx = desk.stamp\n", False),
+        (b"from sglang.srt.desk import stamp\n", False),
+        (b"from sglang.srt import shelf\nshelf.stamp = 1\n", False),
+        (b"from sglang.srt import shelf\nshelf.stamp += 1\n", True),
+        (b"from sglang.srt import shelf\nx = shelf.part.stamp\n", False),
+        (b"stamp = 1\nx = stamp\n", False),
+    ],
+)
+def test_a_use_of_a_name_that_the_port_removes_is_told_by_its_module(code: bytes, is_one: bool) -> None:
+    used = b"        return stamp(book)\n", b"        return book\n"
+    uses = found(used, GONE, {FORK: code})
+    assert [file for file, _ in uses if file == FORK] == [FORK] * is_one

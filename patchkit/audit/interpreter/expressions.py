@@ -309,8 +309,6 @@ class Expressions:
 
     def _assume_mirror(self, batch: Value, target: ast.Attribute, env: Environment) -> None:
         """Assume that a batch whose mode is changed to another step may have its mirror."""
-        if not self._frame.questions.is_record(batch.cls):
-            return
         for name in mirror.MIRROR:
             value = self._frame.read_field(batch, name, env, target)
             if value.missing and batch.obj is not None:

@@ -302,7 +302,7 @@ class Interpreter:
         holds, _ = self._expressions.condition(node.test, tested)
         for value, expression, subject in self._demanded(node.test, env):
             self._frame.use(Use.ASSERT, expression, value, env, subject)
-        if holds is None or any(key[0] >= node.lineno for key in self._frame.hits):
+        if holds is None:
             holds, _ = self._expressions.condition(node.test, env)
         return holds
 

@@ -10,7 +10,7 @@ import libcst as cst
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-Statement = TypeVar("Statement", bound=cst.BaseStatement)
+    Statement = TypeVar("Statement", bound=cst.BaseStatement)
 
 
 class _Collector(cst.CSTVisitor):

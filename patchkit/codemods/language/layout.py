@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from patchkit.codemods.language.syntax import Path
 
-Item = TypeVar("Item", cst.Arg, cst.Param, cst.Element)
+    Item = TypeVar("Item", cst.Arg, cst.Param, cst.Element)
+
 
 _WITH_HEADER = (cst.FunctionDef, cst.ClassDef, cst.If, cst.While, cst.For, cst.With)
 _BRANCHES = (cst.If, cst.Else, cst.Finally, cst.ExceptHandler, cst.ExceptStarHandler, cst.MatchCase)

@@ -198,12 +198,11 @@ def _likeness(wanted: cst.CSTNode, node: cst.CSTNode) -> float:
         return _weight(wanted)
     if names and all_there and isinstance(node, cst.BaseCompoundStatement) and _holds(node, wanted):
         return 0.8 * _weight(wanted)
-    if type(wanted) is not type(node):
-        return 0.0
     targets = _assigned(wanted)
     if targets:  # The target of an assignment identifies it better than its value.
         common = max(common, 0.75) if targets & _assigned(node) else common / 2
-    return 0.9 * common**2 * _weight(wanted) if common >= _LIKE else 0.0
+    is_alike = type(wanted) is type(node) and common >= _LIKE
+    return 0.9 * common**2 * _weight(wanted) if is_alike else 0.0
 
 
 def _holds(node: cst.CSTNode, wanted: cst.CSTNode) -> bool:

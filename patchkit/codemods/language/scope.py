@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from patchkit.codemods.language.syntax import Path
 
-Definition = cst.ClassDef | cst.FunctionDef
+    Definition = cst.ClassDef | cst.FunctionDef
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     Edge = tuple[str, int | None]
     Path = tuple[Edge, ...]
 
+    Node = TypeVar("Node", bound=cst.CSTNode)
+
 # libcst writes code by recursion, with two frames for each term of an `and` and for each part of a string.
 sys.setrecursionlimit(max(sys.getrecursionlimit(), 2500))
 
-Node = TypeVar("Node", bound=cst.CSTNode)
 
 _WORD = re.compile(r"\w+")
 _LAYOUT_PREFIXES = ("whitespace", "leading_lines", "lines_after", "lpar", "rpar", "trailing_whitespace")

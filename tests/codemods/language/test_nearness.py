@@ -13,7 +13,7 @@ from patchkit.codemods.language import syntax
 from patchkit.codemods.language.nearness import is_like, partly_bound
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import resolve
-from patchkit.codemods.language.sites import bindings_given, closest, nearest, nearest_of, unmatched
+from patchkit.codemods.language.sites import bindings_given, closest, nearest, nearest_of, noted, unmatched
 
 if TYPE_CHECKING:
     from patchkit.codemods.language.scope import Scope
@@ -280,3 +280,20 @@ def test_a_line_that_assigns_the_same_attribute_is_nearer_than_one_that_looks_li
     assert message_for(code, "book.due = today() + self.days").endswith(
         "the nearest line is `self.due = None`"
     )
+
+
+@pytest.mark.parametrize(
+    ("code", "field", "noted_code"),
+    [
+        ("if a:\n    b()\nelif c(1):\n    d()\n", "c(1)", "if a:\n    b()\nelif c(1):\n    # why\n    d()\n"),
+        ("if a: b()\nelif c(1): d()\n", "c(1)", "# why\nif a: b()\nelif c(1): d()\n"),
+        ("if a:\n    b()\nelif c:\n    d(1)\n", "d(1)", "if a:\n    b()\nelif c:\n    # why\n    d(1)\n"),
+        ("if c(1):\n    b()\n", "c(1)", "# why\nif c(1):\n    b()\n"),
+    ],
+)
+def test_a_note_is_above_the_statement_and_for_an_elif_in_its_body(
+    code: str, field: str, noted_code: str
+) -> None:
+    module = cst.parse_module(code)
+    path = next(path for path, node in syntax.descend(module) if syntax.code_of(node) == field)
+    assert noted(module, path, [], "why").code == noted_code
