@@ -56,13 +56,14 @@ SETS = {
     "first": Drawn(("sphinx-doc/sphinx", "pytest-dev/pytest", "pypa/pip"), 41, 60),
     "second": Drawn(("ipython/ipython", "celery/celery", "buildbot/buildbot"), 4103, 60),
     "last": Drawn(("scrapy/scrapy", "mopidy/mopidy", "mitmproxy/mitmproxy"), 411128, 60),
-    # From a day on when all four were written for Python 3.
+    # From a day on when all were written for Python 3.
     "fresh": Drawn(
         ("certbot/certbot", "sqlalchemy/sqlalchemy", "openstack/neutron", "spyder-ide/spyder"),
         301128,
         60,
         "2016-01-01",
     ),
+    "again": Drawn(("aio-libs/aiohttp", "pylint-dev/pylint"), 301129, 60, "2016-01-01"),
 }
 PICKED = re.compile(r"\(cherry picked from commit ([0-9a-f]{40})\)")
 EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
