@@ -161,8 +161,8 @@ def _replace_alike(texts: Sequence[str]) -> bool:
 def _is_apart(rows: Sequence[Sequence[Node]]) -> bool:
     """Return whether at most one side changes each row of words, whatever both do between brackets in it."""
     base, ours, theirs = ([node.key for node in row] for row in rows)
-    if base not in (ours, theirs) and ours != theirs:
-        return False
+    if base not in (ours, theirs):
+        return [node.code for node in rows[1]] == [node.code for node in rows[2]]
     if not base == ours == theirs:
         return True
     for groups in zip(*rows, strict=True):
