@@ -262,9 +262,12 @@ def _uses_replaced(sides: Sides) -> bool:
 
 
 def _imports_moved(sides: Sides) -> bool:
-    """Return whether one side adds an import from a package from which the other one moves all imports away."""
+    """Return whether one side adds an import from a module or package that the other one no longer imports from."""
     base, ours, theirs = map(_sources, sides)
     for one, other in ((ours, theirs), (theirs, ours)):
+        gone = set(base.values()).difference(one.values())
+        if not gone.isdisjoint(other[name] for name in other.keys() - base.keys()):
+            return True
         for name in base.keys() & one.keys():
             old, new = base[name].split("."), one[name].split(".")
             while old and new and old[-1] == new[-1]:

@@ -90,6 +90,12 @@ def test_an_added_import_is_from_a_package_whose_modules_the_other_side_moves() 
     assert both(f"{base}from desk.score import c\n", moved, base) is not None
 
 
+def test_an_added_import_is_from_a_module_from_which_the_other_side_imports_no_more() -> None:
+    base = "import os\nfrom shelf.old import a\nfrom maps import Map\n"
+    added = changed(base, ("import a", "import a, b"))
+    assert both(added, changed(base, ("from shelf.old import a\n", "")), base) is None
+
+
 def test_each_side_adds_a_keyword_to_one_call() -> None:
     sides = (changed(BASE, ("due=due", f"due=due, {word}")) for word in ("reader=reader", "loud=True"))
     result = both(*sides)
