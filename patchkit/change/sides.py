@@ -20,6 +20,7 @@ from patchkit.change.blocks import merged_counts, same_statements
 from patchkit.change.correspondence import Correspondence
 from patchkit.change.outline import NoOutlineError
 from patchkit.change.tokens import is_prose, words
+from patchkit.change.undefined import undefined_names
 from patchkit.change.united import kept_comments, united, united_imports
 from patchkit.errors import TreeError
 from patchkit.tree.git import git
@@ -92,7 +93,11 @@ def merged(sides: Sides) -> Merged:
     result = _joined(parts)
     if fault_of(result.ours) is not None or _imports_twice(sides, result.ours):
         return Merged(sides, is_whole=False)
-    return Merged(result, not any(isinstance(part, Sides) for part in parts))
+    is_whole = not any(isinstance(part, Sides) for part in parts)
+    contents = (text.encode() for text in (sides.ours, result.ours, sides.theirs))
+    if is_whole and undefined_names(*contents):  # Such as an import that git removes.
+        return Merged(sides, is_whole=False)
+    return Merged(result, is_whole)
 
 
 def _merge_each(parts: list[_Part]) -> None:

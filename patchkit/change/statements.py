@@ -262,7 +262,6 @@ def _elements(base: Group, theirs: Group, ours: Group, form: _Form = _Form.OTHER
         our_index = to_ours.get(at)
         if at not in to_theirs:
             if our_index is None:
-                _require_same(each, _between(at, to_theirs, t), _between(at, to_ours, o))
                 continue
             if o[our_index].code != each.code:
                 raise ClashError(
@@ -293,19 +292,6 @@ def _elements(base: Group, theirs: Group, ours: Group, form: _Form = _Form.OTHER
         slots.setdefault(_slot(at, t, our_indices, o, form), []).append(each)
     row = [each for at in range(len(o) + 1) for each in (*slots.get(at, ()), *result[at : at + 1]) if each]
     return replace(ours, elements=tuple(_separated(row, ours, theirs)), closing=_closing(ours, theirs, row))
-
-
-def _between(at: int, pairs: dict[int, int], other: Sequence[Element]) -> list[str]:
-    """Return what a group has in place of an element that it lacks."""
-    low = max((pairs[n] for n in pairs if n < at), default=-1)
-    high = min((pairs[n] for n in pairs if n > at), default=len(other))
-    return [each.code for each in other[low + 1 : high]]
-
-
-def _require_same(gone: Element, theirs: list[str], ours: list[str]) -> None:
-    """Raise ClashError unless two versions have the same in place of an element that both lack."""
-    if theirs != ours:
-        raise ClashError(f"the change replaces `{gone.code}`, and this tree has no `{gone.code}`")
 
 
 def _slot(

@@ -96,6 +96,12 @@ def test_an_added_import_is_from_a_module_from_which_the_other_side_imports_no_m
     assert both(added, changed(base, ("from shelf.old import a\n", "")), base) is None
 
 
+def test_one_side_uses_the_import_that_the_other_removes() -> None:
+    ours = changed(BASE, ("import os\n", ""), ("def take(book):", "def take(map):"))
+    theirs = changed(BASE, ("def take", "def burn(book):\n    os.remove(book)\n\n\ndef take"))
+    assert both(ours, theirs) is None
+
+
 def test_each_side_adds_a_keyword_to_one_call() -> None:
     sides = (changed(BASE, ("due=due", f"due=due, {word}")) for word in ("reader=reader", "loud=True"))
     result = both(*sides)
