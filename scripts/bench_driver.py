@@ -3,13 +3,14 @@
 
 usage: python scripts/bench_driver.py SET FOLDER [--judge DIR] [-o FILE]
 
-SET is a name in ``SETS``: repositories, whose whole histories are in FOLDER/OWNER+NAME/repo or FOLDER/NAME, a seed, and
-the number of picks to draw from each. A pick is a merge of two commits, or a commit that names the commit that it was
-picked from; all that git leaves in conflict are drawn, in the order of the seed. A file in conflict is clean if the
-driver merges it whole. A clean file equals the people's if it has the same code and comments, or if all that the driver
-put in place of git's conflicts is there. Those that have the people's statements and comments in another order are
-counted apart, and the others, and all with a name that neither side leaves undefined, are different: DIR has a folder
-for each file with all versions, for a person to judge. Adds the figures to FILE as JSON, and prints them.
+SET is a name in ``SETS``: repositories, whose whole histories are in FOLDER/OWNER+NAME/repo or FOLDER/NAME, a seed, the
+number of picks to draw from each, and their first day. A pick is a merge of two commits, or a commit that names the
+commit that it was picked from; all that git leaves in conflict are drawn, in the order of the seed. A file in conflict
+is clean if the driver merges it whole. A clean file equals the people's if it has the same code and comments, or if all
+that the driver put in place of git's conflicts is there. Those that have the people's statements and comments in
+another order are counted apart, and the others, and all with a name that neither side leaves undefined, are different:
+DIR has a folder for each file with all versions, for a person to judge. Adds the figures and each file to FILE as JSON,
+and prints them.
 """
 
 from __future__ import annotations
@@ -43,11 +44,12 @@ if TYPE_CHECKING:
 
 
 class Drawn(NamedTuple):
-    """The repositories of a set, its seed, and how many picks are drawn from each."""
+    """The repositories of a set, its seed, how many picks are drawn from each, and the first day of these."""
 
     repositories: tuple[str, ...]
     seed: int
     picks: int
+    since: str = ""
 
 
 SETS = {
@@ -55,6 +57,14 @@ SETS = {
     "first": Drawn(("sphinx-doc/sphinx", "pytest-dev/pytest", "pypa/pip"), 41, 60),
     "second": Drawn(("ipython/ipython", "celery/celery", "buildbot/buildbot"), 4103, 60),
     "last": Drawn(("scrapy/scrapy", "mopidy/mopidy", "mitmproxy/mitmproxy"), 411128, 60),
+    # From a day on when all were written for Python 3.
+    "fresh": Drawn(
+        ("certbot/certbot", "sqlalchemy/sqlalchemy", "openstack/neutron", "spyder-ide/spyder"),
+        301128,
+        60,
+        "2016-01-01",
+    ),
+    "again": Drawn(("aio-libs/aiohttp", "pylint-dev/pylint"), 301129, 60, "2016-01-01"),
 }
 PICKED = re.compile(r"\(cherry picked from commit ([0-9a-f]{40})\)")
 EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -78,7 +88,7 @@ class Pick(NamedTuple):
 
 @dataclass
 class Figures:
-    """The figures of a repository, and the files that differ from the people's."""
+    """The figures of a repository, and what came of each file."""
 
     picks: int = 0
     python: int = 0
@@ -91,7 +101,8 @@ class Figures:
     """Files with the people's statements and comments in another order."""
     invalid: int = 0
     seconds: float = 0.0
-    different: list[str] = field(default_factory=list)
+    outcomes: dict[str, str] = field(default_factory=dict)
+    """By commit and file: conflict, equal, order, different with the names that are undefined, or invalid."""
 
     def as_json(self) -> dict[str, object]:
         """Return the figures as a JSON object."""
@@ -111,17 +122,17 @@ def blob(clone: Path, name: str) -> bytes | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def picks_of(clone: Path, seed: int) -> Iterator[Pick]:
-    """Yield the merges and picks that git leaves in conflict, in the order of a seed."""
-    merges = git(clone, "log", "--merges", "--max-parents=2", "--format=%H %P", "HEAD").decode().splitlines()
-    log = git(
-        clone, "log", "--all", "--no-merges", "--grep=cherry picked from commit", "--format=%H%x00%B%x01"
-    )
-    named = [entry.strip().partition("\0") for entry in log.decode(errors="replace").split("\x01")]
+def picks_of(clone: Path, drawn: Drawn) -> Iterator[Pick]:
+    """Yield the merges and picks that git leaves in conflict, in the order of a set's seed."""
+    log = ("log", *([f"--since={drawn.since}"] if drawn.since else []))
+    merges = git(clone, *log, "--merges", "--max-parents=2", "--format=%H %P", "HEAD").decode().splitlines()
+    grep = "--grep=cherry picked from commit"
+    picks = git(clone, *log, "--all", "--no-merges", grep, "--format=%H%x00%B%x01")
+    named = [entry.strip().partition("\0") for entry in picks.decode(errors="replace").split("\x01")]
     found = [(commit, PICKED.findall(body)) for commit, _, body in named]
     taken = [line.split() for line in merges] + [[commit, *ids[-1:]] for commit, ids in found if ids]
     taken.sort()
-    random.Random(seed).shuffle(taken)
+    random.Random(drawn.seed).shuffle(taken)
     for commit, *parents in taken:
         pick = (
             merged_again(clone, commit, *parents)
@@ -234,7 +245,7 @@ def resolved(marked: str, result: str) -> Iterator[str]:
 def measure(clone: Path, drawn: Drawn, judge: Path | None) -> Figures:
     """Merge the picks of a repository again."""
     figures = Figures()
-    for pick in picks_of(clone, drawn.seed):
+    for pick in picks_of(clone, drawn):
         figures.picks += 1
         figures.python += not pick.others
         is_clean = not pick.others
@@ -264,8 +275,8 @@ def measure(clone: Path, drawn: Drawn, judge: Path | None) -> Figures:
                     outcome = "order"
                 else:
                     figures.invalid += not is_valid
-                    outcome = f"different {missing or ''}" if is_valid else "invalid"
-                    figures.different.append(label)
+                    outcome = f"different {missing or ''}".rstrip() if is_valid else "invalid"
+            figures.outcomes[label] = outcome
             print(f"{outcome:10} {label}", file=sys.stderr, flush=True)
             if judge is not None:
                 owner = clone.parent.name if clone.name == "repo" else clone.name
@@ -306,7 +317,7 @@ def main(arguments: Sequence[str]) -> int:
     print(text)
     if options.output:
         known = json.loads(options.output.read_text(encoding="utf-8")) if options.output.exists() else {}
-        known[options.set] = found
+        known[options.set] = known.get(options.set, {}) | found
         options.output.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
     return 0
 

@@ -565,10 +565,12 @@ class Merge:
         if is_there and codes.isdisjoint(one.code for one in gap.removed):
             self.log.record(gap.added[0], Outcome.ALREADY)
             return
-        if len(found) < len(gap.removed) and not all(
-            is_incidental(one) for one, each in zip(gap.removed, counterparts, strict=True) if each is None
-        ):
-            missing = next(one for one, each in zip(gap.removed, counterparts, strict=True) if each is None)
+        gone = [one for one, each in zip(gap.removed, counterparts, strict=True) if each is None]
+        # A docstring that has another text in this tree is not absent.
+        missing = next(
+            (one for one in gone if not is_incidental(one) or (one.documentation and row.form_of(one))), None
+        )
+        if missing is not None:
             where = noted_place(missing, row.ours)
             self._reject_gap(row, gap, f"part of the replaced code is not in this tree{where}")
             return

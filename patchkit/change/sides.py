@@ -25,11 +25,12 @@ from patchkit.change.united import kept_comments, united, united_imports
 from patchkit.errors import TreeError
 from patchkit.tree.git import git
 from patchkit.tree.limits import require_manageable
+from patchkit.tree.nodes import DEFINITIONS
 from patchkit.tree.source import fault_of, parsed
 from patchkit.tree.text import decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _MARKER = 7
 _MAX_LINES = 100_000
@@ -81,20 +82,22 @@ def merged(sides: Sides) -> Merged:
         clean = "".join(map(str, parts))
         clean = clean if fault_of(clean) is None else _sure(sides) or ""
         return Merged(Sides(clean, clean, clean) if clean else sides, bool(clean))
-    if _uses_replaced(sides) or _imports_moved(sides) or _assign_alike(sides):
+    if _uses_replaced(sides) or _imports_moved(sides) or _assign_alike(sides) or _misplaces(sides, parts):
         return Merged(_joined(parts), is_whole=False)
     parts = [part if isinstance(part, str) else united_imports(*part) or part for part in parts]
     text = _sure(_joined(parts))
-    if text is not None and not any(isinstance(part, Sides) and _is_doubtful(part) for part in parts):
-        found = Merged(Sides(text, text, text), is_whole=True)
-    else:
+    if text is None or any(isinstance(part, Sides) and _is_doubtful(part) for part in parts):
         _merge_each(parts)
-        is_whole = not any(isinstance(part, Sides) for part in parts)
-        found = Merged(_joined(parts), is_whole)
-    # What git merges between the conflicts may have left out what these need.
-    contents = [each.encode() for each in (sides.ours, found.sides.ours, sides.theirs)]
-    is_sound = fault_of(contents[1]) is None and not (found.is_whole and undefined_names(*contents))
-    return found if is_sound else Merged(sides, is_whole=False)
+    else:
+        parts = [text]
+    result = _joined(parts)
+    if fault_of(result.ours) is not None or _imports_twice(sides, result.ours):
+        return Merged(sides, is_whole=False)
+    is_whole = not any(isinstance(part, Sides) for part in parts)
+    contents = (text.encode() for text in (sides.ours, result.ours, sides.theirs))
+    if is_whole and undefined_names(*contents):  # Such as an import that git removes.
+        return Merged(sides, is_whole=False)
+    return Merged(result, is_whole)
 
 
 def _merge_each(parts: list[_Part]) -> None:
@@ -195,15 +198,46 @@ def _assignments(remaining: list[tuple[ast.AST, str]]) -> Iterator[tuple[str, st
         remaining += [(each, scope) for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr)]
 
 
+def _misplaces(sides: Sides, parts: Sequence[_Part]) -> bool:
+    """Return whether git's merge has a definition that one side adds in another class."""
+    base = _defined(parsed(sides.base))
+    for side, text in zip((sides.ours, sides.theirs), _joined(parts)[1:], strict=True):
+        if fault_of(text) is None:
+            found = _defined(parsed(text))
+            lost = _defined(parsed(side)) - base - found
+            if any(name.rpartition(".")[0] in found for name in lost):
+                return True
+    return False
+
+
+def _defined(node: ast.AST, scope: str = "") -> set[str]:
+    """Return the dotted names of the definitions in a syntax tree."""
+    found: set[str] = set()
+    for each in ast.iter_child_nodes(node):
+        name = f"{scope}.{each.name}" if isinstance(each, DEFINITIONS) else scope
+        found |= {name} | _defined(each, name) if isinstance(each, (ast.stmt, ast.ExceptHandler)) else set()
+    return found
+
+
 def _restores_imports(sides: Sides, text: str) -> bool:
     """Return whether a merge imports a name that one side no longer imports."""
-    base, ours, theirs, result = (_imported(each) for each in (*sides, text))
+    base, ours, theirs, result = (_imported(ast.walk(parsed(each))).keys() for each in (*sides, text))
     return bool(((base - ours) | (base - theirs)) & result)
 
 
-def _imported(text: str) -> set[str]:
-    nodes = (each for each in ast.walk(parsed(text)) if isinstance(each, (ast.Import, ast.ImportFrom)))
-    return {alias.asname or alias.name for node in nodes for alias in node.names}
+def _imports_twice(sides: Sides, text: str) -> bool:
+    """Return whether a merge imports a name of the module more often than each side."""
+    *counts, result = (_imported(parsed(each).body) for each in (*sides, text))
+    return any(number > max(side[name] for side in counts) for name, number in result.items())
+
+
+def _imported(nodes: Iterable[ast.AST]) -> Counter[str]:
+    return Counter(
+        alias.asname or alias.name
+        for node in nodes
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    )
 
 
 def _is_doubtful(sides: Sides) -> bool:
@@ -233,9 +267,12 @@ def _uses_replaced(sides: Sides) -> bool:
 
 
 def _imports_moved(sides: Sides) -> bool:
-    """Return whether one side adds an import from a package from which the other one moves all imports away."""
+    """Return whether one side adds an import from a module or package that the other one no longer imports from."""
     base, ours, theirs = map(_sources, sides)
     for one, other in ((ours, theirs), (theirs, ours)):
+        gone = set(base.values()).difference(one.values())
+        if not gone.isdisjoint(other[name] for name in other.keys() - base.keys()):
+            return True
         for name in base.keys() & one.keys():
             old, new = base[name].split("."), one[name].split(".")
             while old and new and old[-1] == new[-1]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from patchkit.change.tokens import Node
 
 _ODD_SPACE = re.compile(r"\w \(|\. \w")
+_WORD = re.compile(r"[\w\"']")
 _DEFINITION = re.compile(r"^(?:async\s+def|def|class)\b", re.MULTILINE)
 
 Three = tuple[str, str, str]
@@ -147,7 +148,7 @@ def _agreed(texts: Sequence[str], kind: str) -> str:
     except ClashError:
         return ""
     one, other = (_meaning(text, kind) for text in found)
-    kept = [text for text in found if kept_comments(base, ours, theirs, text)]
+    kept = [text for text in found if kept_comments(base, ours, theirs, text) and not _restores(texts, text)]
     # A space may be left where one side has none.
     return min(kept, key=lambda text: len(_ODD_SPACE.findall(text))) if kept and one == other else ""
 
@@ -158,11 +159,17 @@ def _replace_alike(texts: Sequence[str]) -> bool:
     return bool((base - ours) & (base - theirs)) and ours - base != theirs - base
 
 
+def _restores(texts: Sequence[str], result: str) -> bool:
+    """Return whether a merge has a word more often than the side that removes it and the other one leave it."""
+    base, ours, theirs, found = (Counter(filter(_WORD.match, words(text))) for text in (*texts, result))
+    return any(found[each] > merged_count(base[each], ours[each], theirs[each]) for each in base)
+
+
 def _is_apart(rows: Sequence[Sequence[Node]]) -> bool:
     """Return whether at most one side changes each row of words, whatever both do between brackets in it."""
     base, ours, theirs = ([node.key for node in row] for row in rows)
-    if base not in (ours, theirs) and ours != theirs:
-        return False
+    if base not in (ours, theirs):
+        return [node.code for node in rows[1]] == [node.code for node in rows[2]]
     if not base == ours == theirs:
         return True
     for groups in zip(*rows, strict=True):

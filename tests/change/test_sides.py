@@ -90,6 +90,18 @@ def test_an_added_import_is_from_a_package_whose_modules_the_other_side_moves() 
     assert both(f"{base}from desk.score import c\n", moved, base) is not None
 
 
+def test_an_added_import_is_from_a_module_from_which_the_other_side_imports_no_more() -> None:
+    base = "import os\nfrom shelf.old import a\nfrom maps import Map\n"
+    added = changed(base, ("import a", "import a, b"))
+    assert both(added, changed(base, ("from shelf.old import a\n", "")), base) is None
+
+
+def test_one_side_uses_the_import_that_the_other_removes() -> None:
+    ours = changed(BASE, ("import os\n", ""), ("def take(book):", "def take(map):"))
+    theirs = changed(BASE, ("def take", "def burn(book):\n    os.remove(book)\n\n\ndef take"))
+    assert both(ours, theirs) is None
+
+
 def test_each_side_adds_a_keyword_to_one_call() -> None:
     sides = (changed(BASE, ("due=due", f"due=due, {word}")) for word in ("reader=reader", "loud=True"))
     result = both(*sides)
@@ -144,6 +156,52 @@ def test_one_side_removes_an_import_that_the_other_uses_elsewhere() -> None:
 def test_one_side_removes_what_the_other_replaces(base: str, ours: str, theirs: str) -> None:
     for one, other in ((ours, theirs), (theirs, ours)):
         assert both(f"x = {one}\n", f"x = {other}\n", f"x = {base}\n") is None
+
+
+def test_one_side_removes_an_element_where_the_other_rewrites_all() -> None:
+    base = 'shelf = [["x", b],\n         ["y", c],\n         ["z", d]]\n'
+    rewritten = 'shelf = [[1, "x", b],\n         [1, "y", c],\n         [1, "z", d]]\n'
+    assert both('shelf = [["x", b],\n         ["y", c]] + d\n', rewritten, base) is None
+
+
+def test_one_side_removes_a_condition_of_those_that_the_other_encloses() -> None:
+    base = "if not odd and (\n    (book and reader is None)\n    or reader.late and not out(book)\n):\n    lend()\n"
+    enclosed = (
+        "if (\n    not odd\n    and (\n        (\n            book and reader is None\n        )\n"
+        "        or reader.late\n    )\n    and not out(book)\n):\n    lend()\n"
+    )
+    assert both(changed(base, ("not odd and (", "(")), enclosed, base) is None
+
+
+def test_each_side_rewrites_the_docstring_of_an_attribute() -> None:
+    base = (
+        'class Shelf:\n    kind = sort(1, 2)\n    """\n    Old\n    a:\n        the first\n    b:\n'
+        '        the second\n    """\n\n    size = 2\n'
+    )
+    longer = changed(base, ("Old", "It is old."), ("the first", "The first."), ("the second", "The second."))
+    shorter = changed(base, ("(1, 2)", "(1)"), ("    b:\n        the second\n", ""))
+    assert both(longer, shorter, base) is None
+
+
+def test_one_side_renames_the_module_of_an_import_that_the_other_moves() -> None:
+    base = "from shelf.books import Book\nfrom maps import Map\nfrom shelf.base import Base\n"
+    renamed = base.replace("from shelf", "from library")
+    moved = "from desk import Desk\nfrom maps import Map\nfrom shelf.books import Book\nfrom shelf.base import Base\n"
+    assert both(renamed, moved, base) is None
+
+
+def test_git_puts_a_method_into_the_class_that_the_other_side_adds() -> None:
+    end = "\n\ndef last():\n    pass\n"
+    base = f"import os\n\n\nclass A:\n    def stop(self):\n        wait(1)\n{end}"
+    ours = changed(
+        base,
+        ("wait(1)", "self.wait(1)"),
+        (end, f"\n\nclass B(A):\n    wait = 2\n{end}"),
+        ("os\n", "os\nimport re\n"),
+    )
+    method = "\n    def end(self):\n        wait(2)\n"
+    theirs = changed(base, ("wait(1)\n", f"wait(1)\n{method}"), ("os\n", "os\nimport ast\n"))
+    assert both(ours, theirs, base) is None
 
 
 def test_each_side_assigns_one_name_at_another_place() -> None:
