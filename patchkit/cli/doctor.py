@@ -67,10 +67,10 @@ def command(
     from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.doctor import Doctor
     from patchkit.commands.doctor import doctor
-    from patchkit.doctor.command_line import split_command
+    from patchkit.doctor.command_line import command_of
 
     named = bool(words) and not words[0].startswith("-") and os.path.isdir(words[0])
-    split_command(words[named:])  # A TREE that does not exist is an error, even outside of every tree.
+    command_of(words[named:])  # A TREE that does not exist is an error, even outside of every tree.
     target = options.Target(words[0] if named else None, installed, folders)
     tree = target.open()
     given = read_named(settings) if settings is not None else b""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchkit.commands.status import status
+from patchkit.doctor.command_line import command_of
 from patchkit.doctor.diagnosis import diagnose
 from patchkit.doctor.execution.process import Execution
 from patchkit.doctor.options import Arguments
@@ -37,10 +38,11 @@ def doctor(
     ``config.json`` of its ``model`` and of the ``draft`` where these are not on this machine. The tree's own code
     settles them in a child process unless ``read_only``. Raise UsageError for options that the tree refuses.
     """
+    command = command_of(words)
 
     def diagnosis(read: CheckoutTree) -> Diagnosis:
         with nullcontext() if read_only else Execution(read.package, read.name, Path.cwd()) as execution:
-            launch = Arguments(read, execution, gpus, models or {}).launch(words, settings)
+            launch = Arguments(read, execution, gpus, models or {}).launch(command, settings)
             return diagnose(read, launch, functools.partial(status, read, patches))
 
     return read_consistently(tree, diagnosis)

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from patchkit.doctor.command_line import (
-    config_options,
-    environment,
-    known_words,
-    split_command,
-    without_config,
-)
+from patchkit.doctor.command_line import config_options, without_config
 from patchkit.doctor.declared import declared
 from patchkit.doctor.execution.gpus import GPUS, USUAL
 from patchkit.doctor.execution.kinds import FACTS, KINDS, LOCAL, SLIDING, UNGRAPHED
@@ -28,6 +22,7 @@ from patchkit.tree.sglang import SERVING
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from patchkit.doctor.command_line import ServerCommand
     from patchkit.doctor.execution.process import Executed, Execution
     from patchkit.tree.tree import Tree
 
@@ -55,21 +50,24 @@ class Arguments:
                 )
         self._gpus = tuple(dict.fromkeys(gpus)) or USUAL
 
-    def launch(self, words: Sequence[str], settings: bytes = b"") -> Launch:
-        """Return the launch that a command line, as typed or split into words, and a ``ServerArgs`` JSON describe.
+    def launch(self, command: ServerCommand, settings: bytes = b"") -> Launch:
+        """Return the launch that a server's command and a ``ServerArgs`` JSON describe.
 
-        The words in front of the server's options (``docker run …``, ``python -m sglang.launch_server``) are ignored,
-        except that ``NAME=value`` sets an environment variable. Raise UsageError where the tree refuses the launch, and
-        for a ``--config`` that cannot be read.
+        Raise UsageError where the tree refuses the launch, and for a ``--config`` that cannot be read.
         """
-        before, options = split_command(words)
-        options, config = without_config(options)
-        options, notes = known_words(options)
+        options, config = without_config(command.options)
+        unknown = [word.text for word in options if not word.known]
+        notes = [f"Not known before they are filled in: {', '.join(unknown)}."] if unknown else []
         request = Request(
-            options=options,
+            options=[
+                word.text if word.known else None
+                for word in options
+                if word.known or not word.text.startswith("-")
+            ],
             configured=list(config_options(config)) if config is not None else [],
-            environment=dict(environment(before)),
+            environment=dict(command.environment),
             settings=_plain_values(_decoded("--server-args", settings)) if settings else {},
+            is_alone=command.is_alone,
         )
         return self._settled(request, tuple(notes), {})
 
@@ -94,6 +92,8 @@ class Arguments:
             notes = (*notes, f"This server starts only {some}; otherwise its tree raises {why}.")
         cases = tuple(Case(facts, _telling(facts, shared), answer.settings) for facts, answer in started)
         first = started[0][1]
+        if first.others:
+            notes = (*notes, f"Not options of this tree's server: {', '.join(first.others)}.")
         ran = frozenset(file for _, answer in started for file in answer.files)
         return Launch(first.parsed, request.environment, cases, self._changing(request, files), notes, ran)
 
@@ -199,14 +199,15 @@ def _plain_values(found: Mapping[str, Any]) -> dict[str, Value]:
     }
 
 
-def _pairs(words: Sequence[str]) -> Iterator[tuple[str, Value]]:
+def _pairs(words: Sequence[str | None]) -> Iterator[tuple[str, Value]]:
     """Yield the settings that options set by their own names; what else they mean only the tree's parser knows."""
     for place, word in enumerate(words):
-        name, equals, value = word.partition("=")
+        name, equals, value = (word or "").partition("=")
         if name.startswith("--"):
             following = words[place + 1] if place + 1 < len(words) else "--"
-            text = value if equals else "true" if following.startswith("--") else following
-            yield name[2:].replace("-", "_"), _plain(text)
+            text = value if equals else "true" if (following or "").startswith("--") else following
+            if text is not None:
+                yield name[2:].replace("-", "_"), _plain(text)
 
 
 def _plain(text: str) -> Value:

@@ -12,6 +12,7 @@ from support.toys import add_patch, write_package
 
 from patchkit.cli import main
 from patchkit.doctor import diagnosis
+from patchkit.doctor.command_line import ServerCommand
 from patchkit.doctor.execution.kinds import LLAMA
 from patchkit.doctor.gains import Gain, gains
 from patchkit.doctor.models import named as models_named
@@ -414,7 +415,7 @@ def test_settings_that_are_no_json_are_refused(fork: Path, tmp_path: Path) -> No
 def test_a_tree_without_server_args_is_refused(fork: Path) -> None:
     (fork / "srt" / "server_args.py").unlink()
     with pytest.raises(TreeError, match="no file below srt/ defines a class ServerArgs"):
-        Arguments(open_tree(fork)).launch([])
+        Arguments(open_tree(fork)).launch(ServerCommand((), {}))
 
 
 def _without_fields(text: bytes) -> bytes:
@@ -483,13 +484,13 @@ def test_two_classes_of_settings_are_refused_by_their_files(fork: Path) -> None:
         (fork / "srt" / name).write_bytes(ARGUMENTS)
     (fork / "srt" / "server_args.py").unlink()
     with pytest.raises(TreeError, match=r"srt/one.py and srt/two.py each define a class ServerArgs"):
-        Arguments(open_tree(fork)).launch([])
+        Arguments(open_tree(fork)).launch(ServerCommand((), {}))
 
 
 def test_settings_without_fields_are_reported_as_lacking_them(fork: Path) -> None:
     (fork / "srt" / "server_args.py").write_bytes(_without_fields(ARGUMENTS))
     with pytest.raises(TreeError, match=r"ServerArgs in srt/server_args.py declares no field"):
-        Arguments(open_tree(fork)).launch([])
+        Arguments(open_tree(fork)).launch(ServerCommand((), {}))
 
 
 @pytest.mark.parametrize("is_read_only", [True, False])

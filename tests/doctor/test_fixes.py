@@ -15,6 +15,7 @@ from support.toys import add_patch, write_package
 
 from patchkit.cli import main
 from patchkit.doctor import fixes
+from patchkit.doctor.command_line import command_of
 from patchkit.doctor.declared import declared
 from patchkit.doctor.evaluation.memory import KnownValues
 from patchkit.doctor.execution.process import Execution
@@ -45,7 +46,7 @@ def executed() -> Iterator[Executed]:
             if tree.package not in known:
                 made = Execution(tree.package, tree.name, Path.cwd())
                 known[tree.package] = stack.enter_context(made)
-            return Arguments(tree, known[tree.package], ("h100",)).launch(words.split())
+            return Arguments(tree, known[tree.package], ("h100",)).launch(command_of(words.split()))
 
         yield launch
 

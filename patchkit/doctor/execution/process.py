@@ -35,11 +35,13 @@ Plain = str | bool | int | float | None
 class Request(msgspec.Struct, omit_defaults=True):
     """A launch: its options, those of its configuration file, and its environment.
 
+    In ``options`` None is a word that is not known; with ``is_alone`` false there may be options of another program.
     ``settings`` count below the options and ``overrides`` above them; ``model`` and ``draft`` are configurations for
     models that are not on this machine, or for all if they are ``named``.
     """
 
-    options: list[str] = []
+    options: list[str | None] = []
+    is_alone: bool = True
     configured: list[tuple[str, list[str]]] = []
     environment: dict[str, str] = {}
     settings: dict[str, Plain] = {}
@@ -55,7 +57,7 @@ class Executed(msgspec.Struct):
 
     ``parsed`` are the settings before the start, ``facts`` what the tree says of the model, and ``found`` whether
     that is the launch's own one; ``files`` are those whose code ran, of a process's first launch alone. ``where`` is
-    the file and line of a refusal or failure, ``known`` the parser's options.
+    the file and line of a refusal or failure, ``known`` the parser's options, and ``others`` those of another program.
     """
 
     settings: dict[str, Plain] = {}
@@ -68,6 +70,7 @@ class Executed(msgspec.Struct):
     failed: str = ""
     where: str = ""
     known: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 class Execution:

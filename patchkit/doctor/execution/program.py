@@ -120,6 +120,7 @@ class _Settings:
         self._failed = self._imported()
         self._later: list[str] = []
         self._found = False
+        self._others: list[str] = []
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return the answer to a request."""
@@ -191,6 +192,7 @@ class _Settings:
             "parsed": parsed,
             "facts": list(self._facts(settings)),
             "found": self._found,
+            "others": self._others,
             "modules": [name for name in sys.modules if name not in before],
             "files": [] if self._later else sorted(self._ran(request)),
         }
@@ -204,7 +206,12 @@ class _Settings:
         parser.set_defaults(**request.get("settings", {}))
         usual = request.get("settings", {}).get("model_path") or "model"
         configured = _configured(parser, request.get("configured", ()))
-        given = parser.parse_args(["--model-path", str(usual), *configured, *request.get("options", ())])
+        options = _without_unknown(parser, request.get("options", ()))
+        is_alone = parser.allow_abbrev = request.get("is_alone", True)
+        given, others = parser.parse_known_args(["--model-path", str(usual), *configured, *options])
+        if others and is_alone:
+            parser.error(f"unrecognized arguments: {' '.join(others)}")
+        self._others = [word for word in others if word.startswith("-")]
         parsed = {name: value for name, value in vars(given).items() if isinstance(value, _PLAIN)}
         for name, value in request.get("overrides", {}).items():
             if hasattr(given, name):
@@ -327,6 +334,25 @@ class _Settings:
             if self._is_own(frame.filename)
         ]
         return lines[-1] if lines else ""
+
+
+def _without_unknown(parser: argparse.ArgumentParser, words: Sequence[str | None]) -> list[str]:
+    """Return words without those that are not known, nor an option that has no other value, nor what follows."""
+    found: list[str] = []
+    is_unknown = False
+    for word in words:
+        if word is None:
+            name = found[-1] if found and not is_unknown else ""
+            actions = [parser._option_string_actions.get(name)]
+            if actions == [None] and name.startswith("--"):
+                actions = [each[0] for each in parser._get_option_tuples(name)]
+            if any(action is not None and action.nargs != 0 for action in actions):
+                found.pop()
+            is_unknown = True
+        elif word.startswith("-") or not is_unknown:
+            found.append(word)
+            is_unknown = False
+    return found
 
 
 def _configured(parser: argparse.ArgumentParser, options: Sequence[tuple[str, list[str]]]) -> Iterator[str]:
