@@ -11,6 +11,7 @@ from patchkit.audit.runners import AuditedProgram
 from patchkit.doctor import fixes
 from patchkit.doctor.evaluation.memory import KnownValues
 from patchkit.doctor.examined import TOP_K, ExaminedServer
+from patchkit.doctor.execution.kinds import LINEAR
 from patchkit.doctor.fixes import Fix  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.gains import Gain, gains
 from patchkit.doctor.keepers import Keeper, mirror_keepers
@@ -101,7 +102,8 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
     keepers = tuple(mirror_keepers(server, statuses, trials))
     if usual.kept:
         notes += _instead(server)
-    notes += _of_linear_attention(program, server.reach, statuses)
+    if any(case.facts.get(LINEAR) for case in launch.cases):
+        notes += _of_linear_attention(program, server.reach, statuses)
     verdict = _verdict(found, keepers)
     freed = any(not outcome.kept for _, outcome in found)
     freeing = _freeing(statuses, found)

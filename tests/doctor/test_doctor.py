@@ -921,6 +921,29 @@ def test_a_model_on_this_machine_is_the_one_that_is_asked_about(fork: Path, tmp_
     assert "--model-config: not a JSON object" in run(fork, *words, "x", *config, code=2).stderr
 
 
+def test_a_model_that_is_known_by_its_name_is_the_one_that_is_asked_about(fork: Path) -> None:
+    _branching(fork)
+    words = ("--attention-backend", "free", *EAGLE, "--model-path")
+    answer: Any = json.loads(run(fork, *words, "$HOME/Llama-3.1-8B", "--json").stdout)
+    assert [(each["who"], each["where"]) for each in answer["keepers"]] == [("FreeBackend", "")]
+    assert "The model's configuration is one of Llama, by its name (see --model-config)." in answer["notes"]
+    assert keepers(fork, *words, "Qwen/Qwen3-8B") == {}
+
+
+def test_a_configuration_that_is_known_by_a_name_refuses_nothing(fork: Path) -> None:
+    refusal = b"""
+        if "Llama" in self.get_model_config().hf_config.architectures[0]:
+            raise ValueError("no such model")
+"""
+    start = b"        self._handle_speculation()\n"
+    (fork / "srt" / "server_args.py").write_bytes(ARGUMENTS.replace(start, refusal + start))
+    words = ("--attention-backend", "free", *EAGLE, "--model-path", "Llama-3.1-8B")
+    answer: Any = json.loads(run(fork, *words, "--json").stdout)
+    assert answer["notes"][0].startswith(
+        "With a configuration of Llama, by the model's name, this tree raises ValueError: no such model, srt/server"
+    )
+
+
 def test_a_backend_that_the_tree_chooses_by_the_gpu_is_told_for_both(fork: Path) -> None:
     choice = b"""
         if self.attention_backend is None:
