@@ -21,9 +21,10 @@ _SERVER = re.compile(r"sglang\.launch_server|(\S*/)?launch_server\.py")
 # They take a server's options beside their own.
 _TAKING = re.compile(
     r"sglang_router\.launch_server|dynamo\.sglang(\.\w+)*"
-    r"|(sglang\.|\S*/)?(bench_(latency|offline_throughput|one_batch(_server)?)|compile_deep_gemm)(\.py)?"
+    r"|sglang\.(bench_(latency|offline_throughput|one_batch(_server)?)|compile_deep_gemm)"
+    r"|(\S*/)?bench_(offline_throughput|one_batch(_server)?)\.py"
 )
-_LAUNCHER = re.compile(rf"{_SERVER.pattern}|{_TAKING.pattern}|\bsglang serve\b|--sglang-\w")
+LAUNCHER = re.compile(rf"{_SERVER.pattern}|{_TAKING.pattern}|\bsglang serve\b|--sglang-\w")
 _PYTHON = re.compile(r"(\S*/)?(python|torchrun|accelerate|nsys)[\w.]*")
 _PRINTED = frozenset({"echo", "printf"})
 # How trainers that take a server's options as --sglang-… call two of them.
@@ -53,7 +54,7 @@ def command_of(words: Sequence[str]) -> ServerCommand:
         split = next(commands(words[0], {}), Command((), {}, 1))
     else:
         split = Command(tuple(as_word(word) for word in words if word.strip()), {}, 1)
-        found = next(_started(split), None)
+        found = next(started(split), None)
     return found if found is not None else _of_options(split)
 
 
@@ -89,20 +90,20 @@ def servers(
         if is_last and command.words and command.words[0].text.startswith("-"):
             found[-1] = found[-1]._replace(options=(*found[-1].options, *command.words))
             continue
-        started = list(_started(command))
-        is_last = bool(started)
-        found += (each._replace(line=each.line + line - 1) for each in started)
+        own = list(started(command))
+        is_last = bool(own)
+        found += (each._replace(line=each.line + line - 1) for each in own)
     yield from found
 
 
-def _started(command: Command) -> Iterator[ServerCommand]:
+def started(command: Command) -> Iterator[ServerCommand]:
     """Yield the servers that a command starts, also those that a word of it does that is a text itself."""
     words = command.words
     texts = [word.text for word in words]
     if not texts or texts[0].rpartition("/")[2] in _PRINTED:
         return
     for place, text in enumerate(texts):
-        if any(character.isspace() for character in text) and _LAUNCHER.search(text):
+        if any(character.isspace() for character in text) and LAUNCHER.search(text):
             # An argument of a shell: bash -c "python -m sglang.launch_server …", or a here-document.
             variables = {**command.environment, **dict(_environment(texts[:place]))}
             yield from servers(text, variables, command.line)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from patchkit.doctor.shell import Word
     from patchkit.tree.tree import Tree
 
+_CONFIGS = f"{SERVING}/configs/"
 _NONE: Mapping[str, bytes] = {}
 
 
@@ -103,7 +104,9 @@ class Arguments:
                     f"With a configuration of {model.name}, by the model's name, this tree raises {raised}."
                 )
                 return self._settled(request, (*notes, note), files, None)
-            if any(one.found or one.by_parser for one in refused) or len({one.where for one in refused}) == 1:
+            # What the code about configurations refuses, it may refuse for the one that is assumed.
+            is_same = len({one.where for one in refused}) == 1 and _CONFIGS not in refused[0].where
+            if is_same or any(one.found or one.by_parser for one in refused):
                 raise _refusal(refused[0])
             why = f" (it refuses each model that was tried, as with {_placed(refused[0].refused, refused[0].where)})"
             return self._unexecuted(request, notes, files, why)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # Documents write these for what the reader fills in.
 _PLACEHOLDER = re.compile(
     r"(?<!<)<[A-Za-z](?:[^<>|&;$'\"\n]*[^<>|&;$'\"\s])?>|\{\{[^\n]*?\}\}|(?<!\S)\[?\.\.\.\]?(?!\S)"
+    r"|(?<=[\s'\"=])\[[A-Za-z][\w -]*\](?!=)"
 )
 # While a text is parsed, other characters stand for theirs, which have a meaning in a shell.
 _MARKED = str.maketrans({character: chr(0xE000 + ord(character)) for character in "<>{}[]. "})

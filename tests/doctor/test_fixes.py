@@ -224,7 +224,7 @@ def test_fixes_of_a_release_are_named_for_the_servers_that_need_them(
         found = outcomes(program, executed(tree, words), memory)
         named = {fix.patch for fix in fixes.needed(found, statuses) if not fix.where}
         assert named == expected, words
-    alone = without_speculation(program, executed(tree, "--attention-backend flashinfer"))
+    alone = without_speculation(program, executed(tree, "--attention-backend flashinfer"), memory)
     assert [fix.patch for fix in fixes.needed(alone, statuses)] == []
 
 

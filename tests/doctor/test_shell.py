@@ -81,6 +81,7 @@ def test_a_server_is_found_in_what_a_shell_runs(text: str) -> None:
         ("\n--tp=2 --dp=$DP\n--ep=4\n--x=y --z", ["--tp=2", "?--dp=$DP", "--ep=4", "--x=y", "--z"]),
         ('"${ARGS[@]}" "$@"', ["?${ARGS[@]}", "?$@"]),
         ("--tp ${1} --model-path <your model>", ["--tp", "?${1}", "--model-path", "?<your model>"]),
+        ("--port '[your port]' [args]", ["--port", "?[your port]", "?[args]"]),
         ("--tp {{ .Values.tp }} ...", ["--tp", "?{{ .Values.tp }}", "?..."]),
         ('--override \'{"a": "$b"}\'', ["--override", '{"a": "$b"}']),
         ("--model-path $BASE/m", ["--model-path", "?$BASE/m"]),

@@ -116,7 +116,12 @@ KINDS = (
             text_config={
                 **_DENSE,
                 **EXPERTS,
-                **{"model_type": "llama4_text", "attention_chunk_size": 8192, "interleave_moe_layer_step": 1},
+                **{
+                    "max_position_embeddings": 10485760,
+                    "model_type": "llama4_text",
+                    "attention_chunk_size": 8192,
+                    "interleave_moe_layer_step": 1,
+                },
                 "no_rope_layers": [1, 1, 1, 0] * 8,
             },
             vision_config={**_IMAGES, "model_type": "llama4_vision_model"},
