@@ -29,6 +29,7 @@ _PYTHON = re.compile(r"(\S*/)?(python|torchrun|accelerate|nsys)[\w.]*")
 _PRINTED = frozenset({"echo", "printf"})
 # How trainers that take a server's options as --sglang-… call two of them.
 _OF_TRAINERS = {"--hf-checkpoint": "--model-path", "--rollout-num-gpus-per-engine": "--tp-size"}
+_OPTION = re.compile(r"--?[A-Za-z]")
 _ONE_A_LINE = "write `name: value`, one option per line"
 
 
@@ -87,7 +88,7 @@ def servers(
     found: list[ServerCommand] = []
     is_last = False
     for command in commands(text, environment or {}):
-        if is_last and command.words and command.words[0].text.startswith("-"):
+        if is_last and command.words and _OPTION.match(command.words[0].text):
             found[-1] = found[-1]._replace(options=(*found[-1].options, *command.words))
             continue
         own = list(started(command))

@@ -38,6 +38,7 @@ def only(text: str) -> ServerCommand:
         "python -m sglang.launch_server \\\n  --model-path m \\\n  # --dp 4 \\\n  --tp 2\n",
         "python -m sglang.launch_server\n  --model-path m\n  --tp 2\n",
         "python -m sglang.launch_server --model-path m > log --tp 2",
+        f"{PLAIN}\n- Low concurrency:\n",
         "python3 /opt/sglang/python/sglang/launch_server.py --model-path m --tp 2",
         "sglang serve --model-path m --tp 2",
         "sglang serve m --tp 2",
