@@ -61,7 +61,7 @@ def commands(text: str, environment: Mapping[str, str]) -> Iterator[Command]:
     text = text.replace("\r\n", "\n")
     text = _CONTINUATION.sub("\\\\\n", text)
     text = _PLACEHOLDER.sub(lambda found: found[0].translate(_MARKED), text)
-    yield from _Reader(environment).read(_parser().parse(text.encode()).root_node)
+    yield from _ShellReader(environment).read(_parser().parse(text.encode()).root_node)
 
 
 @cache
@@ -72,7 +72,7 @@ def _parser() -> Parser:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
-class _Reader:
+class _ShellReader:
     """Reads commands in their order, with the variables that are set so far: the words of each."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
