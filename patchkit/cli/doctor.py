@@ -1,4 +1,4 @@
-"""``patchkit doctor``: show why a server configuration needs the CPU mirror, and which fixes its tree lacks."""
+"""``patchkit doctor``: show why servers need the CPU mirror, and which fixes their tree lacks."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from patchkit.doctor.diagnosis import Diagnosis
     from patchkit.doctor.fixes import Fix
     from patchkit.doctor.gains import Gain
+    from patchkit.doctor.survey import SurveyedServer
 
 _Item = TypeVar("_Item")
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command("doctor", context_settings={"ignore_unknown_options": True})
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[TREE] [SERVER OPTIONS]...")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[TREE] [SERVER OPTIONS|FILE]...")
 @click.option(
     "--server-args",
     "settings",
@@ -62,15 +63,22 @@ def command(
     batch's sequence lengths), the patch or option that removes this need, and the fixes for this server that TREE
     lacks. TREE is only read. Its own code settles the options, in a process without network and GPU; with --read-only
     none of its code runs.
+
+    With FILEs, or folders of them behind TREE, prints a table of the servers that they start: shell scripts, Markdown
+    documents, Dockerfiles, compose and Kubernetes manifests, and files of sglang's --config.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.base import TreeAnswer
-    from patchkit.cli.answers.doctor import Doctor
-    from patchkit.commands.doctor import doctor
-    from patchkit.doctor.command_line import split_command
+    from patchkit.cli.answers.doctor import Doctor, DoctorFiles
+    from patchkit.commands.doctor import doctor, survey
+    from patchkit.doctor.command_line import command_of
+    from patchkit.doctor.files import found_in
 
     named = bool(words) and not words[0].startswith("-") and os.path.isdir(words[0])
-    split_command(words[named:])  # A TREE that does not exist is an error, even outside of every tree.
+    paths = [Path(word) for word in words[named:]]
+    found = found_in(paths) if paths and all(path.exists() for path in paths) and settings is None else []
+    if not found:
+        command_of(words[named:])  # A TREE that does not exist is an error, even outside of every tree.
     target = options.Target(words[0] if named else None, installed, folders)
     tree = target.open()
     given = read_named(settings) if settings is not None else b""
@@ -78,11 +86,43 @@ def command(
     models = {name: read_named(file) for name, file in configs.items() if file is not None}
     with console.working(tree):
         patches = options.loaded_patches(folders, words[:named], installed=installed)
+        if found:
+            surveyed = survey(tree, patches, found, gpus=gpus, models=models, read_only=read_only)
+            if as_json:
+                console.emit(DoctorFiles.of(surveyed, tree=TreeAnswer.of(tree)))
+            else:
+                _say_survey(surveyed.servers, target.tail, tree.version)
+            return
         diagnosis = doctor(tree, patches, words[named:], given, gpus=gpus, models=models, read_only=read_only)
     if as_json:
         console.emit(Doctor.of(diagnosis, tree=TreeAnswer.of(tree)))
     else:
         _say(diagnosis, target.tail, tree.version)
+
+
+def _say_survey(servers: Sequence[SurveyedServer], tail: str, version: str | None) -> None:
+    """Print a table of the servers, and below it each refusal of the tree."""
+    from patchkit.cli import console
+    from patchkit.findings.printable import escaped
+
+    rows = [(f"server on {version or 'this tree'}", "mirror", "gains from apply", "needs", "unknown")]
+    for server in servers:
+        ratios = [case.ratio for case in server.gains]
+        measured = f", {min(ratios):.2f} to {max(ratios):.2f} of the step time" if ratios else ""
+        gain = f"mirror removed{measured}" if server.frees else "-"
+        state = "refused" if server.refused else "kept" if server.kept else "none"
+        columns = (state, gain, " ".join(server.needs) or "-", " ".join(server.unknown) or "-")
+        rows.append((f"{server.file}:{server.line}", *columns))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        console.say(escaped("  ".join(cells).rstrip()))
+    for server in servers:
+        if server.refused:
+            console.say(f"\n{escaped(f'{server.file}:{server.line}: {server.refused}')}")
+    needed = sorted({patch for server in servers for patch in server.needs})
+    if needed:
+        console.say(f"\nAll that they need: {escaped(f'`patchkit apply{tail} ' + ' '.join(needed))}`")
 
 
 def _by_condition(items: Iterable[_Item], condition: Callable[[_Item], str]) -> list[tuple[str, list[_Item]]]:

@@ -1,16 +1,21 @@
-"""Diagnose a server configuration: which components need the CPU mirror, and how to do without it."""
+"""Diagnose server configurations: which components need the CPU mirror, and how to do without it."""
 
 from __future__ import annotations
 
 import functools
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.commands.status import status
+from patchkit.doctor.command_line import command_of
 from patchkit.doctor.diagnosis import diagnose
+from patchkit.doctor.examined import ExaminedTree
 from patchkit.doctor.execution.process import Execution
+from patchkit.doctor.files import FoundServer
 from patchkit.doctor.options import Arguments
+from patchkit.doctor.survey import Survey, SurveyedServer
+from patchkit.errors import UsageError
 from patchkit.transaction.write import read_consistently
 
 if TYPE_CHECKING:
@@ -37,10 +42,79 @@ def doctor(
     ``config.json`` of its ``model`` and of the ``draft`` where these are not on this machine. The tree's own code
     settles them in a child process unless ``read_only``. Raise UsageError for options that the tree refuses.
     """
+    found = FoundServer("", command_of(words))
+    (diagnosed,) = _diagnosed(
+        tree, patches, [found], settings, gpus=gpus, models=models or {}, read_only=read_only
+    )
+    if diagnosed.error is not None:
+        raise diagnosed.error
+    assert diagnosed.diagnosis is not None
+    return diagnosed.diagnosis
 
-    def diagnosis(read: CheckoutTree) -> Diagnosis:
+
+def survey(
+    tree: CheckoutTree,
+    patches: PatchSet,
+    found: Sequence[FoundServer],
+    *,
+    gpus: Sequence[str] = (),
+    models: Mapping[str, bytes] | None = None,
+    read_only: bool = False,
+) -> Survey:
+    """Return what becomes of each server of some files on ``tree``; a refusal of the tree is that server's."""
+    rows = []
+    for server, (diagnosis, error) in zip(
+        found,
+        _diagnosed(tree, patches, found, b"", gpus=gpus, models=models or {}, read_only=read_only),
+        strict=True,
+    ):
+        unknown = tuple(word.text for word in server.command.options if not word.known)
+        if diagnosis is None:
+            rows.append(SurveyedServer(server.file, server.command.line, unknown, str(error)))
+            continue
+        rows.append(
+            SurveyedServer(
+                server.file,
+                server.command.line,
+                unknown,
+                kept=diagnosis.kept,
+                frees=diagnosis.frees,
+                verdict=diagnosis.verdict,
+                gains=diagnosis.gains,
+                needs=tuple(fix.patch for fix in diagnosis.fixes),
+                notes=diagnosis.notes,
+            )
+        )
+    return Survey(tuple(rows))
+
+
+class _Diagnosed(NamedTuple):
+    diagnosis: Diagnosis | None
+    error: UsageError | None = None
+
+
+def _diagnosed(
+    tree: CheckoutTree,
+    patches: PatchSet,
+    found: Sequence[FoundServer],
+    settings: bytes,
+    *,
+    gpus: Sequence[str],
+    models: Mapping[str, bytes],
+    read_only: bool,
+) -> list[_Diagnosed]:
+    """Return the diagnosis of each server, or its refusal; the tree is read once, and imported once."""
+
+    def diagnosed(read: CheckoutTree) -> list[_Diagnosed]:
+        examined = ExaminedTree(read, functools.partial(status, read, patches))
+        results = []
         with nullcontext() if read_only else Execution(read.package, read.name, Path.cwd()) as execution:
-            launch = Arguments(read, execution, gpus, models or {}).launch(words, settings)
-            return diagnose(read, launch, functools.partial(status, read, patches))
+            arguments = Arguments(read, execution, gpus, models)
+            for server in found:
+                try:
+                    results.append(_Diagnosed(diagnose(examined, arguments.launch(server.command, settings))))
+                except UsageError as error:
+                    results.append(_Diagnosed(None, error))
+        return results
 
-    return read_consistently(tree, diagnosis)
+    return read_consistently(tree, diagnosed)

@@ -1,91 +1,150 @@
-"""The words of a launch command: those of the server's options, its environment, and its ``--config`` file."""
+"""The servers of a command: the options and the environment of each, and its ``--config`` file."""
 
 from __future__ import annotations
 
-import itertools
 import re
-import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import yaml
 
+from patchkit.doctor.shell import Command, Word, as_word, commands
 from patchkit.errors import UsageError
 from patchkit.tree.limits import MAX_SETTINGS_BYTES, read_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 # Commands that run a container; the server's own command follows in the same line.
 _CONTAINERS = frozenset({"docker", "podman", "nerdctl", "apptainer", "singularity"})
-_LAUNCHER = re.compile(r"launch_server|sglang serve ")
-# A shell's redirection, pipe or separator: the server's options end there.
-_SHELL = re.compile(r"[0-9]?>|[|&;]")
-_VARIABLE = re.compile(r"[$`]")
+_SERVER = re.compile(r"sglang\.launch_server|(\S*/)?launch_server\.py")
+# They take a server's options beside their own.
+_TAKING = re.compile(
+    r"sglang_router\.launch_server|dynamo\.sglang(\.\w+)*"
+    r"|sglang\.(bench_(latency|offline_throughput|one_batch(_server)?)|compile_deep_gemm)"
+    r"|(\S*/)?bench_(offline_throughput|one_batch(_server)?)\.py"
+)
+LAUNCHER = re.compile(rf"{_SERVER.pattern}|{_TAKING.pattern}|\bsglang serve\b|--sglang-\w")
+_PYTHON = re.compile(r"(\S*/)?(python|torchrun|accelerate|nsys)[\w.]*")
+_PRINTED = frozenset({"echo", "printf"})
+# How trainers that take a server's options as --sglang-… call two of them.
+_OF_TRAINERS = {"--hf-checkpoint": "--model-path", "--rollout-num-gpus-per-engine": "--tp-size"}
+_OPTION = re.compile(r"--?[A-Za-z]")
 _ONE_A_LINE = "write `name: value`, one option per line"
 
 
-def split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the words in front of a server's options, and the options. Raise UsageError for a command of no server."""
-    split = _shell(words[0]) if len(words) == 1 else [word for word in words if word.strip()]
-    inner = next((word for word in split if " " in word and _LAUNCHER.search(word)), None)
-    if inner is not None:
-        # An argument of a shell: bash -c "python -m sglang.launch_server …".
-        before, options = split_command([inner])
-        return [*split[: split.index(inner)], *before], options
-    split = list(itertools.takewhile(lambda word: _SHELL.match(word) is None, _after_chains(split)))
-    for place, word in enumerate(split):
-        if word.endswith(("sglang.launch_server", "launch_server.py")):
-            return split[:place], split[place + 1 :]
-        if word == "serve" and place and split[place - 1].rpartition("/")[2] == "sglang":
-            is_model = split[place + 1 : place + 2] and not split[place + 1].startswith("-")
-            return split[:place], split[place + 2 if is_model else place + 1 :]
-    if any(word in _CONTAINERS for word in split):
+class ServerCommand(NamedTuple):
+    """A server's options and environment, and the line of its command.
+
+    ``is_alone`` is False if its program takes further options than a server's.
+    """
+
+    options: tuple[Word, ...]
+    environment: Mapping[str, str]
+    line: int = 1
+    is_alone: bool = True
+
+
+def command_of(words: Sequence[str]) -> ServerCommand:
+    """Return the first server that words of a command line start, or a server with these words as its options.
+
+    One word is a text as one types it in a shell. Raise UsageError for a command of no server.
+    """
+    if len(words) == 1:
+        found = next(iter(servers(words[0])), None)
+        split = next(commands(words[0], {}), Command((), {}, 1))
+    else:
+        split = Command(tuple(as_word(word) for word in words if word.strip()), {}, 1)
+        found = next(started(split), None)
+    return found if found is not None else _of_options(split)
+
+
+def _of_options(command: Command) -> ServerCommand:
+    """Return the server of a command that is a server's options alone."""
+    texts = [word.text for word in command.words]
+    if any(text in _CONTAINERS for text in texts):
         raise UsageError(
-            f"{split[0]}: this command does not start an sglang server",
+            f"{texts[0]}: this command does not start an sglang server",
             advice="include its `python3 -m sglang.launch_server …` or `sglang serve …`",
         )
-    first = next((place for place, word in enumerate(split) if word.startswith("-")), len(split))
-    for word in split[:first]:
-        if word != "env" and not any(environment([word])):
+    first = next((place for place, text in enumerate(texts) if text.startswith("-")), len(texts))
+    for text in texts[:first]:
+        if text != "env" and not any(_environment([text])):
             raise UsageError(
-                f"{word}: neither a folder, a server option nor a launch command",
+                f"{text}: neither a folder, a server option nor a launch command",
                 advice="name a TREE that exists, or type `python -m sglang.launch_server …` or `sglang serve …`",
             )
-    return split[:first], split[first:]
+    variables = {**command.environment, **dict(_environment(texts[:first]))}
+    return ServerCommand(command.words[first:], variables)
 
 
-def _after_chains(words: Sequence[str]) -> list[str]:
-    """Return the words without each ``&&`` and ``;`` in front of the server's command."""
-    started = next((place for place, word in enumerate(words) if _LAUNCHER.search(f"{word} ")), 0)
-    return [
-        word.rstrip(";") if place < started else word
-        for place, word in enumerate(words)
-        if place >= started or word not in ("&&", ";")
-    ]
+def servers(
+    text: str, environment: Mapping[str, str] | None = None, line: int = 1
+) -> Iterator[ServerCommand]:
+    """Yield each server that a shell text starts; ``environment`` are its variables, ``line`` the number of its first.
 
-
-def _shell(command: str) -> list[str]:
-    try:
-        return shlex.split(command.replace("\\\r\n", " ").replace("\\\n", " "))
-    except ValueError as error:
-        raise UsageError(f"{command}: {error}", advice="give the command as it is typed in a shell") from None
-
-
-def known_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the options without what a shell fills in, and a note that names it if there is any."""
-    known: list[str] = []
-    unknown: list[str] = []
-    for word in words:
-        if _VARIABLE.search(word) is None:
-            known.append(word)
+    A line that begins with an option belongs to the server before it, as where a comment interrupts its command.
+    """
+    found: list[ServerCommand] = []
+    is_last = False
+    for command in commands(text, environment or {}):
+        if is_last and command.words and _OPTION.match(command.words[0].text):
+            found[-1] = found[-1]._replace(options=(*found[-1].options, *command.words))
             continue
-        is_value = not word.startswith("-") and known and known[-1].startswith("--") and "=" not in known[-1]
-        unknown.append(f"{known.pop()} {word}" if is_value else word)
-    return known, [f"Not known before the shell fills them in: {', '.join(unknown)}."] if unknown else []
+        own = list(started(command))
+        is_last = bool(own)
+        found += (each._replace(line=each.line + line - 1) for each in own)
+    yield from found
 
 
-def environment(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+def started(command: Command) -> Iterator[ServerCommand]:
+    """Yield the servers that a command starts, also those that a word of it does that is a text itself."""
+    words = command.words
+    texts = [word.text for word in words]
+    if not texts or texts[0].rpartition("/")[2] in _PRINTED:
+        return
+    for place, text in enumerate(texts):
+        if any(character.isspace() for character in text) and LAUNCHER.search(text):
+            # An argument of a shell: bash -c "python -m sglang.launch_server …", or a here-document.
+            variables = {**command.environment, **dict(_environment(texts[:place]))}
+            yield from servers(text, variables, command.line)
+            return
+    before, options, is_alone = _split(words)
+    if options is not None and not any(word.text in ("-h", "--help", "--base-url") for word in options):
+        variables = {**command.environment, **dict(_environment(word.text for word in before if word.known))}
+        yield ServerCommand(options, variables, command.line, is_alone)
+
+
+def _split(words: tuple[Word, ...]) -> tuple[tuple[Word, ...], tuple[Word, ...] | None, bool]:
+    """Return the words in front of a server's options and the options, None if there is no server."""
+    runs_python = False
+    for place, (text, _) in enumerate(words):
+        before = words[place - 1].text if place else ""
+        runs_python = runs_python or _PYTHON.fullmatch(text) is not None
+        if before == "-m" or (text.endswith(".py") and (runs_python or not place)):
+            for pattern in (_SERVER, _TAKING):
+                if pattern.fullmatch(text):
+                    return words[:place], words[place + 1 :], pattern is _SERVER
+        if text == "serve" and before.rpartition("/")[2] == "sglang":
+            is_model = words[place + 1 : place + 2] and not words[place + 1].text.startswith("-")
+            named = (Word("--model-path"),) if is_model else ()
+            return words[:place], (*named, *words[place + 1 :]), True
+    options = tuple(_of_trainer(words))
+    return words, options if any(word.text.startswith("--sglang-") for word in words) else None, False
+
+
+def _of_trainer(words: Sequence[Word]) -> Iterator[Word]:
+    takes = False
+    for text, is_known in words:
+        name, equals, value = text.partition("=")
+        if name.startswith("--"):
+            takes = name.startswith("--sglang-") or name in _OF_TRAINERS
+            name = _OF_TRAINERS.get(name, f"--{name.removeprefix('--sglang-')}")
+        if takes:
+            yield Word(f"{name}{equals}{value}", is_known)
+
+
+def _environment(words: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield the variables that a command sets, as ``NAME=value`` or with a container's ``-e`` or ``--env``."""
     for word in words:
         name, equals, value = re.sub("^(?:--env=|-e=?)", "", word).partition("=")
@@ -93,20 +152,23 @@ def environment(words: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield name, value
 
 
-def without_config(options: Sequence[str]) -> tuple[list[str], Path | None]:
-    """Return the options without ``--config FILE``, and the file."""
-    rest: list[str] = []
+def without_config(options: Sequence[Word]) -> tuple[list[Word], Path | None]:
+    """Return the options without ``--config FILE``, and the file; one whose name is not known is left in."""
+    rest: list[Word] = []
     found: list[str] = []
     words = iter(options)
     for word in words:
-        name, equals, file = word.partition("=")
+        name, equals, file = word.text.partition("=")
         if name != "--config":
             rest.append(word)
             continue
-        file = file if equals else next(words, "")
-        if not file or file.startswith("--"):
+        value = Word(file, word.known) if equals else next(words, Word(""))
+        if not value.text or value.text.startswith("--"):
             raise UsageError("--config: a value is missing", advice="type --config FILE.yaml")
-        found.append(file)
+        if value.known:
+            found.append(value.text)
+        else:
+            rest.append(value)
     if len(found) > 1:
         raise UsageError(
             f"--config: given {len(found)} times", advice="a server takes one: leave out the others"

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from patchkit.audit.runners import AuditedProgram
 from patchkit.doctor import fixes
-from patchkit.doctor.evaluation.memory import KnownValues
-from patchkit.doctor.examined import TOP_K, ExaminedServer
+from patchkit.doctor.examined import TOP_K, ExaminedServer, ExaminedTree
+from patchkit.doctor.execution.kinds import LINEAR
 from patchkit.doctor.fixes import Fix  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.gains import Gain, gains
 from patchkit.doctor.keepers import Keeper, mirror_keepers
@@ -22,20 +21,18 @@ from patchkit.doctor.remedies import Trials
 from patchkit.doctor.server import outcomes, without_speculation
 from patchkit.errors import UsageError
 from patchkit.patchset import runs
-from patchkit.plan.build import make_plan
 from patchkit.plan.status import IN_PLACE, State
 from patchkit.tree import mirror
-from patchkit.tree.index import Program, read_sources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from patchkit.audit.reach import Reach
+    from patchkit.audit.runners import AuditedProgram
     from patchkit.doctor.examined import Found
     from patchkit.doctor.launch import Launch
     from patchkit.doctor.outcome import ServerOutcome
     from patchkit.plan.status import PatchStatus
-    from patchkit.tree.tree import CheckoutTree
 
 _MIRROR = "The CPU mirror of sequence lengths"
 _NOTHING = "No CPU mirror to remove: a server without speculation copies no sequence lengths to the host."
@@ -66,7 +63,8 @@ class Touched(msgspec.Struct, frozen=True):
 class Diagnosis(msgspec.Struct, frozen=True):
     """A server's verdict: ``kept`` if any keeper keeps the mirror, and the measured ``gains`` of removing it.
 
-    ``fixes`` are those that the tree lacks and the server needs.
+    ``fixes`` are those that the tree lacks and the server needs; ``frees`` is True if the default patches remove it for
+    some models.
     """
 
     kept: bool
@@ -76,42 +74,43 @@ class Diagnosis(msgspec.Struct, frozen=True):
     gains: tuple[Gain, ...]
     notes: tuple[str, ...]
     fixes: tuple[Fix, ...] = ()
+    frees: bool = False
 
 
-def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[PatchStatus]]) -> Diagnosis:
-    """Return the diagnosis of a launch on a tree whose patches have the ``status``; nothing is imported.
+def diagnose(examined: ExaminedTree, launch: Launch) -> Diagnosis:
+    """Return the diagnosis of a launch on a tree; nothing is imported.
 
     Raise UsageError if the tree's code raises with these options.
     """
-    statuses = status()
+    tree, statuses, program = examined.tree, examined.statuses, examined.program
     if not launch.get("speculative_algorithm"):
         missing = fixes.lacking(statuses)
         if not missing:
             return Diagnosis(False, _NOTHING, (), (), (), launch.notes)
-        plain = without_speculation(Program(read_sources(tree)), launch)
+        plain = without_speculation(program, launch, examined.memory)
         return Diagnosis(False, _NOTHING, (), (), (), launch.notes, fixes=tuple(fixes.needed(plain, missing)))
-    program = AuditedProgram(read_sources(tree))
-    server = ExaminedServer(program, launch, KnownValues())
+    server = ExaminedServer(program, launch, examined.memory)
     found = server.found
     usual = found[0][1]
     notes = list(launch.notes)
     if usual.refused is not None:
         raise UsageError(f"this tree's server raises {usual.refused}", where=usual.refused.where)
-    trials = Trials(tree, program, launch, statuses)
+    trials = Trials(tree, program, launch, statuses, examined.memory)
     keepers = tuple(mirror_keepers(server, statuses, trials))
     if usual.kept:
         notes += _instead(server)
-    notes += _of_linear_attention(program, server.reach, statuses)
+    if any(case.facts.get(LINEAR) for case in launch.cases):
+        notes += _of_linear_attention(program, server.reach, statuses)
     verdict = _verdict(found, keepers)
     freed = any(not outcome.kept for _, outcome in found)
+    frees = False
     freeing = _freeing(statuses, found)
     running = [patch for patch, state in freeing.items() if state is State.APPLIED] if freed else []
-    plan = make_plan(tree, [status.patch for status in statuses if status.patch.default])
-    changes = {change.file: change.after for change in plan.changes}
-    patched = ExaminedServer(trials.patched(changes), launch.on(changes), KnownValues())
+    changes = examined.changes
+    patched = ExaminedServer(examined.patched, launch.on(changes), examined.patched_memory)
     if usual.kept and changes and patched.found:
         patched_outcomes = patched.found
-        freed = any(not outcome.kept for _, outcome in patched_outcomes)
+        freed = frees = any(not outcome.kept for _, outcome in patched_outcomes)
         remaining_keepers = tuple(mirror_keepers(patched, ()))
         after = [f"After `patchkit apply`: {_verdict(patched_outcomes, remaining_keepers)}"]
         after += _branching(remaining_keepers)
@@ -136,6 +135,7 @@ def diagnose(tree: CheckoutTree, launch: Launch, status: Callable[[], Sequence[P
         measured,
         tuple(notes),
         fixes=tuple(fixes.needed(found, statuses)),
+        frees=frees,
     )
 
 

@@ -7,21 +7,58 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from patchkit.audit.reach import Reach
+from patchkit.audit.runners import AuditedProgram
+from patchkit.doctor.evaluation.memory import KnownValues
 from patchkit.doctor.models import limits
 from patchkit.doctor.phrases import option
+from patchkit.doctor.remedies import PatchedProgram
 from patchkit.doctor.server import outcomes
+from patchkit.plan.build import make_plan
+from patchkit.tree.index import read_sources
+from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from patchkit.audit.runners import AuditedProgram
-    from patchkit.doctor.evaluation.memory import KnownValues
     from patchkit.doctor.launch import Launch
     from patchkit.doctor.outcome import ServerOutcome
+    from patchkit.plan.status import PatchStatus
+    from patchkit.tree.tree import CheckoutTree
 
     Found = list[tuple[dict[str, bool], ServerOutcome]]
 
 TOP_K = "speculative_eagle_topk"
+
+
+class ExaminedTree:
+    """A tree with its patches, read once for all of its servers; ``status`` returns the states of the patches."""
+
+    def __init__(self, tree: CheckoutTree, status: Callable[[], Sequence[PatchStatus]]) -> None:
+        self.tree = tree
+        self._status = status
+        self.memory = KnownValues()
+        self.patched_memory = KnownValues()
+
+    @cached_property
+    def statuses(self) -> Sequence[PatchStatus]:
+        """The states of the patches."""
+        return self._status()
+
+    @cached_property
+    def program(self) -> AuditedProgram:
+        """The tree's code."""
+        return AuditedProgram(read_sources(self.tree))
+
+    @cached_property
+    def changes(self) -> dict[str, bytes | None]:
+        """The files that the default patches change, with their content after it."""
+        plan = make_plan(self.tree, [status.patch for status in self.statuses if status.patch.default])
+        return {change.file: change.after for change in plan.changes}
+
+    @cached_property
+    def patched(self) -> PatchedProgram:
+        """The code with the default patches."""
+        return PatchedProgram(self.program, read_sources(OverlayTree(self.tree, self.changes)))
 
 
 @dataclass(frozen=True)
@@ -40,7 +77,8 @@ class ExaminedServer:
     @cached_property
     def reach(self) -> Reach:
         """Where the mirror is read in the tree."""
-        return Reach(self.program)
+        found: Reach = self.memory.value("reach", lambda: Reach(self.program))
+        return found
 
     @cached_property
     def _single(self) -> tuple[Found, str]:

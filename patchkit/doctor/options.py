@@ -8,16 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from patchkit.doctor.command_line import (
-    config_options,
-    environment,
-    known_words,
-    split_command,
-    without_config,
-)
+from patchkit.doctor.command_line import config_options, without_config
 from patchkit.doctor.declared import declared
 from patchkit.doctor.execution.gpus import GPUS, USUAL
 from patchkit.doctor.execution.kinds import FACTS, KINDS, LOCAL, SLIDING, UNGRAPHED
+from patchkit.doctor.execution.named import by_name
 from patchkit.doctor.execution.process import Request
 from patchkit.doctor.launch import Case, Launch, Value
 from patchkit.doctor.models import named
@@ -28,9 +23,14 @@ from patchkit.tree.sglang import SERVING
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from patchkit.doctor.command_line import ServerCommand
+    from patchkit.doctor.execution.kinds import ModelKind
+    from patchkit.doctor.execution.named import NamedModel
     from patchkit.doctor.execution.process import Executed, Execution
+    from patchkit.doctor.shell import Word
     from patchkit.tree.tree import Tree
 
+_CONFIGS = f"{SERVING}/configs/"
 _NONE: Mapping[str, bytes] = {}
 
 
@@ -55,27 +55,42 @@ class Arguments:
                 )
         self._gpus = tuple(dict.fromkeys(gpus)) or USUAL
 
-    def launch(self, words: Sequence[str], settings: bytes = b"") -> Launch:
-        """Return the launch that a command line, as typed or split into words, and a ``ServerArgs`` JSON describe.
+    def launch(self, command: ServerCommand, settings: bytes = b"") -> Launch:
+        """Return the launch that a server's command and a ``ServerArgs`` JSON describe.
 
-        The words in front of the server's options (``docker run …``, ``python -m sglang.launch_server``) are ignored,
-        except that ``NAME=value`` sets an environment variable. Raise UsageError where the tree refuses the launch, and
-        for a ``--config`` that cannot be read.
+        Raise UsageError where the tree refuses the launch, and for a ``--config`` that cannot be read.
         """
-        before, options = split_command(words)
-        options, config = without_config(options)
-        options, notes = known_words(options)
+        options, config = without_config(command.options)
+        unknown = [word.text for word in options if not word.known]
+        notes = [f"Not known before they are filled in: {', '.join(unknown)}."] if unknown else []
         request = Request(
-            options=options,
+            options=[
+                word.text if word.known else None
+                for word in options
+                if word.known or not word.text.startswith("-")
+            ],
             configured=list(config_options(config)) if config is not None else [],
-            environment=dict(environment(before)),
+            environment=dict(command.environment),
             settings=_plain_values(_decoded("--server-args", settings)) if settings else {},
+            is_alone=command.is_alone,
         )
-        return self._settled(request, tuple(notes), {})
+        configured = dict(request.configured).get("model-path", [""])[0]
+        path = _model_path(options) or configured or str(request.settings.get("model_path", ""))
+        return self._settled(request, tuple(notes), {}, by_name(path))
 
-    def _settled(self, request: Request, notes: tuple[str, ...], files: Mapping[str, str]) -> Launch:
-        """Return a launch with its cases. Raise UsageError for one that the tree refuses whatever the model is."""
-        answers = [] if self._execution is None else list(self._answers(request, files))
+    def _settled(
+        self,
+        request: Request,
+        notes: tuple[str, ...],
+        files: Mapping[str, str],
+        model: NamedModel | None,
+    ) -> Launch:
+        """Return a launch with its cases, for a ``model`` that is known by its name if that starts.
+
+        Raise UsageError for one that the tree refuses whatever the model is.
+        """
+        kinds = KINDS if model is None else (model.kind,)
+        answers = [] if self._execution is None else list(self._answers(request, files, kinds))
         failed = next((answer for _, answer in answers if answer.failed), None)
         if failed is not None or not answers:
             why = f" ({_placed(failed.failed, failed.where)})" if failed is not None else ""
@@ -83,7 +98,15 @@ class Arguments:
         started = [(facts, answer) for facts, answer in answers if not answer.refused]
         refused = [answer for _, answer in answers if answer.refused]
         if not started:
-            if any(one.found or one.by_parser for one in refused) or len({one.where for one in refused}) == 1:
+            if model is not None and not any(one.found or one.by_parser for one in refused):
+                raised = _placed(refused[0].refused, refused[0].where)
+                note = (
+                    f"With a configuration of {model.name}, by the model's name, this tree raises {raised}."
+                )
+                return self._settled(request, (*notes, note), files, None)
+            # What the code about configurations refuses, it may refuse for the one that is assumed.
+            is_same = len({one.where for one in refused}) == 1 and _CONFIGS not in refused[0].where
+            if is_same or any(one.found or one.by_parser for one in refused):
                 raise _refusal(refused[0])
             why = f" (it refuses each model that was tried, as with {_placed(refused[0].refused, refused[0].where)})"
             return self._unexecuted(request, notes, files, why)
@@ -94,17 +117,25 @@ class Arguments:
             notes = (*notes, f"This server starts only {some}; otherwise its tree raises {why}.")
         cases = tuple(Case(facts, _telling(facts, shared), answer.settings) for facts, answer in started)
         first = started[0][1]
+        if model is not None and not first.found:
+            notes = (
+                *notes,
+                f"The model's configuration is one of {model.name}, by its name (see --model-config).",
+            )
+        if first.others:
+            notes = (*notes, f"Not options of this tree's server: {', '.join(first.others)}.")
         ran = frozenset(file for _, answer in started for file in answer.files)
-        return Launch(first.parsed, request.environment, cases, self._changing(request, files), notes, ran)
+        changed = self._changing(request, files, model)
+        return Launch(first.parsed, request.environment, cases, changed, notes, ran)
 
     def _answers(
-        self, request: Request, files: Mapping[str, str]
+        self, request: Request, files: Mapping[str, str], kinds: Sequence[ModelKind]
     ) -> Iterator[tuple[dict[str, bool], Executed]]:
         """Yield what becomes of a launch on each GPU with each kind of model, with the facts about both."""
         assert self._execution is not None
         families = [f"a {GPUS[gpu].family} GPU" for gpu in self._gpus]
         for gpu, family in zip(self._gpus, families, strict=True):
-            for kind in KINDS:
+            for kind in kinds:
                 each = msgspec.structs.replace(
                     request,
                     model=self._models.get("model", kind.config),
@@ -121,12 +152,14 @@ class Arguments:
                 if answer.found:
                     break
 
-    def _changing(self, request: Request, files: Mapping[str, str]) -> Callable[..., Launch]:
+    def _changing(
+        self, request: Request, files: Mapping[str, str], model: NamedModel | None
+    ) -> Callable[..., Launch]:
         def changed(settings: Mapping[str, Value], texts: Mapping[str, bytes | None]) -> Launch:
             other = msgspec.structs.replace(request, overrides={**request.overrides, **settings})
             added = {name: text.decode(errors="replace") for name, text in texts.items() if text is not None}
             try:
-                return self._settled(other, (), {**files, **added})
+                return self._settled(other, (), {**files, **added}, model)
             except UsageError:
                 return Launch({}, request.environment, (), changed)
 
@@ -158,7 +191,18 @@ class Arguments:
             for facts in [{fact: fact in kind.facts for fact in FACTS}]
         )
         note = f"Only the options that are given are known: the tree's own settings were not executed{why}."
-        return Launch(settings, request.environment, cases, self._changing(request, files), (*notes, note))
+        return Launch(
+            settings, request.environment, cases, self._changing(request, files, None), (*notes, note)
+        )
+
+
+def _model_path(options: Sequence[Word]) -> str:
+    """Return what options give as the model's path, also where only a part of it is known."""
+    for place, word in enumerate(options):
+        name, equals, value = word.text.partition("=")
+        if name in ("--model-path", "--model"):
+            return value if equals else "".join(each.text for each in options[place + 1 : place + 2])
+    return ""
 
 
 def _telling(facts: Mapping[str, bool], shared: Collection[str] = ()) -> dict[str, bool]:
@@ -199,14 +243,15 @@ def _plain_values(found: Mapping[str, Any]) -> dict[str, Value]:
     }
 
 
-def _pairs(words: Sequence[str]) -> Iterator[tuple[str, Value]]:
+def _pairs(words: Sequence[str | None]) -> Iterator[tuple[str, Value]]:
     """Yield the settings that options set by their own names; what else they mean only the tree's parser knows."""
     for place, word in enumerate(words):
-        name, equals, value = word.partition("=")
+        name, equals, value = (word or "").partition("=")
         if name.startswith("--"):
             following = words[place + 1] if place + 1 < len(words) else "--"
-            text = value if equals else "true" if following.startswith("--") else following
-            yield name[2:].replace("-", "_"), _plain(text)
+            text = value if equals else "true" if (following or "").startswith("--") else following
+            if text is not None:
+                yield name[2:].replace("-", "_"), _plain(text)
 
 
 def _plain(text: str) -> Value:

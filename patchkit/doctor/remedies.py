@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.audit.runners import AuditedProgram
+from patchkit.doctor.evaluation.memory import KnownValues
 from patchkit.doctor.server import outcomes
 from patchkit.patchset.select import PatchSet
 from patchkit.plan.build import make_plan
@@ -16,7 +17,7 @@ from patchkit.tree.index import read_sources
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from patchkit.doctor.launch import Launch
     from patchkit.doctor.outcome import ServerOutcome
@@ -56,9 +57,16 @@ class Trials:
     """A launch on copies of a tree with patches that it lacks; nothing is written."""
 
     def __init__(
-        self, tree: CheckoutTree, program: AuditedProgram, launch: Launch, statuses: Sequence[PatchStatus]
+        self,
+        tree: CheckoutTree,
+        program: AuditedProgram,
+        launch: Launch,
+        statuses: Sequence[PatchStatus],
+        memory: KnownValues,
     ) -> None:
+        """Try patches with a launch; ``memory`` keeps the patched trees for others."""
         self._tree = tree
+        self._memory = memory
         self._program = program
         self._launch = launch
         self._patches = PatchSet(tuple(status.patch for status in statuses), "")
@@ -67,9 +75,12 @@ class Trials:
         ]
         self._found: dict[tuple[str, ...], Found] = {}
 
-    def patched(self, changes: Mapping[str, bytes | None]) -> PatchedProgram:
-        """Return the tree with some of its files replaced."""
-        return PatchedProgram(self._program, read_sources(OverlayTree(self._tree, changes)))
+    def _patched(self, names: tuple[str, ...]) -> tuple[PatchedProgram, dict[str, bytes | None], KnownValues]:
+        """Return the tree's code with some patches, the files that they change, and what is known of it."""
+        plan = make_plan(self._tree, self._patches.select(names))
+        changes = {change.file: change.after for change in plan.changes}
+        sources = read_sources(OverlayTree(self._tree, changes))
+        return PatchedProgram(self._program, sources), changes, KnownValues()
 
     def opting_out(self, files: Collection[str]) -> list[str]:
         """Return the ids of the patches that let a backend opt out and change one of these files."""
@@ -121,10 +132,8 @@ class Trials:
     ) -> Remedy:
         """Return some patches with the models for which they free the mirror, and those for which they do not."""
         if names not in self._found:
-            changes = make_plan(self._tree, self._patches.select(names)).changes
-            program = self.patched({change.file: change.after for change in changes})
-            launch = self._launch.on({change.file: change.after for change in changes})
-            self._found[names] = outcomes(program, launch)
+            program, changes, memory = self._memory.value(("patched", names), lambda: self._patched(names))
+            self._found[names] = outcomes(program, self._launch.on(changes), memory)
         matching = [
             (answers, outcome)
             for answers, outcome in self._found[names]

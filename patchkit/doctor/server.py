@@ -62,9 +62,10 @@ def outcomes(
     return starting or found
 
 
-def without_speculation(program: Program, launch: Launch) -> list[tuple[dict[str, bool], ServerOutcome]]:
+def without_speculation(
+    program: Program, launch: Launch, memory: KnownValues
+) -> list[tuple[dict[str, bool], ServerOutcome]]:
     """Return the outcomes of a launch without speculation, in which no backend is made."""
-    memory = KnownValues()
     return [
         (case.answers, _Server(program, case, launch.environment, memory).settled()) for case in launch.cases
     ]

@@ -12,6 +12,7 @@ from support.toys import add_patch, write_package
 
 from patchkit.cli import main
 from patchkit.doctor import diagnosis
+from patchkit.doctor.command_line import ServerCommand
 from patchkit.doctor.execution.gpus import USUAL
 from patchkit.doctor.execution.kinds import LLAMA
 from patchkit.doctor.gains import Gain, gains
@@ -416,7 +417,7 @@ def test_settings_that_are_no_json_are_refused(fork: Path, tmp_path: Path) -> No
 def test_a_tree_without_server_args_is_refused(fork: Path) -> None:
     (fork / "srt" / "server_args.py").unlink()
     with pytest.raises(TreeError, match="no file below srt/ defines a class ServerArgs"):
-        Arguments(open_tree(fork)).launch([])
+        Arguments(open_tree(fork)).launch(ServerCommand((), {}))
 
 
 def _without_fields(text: bytes) -> bytes:
@@ -485,13 +486,13 @@ def test_two_classes_of_settings_are_refused_by_their_files(fork: Path) -> None:
         (fork / "srt" / name).write_bytes(ARGUMENTS)
     (fork / "srt" / "server_args.py").unlink()
     with pytest.raises(TreeError, match=r"srt/one.py and srt/two.py each define a class ServerArgs"):
-        Arguments(open_tree(fork)).launch([])
+        Arguments(open_tree(fork)).launch(ServerCommand((), {}))
 
 
 def test_settings_without_fields_are_reported_as_lacking_them(fork: Path) -> None:
     (fork / "srt" / "server_args.py").write_bytes(_without_fields(ARGUMENTS))
     with pytest.raises(TreeError, match=r"ServerArgs in srt/server_args.py declares no field"):
-        Arguments(open_tree(fork)).launch([])
+        Arguments(open_tree(fork)).launch(ServerCommand((), {}))
 
 
 @pytest.mark.parametrize("is_read_only", [True, False])
@@ -920,6 +921,29 @@ def test_a_model_on_this_machine_is_the_one_that_is_asked_about(fork: Path, tmp_
     assert keepers(fork, *words, "somebody/model", *config) == {}
     (tmp_path / "other" / "config.json").write_text("[]")
     assert "--model-config: not a JSON object" in run(fork, *words, "x", *config, code=2).stderr
+
+
+def test_a_model_that_is_known_by_its_name_is_the_one_that_is_asked_about(fork: Path) -> None:
+    _branching(fork)
+    words = ("--attention-backend", "free", *EAGLE, "--model-path")
+    answer: Any = json.loads(run(fork, *words, "$HOME/Llama-3.1-8B", "--json").stdout)
+    assert [(each["who"], each["where"]) for each in answer["keepers"]] == [("FreeBackend", "")]
+    assert "The model's configuration is one of Llama, by its name (see --model-config)." in answer["notes"]
+    assert keepers(fork, *words, "Qwen/Qwen3-8B") == {}
+
+
+def test_a_configuration_that_is_known_by_a_name_refuses_nothing(fork: Path) -> None:
+    refusal = b"""
+        if "Llama" in self.get_model_config().hf_config.architectures[0]:
+            raise ValueError("no such model")
+"""
+    start = b"        self._handle_speculation()\n"
+    (fork / "srt" / "server_args.py").write_bytes(ARGUMENTS.replace(start, refusal + start))
+    words = ("--attention-backend", "free", *EAGLE, "--model-path", "Llama-3.1-8B")
+    answer: Any = json.loads(run(fork, *words, "--json").stdout)
+    assert answer["notes"][0].startswith(
+        "With a configuration of Llama, by the model's name, this tree raises ValueError: no such model, srt/server"
+    )
 
 
 def test_a_backend_that_the_tree_chooses_by_the_gpu_is_told_for_both(

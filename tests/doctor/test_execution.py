@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from patchkit.doctor.execution.kinds import CROSS, KINDS, LINEAR, MLA, SPARSE
+from patchkit.doctor.execution.named import MODELS, by_name
 from patchkit.doctor.execution.process import Execution, Request
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ def test_each_kind_of_model_starts_with_the_backend_that_the_release_chooses(
                 # What the decision about the mirror asks, the tree itself says of the kind.
                 assert {MLA, CROSS} & set(answer.facts) == {MLA, CROSS} & set(kind.facts)
                 chosen.setdefault(gpu, {})[kind.facts] = answer.settings["attention_backend"]
+        for model in MODELS:
+            answer = execution.ask("h100", Request(model=model.kind.config), {})
+            assert (answer.failed, answer.refused) == ("", ""), model.name
+            assert {MLA, SPARSE} & set(answer.facts) == {MLA, SPARSE} & set(model.facts), model.name
         refused = execution.ask("h100", Request(options=["--tp-size", "0.5"], model=KINDS[0].config), {})
         assert (refused.by_parser, "invalid int value: '0.5'" in refused.refused) == (True, True)
     assert sorted(tree.package.rglob("*")) == before
@@ -53,3 +58,23 @@ def test_each_kind_of_model_starts_with_the_backend_that_the_release_chooses(
     assert (chosen["b200"][MLA,], chosen["mi300x"][()]) == ("trtllm_mla", "aiter")
     assert chosen["h100"][MLA, SPARSE] in ("nsa", "dsa")
     assert chosen["b200"][LINEAR,] in ("triton", "trtllm_mha", "flashinfer")
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("deepseek-ai/DeepSeek-V3.2-Exp", "DeepSeek-V3.2"),
+        ("/models/deepseek-ai/DeepSeek-R1-0528/", "DeepSeek-V3"),
+        ("deepseek-ai/DeepSeek-R1-Distill-Llama-8B", "Llama"),
+        ("$BASE/Meta-Llama-3.1-8B-Instruct", "Llama"),
+        ("Qwen/Qwen3-235B-A22B-FP8", "Qwen3-MoE"),
+        ("Qwen/Qwen3-8B", "Qwen3"),
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", "Qwen3-Next"),
+        ("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen2.5-VL"),
+        ("zai-org/GLM-4.5V", None),
+        ("somebody/model", None),
+    ],
+)
+def test_a_public_model_is_known_by_its_name(path: str, name: str | None) -> None:
+    found = by_name(path)
+    assert (found.name if found is not None else None) == name

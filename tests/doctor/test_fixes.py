@@ -15,6 +15,7 @@ from support.toys import add_patch, write_package
 
 from patchkit.cli import main
 from patchkit.doctor import fixes
+from patchkit.doctor.command_line import command_of
 from patchkit.doctor.declared import declared
 from patchkit.doctor.evaluation.memory import KnownValues
 from patchkit.doctor.execution.gpus import USUAL
@@ -46,7 +47,7 @@ def executed() -> Iterator[Executed]:
             if tree.package not in known:
                 made = Execution(tree.package, tree.name, Path.cwd())
                 known[tree.package] = stack.enter_context(made)
-            return Arguments(tree, known[tree.package], ("h100",)).launch(words.split())
+            return Arguments(tree, known[tree.package], ("h100",)).launch(command_of(words.split()))
 
         yield launch
 
@@ -225,7 +226,7 @@ def test_fixes_of_a_release_are_named_for_the_servers_that_need_them(
         found = outcomes(program, executed(tree, words), memory)
         named = {fix.patch for fix in fixes.needed(found, statuses) if not fix.where}
         assert named == expected, words
-    alone = without_speculation(program, executed(tree, "--attention-backend flashinfer"))
+    alone = without_speculation(program, executed(tree, "--attention-backend flashinfer"), memory)
     assert [fix.patch for fix in fixes.needed(alone, statuses)] == []
 
 

@@ -7,6 +7,7 @@ from patchkit.doctor.diagnosis import Touched  # noqa: TC001  # schemas are made
 from patchkit.doctor.fixes import Fix  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.gains import Gain  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.keepers import Keeper  # noqa: TC001  # schemas are made of it
+from patchkit.doctor.survey import SurveyedServer  # noqa: TC001  # schemas are made of it
 
 
 class Doctor(Answer, frozen=True, kw_only=True):
@@ -20,3 +21,10 @@ class Doctor(Answer, frozen=True, kw_only=True):
     gains: tuple[Gain, ...]
     notes: tuple[str, ...]
     fixes: tuple[Fix, ...]
+
+
+class DoctorFiles(Answer, frozen=True, kw_only=True):
+    """The answer of ``doctor`` for files."""
+
+    tree: TreeAnswer
+    servers: tuple[SurveyedServer, ...]

@@ -40,6 +40,7 @@ _ABSENT = frozenset(
 )
 _ON_AMD = frozenset({"aiter"})
 _SUPPORTED = re.compile(r"apache|flashinfer|kernels|nvidia|quack|sgl|torch|transformers|triton")
+_ADAPTERS = "/sys/class/infiniband"
 _VERSION = "99.0.0"
 _TYPES = (
     "bfloat16 bool complex64 double float float16 float32 float64 float4_e2m1fn_x2 float8_e4m3fn float8_e4m3fnuz "
@@ -397,6 +398,13 @@ def _of_module(_: object, name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     return stand_in(f"torch.nn.Module.{name}")
+
+
+def have_adapters(names: Sequence[str]) -> None:
+    """Let the machine have network adapters of these names, which are those that a launch may name."""
+    is_folder, listed = os.path.isdir, os.listdir
+    os.path.isdir = lambda s: s == _ADAPTERS or is_folder(s)
+    os.listdir = lambda path=".": [*names] if path == _ADAPTERS else listed(path)  # type: ignore[assignment]
 
 
 def _programs(gpu: Gpu) -> None:

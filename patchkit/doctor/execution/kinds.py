@@ -38,7 +38,7 @@ _DENSE = {
     "rms_norm_eps": 1e-5,
     "rope_theta": 500000.0,
 }
-_EXPERTS = {
+EXPERTS = {
     "num_experts": 64,
     "num_experts_per_tok": 8,
     "num_local_experts": 64,
@@ -84,7 +84,7 @@ KINDS = (
         _named(
             "DeepseekV3ForCausalLM",
             "deepseek_v3",
-            **_EXPERTS,
+            **EXPERTS,
             **_LATENT,
             num_key_value_heads=32,
             head_dim=192,
@@ -95,7 +95,7 @@ KINDS = (
         _named(
             "DeepseekV32ForCausalLM",
             "deepseek_v32",
-            **{**_EXPERTS, **_LATENT, "num_key_value_heads": 32, "head_dim": 192},
+            **{**EXPERTS, **_LATENT, "num_key_value_heads": 32, "head_dim": 192},
             **{"index_head_dim": 128, "index_n_heads": 64, "index_topk": 2048},
         ),
     ),
@@ -104,7 +104,7 @@ KINDS = (
         _named(
             "GptOssForCausalLM",
             "gpt_oss",
-            **{**_EXPERTS, "head_dim": 64, "sliding_window": 128},
+            **{**EXPERTS, "head_dim": 64, "sliding_window": 128},
             layer_types=["sliding_attention", "full_attention"] * 16,
         ),
     ),
@@ -115,8 +115,13 @@ KINDS = (
             "llama4",
             text_config={
                 **_DENSE,
-                **_EXPERTS,
-                **{"model_type": "llama4_text", "attention_chunk_size": 8192, "interleave_moe_layer_step": 1},
+                **EXPERTS,
+                **{
+                    "max_position_embeddings": 10485760,
+                    "model_type": "llama4_text",
+                    "attention_chunk_size": 8192,
+                    "interleave_moe_layer_step": 1,
+                },
                 "no_rope_layers": [1, 1, 1, 0] * 8,
             },
             vision_config={**_IMAGES, "model_type": "llama4_vision_model"},
@@ -152,7 +157,7 @@ KINDS = (
         _named(
             "Qwen3NextForCausalLM",
             "qwen3_next",
-            **_EXPERTS,
+            **EXPERTS,
             **{"full_attention_interval": 4, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128},
             **{"linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_value_head_dim": 128},
             **{"decoder_sparse_step": 1, "shared_expert_intermediate_size": 512},

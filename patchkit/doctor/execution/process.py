@@ -35,11 +35,13 @@ Plain = str | bool | int | float | None
 class Request(msgspec.Struct, omit_defaults=True):
     """A launch: its options, those of its configuration file, and its environment.
 
+    In ``options`` None is a word that is not known; with ``is_alone`` false there may be options of another program.
     ``settings`` count below the options and ``overrides`` above them; ``model`` and ``draft`` are configurations for
     models that are not on this machine, or for all if they are ``named``.
     """
 
-    options: list[str] = []
+    options: list[str | None] = []
+    is_alone: bool = True
     configured: list[tuple[str, list[str]]] = []
     environment: dict[str, str] = {}
     settings: dict[str, Plain] = {}
@@ -54,8 +56,8 @@ class Executed(msgspec.Struct):
     """What became of a launch: its ``settings``, the tree's own refusal, or why its code could not be executed.
 
     ``parsed`` are the settings before the start, ``facts`` what the tree says of the model, and ``found`` whether
-    that is the launch's own one; ``files`` are those whose code ran, of a process's first launch alone. ``where`` is
-    the file and line of a refusal or failure, ``known`` the parser's options.
+    that is the launch's own one; ``files`` are those whose code ran for a process's first launch. ``where`` is
+    the file and line of a refusal or failure, ``known`` the parser's options, and ``others`` those of another program.
     """
 
     settings: dict[str, Plain] = {}
@@ -68,6 +70,7 @@ class Executed(msgspec.Struct):
     failed: str = ""
     where: str = ""
     known: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 class Execution:
@@ -96,7 +99,7 @@ class Execution:
         """Return what becomes of a launch on a GPU, on the tree with some ``files`` replaced."""
         key = gpu, bool(files)
         known = self._processes.get(key)
-        if known is None or known.files != files:
+        if known is None or known.files != files or known.is_old:
             if known is not None:
                 known.end()
             words = self._name, str(self._folder), gpu
@@ -135,6 +138,11 @@ class _Process:
         os.close(channel)
         os.close(lifeline)
         self._send(files)
+
+    @property
+    def is_old(self) -> bool:
+        """Whether a further launch may not be executed in the time that is left; one that failed is not tried again."""
+        return not self._failed and time.monotonic() > self._until - _SECONDS / 2
 
     def end(self) -> None:
         """End the process and all that it started."""

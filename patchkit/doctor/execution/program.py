@@ -16,6 +16,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import re
 import resource
 import sys
 import traceback
@@ -28,7 +29,7 @@ from patchkit.verify.stand_ins import disable_network, limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from types import CodeType
+    from types import CodeType, FrameType
 
 _PLAIN = (bool, int, float, str, type(None))
 _COMPILED = os.path.abspath("compiled")
@@ -119,7 +120,9 @@ class _Settings:
         self._launched = launched
         self._failed = self._imported()
         self._later: list[str] = []
+        self._files: list[str] = []
         self._found = False
+        self._others: list[str] = []
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return the answer to a request."""
@@ -131,7 +134,8 @@ class _Settings:
                 importlib.import_module(name)
         answer = self._apart(self._answer, request)
         self._later = answer.pop("modules", []) or self._later
-        return answer
+        self._files = answer.get("files") or self._files
+        return {**answer, "files": self._files}
 
     def _imported(self) -> dict[str, Any] | None:
         """Import the settings; return why they cannot be imported, None if they can."""
@@ -174,6 +178,9 @@ class _Settings:
         parser = argparse.ArgumentParser(prog="sglang serve")
         before = set(sys.modules)
         self._found = False
+        ran: set[str] = set()
+        if not self._later:
+            sys.setprofile(self._ran(ran))
         try:
             parsed, settings = self._settled(parser, request)
         except BaseException as error:
@@ -186,13 +193,16 @@ class _Settings:
                 "known": known if by_parser else [],
                 "found": self._found,
             }
+        finally:
+            sys.setprofile(None)
         return {
             "settings": dict(self._values(settings)),
             "parsed": parsed,
             "facts": list(self._facts(settings)),
             "found": self._found,
+            "others": self._others,
             "modules": [name for name in sys.modules if name not in before],
-            "files": [] if self._later else sorted(self._ran(request)),
+            "files": sorted(os.path.relpath(file, self._package) for file in ran),
         }
 
     def _settled(
@@ -204,7 +214,13 @@ class _Settings:
         parser.set_defaults(**request.get("settings", {}))
         usual = request.get("settings", {}).get("model_path") or "model"
         configured = _configured(parser, request.get("configured", ()))
-        given = parser.parse_args(["--model-path", str(usual), *configured, *request.get("options", ())])
+        options = _without_unknown(parser, request.get("options", ()))
+        fakes.have_adapters(re.findall(r"[\w.-]+", " ".join(options)))
+        is_alone = parser.allow_abbrev = request.get("is_alone", True)
+        given, others = parser.parse_known_args(["--model-path", str(usual), *configured, *options])
+        if others and is_alone:
+            parser.error(f"unrecognized arguments: {' '.join(others)}")
+        self._others = [word for word in others if word.startswith("-")]
         parsed = {name: value for name, value in vars(given).items() if isinstance(value, _PLAIN)}
         for name, value in request.get("overrides", {}).items():
             if hasattr(given, name):
@@ -216,18 +232,21 @@ class _Settings:
         self._check(settings)
         return parsed, settings
 
-    def _ran(self, request: dict[str, Any]) -> Iterator[str]:
-        """Yield the files of which functions run for a launch whose modules are imported."""
-        files: set[str] = set()
-        sys.setprofile(
-            lambda frame, event, _: files.add(frame.f_code.co_filename) if event == "call" else None
-        )
-        with suppress(BaseException):
-            self._settled(argparse.ArgumentParser(prog="sglang serve"), request)
-        sys.setprofile(None)
-        for file in files:
-            if self._is_own(file):
-                yield os.path.relpath(file, self._package)
+    def _ran(self, files: set[str]) -> Callable[[FrameType, str, object], None]:
+        """Return a profiler that adds the tree's files of which functions run, other than to import modules."""
+
+        def profile(frame: FrameType, event: str, _: object) -> None:
+            file = frame.f_code.co_filename
+            if event != "call" or file in files or not self._is_own(file):
+                return
+            each: FrameType | None = frame
+            while each is not None:
+                if each.f_code.co_name == "<module>" and self._is_own(each.f_code.co_filename):
+                    return
+                each = each.f_back
+            files.add(file)
+
+        return profile
 
     def _placed(self, given: Any, request: dict[str, Any]) -> bool:
         """Let models be in folders that exist; return whether the model's own configuration is known."""
@@ -327,6 +346,25 @@ class _Settings:
             if self._is_own(frame.filename)
         ]
         return lines[-1] if lines else ""
+
+
+def _without_unknown(parser: argparse.ArgumentParser, words: Sequence[str | None]) -> list[str]:
+    """Return words without those that are not known, nor an option that has no other value, nor what follows."""
+    found: list[str] = []
+    is_unknown = False
+    for word in words:
+        if word is None:
+            name = found[-1] if found and not is_unknown else ""
+            actions = [parser._option_string_actions.get(name)]
+            if actions == [None] and name.startswith("--"):
+                actions = [each[0] for each in parser._get_option_tuples(name)]
+            if any(action is not None and action.nargs != 0 for action in actions):
+                found.pop()
+            is_unknown = True
+        elif word.startswith("-") or not is_unknown:
+            found.append(word)
+            is_unknown = False
+    return found
 
 
 def _configured(parser: argparse.ArgumentParser, options: Sequence[tuple[str, list[str]]]) -> Iterator[str]:
