@@ -20,7 +20,7 @@ DIFFERS = "the lines differ in this tree"
 
 def made(change: GivenFile, ours: bytes | None) -> tuple[Outcome, str, dict[str, bytes | None]]:
     """Return the outcome of a change of one file, its reason, and the new contents."""
-    (landed,), contents = text.merged([change], OverlayTree(MemoryTree({}), {PLACE: ours}))
+    (landed,), contents, _ = text.merged([change], OverlayTree(MemoryTree({}), {PLACE: ours}))
     (edit,) = landed.edits
     assert (landed.file, landed.onto, landed.notes) == ("docs/desk.md", "docs/desk.md", [])
     return edit.outcome, edit.reason, contents
@@ -91,7 +91,7 @@ def test_a_file_that_moved_is_found_by_its_name_and_its_content(
 ) -> None:
     monkeypatch.setattr(text, "namesakes", lambda tree, file: list(namesakes))
     tree = OverlayTree(MemoryTree({}), {PLACE: ours, **namesakes})
-    (landed,), contents = text.merged([GivenFile(PLACE, BASE, THEIRS)], tree)
+    (landed,), contents, _ = text.merged([GivenFile(PLACE, BASE, THEIRS)], tree)
     moved = place == MOVED
     assert landed.file == "docs/desk.md"
     assert landed.onto == ("guide/desk.md" if moved else "docs/desk.md")
@@ -102,5 +102,5 @@ def test_a_file_that_moved_is_found_by_its_name_and_its_content(
 def test_a_file_that_the_change_adds_is_not_one_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "namesakes", lambda tree, file: [MOVED])
     tree = OverlayTree(MemoryTree({}), {PLACE: None, MOVED: THEIRS})
-    _, contents = text.merged([GivenFile(PLACE, None, THEIRS)], tree)
+    _, contents, _ = text.merged([GivenFile(PLACE, None, THEIRS)], tree)
     assert contents == {PLACE: THEIRS}
