@@ -11,7 +11,7 @@ from patchkit.cli.answers.audit import Audit
 from patchkit.cli.answers.bench import Bench
 from patchkit.cli.answers.check_patch import CheckPatch
 from patchkit.cli.answers.diff import Diff
-from patchkit.cli.answers.doctor import Doctor
+from patchkit.cli.answers.doctor import Doctor, DoctorFiles
 from patchkit.cli.answers.export import Export
 from patchkit.cli.answers.new import New
 from patchkit.cli.answers.patches import Listed, Show
@@ -41,6 +41,7 @@ ANSWERS: dict[str, Any] = {
     "export": Export,
     "rebase": Rebase,
     "doctor": Doctor,
+    "doctor-files": DoctorFiles,
     "bench": Bench,
     "new": New,
     "port": Port,
@@ -52,6 +53,7 @@ ANSWERS: dict[str, Any] = {
 
 _WITH = {
     "apply-continue": "apply --continue",
+    "doctor-files": "doctor FILE...",
     "show": "show PATCH",
     "status-ledger": "status --format ledger",
     "test": "test PATCH",

@@ -108,3 +108,6 @@ def test_doctor(checkout: CheckoutTree) -> None:
         "class ServerArgs:\n    attention_backend: str = ''\n    speculative_algorithm: str = ''\n"
     )
     answered("doctor", checkout.root, "--attention-backend", "triton")
+    script = checkout.root.parent / "serve.sh"
+    script.write_text("python -m sglang.launch_server --attention-backend triton\n")
+    answered("doctor", checkout.root, script, name="doctor-files")
