@@ -62,6 +62,7 @@ PAGES = (
     "docs/limits.md",
     "docs/maintaining.md",
     "docs/patches.md",
+    "docs/port.md",
     "docs/benchmarks.md",
     "docs/drift.md",
     "docs/support.md",
