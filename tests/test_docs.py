@@ -42,6 +42,7 @@ PAGES = [REPOSITORY / page for page in generate_docs.PAGES]
 FOLDERS = (".", "docs", "docs/kinds", "skills/patchkit", "tests")
 EVERY_PAGE = sorted(path for folder in FOLDERS for path in (REPOSITORY / folder).glob("*.md"))
 SERVER_OPTIONS = {
+    "--config",
     "--enable-deterministic-inference",
     "--max-total-tokens",
     "--model-path",
