@@ -1,3 +1,3 @@
-"""Backport sglang's speculative-decoding speedups to a diverged fork, and revert them byte for byte."""
+"""Carry patches on a fork of sglang to other releases, and backport its speculative-decoding speedups."""
 
 __version__ = "0.1.0"

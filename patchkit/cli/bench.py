@@ -81,7 +81,7 @@ def command(
     folders: Sequence[Path],
     as_json: bool,
 ) -> None:
-    """Measure on this machine's GPU what patches change for a server.
+    """Measure on this GPU what patches change for a server.
 
     LAUNCH_COMMAND, in quotes, is as you start the server. Two copies of the tree, one unpatched and one with the named
     patches (default: all that apply makes), are served by it on free ports, beside each other if they fit into memory.

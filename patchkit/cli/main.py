@@ -185,7 +185,7 @@ def _refuse(
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="patchkit")
 def main() -> None:
-    """Backport sglang's speculative-decoding speedups to a diverged fork, and revert them byte for byte."""
+    """Carry patches on a fork of sglang to other releases, and backport its speculative-decoding speedups."""
 
 
 _TREE = (
