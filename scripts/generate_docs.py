@@ -1048,8 +1048,9 @@ def launches_lowest() -> str:
                     versions[result["tree"]],
                     f"{result['family']}, {result['backend']}",
                     result["batch"],
+                    _card(run["machine"]["gpu"]),
                 )
-                last[(*server, _card(run["machine"]["gpu"]))] = f"{_spread(ratio)}{_mark(ratio)}"
+                last[server] = f"{_spread(ratio)}{_mark(ratio)}"
     rows = [
         [release, server, str(batch), gpu, ratio]
         for (release, server, batch, gpu), ratio in sorted(last.items())

@@ -60,7 +60,9 @@ def test_what_an_install_brings_along_is_imported() -> None:
     modules = {"pyyaml": "yaml"}
     code = "\n".join(path.read_text(encoding="utf-8") for path in MODULES)
     for name in required - {"packaging", "ruff"}:
-        assert re.search(rf"(?m)^\s*(?:import|from) {modules.get(name, name.replace("-", "_"))}\b", code), name
+        assert re.search(rf"(?m)^\s*(?:import|from) {modules.get(name, name.replace('-', '_'))}\b", code), (
+            name
+        )
 
 
 def test_an_installed_wheel_brings_its_patches(built: Callable[[str], Path], tmp_path: Path) -> None:
