@@ -38,7 +38,7 @@ _TOPICS = (
 )
 
 
-class ServerCommand(NamedTuple):
+class LaunchCommand(NamedTuple):
     """The words of a command that starts a server on this machine, and the environment that it sets."""
 
     words: tuple[str, ...]
@@ -74,7 +74,7 @@ class ServerCommand(NamedTuple):
         return self.number(0, "--base-gpu-id"), ranks * replicas
 
 
-def server_command(command: str) -> ServerCommand:
+def server_command(command: str) -> LaunchCommand:
     """Read a launch command. Raise UsageError for one that starts no server here, or whose model is missing."""
     try:
         words = [os.path.expandvars(word) for word in shlex.split(command.replace("\\\n", " "))]
@@ -96,7 +96,7 @@ def server_command(command: str) -> ServerCommand:
             f"{words[0]}: bench starts the server on this machine",
             advice="run patchkit bench inside, with the server's own command",
         )
-    found = ServerCommand(tuple(words), environment)
+    found = LaunchCommand(tuple(words), environment)
     if not any(word.endswith(("launch_server", "launch_server.py")) or word == "serve" for word in words):
         raise UsageError(
             f"{command or 'the launch command'}: starts no sglang server",

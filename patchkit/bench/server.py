@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from patchkit.bench.command import Prompts, ServerCommand
+    from patchkit.bench.command import Prompts, LaunchCommand
     from patchkit.bench.watchdog import Watchdog
 
 _LOCAL = "127.0.0.1"
@@ -64,7 +64,7 @@ class TreeServer:
     def __init__(
         self,
         name: str,
-        command: ServerCommand,
+        command: LaunchCommand,
         options: Sequence[str],
         folder: Path,
         watchdog: Watchdog,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from patchkit.bench.command import ServerCommand
+    from patchkit.bench.command import LaunchCommand
     from patchkit.bench.compare import Workload
     from patchkit.patchset.select import PatchSet
     from patchkit.tree.tree import CheckoutTree
@@ -107,7 +107,7 @@ def bench(
     return Benchmark((served[0], served[1]), tuple(gpu.name for gpu in found), race.beside, batches, notes)
 
 
-def _room(command: ServerCommand, workload: Workload) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _room(command: LaunchCommand, workload: Workload) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the options that let both servers fit into memory, and the note that tells of them."""
     if command.value(_ROOM_OPTION) is not None:
         return (), ()
