@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from patchkit.bench.command import Prompts, LaunchCommand
+    from patchkit.bench.command import LaunchCommand, Prompts
     from patchkit.bench.watchdog import Watchdog
 
 _LOCAL = "127.0.0.1"
