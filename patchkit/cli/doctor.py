@@ -76,7 +76,7 @@ def command(
 
     named = bool(words) and not words[0].startswith("-") and os.path.isdir(words[0])
     paths = [Path(word) for word in words[named:]]
-    found = found_in(paths) if paths and all(path.exists() for path in paths) and settings is None else []
+    found = found_in(paths) if paths and all(map(os.path.exists, paths)) and settings is None else []
     if not found:
         command_of(words[named:])  # A TREE that does not exist is an error, even outside of every tree.
     target = options.Target(words[0] if named else None, installed, folders)
