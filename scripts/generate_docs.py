@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import warnings
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -1297,13 +1298,16 @@ def man_pages() -> dict[Path, str]:
     commands = [
         click.Context(command, info_name=name, parent=top) for name, command in main_command.commands.items()
     ]
-    return {
-        MAN_PAGES / f"{context.command_path.replace(' ', '-')}.1": generate_man_page(
-            context, __version__, RELEASED
-        )
-        for context in (top, *commands)
-        if not context.command.hidden
-    }
+    with warnings.catch_warnings():
+        # click-man shortens help by a name that click will not have in its next version.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return {
+            MAN_PAGES / f"{context.command_path.replace(' ', '-')}.1": generate_man_page(
+                context, __version__, RELEASED
+            )
+            for context in (top, *commands)
+            if not context.command.hidden
+        }
 
 
 def schemas() -> dict[Path, str]:
