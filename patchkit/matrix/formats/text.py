@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from patchkit.matrix.answer import Matrix, PatchRow, StuckEdit
 
 _SHOWN = 3
+_COLOURS = {look.mark: STYLES[label] for label, look in LOOKS.items()}
 
 
 def show(matrix: Matrix, groups: Mapping[str, str], console: Console) -> None:
@@ -32,8 +33,8 @@ def show(matrix: Matrix, groups: Mapping[str, str], console: Console) -> None:
         for name, patches in rows.items()
     }
     first = max(map(len, rows), default=0)
-    # Room for a number of three digits, or the marks of a group whose patches differ.
-    wide = 1 + max([3, *(len(mark) for line in marks.values() for mark in line)])
+    # Room for the number of a ref, or the marks of a group whose patches differ.
+    wide = 1 + max([3, len(str(len(matrix.rows))), *(len(mark) for line in marks.values() for mark in line)])
     fit = max(1, (console.width - first) // wide)
     for start in range(0, len(matrix.rows), fit):
         end = min(start + fit, len(matrix.rows))
@@ -76,8 +77,7 @@ def _marks(labels: Iterable[str]) -> list[str]:
 
 
 def _coloured(marks: str) -> str:
-    styles = {look.mark: STYLES[label] for label, look in LOOKS.items()}
-    return "".join(f"[{styles[mark]}]{mark}[/]" for mark in marks)
+    return "".join(f"[{_COLOURS[mark]}]{mark}[/]" for mark in marks)
 
 
 def _conflicts(matrix: Matrix) -> dict[tuple[str, StuckEdit], list[str]]:
