@@ -110,7 +110,8 @@ UNUSED = (
     "flashinfer/data/cutlass/test/*",
     "*.data/*",
 )
-UNUSED_IN_TREES = ("multimodal_gen/*", "test/*", "benchmark/*", "*/__pycache__/*", "*.pyc")
+# Compiled modules are of another Python.
+UNUSED_IN_TREES = ("multimodal_gen/*", "test/*", "benchmark/*", "*/__pycache__/*", "*.pyc", "*.so")
 
 
 def download(requirements: Iterable[str], folder: Path) -> None:
