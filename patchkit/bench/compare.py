@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import statistics
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,8 +16,8 @@ from patchkit.bench.figures import (
     TokenDifference,
     accept_length,
     first_difference,
-    median_interval,
-    pair_ratios,
+    lower_quartile,
+    resampled_interval,
 )
 from patchkit.bench.gpus import fits_beside
 from patchkit.bench.server import ServerError
@@ -35,10 +35,8 @@ if TYPE_CHECKING:
 
 # Runs of each batch that are not timed: kernels compile and caches fill, and tokens are compared.
 WARM_UP = 2
-# Pairs of runs of each batch, at most; six are the fewest that give an interval.
-_PAIRS = 20
-# Answers of one token, whose median is the time until the first token.
-_FIRST_TOKENS = 3
+# Pairs of runs of each batch, at most; eight are the fewest that give an interval.
+_PAIRS = 40
 # Batches in a profile: the prefill, and enough decode steps after the profiler's own start-up.
 _PROFILED = 28
 # Seconds that a profile is likely to take, and for the memory of a server that has ended to be free.
@@ -70,8 +68,9 @@ class StepCost(msgspec.Struct, frozen=True):
 class BatchComparison(msgspec.Struct, frozen=True):
     """Both trees with one batch: figures of the first and the second, milliseconds for each decode step.
 
-    Without speculation a step is a token. ``ratio`` is the median of pairs, the second tree's time over the first's,
-    ``interval`` its 95 % confidence interval, None with fewer than six pairs. ``freed`` are host waits and copies of a
+    Without speculation a step is a token. All times are lower quartiles of ``runs_ms``, the steps of single runs in
+    pairs; ``ratio`` is the second tree's over the first's, ``interval`` its 95 % confidence interval, None with fewer
+    than eight pairs. ``freed`` are host waits and copies of a
     step by call and operator, as counted on the first tree and on the second, that the second has less of.
     """
 
@@ -79,13 +78,18 @@ class BatchComparison(msgspec.Struct, frozen=True):
     step_ms: tuple[float, float]
     tokens_per_second: tuple[float, float]
     accept_length: tuple[float | None, float | None]
-    pairs: int
+    runs_ms: tuple[tuple[float, ...], tuple[float, ...]]
     ratio: float
     interval: tuple[float, float] | None
     tokens: str
     difference: TokenDifference | None
     costs: tuple[StepCost | None, StepCost | None]
     freed: dict[str, tuple[float, float]]
+
+    @property
+    def pairs(self) -> int:
+        """The number of pairs of runs."""
+        return len(self.runs_ms[0])
 
     @property
     def gain(self) -> str:
@@ -100,14 +104,26 @@ class BatchComparison(msgspec.Struct, frozen=True):
 
 @dataclass
 class _Timed:
-    """The runs of one server with one batch."""
+    """The runs of one server with one batch: seconds of each, and of an answer of one token before it."""
 
     prompts: Prompts
-    first_token: float = 0.0
-    steps_ms: list[float] = field(default_factory=list)
-    rates: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    first_tokens: list[float] = field(default_factory=list)
     replies: list[tuple[Reply, ...]] = field(default_factory=list)
     profile: StepProfile | None = None
+
+    @property
+    def runs_ms(self) -> list[float]:
+        """The milliseconds of a step in each run."""
+        # All start together, so that the last one to end takes part in each step.
+        steps = max(reply.steps or len(reply.tokens) - 1 for reply in self.replies[0])
+        first = lower_quartile(self.first_tokens)
+        return [(seconds - first) / steps * 1000 for seconds in self.seconds]
+
+    @property
+    def rate(self) -> float:
+        """Tokens per second."""
+        return sum(len(reply.tokens) for reply in self.replies[0]) / lower_quartile(self.seconds)
 
 
 class Race:
@@ -181,9 +197,13 @@ class Race:
                 self._watch(f"batch {batch}, pair {turn + 1}")
                 # Each goes first as often as the other, so that a drift of the clock rate favours neither.
                 for side in sorted(servers, reverse=turn % 2 == 1):
-                    self._run(side, servers[side], batch, is_timed=True)
+                    # An idle scheduler takes a core, and the caches and the clock rate of its neighbours.
+                    with ExitStack() as stack:
+                        for other in servers.keys() - {side}:
+                            stack.enter_context(servers[other].paused())
+                        self._run(side, servers[side], batch, is_timed=True)
             longest = max(longest, time.monotonic() - began)
-        self._turns = min(len(timed.steps_ms) for side in servers for timed in self._sides[side].values())
+        self._turns = min(len(timed.seconds) for side in servers for timed in self._sides[side].values())
         for side, server in servers.items() if profiles else ():
             for batch in self._workload.batches:
                 self._watch(f"batch {batch}, profile")
@@ -195,21 +215,18 @@ class Race:
             self._watch(f"batch {batch}, warm-up")
             given = self._workload.prompts
             prompts = usual_prompts(batch, of_text=of_text) if given is None else batch_of(given, batch)
-            timed = self._sides[side][batch] = _Timed(prompts)
+            self._sides[side][batch] = _Timed(prompts)
             for _ in range(WARM_UP):
                 self._run(side, server, batch)
-            first = [server.generate(prompts, 1, self._until).seconds for _ in range(_FIRST_TOKENS)]
-            timed.first_token = statistics.median(first)
 
     def _run(self, side: int, server: TreeServer, batch: int, *, is_timed: bool = False) -> None:
         timed = self._sides[side][batch]
+        first = server.generate(timed.prompts, 1, self._until).seconds
         seconds, replies = server.generate(timed.prompts, self._workload.new_tokens, self._until)
         timed.replies.append(replies)
         if is_timed:
-            # All start together, so that the last one to end takes part in each step.
-            steps = max(reply.steps or len(reply.tokens) - 1 for reply in replies)
-            timed.steps_ms.append((seconds - timed.first_token) / steps * 1000)
-            timed.rates.append(sum(len(reply.tokens) for reply in replies) / seconds)
+            timed.first_tokens.append(first)
+            timed.seconds.append(seconds)
 
     def _profile(self, side: int, server: TreeServer, batch: int) -> None:
         folder = self._traces / f"{side}-{batch}"
@@ -224,16 +241,25 @@ class Race:
 
     def _compared(self, batch: int) -> BatchComparison:
         first, second = (side[batch] for side in self._sides)
-        ratios = pair_ratios(first.steps_ms, second.steps_ms)
         tokens, difference = _judged(first.replies, second.replies)
+        # The first server has more runs than the second if it ran alone for longer.
+        runs = tuple(zip(*zip(first.runs_ms, second.runs_ms, strict=False), strict=True))
+
+        def step(side: int, pairs: Sequence[int]) -> float:
+            return lower_quartile([runs[side][pair] for pair in pairs])
+
+        def ratio(pairs: Sequence[int]) -> float:
+            return step(1, pairs) / step(0, pairs)
+
+        every = range(len(runs[0]))
         return BatchComparison(
             batch=batch,
-            step_ms=(statistics.median(first.steps_ms), statistics.median(second.steps_ms)),
-            tokens_per_second=(statistics.median(first.rates), statistics.median(second.rates)),
+            step_ms=(step(0, every), step(1, every)),
+            tokens_per_second=(first.rate, second.rate),
             accept_length=(accept_length(first.replies[0]), accept_length(second.replies[0])),
-            pairs=len(ratios),
-            ratio=statistics.median(ratios),
-            interval=median_interval(ratios),
+            runs_ms=(runs[0], runs[1]),
+            ratio=ratio(every),
+            interval=resampled_interval(len(every), ratio),
             tokens=tokens,
             difference=difference,
             costs=(_cost(first), _cost(second)),
@@ -257,7 +283,7 @@ def _cost(timed: _Timed) -> StepCost | None:
     if found is None:
         return None
     # The profiler lengthens a step, and not the GPU's part of it.
-    busy = min(1.0, found.busy_milliseconds / statistics.median(timed.steps_ms))
+    busy = min(1.0, found.busy_milliseconds / lower_quartile(timed.runs_ms))
     return StepCost(busy, found.synchronisations, found.copies_to_host, found.launches)
 
 

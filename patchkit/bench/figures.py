@@ -5,17 +5,17 @@ The standard library alone is imported: `scripts/bench_decode.py` uses this wher
 
 from __future__ import annotations
 
-import math
+import random
 import re
 import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-# At either end of a 95 % interval.
-_TAIL = 0.025
+# Of a 95 % interval: the share at either end, and how often pairs are drawn again; with fewer there is none.
+_TAIL, _RESAMPLES, _FEWEST = 0.025, 2000, 8
 _TRACEBACK = "Traceback (most recent call last):"
 _RAISED = re.compile(r"(?P<indent>\s*)(?P<error>[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit)\b.*)")
 _COMPLAINT = re.compile(
@@ -70,16 +70,25 @@ def pair_ratios(reference: Sequence[float], other: Sequence[float]) -> list[floa
     return [mine / theirs for theirs, mine in zip(reference, other, strict=False)]
 
 
-def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """Return the 95 % confidence interval of the median; None with fewer than six values.
+def lower_quartile(values: Sequence[float]) -> float:
+    """Return the value that a quarter of one or more values fall below.
 
-    Both ends are values, by the sign test: whatever the distribution, the median is below the k-th smallest of n
-    independent values with the probability that a fair coin falls heads less than k times of n.
+    What else runs on a host only ever lengthens a run: the faster ones come out again, a mean or a median does not.
     """
-    ordered, below, rank = sorted(values), 0, 0
-    while (below := below + math.comb(len(ordered), rank)) <= _TAIL * 2 ** len(ordered):
-        rank += 1
-    return (ordered[rank - 1], ordered[-rank]) if rank else None
+    return statistics.quantiles(values, n=4, method="inclusive")[0] if len(values) > 1 else values[0]
+
+
+def resampled_interval(pairs: int, figure: Callable[[Sequence[int]], float]) -> tuple[float, float] | None:
+    """Return the 95 % interval of a figure of pairs, given their numbers; None with fewer than eight pairs.
+
+    The bootstrap: ends are quantiles of the figure of as many pairs, drawn with replacement; the same ones each time.
+    """
+    if pairs < _FEWEST:
+        return None
+    drawn = random.Random(pairs)
+    found = sorted(figure(drawn.choices(range(pairs), k=pairs)) for _ in range(_RESAMPLES))
+    cut = int(_TAIL * _RESAMPLES)
+    return found[cut], found[-cut - 1]
 
 
 def first_difference(expected: Sequence[Reply], actual: Sequence[Reply]) -> TokenDifference | None:

@@ -11,7 +11,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -20,7 +20,7 @@ from patchkit.bench.figures import Reply, first_error
 from patchkit.errors import PatchkitError, TreeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from patchkit.bench.command import LaunchCommand, Prompts
@@ -140,6 +140,17 @@ class TreeServer:
         body = {**settings, "with_stack": False, "record_shapes": False}
         self._flush(until)
         self._asked("/start_profile", msgspec.json.encode(body), until)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop all its processes for a while."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGCONT)
 
     @property
     def port_was_taken(self) -> bool:

@@ -82,7 +82,7 @@ def bench(tmp_path: Path, patch_folder: Path, monkeypatch: pytest.MonkeyPatch) -
     add_change(patch_folder, "hanging", ("ANSWERS = True", "ANSWERS = False"))
     monkeypatch.setenv("STAND_IN", str(made.log))
     # As few as give an interval.
-    monkeypatch.setattr(compare, "_PAIRS", 6)
+    monkeypatch.setattr(compare, "_PAIRS", 8)
     monkeypatch.setattr(server, "_PAUSE", 0.01)
     monkeypatch.setattr(tempfile, "tempdir", str(made.temporary))
     machine(monkeypatch, tmp_path / "idle")
@@ -107,7 +107,7 @@ def test_a_faster_tree_is_measured_beside_the_unpatched_one(bench: Bench) -> Non
     low, high = batch["interval"]
     assert low <= batch["ratio"] <= high < 1
     assert batch["gain"].endswith("less time for each step")
-    assert batch["pairs"] == 6
+    assert batch["pairs"] == 8
     assert batch["tokens"] == "equal"
     assert batch["accept_length"] == [2.0, 2.0]
     before, after = batch["costs"]

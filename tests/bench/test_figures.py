@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patchkit.bench import figures
 from patchkit.bench.compare import BatchComparison
 from patchkit.bench.figures import (
     Reply,
@@ -18,8 +18,9 @@ from patchkit.bench.figures import (
     accept_length,
     first_difference,
     first_error,
-    median_interval,
+    lower_quartile,
     pair_ratios,
+    resampled_interval,
 )
 
 if TYPE_CHECKING:
@@ -105,30 +106,43 @@ def test_a_clean_log_has_no_error() -> None:
     assert first_error("up\ndown\nno terror here\n") is None
 
 
-def test_the_interval_of_fixed_times_is_asserted() -> None:
-    reference = [2.0, 2.1, 2.0, 1.9, 2.0, 2.2, 2.0, 2.0, 2.1, 2.0]
-    other = [1.8, 1.8, 1.9, 1.8, 1.7, 1.9, 2.0, 1.8, 1.9, 1.9]
-    ratios = sorted(pair_ratios(reference, other))
-    # Of ten values the second smallest and the second largest: a fair coin falls heads at most once of ten in 1.1 %.
-    assert median_interval(ratios) == (ratios[1], ratios[8])
+def test_a_quarter_of_slow_runs_or_more_leaves_the_lower_quartile_alone() -> None:
+    quiet = [2.0] * 5
+    assert lower_quartile([*quiet, 9.0, 7.0, 8.0]) == 2.0
+    assert lower_quartile([3.0]) == 3.0
 
 
-@pytest.mark.parametrize(
-    ("count", "rank"), [(0, 0), (1, 0), (5, 0), (6, 1), (8, 1), (9, 2), (12, 3), (20, 6), (100, 40)]
-)
-def test_the_ends_of_an_interval_are_those_of_the_sign_test(count: int, rank: int) -> None:
-    found = median_interval([float(value) for value in range(count)])
-    assert found == ((rank - 1, count - rank) if rank else None)
+@pytest.mark.parametrize("pairs", [0, 1, 7])
+def test_few_pairs_have_no_interval(pairs: int) -> None:
+    assert resampled_interval(pairs, sum) is None
 
 
-def test_an_interval_contains_the_median_as_often_as_it_says() -> None:
+def test_the_interval_of_the_same_pairs_is_the_same() -> None:
+    def mean(pairs: Sequence[int]) -> float:
+        return sum(pairs) / len(pairs)
+
+    low, high = resampled_interval(20, mean) or (0.0, 0.0)
+    # The mean of 0 to 19, give or take two standard errors of 1.3.
+    assert low == pytest.approx(7.0, abs=0.4)
+    assert high == pytest.approx(12.0, abs=0.4)
+    assert resampled_interval(20, mean) == (low, high)
+
+
+def test_an_interval_of_equal_trees_contains_one_as_often_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "_RESAMPLES", 400)
     drawn = random.Random(1)
-    # Skewed, as times are.
-    samples = [[drawn.expovariate(1) for _ in range(12)] for _ in range(2000)]
-    intervals = [median_interval(sample) for sample in samples]
-    median = math.log(2)
-    held = sum(low <= median <= high for low, high in filter(None, intervals))
-    assert held / len(samples) > 0.95
+    held = 0
+    for _ in range(300):
+        # Skewed, as times are.
+        both = [[1 + 0.2 * drawn.expovariate(1) for _ in range(12)] for _ in range(2)]
+
+        def ratio(pairs: Sequence[int], both: list[list[float]] = both) -> float:
+            first, second = (lower_quartile([runs[pair] for pair in pairs]) for runs in both)
+            return second / first
+
+        low, high = resampled_interval(12, ratio) or (2.0, 2.0)
+        held += low <= 1 <= high
+    assert held / 300 > 0.92
 
 
 @pytest.mark.parametrize(
@@ -150,7 +164,7 @@ def test_a_ratio_whose_interval_includes_1_is_no_gain(
         step_ms=(1, 1),
         tokens_per_second=(1, 1),
         accept_length=(None, None),
-        pairs=9,
+        runs_ms=((1.0,) * 9, (1.0,) * 9),
         ratio=ratio,
         interval=interval,
         tokens="equal",

@@ -12,6 +12,7 @@ class ComparedBatch(Answer, frozen=True, kw_only=True):
     """Both trees with one batch; pairs of values are those of the first and the second tree.
 
     ``ratio`` is the second tree's time for a step over the first's, null ``interval`` is that of too few pairs;
+    ``runs_ms`` are the steps of single runs;
     ``tokens`` is equal, differ, or not judged, if two runs of the first tree differ.
     """
 
@@ -20,6 +21,7 @@ class ComparedBatch(Answer, frozen=True, kw_only=True):
     tokens_per_second: tuple[float, float]
     accept_length: tuple[float | None, float | None]
     pairs: int
+    runs_ms: tuple[tuple[float, ...], tuple[float, ...]]
     ratio: float
     interval: tuple[float, float] | None
     gain: str
