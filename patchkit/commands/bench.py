@@ -46,6 +46,7 @@ class BenchTree(msgspec.Struct, frozen=True):
 class Benchmark(msgspec.Struct, frozen=True):
     """Two trees, the first the reference, on some GPUs; ``beside`` tells that both servers were up at the same time."""
 
+    command: str
     trees: tuple[BenchTree, BenchTree]
     gpus: tuple[str, ...]
     beside: bool
@@ -104,7 +105,9 @@ def bench(
         notes += (
             "The servers ran one after the other: the interval leaves out what differs from start to start.",
         )
-    return Benchmark((served[0], served[1]), tuple(gpu.name for gpu in found), race.beside, batches, notes)
+    return Benchmark(
+        command, (served[0], served[1]), tuple(gpu.name for gpu in found), race.beside, batches, notes
+    )
 
 
 def _room(command: LaunchCommand, workload: Workload) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -102,6 +102,7 @@ def test_a_faster_tree_is_measured_beside_the_unpatched_one(bench: Bench) -> Non
     answer = bench.answer("faster", "--profile")
     assert [tree["patches"] for tree in answer["trees"]] == [[], ["faster"]]
     assert answer["beside"]
+    assert answer["command"] == COMMAND
     assert answer["gpus"] == ["Stand-in"]
     [batch] = answer["batches"]
     low, high = batch["interval"]

@@ -32,8 +32,9 @@ class ComparedBatch(Answer, frozen=True, kw_only=True):
 
 
 class Bench(Answer, frozen=True, kw_only=True):
-    """The answer of ``bench``."""
+    """The answer of ``bench``; ``command`` is the launch command."""
 
+    command: str
     trees: tuple[BenchTree, BenchTree]
     gpus: tuple[str, ...]
     beside: bool
