@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import queue
+import random
 import re
 import signal
 import subprocess
@@ -39,9 +40,10 @@ _ENVIRONMENT = {
     "SGLANG_ENABLE_JIT_DEEPGEMM": "0",
     "FLASHINFER_USE_CUDA_NORM": "1",
 }
-# Ports per engine and its ranks, so that engines that start together do not share one. All are below those that Linux
-# gives to outgoing connections (32768 on), which could take a port before the engine does.
-_PORTS, _PORT_STEP = 6000, 400
+# Ports per engine and its ranks, so that engines that start together do not share one, and neither do two benchmarks on
+# one machine. All are below those that Linux gives to outgoing connections (32768 on), which could take a port before
+# the engine does.
+_PORTS, _PORT_STEP, _ENGINES = 6000, 400, 64
 # The port of the ranks' group within an engine's; without it sglang takes a free one, as another engine may too.
 _GROUP = 200
 # Packages that releases from the given one on import even if they are not used.
@@ -76,7 +78,7 @@ class Start:
 class Engine:
     """An engine, from its start to its stop."""
 
-    _started = itertools.count()
+    _started = itertools.count(random.randrange(_ENGINES))
 
     def __init__(
         self,
@@ -100,7 +102,7 @@ class Engine:
         self._start_limit, self._run_limit = start_limit, run_limit
         self._began = time.monotonic()
         settings = folder / "settings.json"
-        port = _PORTS + _PORT_STEP * (next(self._started) % 64)
+        port = _PORTS + _PORT_STEP * (next(self._started) % _ENGINES)
         settings.write_text(json.dumps({"port": port, "nccl_port": port + _GROUP, **options}, indent=1))
         path = [tree.folder, _STARTUP, *([site] if site else []), _REPOSITORY]
         receiving, sending = os.pipe()
