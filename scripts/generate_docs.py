@@ -107,6 +107,9 @@ class Session:
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(REPOSITORY),
             "GIT_CONFIG_NOSYSTEM": "1",
+            # Lines are as on a terminal of 80 columns, without colours.
+            "FORCE_COLOR": "1",
+            "TERM": "dumb",
             **{f"GIT_{who}_NAME": "You" for who in ("AUTHOR", "COMMITTER")},
             **{f"GIT_{who}_EMAIL": "you@example.com" for who in ("AUTHOR", "COMMITTER")},
         }
@@ -441,21 +444,13 @@ def _spread_of(measured: dict[str, float]) -> gpu_runs.Spread:
 
 
 SERVERS_PATCHED = {
-    ("views-8", "default-straight"): "patched",
-    ("triton-32", "default-straight"): "patched",
-    ("fa3-steps-8", "fa3-straight"): "patched",
-    ("views-32", "fa3-straight"): "patched",
-    ("flashinfer-8", "flashinfer-straight"): "patched",
     ("tensor-parallel-8", "tensor-parallel"): "patched",
     ("others-8", "fa3-long-32k"): "patched",
     ("long-32k-8", "long-32k"): "patched",
     ("long-128k-8", "fa3-long-128k"): "patched",
 }
-"""For each timed scenario, the run and the tree with the most patches."""
+"""For each timed scenario that is no row of `BACKENDS`, the run and the tree with the most patches."""
 SERVERS = {
-    "default-straight": "Triton",
-    "fa3-straight": "FlashAttention-3",
-    "flashinfer-straight": "FlashInfer",
     "tensor-parallel": "Triton, two GPUs",
     "long-32k": "Triton, contexts of 32k",
     "fa3-long-32k": "FlashAttention-3, contexts of 32k",
