@@ -136,7 +136,7 @@ def session(*commands: str) -> str:
     """Return a code block of commands with their output; changes of the fork persist."""
     lines = ["```console"]
     for command in commands:
-        lines += [f"$ {command}", *_session().run(command).splitlines()]
+        lines += [f"$ {command}", *_session().run(command).strip("\n").splitlines()]
     return "\n".join([*lines, "```"])
 
 

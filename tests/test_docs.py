@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 import matplotlib
 import msgspec
 import numpy as np
@@ -131,6 +134,41 @@ def test_commands_and_options_that_a_page_names_exist(page: Path) -> None:
         re.findall(r"\bpatchkit ([a-z]+)\b(?= \w|`|$)", "\n".join(re.findall(r"`[^`\n]+`", text)))
     ) <= set(main.commands)
     assert set(re.findall(r"`(--[a-z-]+)", text)) <= options | SERVER_OPTIONS
+
+
+def typed_in(page: Path) -> list[list[str]]:
+    """Return the words of each patchkit command that a page shows in a block or a sentence, without what follows."""
+    text = page.read_text(encoding="utf-8")
+    lines = re.findall(r"^(?:\$ |    )(patchkit .*)$", text, re.MULTILINE)
+    words = [shlex.split(line, comments=True) for line in lines]
+    words += [shlex.split(code) for code in re.findall(r"`(patchkit [^`\n]+)`", text)]
+    ends = {"|", "&&", ">", ">>", "..."}
+    return [list(itertools.takewhile(lambda word: word not in ends, each)) for each in words]
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: page.relative_to(REPOSITORY).as_posix())
+def test_commands_that_a_page_shows_have_the_options_and_words_that_they_take(page: Path) -> None:
+    for _, name, *words in typed_in(page):
+        if not re.fullmatch("[a-z][a-z-]*", name):
+            continue
+        command = main.commands[name]
+        context = click.Context(command, info_name=name)
+        values, left, _ = command.make_parser(context).parse_args(words)
+        assert not left, (name, words)
+        assert values.keys() <= {param.name for param in command.params}
+
+
+def test_the_extension_that_the_page_shows_is_one(tmp_path: Path) -> None:
+    (extension,) = (
+        block
+        for block in re.findall(
+            r"```toml\n(.*?)```", (REPOSITORY / "docs/authoring.md").read_text(), re.DOTALL
+        )
+        if "extends" in block
+    )
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours" / "patch.toml").write_text(extension)
+    assert len(load.patches([tmp_path]).ids) == len(load.patches().ids)
 
 
 def test_every_key_of_a_patch_is_explained() -> None:
