@@ -1048,15 +1048,16 @@ def ported_in_brief() -> str:
             made.setdefault(tool, Counter()).update(step["edits"][tool])
     kept = sum(made["patchkit port"][end] for end in ("equal", "different", "missing"))
     samples = [row for name in ("picks", "series") for row in _ported()[name]["repositories"].values()]
-    files = sum(sum(row["tools"]["patchkit port"].values()) for row in samples)
-    unsaid = sum(
-        each["judgement"] == "wrong" and not each["said"] for row in samples for each in row["different"]
-    )
+    ends = sum((Counter(row["tools"]["patchkit port"]) for row in samples), Counter[str]())
+    judged = Counter((each["judgement"], each["said"]) for row in samples for each in row["different"])
+    right, wrong = (judged[kind, True] + judged[kind, False] for kind in ("right", "wrong"))
     return (
-        f"Another project moved its patch over {len(steps)} releases of sglang: of the {kept} changes that its people "
-        f"kept, `patchkit port` makes {made['patchkit port']['equal']} as they did, `git am -3` "
-        f"{made['git am -3']['equal']}. Of {files} files that other forks ported by hand, {unsaid} came out wrong "
-        "without a word ([docs/drift.md](docs/drift.md))."
+        f"Another project moved its patch over {len(steps)} releases of sglang. `patchkit port` makes "
+        f"{made['patchkit port']['equal']} of {kept} changes as its people did, `git am -3` "
+        f"{made['git am -3']['equal']}. Of {ends.total()} files into which people of other forks had moved a change by "
+        f"hand, `patchkit port` makes {ends['equal']} equal to theirs and {ends['different']} different, of which "
+        f"{right} are right too and {wrong} wrong, {judged['wrong', False]} of them without a word; {ends['conflict']} are "
+        "conflicts ([docs/drift.md](docs/drift.md))."
     )
 
 

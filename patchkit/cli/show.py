@@ -128,8 +128,8 @@ def _say_edits(edits: Sequence[Edit], places: Sequence[Run] | None) -> None:
     say("\n[bold]Edits:[/]")
     for edit in edits:
         say(f"  {escaped(edit.name)}: {escaped(edit.why)}")
-        places = (": ".join(filter(None, place)) for place in edit.places)
-        say(f"    [dim]{escaped(' or '.join(places))}[/]")
+        sites = (": ".join(filter(None, place)) for place in edit.places)
+        say(f"    [dim]{escaped(' or '.join(sites))}[/]")
     if places:
         say("\n[bold]Ran on a GPU:[/]")
         for release in dict.fromkeys(run.release for run in places):
