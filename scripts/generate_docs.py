@@ -1056,8 +1056,8 @@ def ported_in_brief() -> str:
         f"{made['patchkit port']['equal']} of {kept} changes as its people did, `git am -3` "
         f"{made['git am -3']['equal']}. Of {ends.total()} files into which people of other forks had moved a change by "
         f"hand, `patchkit port` makes {ends['equal']} equal to theirs and {ends['different']} different, of which "
-        f"{right} are right too and {wrong} wrong, {judged['wrong', False]} of them without a word; {ends['conflict']} are "
-        "conflicts ([docs/drift.md](docs/drift.md))."
+        f"{right} are right too and {wrong} wrong, {judged['wrong', False]} of them without a word; "
+        f"{ends['conflict']} are conflicts ([docs/drift.md](docs/drift.md))."
     )
 
 
