@@ -62,7 +62,7 @@ def test_what_an_earlier_version_applied_is_reverted_without_its_record(patched:
     shutil.rmtree(patched.root / "patchkit.lock")
     git(patched.root, "commit", "-qam", "Without a record")
     api.revert(patched, load())
-    assert git(patched.root, "diff", "before", "--", patched.package / MIRROR) == ""
+    assert git(patched.root, "diff", "before", "--", str(patched.package / MIRROR)) == ""
 
 
 def test_what_an_earlier_version_applied_is_brought_up_to_date(
@@ -77,4 +77,4 @@ def test_what_an_earlier_version_applied_is_brought_up_to_date(
     assert "mine()" not in written.replace("theirs()", "")
     git(patched.root, "commit", "-qam", "Up to date")
     api.revert(patched, load())
-    assert git(patched.root, "diff", "before", "--", patched.package / MIRROR) == ""
+    assert git(patched.root, "diff", "before", "--", str(patched.package / MIRROR)) == ""
