@@ -45,7 +45,7 @@ from patchkit.patchset.select import GROUPS
 from patchkit.plan.status import name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from matplotlib.figure import Figure
 
@@ -53,6 +53,7 @@ REPOSITORY = Path(__file__).parents[1]
 SCHEMA = REPOSITORY / "docs" / "patch.schema.json"
 KIND_PAGES = REPOSITORY / "docs" / "kinds"
 MAN_PAGES = REPOSITORY / "docs" / "man"
+REFERENCE = REPOSITORY / "docs" / "reference"
 RELEASED = "2026-11-28"
 """The day of the present version, on the manual pages."""
 PAGES = (
@@ -62,12 +63,10 @@ PAGES = (
     "docs/configuration.md",
     "docs/limits.md",
     "docs/maintaining.md",
-    "docs/patches.md",
     "docs/port.md",
     "docs/benchmarks.md",
     "docs/drift.md",
-    "docs/support.md",
-    "docs/later.md",
+    "docs/reliability.md",
 )
 RELEASE = "0.5.12.post1"
 UPSTREAM = "https://github.com/sgl-project/sglang"
@@ -108,6 +107,9 @@ class Session:
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(REPOSITORY),
             "GIT_CONFIG_NOSYSTEM": "1",
+            # Lines are as on a terminal of 80 columns, without colours.
+            "FORCE_COLOR": "1",
+            "TERM": "dumb",
             **{f"GIT_{who}_NAME": "You" for who in ("AUTHOR", "COMMITTER")},
             **{f"GIT_{who}_EMAIL": "you@example.com" for who in ("AUTHOR", "COMMITTER")},
         }
@@ -134,7 +136,7 @@ def session(*commands: str) -> str:
     """Return a code block of commands with their output; changes of the fork persist."""
     lines = ["```console"]
     for command in commands:
-        lines += [f"$ {command}", *_session().run(command).splitlines()]
+        lines += [f"$ {command}", *_session().run(command).strip("\n").splitlines()]
     return "\n".join([*lines, "```"])
 
 
@@ -160,17 +162,11 @@ def quoted(file: str, language: str) -> str:
     return f"```{language}\n{(REPOSITORY / file).read_text(encoding='utf-8').rstrip()}\n```"
 
 
-def patch_table() -> str:
-    """Return the table of patches and parts: requirements, upstream's figures, and those measured for it alone."""
-    rows = []
-    for patch in load.patches():
-        for part in patch.all_parts:
-            name = name_of(patch, part)
-            link = f"[{name}]({part.upstream})" if part.upstream else name
-            requires = "" if part.name else ", ".join(patch.requires)
-            measured = (UPSTREAM_MEASURED.get(name, ""), _measured_alone(name))
-            rows.append([link, part.title, requires, *measured])
-    return _table(["patch", "what it does", "requires", "upstream measured", "measured here"], rows)
+def patch_figures() -> str:
+    """Return what upstream and the runs here measured for one patch alone, of the patches that have a figure."""
+    names = [name_of(patch, part) for patch in load.patches() for part in patch.all_parts]
+    rows = [[name, UPSTREAM_MEASURED.get(name, ""), _measured_alone(name)] for name in names]
+    return _table(["patch", "upstream measured", "measured here"], [row for row in rows if any(row[1:])])
 
 
 BENCHMARKS = REPOSITORY / "docs" / "benchmarks"
@@ -330,12 +326,8 @@ def ported_elsewhere() -> str:
         for tool, tally in files.items()
     ]
     return (
-        "`humans` takes a project that keeps a patch for each release, and ports each patch to the next release that "
-        "has one. Of the classes and functions that a patch changes, those count as kept for which people made the "
-        "same change for the later release:\n\n"
-        + _table(["step", "kept", "equal", "different", "missing", "changed by people"], rows)
-        + f"\n\nAll steps together, {count} files; {unfit} parts of a patch do not fit its release and are skipped. "
-        "For a text tool, only the edits of its clean files count:\n\n"
+        _table(["step", "kept", "equal", "different", "missing", "changed by people"], rows)
+        + f"\n\nAll steps together, {count} files; {unfit} parts of a patch do not fit its release and are skipped:\n\n"
         + _table(["tool", "clean files (wrong)", "kept edits: equal", "different", "missing"], tools)
     )
 
@@ -436,34 +428,6 @@ _MERGED = {
 """The columns of the figures on merges, by the key of a figure."""
 
 
-def measured() -> str:
-    """Return the decode steps measured by ``scripts/bench_decode.py``."""
-    rows = []
-    for result in steps():
-        cells = [str(result[key]) for key in ("scenario", "layers", "batch", "tree")]
-        if not (result["step"] and result["profile"]):
-            rows.append([*cells, "", "", "", "", "crashes"])
-            continue
-        counts = [f"{result['profile'][key]:.1f}" for key in ("synchronisations", "copies_to_host")]
-        tokens = "identical" if result["identical"] else "differ"
-        figures = [f"{result['step']['median']:.3f}", _spread(_spread_of(result["ratio"]))]
-        rows.append([*cells, *figures, *counts, tokens])
-    return _table(
-        [
-            "scenario",
-            "layers",
-            "batch",
-            "tree",
-            "ms per step",
-            "ratio",
-            "host syncs",
-            "copies to host",
-            "tokens",
-        ],
-        rows,
-    )
-
-
 def _spread(spread: gpu_runs.Spread) -> str:
     if spread.lowest == spread.highest:
         return f"{spread.median:.3f}"
@@ -480,21 +444,13 @@ def _spread_of(measured: dict[str, float]) -> gpu_runs.Spread:
 
 
 SERVERS_PATCHED = {
-    ("views-8", "default-straight"): "patched",
-    ("triton-32", "default-straight"): "patched",
-    ("fa3-steps-8", "fa3-straight"): "patched",
-    ("views-32", "fa3-straight"): "patched",
-    ("flashinfer-8", "flashinfer-straight"): "patched",
     ("tensor-parallel-8", "tensor-parallel"): "patched",
     ("others-8", "fa3-long-32k"): "patched",
     ("long-32k-8", "long-32k"): "patched",
     ("long-128k-8", "fa3-long-128k"): "patched",
 }
-"""For each timed scenario, the run and the tree with the most patches."""
+"""For each timed scenario that is no row of `BACKENDS`, the run and the tree with the most patches."""
 SERVERS = {
-    "default-straight": "Triton",
-    "fa3-straight": "FlashAttention-3",
-    "flashinfer-straight": "FlashInfer",
     "tensor-parallel": "Triton, two GPUs",
     "long-32k": "Triton, contexts of 32k",
     "fa3-long-32k": "FlashAttention-3, contexts of 32k",
@@ -840,17 +796,6 @@ def _replays() -> list[dict[str, Any]]:
     ]
 
 
-def launches() -> str:
-    """Return launches and time of one metadata fill, by mode and contender."""
-    rows = []
-    for result in _replays():
-        activity = result["activity"]
-        count = f"{activity['kernels'] + activity['copies']:.0f}"
-        figures = [count, f"{result['host']['median']:.1f}", f"{result['ratio']['median']:.2f}"]
-        rows.append([result["mode"], result["contender"], *figures])
-    return _table(["mode", "contender", "launches", "microseconds", "times patchkit's"], rows)
-
-
 def many_refs() -> str:
     """Return the results of ``scripts/bench_matrix.py`` by kind of refs, and the time of a further ref."""
     measured = json.loads((BENCHMARKS / "matrix.json").read_text(encoding="utf-8"))
@@ -1059,16 +1004,8 @@ def launches_lowest() -> str:
     return _table(["release", "server", "batch", "GPU", "ratio"], rows)
 
 
-def in_brief() -> str:
-    """Return what `port` makes of others' patches, and what a decode step and a server gain, with a plot."""
-    return "\n".join(
-        [f"- {each}" for each in (_ported_in_brief(), _gained_in_brief(), _rated_in_brief())]
-        + ["", plot("gains", "docs/benchmarks")]
-    )
-
-
-def _gained_in_brief() -> str:
-    """Return the lowest and the highest steady ratio by number of layers, in one sentence."""
+def gained_in_brief() -> str:
+    """Return the lowest and the highest steady ratio by number of layers, and what a server gains in tokens."""
     spans = []
     for sizes in zip(*((large, small) for _, small, large in gains()), strict=True):
         steady = [
@@ -1081,7 +1018,7 @@ def _gained_in_brief() -> str:
     return (
         f"On release {RELEASE} a patched decode step takes {spans[0]} of the unpatched time with 32 layers and "
         f"{spans[1]} with 8 layers, depending on the attention backend (one {_cards()}, batch 1 and 8, synthetic "
-        "weights; unsteady figures left out)."
+        f"weights; unsteady figures left out). {_rated_in_brief()}"
     )
 
 
@@ -1102,18 +1039,25 @@ def _rated_in_brief() -> str:
     )
 
 
-def _ported_in_brief() -> str:
-    """Return how many of the edits that people kept in moves of their own each tool makes as they did."""
+def ported_in_brief() -> str:
+    """Return how many of the edits that people kept each tool makes as they did, and how many are wrong unsaid."""
     made: dict[str, Counter[str]] = {}
     steps = _ported()["humans"]["steps"]
     for step in steps:
         for tool in ("patchkit port", "git am -3"):
             made.setdefault(tool, Counter()).update(step["edits"][tool])
     kept = sum(made["patchkit port"][end] for end in ("equal", "different", "missing"))
+    samples = [row for name in ("picks", "series") for row in _ported()[name]["repositories"].values()]
+    ends = sum((Counter(row["tools"]["patchkit port"]) for row in samples), Counter[str]())
+    judged = Counter((each["judgement"], each["said"]) for row in samples for each in row["different"])
+    right, wrong = (judged[kind, True] + judged[kind, False] for kind in ("right", "wrong"))
     return (
-        f"Another project moved its patch over {len(steps)} releases of sglang: of the {kept} changes that its people "
-        f"kept, `patchkit port` makes {made['patchkit port']['equal']} as they did, `git am -3` "
-        f"{made['git am -3']['equal']} ([docs/drift.md](docs/drift.md))."
+        f"Another project moved its patch over {len(steps)} releases of sglang. `patchkit port` makes "
+        f"{made['patchkit port']['equal']} of {kept} changes as its people did, `git am -3` "
+        f"{made['git am -3']['equal']}. Of {ends.total()} files into which people of other forks had moved a change by "
+        f"hand, `patchkit port` makes {ends['equal']} equal to theirs and {ends['different']} different, of which "
+        f"{right} are right too and {wrong} wrong, {judged['wrong', False]} of them without a word; "
+        f"{ends['conflict']} are conflicts ([docs/drift.md](docs/drift.md))."
     )
 
 
@@ -1138,6 +1082,35 @@ def ran_by_release() -> str:
         if names:
             parts.append(f"{heading}: {', '.join(names)}.")
     return "\n\n".join(parts)
+
+
+def ran_in_brief() -> str:
+    """Return a row per model family and backend with default patches: the releases by what became of the tokens."""
+    places = gpu_runs.latest(gpu_runs.outcomes(BENCHMARKS))
+    ends: dict[tuple[str, str], dict[str, str]] = {}
+    for place, found in places.items():
+        if not place.backend.endswith(gpu_runs.OPT_IN):
+            by_release = ends.setdefault((f"{place.family}, {place.algorithm}", place.backend), {})
+            by_release[place.release] = _worst(each.end for each in found.values())
+    rows = [
+        [*server, *(_releases([name for name, end in found.items() if end == wanted]) for wanted in ENDS)]
+        for server, found in sorted(ends.items())
+    ]
+    return _table(["model family, speculation", "backend", *ENDS.values()], rows)
+
+
+ENDS = {
+    gpu_runs.IDENTICAL: "all tokens identical",
+    gpu_runs.DIFFER: "some differ",
+    gpu_runs.NOT_COMPARED: "served where the unpatched release fails",
+}
+"""What became of the tokens of a release's runs, in words."""
+
+
+def _worst(ends: Iterable[str]) -> str:
+    """Return what a release's runs show, by their ends: a difference, else that tokens were the same, if any were."""
+    found = set(ends)
+    return next(end for end in (gpu_runs.DIFFER, gpu_runs.IDENTICAL, *found) if end in found)
 
 
 _Found = dict[gpu_runs.Scenario, gpu_runs.Outcome]
@@ -1220,8 +1193,17 @@ def later() -> str:
         ]
         for change in found["change"]
     ]
+    declined = [
+        [f"[{each['pull']}]({UPSTREAM}/pull/{each['pull']})", each["release"], each["does"], each["why"]]
+        for each in found["declined"]
+    ]
     said = f"{count} functions and classes, reviewed up to {found['reviewed']}; {len(rows)} changes that are fixes."
-    return f"{said}\n\n{_table(['upstream', 'release', 'change', 'in', 'our form'], rows)}"
+    return "\n\n".join(
+        [
+            *(said, _table(["upstream", "release", "change", "in", "our form"], rows)),
+            *("## Speedups without a patch", _table(["upstream", "release", "change", "why"], declined)),
+        ]
+    )
 
 
 def never_run() -> str:
@@ -1261,20 +1243,6 @@ def _known() -> runs.KnownRuns:
     return gpu_runs.known(gpu_runs.outcomes(BENCHMARKS), names)
 
 
-def driven_by_default() -> str:
-    """Return how many functions that default patches touch run as on a server with defaults, and why others do not."""
-    sys.path.append(str(REPOSITORY / "tests"))
-    from support.driven.defaults import DRIVEN, UNDRIVEN
-
-    driven = {function for each in DRIVEN for function in each.functions}
-    files = {function.split("::")[0] for function in driven}
-    others: dict[str, list[str]] = {}
-    for function, reason in sorted(UNDRIVEN.items()):
-        others.setdefault(reason, []).append(f"`{function.split('::')[-1]}`")
-    said = f"{len(driven)} functions in {len(files)} files run so. Not run:"
-    return "\n".join([said, "", *(f"- {', '.join(names)}: {reason}" for reason, names in others.items())])
-
-
 def edit_kinds() -> str:
     """Return the kinds of edit, with their own keys."""
     shared = {field.name for field in msgspec.structs.fields(Kind)}
@@ -1289,7 +1257,39 @@ def edit_kinds() -> str:
 def data() -> dict[Path, str]:
     """Return the content of the generated files that are not pages."""
     known = {REPOSITORY / "patches" / runs.NAME: gpu_runs.written(_known())}
-    return known | schemas() | kind_pages() | man_pages()
+    return known | schemas() | kind_pages() | reference_pages() | man_pages()
+
+
+TESTED = """\
+# What ran on a GPU
+
+`scripts/bench_decode.py` compared an engine of the patched release with one of the unpatched release, request
+by request. A row has the number of scenarios with identical tokens, the time of a decode step over the
+unpatched release's at batch 1 / 8 (`-` if it was not timed or pairs of runs differ by more than a quarter),
+and the date and the GPU of the latest result. The scenarios of a row whose tokens are not identical are
+listed below its table. *With opt-in patches* means these in addition to the default ones. What is not listed
+never ran; `patchkit status` shows a patch that has nothing to do on a release as `upstream` or
+`not-applicable`."""
+BY_PATCH = """\
+## Patch by patch
+
+A patch ran on a release if an engine that gave the unpatched one's tokens, or that served requests on which
+the unpatched one failed, executed at least one statement of it. *Constructed*: on a CPU, a test created the
+objects that contain the patched code; no kernel ran. The first results did not record which patches'
+statements were executed: they count for their release, but not for a patch."""
+LATER = """\
+# Later changes of what the patches backport
+
+Upstream went on to change the functions that the default patches insert or change in older releases. These
+are its later fixes of them, and whether the patches' form of the function needs them too; renames,
+refactorings and new features are left out. Changes until July 2026 were read in upstream's history, later
+ones in the releases, where the number of the pull request is not known. `patches/later.toml` has this list."""
+
+
+def reference_pages() -> dict[Path, str]:
+    """Return the pages that are nothing but results of runs, and reviews of upstream's history."""
+    pages = {"tested": (TESTED, ran_by_release(), BY_PATCH, ran_by_patch()), "later": (LATER, later())}
+    return {REFERENCE / f"{name}.md": "\n\n".join(parts) + "\n" for name, parts in pages.items()}
 
 
 def man_pages() -> dict[Path, str]:
@@ -1384,7 +1384,7 @@ def main(arguments: Sequence[str]) -> int:
         if not check:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
-    gone = sorted({*KIND_PAGES.glob("*.md"), *MAN_PAGES.glob("*.1")} - data().keys())
+    gone = sorted({*KIND_PAGES.glob("*.md"), *REFERENCE.glob("*.md"), *MAN_PAGES.glob("*.1")} - data().keys())
     for path in gone:
         print(f"{path.relative_to(REPOSITORY)} {'would go' if check else 'removed'}")
         if not check:

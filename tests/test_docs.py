@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 import matplotlib
 import msgspec
 import numpy as np
@@ -23,7 +26,7 @@ from patchkit.codemods.kind import Kind, Site
 from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.language.variants import Variant
 from patchkit.patchset import configuration, header, load, schema
-from patchkit.plan.status import State, name_of
+from patchkit.plan.status import State
 from patchkit.tree.fork import CONFIGURATION
 
 REPOSITORY = Path(__file__).parents[1]
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAGES = [REPOSITORY / page for page in generate_docs.PAGES]
-FOLDERS = (".", "docs", "docs/kinds", "skills/patchkit", "tests")
+FOLDERS = (".", "docs", "docs/kinds", "docs/reference", "skills/patchkit", "tests")
 EVERY_PAGE = sorted(path for folder in FOLDERS for path in (REPOSITORY / folder).glob("*.md"))
 SERVER_OPTIONS = {
     "--config",
@@ -133,6 +136,41 @@ def test_commands_and_options_that_a_page_names_exist(page: Path) -> None:
     assert set(re.findall(r"`(--[a-z-]+)", text)) <= options | SERVER_OPTIONS
 
 
+def typed_in(page: Path) -> list[list[str]]:
+    """Return the words of each patchkit command that a page shows in a block or a sentence, without what follows."""
+    text = page.read_text(encoding="utf-8")
+    lines = re.findall(r"^(?:\$ |    )(patchkit .*)$", text, re.MULTILINE)
+    words = [shlex.split(line, comments=True) for line in lines]
+    words += [shlex.split(code) for code in re.findall(r"`(patchkit [^`\n]+)`", text)]
+    ends = {"|", "&&", ">", ">>", "..."}
+    return [list(itertools.takewhile(lambda word: word not in ends, each)) for each in words]
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: page.relative_to(REPOSITORY).as_posix())
+def test_commands_that_a_page_shows_have_the_options_and_words_that_they_take(page: Path) -> None:
+    for _, name, *words in typed_in(page):
+        if not re.fullmatch("[a-z][a-z-]*", name):
+            continue
+        command = main.commands[name]
+        context = click.Context(command, info_name=name)
+        values, left, _ = command.make_parser(context).parse_args(words)
+        assert not left, (name, words)
+        assert values.keys() <= {param.name for param in command.params}
+
+
+def test_the_extension_that_the_page_shows_is_one(tmp_path: Path) -> None:
+    (extension,) = (
+        block
+        for block in re.findall(
+            r"```toml\n(.*?)```", (REPOSITORY / "docs/authoring.md").read_text(), re.DOTALL
+        )
+        if "extends" in block
+    )
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours" / "patch.toml").write_text(extension)
+    assert len(load.patches([tmp_path]).ids) == len(load.patches().ids)
+
+
 def test_every_key_of_a_patch_is_explained() -> None:
     keys = {field.encode_name for struct in STRUCTS for field in msgspec.structs.fields(struct)}
     assert keys - words_of("docs/authoring.md") == set()
@@ -165,13 +203,6 @@ def test_every_state_is_explained() -> None:
     assert {state.value for state in State} - words_of("docs/authoring.md") == set()
 
 
-def test_the_table_of_patches_has_a_row_for_each() -> None:
-    rows = generate_docs.patch_table().splitlines()[2:]
-    assert [re.sub(r"\W*\(.*", "", row.split("|")[1]).strip(" [") for row in rows] == [
-        name_of(patch, part) for patch in load.patches() for part in patch.all_parts
-    ]
-
-
 def results_of(name: str) -> list[dict[str, Any]]:
     file = generate_docs.BENCHMARKS / name / "results.json"
     return list(json.loads(file.read_text(encoding="utf-8"))["results"])
@@ -200,23 +231,6 @@ def only(folder: Path, steps: Sequence[dict[str, Any]]) -> None:
     change(folder, first, lambda results: results.__setitem__(slice(None), steps))
     for name in others:
         shutil.rmtree(folder / name)
-
-
-def test_every_measured_decode_step_is_a_row() -> None:
-    results = generate_docs.steps()
-    rows = generate_docs.measured().splitlines()[2:]
-    assert len(rows) == len(results)
-    for row, result in zip(rows, results, strict=True):
-        assert f"| {result['tree']} | {result['step']['median']:.3f} |" in row
-
-
-def test_a_tree_that_crashed_before_it_was_timed_is_a_row_without_figures(benchmarks: Path) -> None:
-    def crash(results: list[dict[str, Any]]) -> None:
-        results[0] |= {"step": None, "ratio": None, "profile": None, "identical": None, "error": "boom"}
-
-    change(benchmarks, "decode", crash)
-    row = generate_docs.measured().splitlines()[2]
-    assert [cell.strip() for cell in row.split("|")[5:-1]] == ["", "", "", "", "crashes"]
 
 
 TIMES = {"took": 5.0, "busy": 4.0, "waits": 0.5}
@@ -264,21 +278,49 @@ def test_how_far_the_patched_tree_is_from_upstreams_is_told(
     assert ("the same as" in generate_docs.agreement()) == (waits != "y")
 
 
-def test_places_in_the_tables_on_the_audit_are_findings_with_the_stated_confidence() -> None:
+REPORTED = {
+    "26738": (
+        "triton_backend.py:542",
+        "triton_backend.py:609",
+        "triton_backend.py:644",
+        "overlap_utils.py:35",
+    ),
+    "40234": ("metrics_reporter.py:273",),
+    "29589": ("eagle_utils.py:151", "multi_layer_eagle_draft_extend_cuda_graph_runner.py:581"),
+    "31364": ("cuda_graph_runner.py:1253", "eagle_draft_extend_cuda_graph_runner.py:548"),
+}
+"""Where upstream's crashes are, of those of which an audited tree has the code."""
+
+
+def test_crashes_that_the_audit_reports_are_among_its_findings() -> None:
     measured = json.loads((generate_docs.BENCHMARKS / "audit.json").read_text(encoding="utf-8"))["trees"]
     found = {
-        (each["place"].rpartition("/")[2], each["confidence"])
+        each["place"].rpartition("/")[2]
         for tree in measured
         for each in tree["findings"]
+        if each["confidence"] in {"certain", "likely"}
     }
     page = (REPOSITORY / "docs" / "audit.md").read_text(encoding="utf-8")
-    rows = [line for line in page.splitlines() if line.startswith("|")]
-    named = {place for row in rows for place in re.findall(r"`(\w+\.py:\d+)`", row)}
-    assert named
-    assert named <= {place for place, _ in found}
-    stated = set(re.findall(r"`(\w+\.py:\d+)`, (certain|likely|possible) \|", page))
-    assert stated
-    assert stated <= found
+    assert [crash for crash in REPORTED if crash not in page] == []
+    assert {place for places in REPORTED.values() for place in places} - found == set()
+    (defects,) = re.findall(r"all (\d+) of (\w+) are defects", page)
+    (tree,) = (tree for tree in measured if tree["name"] == defects[1])
+    assert tree["certain"] + tree["likely"] == int(defects[0])
+
+
+def words_in(page: Path) -> tuple[int, int]:
+    """Return how many words of a page were written by hand, and how many a script or a command wrote."""
+    text = page.read_text(encoding="utf-8")
+    by_hand = re.sub(r"<!-- \[\[\[cog.*?<!-- \[\[\[end\]\]\] -->", "", text, flags=re.DOTALL)
+    written = re.findall(r"\]\]\] -->\n(.*?)<!-- \[\[\[end\]\]\] -->", text, re.DOTALL)
+    return len(by_hand.split()), sum(len(part.split()) for part in written)
+
+
+def test_the_pages_are_short_enough_to_be_read() -> None:
+    counted = [words_in(page) for page in [REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")]]
+    by_hand, written = map(sum, zip(*counted, strict=True))
+    assert by_hand < 12_500
+    assert written < 6_500
 
 
 def test_what_became_of_a_control_is_counted_over_all_runs(benchmarks: Path) -> None:
@@ -306,13 +348,6 @@ def test_a_sample_of_mutants_is_a_row(benchmarks: Path) -> None:
         "| patches and runtime | 0 | 2026-11-22 | 7 of 8 |",
         "| audit | 40 | 2026-11-23 | 7 of 8 |",
     ]
-
-
-def test_one_fill_of_ours_is_one_launch() -> None:
-    rows = [row.split("|") for row in generate_docs.launches().splitlines()[2:]]
-    ours = [cells[3].strip() for cells in rows if cells[2].strip() == "patchkit"]
-    assert ours
-    assert set(ours) == {"1"}
 
 
 # --- plots

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+from patchkit import __version__
 from patchkit.patchset import load
 
 if TYPE_CHECKING:
@@ -126,3 +128,13 @@ def test_what_is_built_is_what_the_package_index_takes(target: str, built: Calla
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "PASSED" in checked.stdout
+
+
+def test_the_long_description_leads_nowhere_that_an_index_lacks(built: Callable[[str], Path]) -> None:
+    with zipfile.ZipFile(built("wheel")) as wheel:
+        (name,) = (name for name in wheel.namelist() if name.endswith("/METADATA"))
+        metadata, _, description = wheel.read(name).decode().partition("\n\n")
+    assert f"Version: {__version__}" in metadata
+    assert description.startswith("# patchkit")
+    assert re.findall(r"\]\((?!https?:)[^)]*\)|<!--|!\[", description) == []
+    assert "the method and all figures" in " ".join(description.split())

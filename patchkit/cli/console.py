@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections import Counter
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import to_builtins
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from msgspec import Struct
+    from rich.text import Text
 
     from patchkit.patchset.patch import Patch
     from patchkit.plan.status import EditStatus, PatchStatus
@@ -91,11 +93,60 @@ def emit(answer: Struct | Sequence[Struct]) -> None:
 
 
 class Stdout(Console):
-    """Stdout; if nobody reads it, BrokenPipeError is raised, not rich's SystemExit(1), as if a check failed."""
+    """Stdout, as wide as its terminal.
+
+    If nobody reads it, BrokenPipeError is raised, not rich's SystemExit(1), as if a check failed.
+    """
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print; on a terminal a line of markup that is too wide goes on below its last column."""
+        if not (self.is_terminal and len(objects) == 1 and isinstance(objects[0], str)):
+            super().print(*objects, **options)
+            return
+        for line in objects[0].split("\n"):
+            for part in _fitted(self, line):
+                super().print(part, **{**options, "soft_wrap": True})
 
     def on_broken_pipe(self) -> None:
         """Raise the error of the write again."""
         raise BrokenPipeError
+
+
+_COLUMN = re.compile(r"\S {2,}(?=\S)")
+"""The gap before a column of a line."""
+_WORD = re.compile(r"\S+")
+_FAR = 32
+"""How far from its start a line's last column may begin."""
+
+
+def _fitted(console: Console, line: str) -> Iterator[Text]:
+    """Yield the lines that a line of markup takes on a console; no word is broken."""
+    from rich.text import Text
+
+    text = Text.from_markup(line)
+    if len(text.plain) <= console.width:
+        yield text
+        return
+    indent = len(text.plain) - len(text.plain.lstrip())
+    columns = [gap.end() for gap in _COLUMN.finditer(text.plain) if gap.end() <= _FAR]
+    start = max(columns, default=indent)
+    hang = start if columns or not indent else indent + 2
+    breaks = [start]
+    for word in _WORD.finditer(text.plain, start):
+        if word.end() - breaks[-1] > console.width - hang and word.start() > breaks[-1]:
+            breaks.append(word.start())
+    # rich itself breaks a word that is too long, such as a path.
+    for number, part in enumerate(text.divide(breaks)[1:] if start else text.divide(breaks[1:])):
+        part.rstrip()
+        yield Text.assemble(" " * hang if number else text[:start], part)
+
+
+def flowing(text: str) -> str:
+    """Return prose for `say`: on a terminal the lines of a paragraph become one, which is wrapped there."""
+    return _LINE_END.sub(" ", text.strip()) if stdout().is_terminal else text.strip()
+
+
+_LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
 
 
 def stdout() -> Console:
@@ -124,6 +175,8 @@ def say_states(statuses: Sequence[PatchStatus], *, verbose: bool = False) -> Non
     reasons = {status.reason for status in groups[State.NOT_APPLICABLE]}
     if not verbose and len(reasons) == 1 < len(groups[State.NOT_APPLICABLE]):
         say(f"\n{escaped(runnable(*reasons))}")
+    elif not verbose and reasons:
+        say("\nnot-applicable: the tree lacks the code that these patches change")
 
 
 def _marked(status: PatchStatus) -> str:

@@ -12,7 +12,9 @@ import io
 import os
 import re
 import sys
+import textwrap
 from contextlib import contextmanager, suppress
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -179,7 +181,21 @@ def _refuse(
     lines += [("  ", reason if is_quoting else runnable(reason.removesuffix("."))) for reason in reasons]
     for head, text in (*lines, ("help: ", runnable(advice))):
         if text:
-            click.echo(head + printable(text), err=True)
+            click.echo(_wide(head, printable(text)), err=True)
+
+
+def _wide(head: str, text: str) -> str:
+    """Return a line for stderr; on a terminal it is wrapped at words, below its head."""
+    if not sys.stderr.isatty():
+        return head + text
+    return textwrap.fill(
+        text,
+        get_terminal_size().columns,
+        initial_indent=head,
+        subsequent_indent=" " * len(head),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

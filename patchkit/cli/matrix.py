@@ -100,8 +100,8 @@ def _answer(surveyed: SurveyResult, patches: PatchSet, style: str, out: Console,
     from patchkit.matrix.formats import table, text
 
     matrix = surveyed.matrix
+    groups = {} if verbose else {patch.id: patch.group for patch in patches if patch.group}
     if style == "text":
-        groups = {} if verbose else {patch.id: patch.group for patch in patches if patch.group}
         text.show(matrix, groups, out)
         return
     if style == "json":
@@ -111,9 +111,10 @@ def _answer(surveyed: SurveyResult, patches: PatchSet, style: str, out: Console,
     else:
         from patchkit.matrix.formats import page
         from patchkit.matrix.tasks import CONFLICTS, DIFFS
+        from patchkit.patchset.select import GROUPS
 
         today = datetime.now(timezone.utc).date().isoformat()
-        titles = dict.fromkeys(matrix.patches, "") | {patch.id: patch.title for patch in patches}
+        titles = GROUPS | dict.fromkeys(matrix.patches, "") | {patch.id: patch.title for patch in patches}
         diffs, conflicts = surveyed.results(DIFFS), surveyed.results(CONFLICTS)
-        written = page.document(matrix, titles, diffs, conflicts, today)
+        written = page.document(matrix, groups, titles, diffs, conflicts, date=today)
     put(written, out)

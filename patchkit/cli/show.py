@@ -24,21 +24,23 @@ _TOKENS = {True: "", None: " (where the unpatched release fails)", False: " (tok
 def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> None:
     """List the patches, or show one: its change, reason and risk.
 
-    PATCH can also be a group, such as @mirror; its patches are listed.
+    PATCH can also be a group, such as mirror or @mirror: its patches are listed, with what a server gains.
     """
     from patchkit.cli import console
     from patchkit.cli.answers.patches import Listed, Show
     from patchkit.patchset import runs
-    from patchkit.patchset.select import GROUPS
+    from patchkit.patchset.select import GROUP, GROUPS
 
     patches = options.loaded_patches(folders, cached=True)
     tail = options.Target(None, False, folders).tail
-    if patch is None or patch.startswith("@"):
+    if patch not in patches and f"{GROUP}{patch}" in patches:
+        patch = f"{GROUP}{patch}"
+    if patch is None or patch.startswith(GROUP):
         listed = tuple(patches) if patch is None else patches.group(patch)
         if as_json:
             console.emit(list(map(Listed.of, listed)))
         else:
-            if patch and (gain := GROUPS.get(patch.removeprefix("@"))):
+            if patch and (gain := GROUPS.get(patch.removeprefix(GROUP))):
                 console.say(f"{gain[0].upper()}{gain[1:]}.\n")
             _list(listed, tail)
         return
@@ -65,10 +67,10 @@ def _list(patches: Sequence[Patch], tail: str) -> None:
 def _show(patch: Patch, known: KnownRuns) -> None:
     from rich.markup import escape
 
-    from patchkit.cli.console import say
+    from patchkit.cli.console import flowing, say
     from patchkit.findings.printable import escaped
 
-    say(f"[bold]{escaped(patch.id)}[/]  {escaped(patch.title)}\n\n{escape(patch.why.strip())}\n")
+    say(f"[bold]{escaped(patch.id)}[/]  {escaped(patch.title)}\n\n{escape(flowing(patch.why))}\n")
     if patch.affects is not None:
         say(f"[bold]Symptom:[/] {escape(patch.affects.symptom)}")
         for name, text in (
@@ -89,7 +91,7 @@ def _show(patch: Patch, known: KnownRuns) -> None:
         "Verify": patch.verify,
     }.items():
         if text:
-            say(f"[bold]{name}:[/] {escape(text.strip())}")
+            say(f"[bold]{name}:[/] {escape(flowing(text))}")
     _say_edits(patch.edits_of(""), known.where(patch.id))
     for part in patch.parts:
         _say_part(patch, part, known)
@@ -99,13 +101,13 @@ def _say_part(patch: Patch, part: Part, known: KnownRuns) -> None:
     """Print a part of a patch: its words, its edits and its runs."""
     from rich.markup import escape
 
-    from patchkit.cli.console import say
+    from patchkit.cli.console import flowing, say
     from patchkit.findings.printable import escaped
     from patchkit.plan.status import name_of
 
     off = f" ({part.left_out})" if part.left_out else ""
     say(
-        f"\n[bold]{escaped(name_of(patch, part))}[/]  {escaped(part.title + off)}\n\n{escape(part.why.strip())}\n"
+        f"\n[bold]{escaped(name_of(patch, part))}[/]  {escaped(part.title + off)}\n\n{escape(flowing(part.why))}\n"
     )
     texts = {
         "Upstream": part.upstream,
@@ -115,7 +117,7 @@ def _say_part(patch: Patch, part: Part, known: KnownRuns) -> None:
     }
     for name, text in texts.items():
         if text:
-            say(f"[bold]{name}:[/] {escape(text.strip())}")
+            say(f"[bold]{name}:[/] {escape(flowing(text))}")
     _say_edits(patch.edits_of(part.name), known.where(name_of(patch, part)))
 
 
@@ -126,6 +128,8 @@ def _say_edits(edits: Sequence[Edit], places: Sequence[Run] | None) -> None:
     say("\n[bold]Edits:[/]")
     for edit in edits:
         say(f"  {escaped(edit.name)}: {escaped(edit.why)}")
+        sites = (": ".join(filter(None, place)) for place in edit.places)
+        say(f"    [dim]{escaped(' or '.join(sites))}[/]")
     if places:
         say("\n[bold]Ran on a GPU:[/]")
         for release in dict.fromkeys(run.release for run in places):

@@ -10,7 +10,7 @@ from patchkit.plan.cache import CachedStatus  # noqa: TC001  # read when an answ
 from patchkit.plan.status import LEFT_OUT, OPT_IN, State, label_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping
 
     from patchkit.plan.status import PatchStatus
 
@@ -30,7 +30,7 @@ LOOKS: dict[str, Look] = {
     State.PENDING: Look("+", "would apply"),
     State.PARTIAL: Look("~", "would apply in part"),
     State.CONFLICT: Look("!", "in conflict"),
-    State.NOT_APPLICABLE: Look("-", "not applicable"),
+    State.NOT_APPLICABLE: Look("-", "not applicable: lacks the code that the patch changes"),
     OPT_IN: Look("o", "opt-in: applied only by name"),
     LEFT_OUT: Look("x", "left out by the ref's configuration"),
 }
@@ -110,10 +110,18 @@ class Matrix(msgspec.Struct, frozen=True):
     seconds: float
 
 
-def in_order(row: PatchRow, patches: Sequence[str]) -> tuple[Cell | None, ...]:
-    """Return the cells of a row for these patches, None for a patch that the ref does not load."""
-    cells = {cell.patch: cell for cell in row.patches}
-    return tuple(map(cells.get, patches))
+def by_group(matrix: Matrix, groups: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the patches of each group of a matrix; ``groups`` has that of a patch, its own id if it is missing."""
+    rows: dict[str, list[str]] = {}
+    for patch in matrix.patches:
+        rows.setdefault(groups.get(patch, patch), []).append(patch)
+    return {name: tuple(patches) for name, patches in rows.items()}
+
+
+def labels_of(row: PatchRow, patches: Collection[str]) -> tuple[str, ...]:
+    """Return the labels that these patches have on a ref, each once, in the order of the legend."""
+    found = {cell.label for cell in row.patches if cell.patch in patches}
+    return tuple(label for label in LOOKS if label in found)
 
 
 def cell_of(status: PatchStatus) -> Cell:

@@ -32,6 +32,11 @@ class _Addressed(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(file for address in self.addresses for file in address.files))
 
     @property
+    def places(self) -> tuple[tuple[str, str], ...]:
+        """The files that the site may be in, each with the dotted name there (empty for the file itself)."""
+        return tuple((file, address.scope) for address in self.addresses for file in address.files)
+
+    @property
     def scopes(self) -> tuple[str, ...]:
         """The dotted names that the site may have."""
         return tuple(address.scope for address in self.addresses)

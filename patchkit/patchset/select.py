@@ -101,7 +101,7 @@ class PatchSet:
                 f"{identifier} is {what}",
                 advice=f"name {whole}; `left_out` in a fork's configuration takes {where}",
             )
-        hint = spelling_hint(identifier, self._patches)
+        hint = self.spelling_hint(identifier)
         raise UsageError(f"no patch is called {identifier!r}", advice=f"{hint}patchkit show lists them all")
 
     def group(self, name: str) -> tuple[Patch, ...]:

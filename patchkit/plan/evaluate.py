@@ -274,10 +274,7 @@ def _place(fact: Fact) -> str:
 
 
 def _description(fact: Fact) -> str:
-    where = _place(fact)
-    parts = [f"`{' '.join(fact.has.split())}`"] if fact.has else []
-    parts += [f"no `{' '.join(fact.lacks.split())}`"] if fact.lacks else []
-    return f"{' and '.join(parts)} in {where}" if parts else where
+    return f"other code in {_place(fact)}" if fact.has or fact.lacks else _place(fact)
 
 
 def _missing_shape_reason(space: Workspace, patch: Patch, part: Part, *, is_close: bool) -> str:

@@ -88,7 +88,9 @@ def test_show_without_a_name_takes_folders(conflicting: Path) -> None:
 def test_show_says_what_the_patch_says() -> None:
     patch = answer("show", "t-stop")
     assert patch["requires"] == ["t-flag"]
-    assert patch["edits"] == [{"name": "limit", "description": "toy"}]
+    (edit,) = patch["edits"]
+    assert edit["name"] == "limit"
+    assert edit["description"] == "toy"
     assert {"id", "title", "why", "upstream", "risk", "verify", "parts"} < set(patch)
     assert "Requires: t-flag" in run("show", "t-stop").stdout
 

@@ -13,6 +13,7 @@ from support.releases import run, states_in
 from support.toys import ABRUPT, CRLF, MIRROR, add_patch, attribute, everything, git
 
 from patchkit.cli import schemas
+from patchkit.patchset.select import GROUPS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,13 +46,34 @@ def toys(patch_folder: Path) -> Path:
     return patch_folder
 
 
-def test_show_lists_a_group(tree: CheckoutTree) -> None:
-    lines = run("show", "@speed").stdout.splitlines()
+@pytest.mark.parametrize("name", ["@speed", "speed"])
+def test_show_lists_a_group(name: str, tree: CheckoutTree) -> None:
+    lines = run("show", name).stdout.splitlines()
     assert lines[0].split() == ["t-fast", "Toy", "t-fast"]
     assert "(opt-in)" in lines[1]
-    answer = answer_of("show", "@speed")
+    answer = answer_of("show", name)
     msgspec.convert(answer, schemas.ANSWERS["show"])
     assert [(patch["id"], patch["group"]) for patch in answer] == [("t-fast", "speed"), ("t-risky", "speed")]
+
+
+def test_show_says_what_a_server_gains_from_a_group(toys: Path) -> None:
+    add_patch(toys, "t-state", attribute(ABRUPT, "Worker", "state = 1"), group='"mamba"')
+    said, _, listed = run("show", "mamba").stdout.splitlines()[:3]
+    assert said == f"{GROUPS['mamba'].capitalize()}."
+    assert listed == "t-state  Toy t-state"
+
+
+def test_a_group_that_is_named_as_a_patch_is_suggested(tree: CheckoutTree) -> None:
+    assert "did you mean @speed?" in run("apply", tree.root, "speed", code=2).stderr
+
+
+def test_show_names_the_file_and_the_function_of_each_edit(toys: Path) -> None:
+    here = f'"{ABRUPT}::Worker"'
+    edit = attribute(ABRUPT, "Worker", "moved = 1").replace(here, f'["srt/gone.py::Worker", {here}]')
+    add_patch(toys, "t-moved", edit)
+    assert f"    srt/gone.py: Worker or {ABRUPT}: Worker\n" in run("show", "t-moved").stdout
+    (shown,) = answer_of("show", "t-moved")["edits"]
+    assert shown["places"] == [{"file": "srt/gone.py", "site": "Worker"}, {"file": ABRUPT, "site": "Worker"}]
 
 
 def test_a_group_is_applied_and_taken_back(tree: CheckoutTree) -> None:

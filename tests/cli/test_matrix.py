@@ -112,6 +112,17 @@ def test_the_page_opens_to_conflict_and_diff_and_escapes(fork: CheckoutTree, tmp
         assert f'id="{target}"' in text
 
 
+def test_the_page_has_a_row_a_group_that_opens_to_its_patches(fork: CheckoutTree, patch_folder: Path) -> None:
+    for name in ("t-one", "t-two"):
+        add_patch(patch_folder, name, attribute(MIRROR, "Mirror", "more = 1"), group='"speed"')
+    refs = ("matrix", fork.root, "--refs", "a", "b", "--format", "html")
+    page, each = run(*refs).stdout, run(*refs, "-v").stdout
+    assert page.count('type="checkbox"') == 1
+    assert page.count('<tr class="member">') == 2
+    assert 'class="member"' not in each
+    assert all(f">{name}</th>" in text for name in ("t-one", "t-two") for text in (page, each))
+
+
 def test_a_ref_that_cannot_be_read_exits_1(fork: CheckoutTree) -> None:
     (fork.package / MIRROR).write_text("def (:\n")
     git(fork.root, "commit", "-qam", "broken")

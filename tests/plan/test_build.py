@@ -306,8 +306,8 @@ def test_optional_site_that_is_there_twice_is_a_conflict_all_the_same() -> None:
         ({"at": "srt/hall.py"}, "srt/hall.py"),
         ({"at": ["srt/hall.py", "srt/room.py"]}, "srt/hall.py or srt/room.py"),
         ({"at": f"{SHELF}::Box"}, f"Box in {SHELF}"),
-        ({"at": f"{SHELF}::Shelf", "has": "rows = 6"}, f"`rows = 6` in Shelf in {SHELF}"),
-        ({"at": SHELF, "lacks": "rows = 5"}, f"no `rows = 5` in {SHELF}"),
+        ({"at": f"{SHELF}::Shelf", "has": "rows = 6"}, f"other code in Shelf in {SHELF}"),
+        ({"at": SHELF, "lacks": "rows = 5"}, f"other code in {SHELF}"),
     ],
 )
 def test_patch_whose_needs_are_unmet_is_not_applicable(fact: dict[str, Any], need: str) -> None:

@@ -42,11 +42,19 @@ class Listed(Answer, frozen=True, kw_only=True):
     left_out: str = ""
 
 
+class ShownPlace(Answer, frozen=True, kw_only=True):
+    """A place that an edit changes: a file in the package folder, and the dotted name in it (empty: its top level)."""
+
+    file: str
+    site: str
+
+
 class ShownEdit(Answer, frozen=True, kw_only=True):
-    """An edit of a patch."""
+    """An edit of a patch; it is made at the first of ``places`` that a tree has."""
 
     name: str
     description: str
+    places: tuple[ShownPlace, ...]
     part: str = ""
 
 
@@ -68,7 +76,14 @@ class Show(Listed, frozen=True, kw_only=True):
         """Return the answer for a patch and its runs."""
         return cls.of(
             patch,
-            edits=tuple(ShownEdit.of(edit, description=edit.why) for edit in patch.edits),
+            edits=tuple(
+                ShownEdit.of(
+                    edit,
+                    description=edit.why,
+                    places=tuple(ShownPlace(file=file, site=site) for file, site in edit.places),
+                )
+                for edit in patch.edits
+            ),
             runs=known.where(patch.id),
             runs_of_parts={part.name: known.where(name_of(patch, part)) for part in patch.parts},
         )

@@ -1,4 +1,7 @@
-"""Write a matrix as a single HTML page: a heat map whose cells open to title, reason, conflict or diff."""
+"""Write a matrix as a single HTML page: a heat map, a row a group of patches, that opens to its patches.
+
+A cell of a patch opens to its title, reason, conflict or diff.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import jinja2
 
 from patchkit import __version__
 from patchkit.findings.printable import in_page
-from patchkit.matrix.answer import LOOKS, in_order
+from patchkit.matrix.answer import LOOKS, by_group, labels_of
 from patchkit.plan.conflict import Conflict
 
 if TYPE_CHECKING:
@@ -31,12 +34,17 @@ class _Detail:
 
 def document(
     matrix: Matrix,
+    groups: Mapping[str, str],
     titles: Mapping[str, str],
     diffs: Mapping[str, Sequence[PatchDiff]],
     conflicts: Mapping[str, Sequence[Conflict]],
+    *,
     date: str,
 ) -> str:
-    """Return the page; ``titles`` are the patches' titles, ``diffs`` and ``conflicts`` those of each state."""
+    """Return the page; ``diffs`` and ``conflicts`` are those of each state.
+
+    ``groups`` has the row that each patch is part of, its own if it is missing, and ``titles`` what they are about.
+    """
     details: dict[_Detail, str] = {}
     opened: dict[tuple[str, str], str] = {}
     shown = {row.state: row for row in matrix.rows if row.patches}
@@ -64,7 +72,9 @@ def document(
         matrix=matrix,
         titles=titles,
         looks=LOOKS,
-        in_order=lambda row: in_order(row, matrix.patches),
+        groups=by_group(matrix, groups),
+        labels_of=labels_of,
+        cells=[{cell.patch: cell for cell in row.patches} for row in matrix.rows],
         counts=counts,
         details=details,
         opened=opened,

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from patchkit.findings.plural import counted
 from patchkit.findings.printable import escaped, printable
-from patchkit.matrix.answer import LOOKS
+from patchkit.matrix.answer import LOOKS, by_group, labels_of
 from patchkit.plan.status import LEFT_OUT, STYLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from rich.console import Console
 
@@ -22,14 +22,11 @@ _COLOURS = {look.mark: STYLES[label] for label, look in LOOKS.items()}
 
 def show(matrix: Matrix, groups: Mapping[str, str], console: Console) -> None:
     """Print the matrix; ``groups`` has the row that each patch is part of, its own if it is missing."""
-    rows: dict[str, list[str]] = {}
-    for patch in matrix.patches:
-        rows.setdefault(groups.get(patch, patch), []).append(patch)
+    rows = by_group(matrix, groups)
     for number, row in enumerate(matrix.rows, 1):
         console.print(f"{number:3}  {escaped(_short(row))}{_verdict(row)}")
-    cells = [{cell.patch: cell for cell in row.patches} for row in matrix.rows]
     marks = {
-        name: ["".join(_marks(found[patch].label for patch in patches if patch in found)) for found in cells]
+        name: ["".join(LOOKS[label].mark for label in labels_of(row, patches)) for row in matrix.rows]
         for name, patches in rows.items()
     }
     first = max(map(len, rows), default=0)
@@ -68,12 +65,6 @@ def _verdict(row: PatchRow) -> str:
     if row.verified.passed:
         return "  [green]verified[/]"
     return f"  [red]fails: {escaped('; '.join(row.verified.failed))}[/]"
-
-
-def _marks(labels: Iterable[str]) -> list[str]:
-    """Return the mark of each of the labels once, in the order of the legend."""
-    found = set(labels)
-    return [look.mark for label, look in LOOKS.items() if label in found]
 
 
 def _coloured(marks: str) -> str:

@@ -2,7 +2,7 @@
 
 That is a top-k of 1, no plan stream and one rank, and a batch of a decode, a verify, an extend or a draft-extend, or an
 idle one. Which functions the default patches touch in a release, its code tells; each of them needs a case here, or a
-reason for none. docs/support.md lists them.
+reason for none.
 """
 
 from __future__ import annotations
