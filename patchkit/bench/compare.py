@@ -67,12 +67,13 @@ class StepCost(msgspec.Struct, frozen=True):
     launches: float
 
 
-class BatchComparison(msgspec.Struct, frozen=True):
+class BatchComparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Both trees with one batch: figures of the first and the second, milliseconds for each decode step.
 
     Without speculation a step is a token. ``ratio`` is the median of pairs, the second tree's time over the first's,
-    ``interval`` its 95 % confidence interval, None with fewer than six pairs. ``freed`` are host waits and copies of a
-    step by call and operator, as counted on the first tree and on the second, that the second has less of.
+    ``interval`` its 95 % confidence interval, null with fewer than six pairs. ``tokens`` is equal, differ, or not
+    judged, if two runs of the first tree differ. ``freed`` are host waits and copies of a step by call and operator, as
+    counted on the first tree and on the second, that the second has less of.
     """
 
     batch: int
@@ -82,20 +83,21 @@ class BatchComparison(msgspec.Struct, frozen=True):
     pairs: int
     ratio: float
     interval: tuple[float, float] | None
+    gain: str
     tokens: str
     difference: TokenDifference | None
     costs: tuple[StepCost | None, StepCost | None]
     freed: dict[str, tuple[float, float]]
 
-    @property
-    def gain(self) -> str:
-        """What the ratio says: an interval that includes 1 says that there is no difference."""
-        if self.interval is None:
-            return "not known: too few pairs for an interval"
-        low, high = self.interval
-        if low <= 1 <= high:
-            return "none: the interval includes 1"
-        return f"{abs(1 - self.ratio):.1%} {'less' if high < 1 else 'more'} time for each step"
+
+def gain_of(ratio: float, interval: tuple[float, float] | None) -> str:
+    """Return what a ratio says: an interval that includes 1 says that there is no difference."""
+    if interval is None:
+        return "not known: too few pairs for an interval"
+    low, high = interval
+    if low <= 1 <= high:
+        return "none: the interval includes 1"
+    return f"{abs(1 - ratio):.1%} {'less' if high < 1 else 'more'} time for each step"
 
 
 @dataclass
@@ -225,6 +227,7 @@ class Race:
     def _compared(self, batch: int) -> BatchComparison:
         first, second = (side[batch] for side in self._sides)
         ratios = pair_ratios(first.steps_ms, second.steps_ms)
+        ratio, interval = statistics.median(ratios), median_interval(ratios)
         tokens, difference = _judged(first.replies, second.replies)
         return BatchComparison(
             batch=batch,
@@ -232,8 +235,9 @@ class Race:
             tokens_per_second=(statistics.median(first.rates), statistics.median(second.rates)),
             accept_length=(accept_length(first.replies[0]), accept_length(second.replies[0])),
             pairs=len(ratios),
-            ratio=statistics.median(ratios),
-            interval=median_interval(ratios),
+            ratio=ratio,
+            interval=interval,
+            gain=gain_of(ratio, interval),
             tokens=tokens,
             difference=difference,
             costs=(_cost(first), _cost(second)),

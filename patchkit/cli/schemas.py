@@ -8,7 +8,6 @@ import msgspec
 
 from patchkit.cli.answers.apply import Apply
 from patchkit.cli.answers.audit import Audit
-from patchkit.cli.answers.bench import Bench
 from patchkit.cli.answers.check_patch import CheckPatch
 from patchkit.cli.answers.diff import Diff
 from patchkit.cli.answers.doctor import Doctor, DoctorFiles
@@ -23,6 +22,7 @@ from patchkit.cli.answers.resolve import Resolve
 from patchkit.cli.answers.revert import Revert
 from patchkit.cli.answers.status import Status
 from patchkit.cli.answers.verify import Verify
+from patchkit.commands.bench import Benchmark
 from patchkit.commands.test import Trial
 from patchkit.matrix.answer import Matrix
 
@@ -42,7 +42,7 @@ ANSWERS: dict[str, Any] = {
     "rebase": Rebase,
     "doctor": Doctor,
     "doctor-files": DoctorFiles,
-    "bench": Bench,
+    "bench": Benchmark,
     "new": New,
     "port": Port,
     "test": CheckPatch,
