@@ -30,11 +30,11 @@ import traceback
 from importlib.machinery import FileFinder, SourceFileLoader
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import CodeType
 
 
 # Of other packages, what every tree imports at length, and what Triton imports in the fork that interprets a kernel.
@@ -91,7 +91,7 @@ class _Loader(SourceFileLoader):
                 marshal.dump(code, fresh)
             os.rename(fresh.name, kept)
         # In place, as importlib does with byte code that was compiled elsewhere: each tree has a process of its own.
-        _imp._fix_co_filename(code, self.path)
+        _imp._fix_co_filename(code, self.path)  # type: ignore[attr-defined]
         return code
 
 
