@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from patchkit.cli.answers.apply import Apply
+from patchkit.cli.answers.apply import Apply, Recover
 from patchkit.cli.answers.audit import Audit
 from patchkit.cli.answers.check_patch import CheckPatch
 from patchkit.cli.answers.diff import Diff
@@ -16,7 +16,6 @@ from patchkit.cli.answers.new import New
 from patchkit.cli.answers.patches import Listed, Show
 from patchkit.cli.answers.port import Port
 from patchkit.cli.answers.rebase import Rebase
-from patchkit.cli.answers.recover import Recover
 from patchkit.cli.answers.report import Ledger
 from patchkit.cli.answers.resolve import Resolve
 from patchkit.cli.answers.revert import Revert
