@@ -29,7 +29,6 @@ from patchkit.cli import main
 from patchkit.patchset import load
 from patchkit.plan.build import inspect, make_plan
 from patchkit.tree.tree import CheckoutTree, OverlayTree, Tree, open_tree
-from support.toys import for_all_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -279,7 +278,8 @@ def states_in(reply: Mapping[str, Any]) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
     """The releases of sglang that tests use, unpacked once for all workers."""
-    folder = for_all_workers(tmp_path_factory) / "releases"
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "releases"
     folder.mkdir(exist_ok=True)
     return Releases(folder)
 

@@ -6,18 +6,16 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 from dataclasses import replace
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 
-from patchkit import cache as user_cache
 from patchkit.errors import TreeError
 from patchkit.patchset import load
 from patchkit.patchset.select import PatchSet
@@ -351,32 +349,15 @@ _numbers = count()
 
 
 @pytest.fixture(autouse=True)
-def own_cache(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Path:
-    """Redirect the user's cache and data folders.
-
-    What is remembered of whole trees depends on their bytes and patchkit's own, and tests of releases share it.
-    """
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Redirect the user's cache and data folders."""
     # To number a folder of its own, pytest lists those of all tests before.
     own = tmp_path_factory.getbasetemp() / "remembered" / str(next(_numbers))
     folder, data = own / "cache", own / "data"
     folder.mkdir(parents=True)
     data.mkdir()
-    if request.node.get_closest_marker("release"):
-        monkeypatch.setitem(cast("dict[str, int]", user_cache.save.__kwdefaults__), "max_files", sys.maxsize)
-        for area in ("audit", "status"):
-            shared = for_all_workers(tmp_path_factory) / "remembered-of-releases" / area
-            shared.mkdir(parents=True, exist_ok=True)
-            (folder / area).symlink_to(shared)
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     monkeypatch.setenv("XDG_DATA_HOME", str(data))
     monkeypatch.setattr("platformdirs.user_cache_dir", lambda _name: str(folder))
     monkeypatch.setattr("platformdirs.user_data_dir", lambda _name: str(data))
     return folder
-
-
-def for_all_workers(factory: pytest.TempPathFactory) -> Path:
-    """Return the session's temporary folder, one for all workers of a run."""
-    base = factory.getbasetemp()
-    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
