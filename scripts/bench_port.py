@@ -52,7 +52,7 @@ import msgspec  # noqa: E402
 from bench_driver import PICKED, Drawn, Stages, git, keep  # noqa: E402
 from support.releases import unpack  # noqa: E402
 
-from patchkit import collector  # noqa: E402
+from patchkit import memory  # noqa: E402
 from patchkit.change.comments import comments, words_and_comments  # noqa: E402
 from patchkit.change.edits import Outcome  # noqa: E402
 from patchkit.change.follow import Trees  # noqa: E402
@@ -315,7 +315,7 @@ def with_tools(
             yield name, tool(bench), compare.cpu_seconds() - started
 
 
-@collector.paused()
+@memory.collector_paused()
 def count(
     figures: Figures, name: str, changes: Sequence[FileChange], trees: Trees, root: Path
 ) -> PortedChange:
@@ -363,7 +363,7 @@ def count(
                 tally.wrong += 1
                 print(f"{tool}: {name}: {change.file}: {wrong}", file=sys.stderr)
                 tally.examples.append(f"{name}: {change.file}: {wrong}")
-    collector.forget_if_large()
+    memory.forget_if_large()
     return PortedChange(landing, {tool: found for tool, (found, _) in results_by_tool.items()})
 
 
@@ -426,7 +426,7 @@ def drafts(clone: Path, number: int, seed: int) -> dict[str, object]:
                 outcomes[name][outcome] += 1
                 differing += [f"{commit[:12]} {name}"] if outcome == "different" else []
             seconds += time.process_time() - started
-            collector.forget_if_large()
+            memory.forget_if_large()
             taken += 1
             print(f"{taken} of {number} commits", file=sys.stderr)
             if taken == number:
@@ -651,7 +651,7 @@ def beside_people(name: str, moved: Iterator[Moved], judge: Path | None) -> dict
                         folder, Stages(before or b"", original, after), wanted or b"", made[OURS][file] or b""
                     )
                     (folder / "said").write_text("\n".join((*said, *each.notes)))
-            collector.forget_if_large()
+            memory.forget_if_large()
     return {"changes": len(names), "tools": tools, "different": different}
 
 

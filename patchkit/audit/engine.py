@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from patchkit import cache, collector
+from patchkit import cache, memory
 from patchkit.audit import facts
 from patchkit.audit.interpreter.values import NONE
 from patchkit.audit.reach import Reach
@@ -35,14 +35,14 @@ CACHED = "audit"
 """The folder of cached reports, in the user's cache folder."""
 
 
-@collector.paused()
+@memory.collector_paused()
 def audit(tree: SourceTree) -> Report:
     """Return the audit of a tree's ``srt`` package; files that do not parse become notes."""
     started = time.perf_counter()
     return _with_unread(audit_program(AuditedProgram(read_sources(tree)), started), tree)
 
 
-@collector.paused()
+@memory.collector_paused()
 def audit_cached(tree: SourceTree, watch: Callable[[str, int, int], None] | None = None) -> Report:
     """Return the audit of a tree, from the cache if neither the files nor the analysis changed.
 

@@ -65,41 +65,39 @@ class StepCost(msgspec.Struct, frozen=True):
     launches: float
 
 
-class BatchComparison(msgspec.Struct, frozen=True):
+class BatchComparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Both trees with one batch: figures of the first and the second, milliseconds for each decode step.
 
     Without speculation a step is a token. All times are lower quartiles of ``runs_ms``, the steps of single runs in
-    pairs; ``ratio`` is the second tree's over the first's, ``interval`` its 95 % confidence interval, None with fewer
-    than eight pairs. ``freed`` are host waits and copies of a
-    step by call and operator, as counted on the first tree and on the second, that the second has less of.
+    pairs; ``ratio`` is the second tree's over the first's, ``interval`` its 95 % confidence interval, null with fewer
+    than eight pairs. ``tokens`` is equal, differ, or not judged, if two runs of the first tree differ. ``freed`` are
+    host waits and copies of a step by call and operator, as counted on the first tree and on the second, that the
+    second has less of.
     """
 
     batch: int
     step_ms: tuple[float, float]
     tokens_per_second: tuple[float, float]
     accept_length: tuple[float | None, float | None]
+    pairs: int
     runs_ms: tuple[tuple[float, ...], tuple[float, ...]]
     ratio: float
     interval: tuple[float, float] | None
+    gain: str
     tokens: str
     difference: TokenDifference | None
     costs: tuple[StepCost | None, StepCost | None]
     freed: dict[str, tuple[float, float]]
 
-    @property
-    def pairs(self) -> int:
-        """The number of pairs of runs."""
-        return len(self.runs_ms[0])
 
-    @property
-    def gain(self) -> str:
-        """What the ratio says: an interval that includes 1 says that there is no difference."""
-        if self.interval is None:
-            return "not known: too few pairs for an interval"
-        low, high = self.interval
-        if low <= 1 <= high:
-            return "none: the interval includes 1"
-        return f"{abs(1 - self.ratio):.1%} {'less' if high < 1 else 'more'} time for each step"
+def gain_of(ratio: float, interval: tuple[float, float] | None) -> str:
+    """Return what a ratio says: an interval that includes 1 says that there is no difference."""
+    if interval is None:
+        return "not known: too few pairs for an interval"
+    low, high = interval
+    if low <= 1 <= high:
+        return "none: the interval includes 1"
+    return f"{abs(1 - ratio):.1%} {'less' if high < 1 else 'more'} time for each step"
 
 
 @dataclass
@@ -248,18 +246,21 @@ class Race:
         def step(side: int, pairs: Sequence[int]) -> float:
             return lower_quartile([runs[side][pair] for pair in pairs])
 
-        def ratio(pairs: Sequence[int]) -> float:
+        def ratio_of(pairs: Sequence[int]) -> float:
             return step(1, pairs) / step(0, pairs)
 
         every = range(len(runs[0]))
+        ratio, interval = ratio_of(every), resampled_interval(len(every), ratio_of)
         return BatchComparison(
             batch=batch,
             step_ms=(step(0, every), step(1, every)),
             tokens_per_second=(first.rate, second.rate),
             accept_length=(accept_length(first.replies[0]), accept_length(second.replies[0])),
+            pairs=len(every),
             runs_ms=(runs[0], runs[1]),
-            ratio=ratio(every),
-            interval=resampled_interval(len(every), ratio),
+            ratio=ratio,
+            interval=interval,
+            gain=gain_of(ratio, interval),
             tokens=tokens,
             difference=difference,
             costs=(_cost(first), _cost(second)),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from patchkit import collector
+from patchkit import memory
 from patchkit.change import lines
 from patchkit.change.comments import loses_comments
 from patchkit.change.correspondence import Correspondence
@@ -80,7 +80,7 @@ class Landing:
     roots: Mapping[str, Item] = field(default_factory=dict)
 
 
-@collector.paused()
+@memory.collector_paused()
 def land(
     sources: Sources, trees: Trees, name: str = "", *, adapting: bool = True, watch: Watch | None = None
 ) -> Landing:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from patchkit import collector
+from patchkit import memory
 from patchkit.codemods.language.formatter import ruff
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def unbound_names(source: bytes) -> list[tuple[str, int]]:
     return _checked("F821,F823", source)
 
 
-@collector.cached(256)
+@memory.cached(256)
 def _undefined_names(source: bytes) -> list[tuple[str, int]]:
     return _checked(f"F821,{_FOR_TYPES}", source)
 

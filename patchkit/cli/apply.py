@@ -208,8 +208,8 @@ def _end(
 ) -> None:
     """Finish or roll back the interrupted write. Raise UsageError for options that only a new write takes."""
     from patchkit.cli import console
+    from patchkit.cli.answers.apply import Recover
     from patchkit.cli.answers.base import TreeAnswer
-    from patchkit.cli.answers.recover import Recover
     from patchkit.commands.recover import recover
     from patchkit.transaction.conflicts import conflicts_in
 

@@ -91,7 +91,6 @@ def command(
     from patchkit.bench.command import read_prompts
     from patchkit.bench.compare import Workload
     from patchkit.cli import console
-    from patchkit.cli.answers.bench import Bench
     from patchkit.commands.bench import bench
 
     if len(trees) > 2:
@@ -115,7 +114,7 @@ def command(
 
         found = bench(launch, opened, patches, ids, workload, watch=watch)
     if as_json:
-        console.emit(Bench.of(found))
+        console.emit(found)
     else:
         _say(found, new_tokens)
     if any(each.tokens == "differ" for each in found.batches):

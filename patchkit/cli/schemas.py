@@ -6,9 +6,8 @@ from typing import Any
 
 import msgspec
 
-from patchkit.cli.answers.apply import Apply
+from patchkit.cli.answers.apply import Apply, Recover
 from patchkit.cli.answers.audit import Audit
-from patchkit.cli.answers.bench import Bench
 from patchkit.cli.answers.check_patch import CheckPatch
 from patchkit.cli.answers.diff import Diff
 from patchkit.cli.answers.doctor import Doctor, DoctorFiles
@@ -17,12 +16,12 @@ from patchkit.cli.answers.new import New
 from patchkit.cli.answers.patches import Listed, Show
 from patchkit.cli.answers.port import Port
 from patchkit.cli.answers.rebase import Rebase
-from patchkit.cli.answers.recover import Recover
 from patchkit.cli.answers.report import Ledger
 from patchkit.cli.answers.resolve import Resolve
 from patchkit.cli.answers.revert import Revert
 from patchkit.cli.answers.status import Status
 from patchkit.cli.answers.verify import Verify
+from patchkit.commands.bench import Benchmark
 from patchkit.commands.test import Trial
 from patchkit.matrix.answer import Matrix
 
@@ -42,7 +41,7 @@ ANSWERS: dict[str, Any] = {
     "rebase": Rebase,
     "doctor": Doctor,
     "doctor-files": DoctorFiles,
-    "bench": Bench,
+    "bench": Benchmark,
     "new": New,
     "port": Port,
     "test": CheckPatch,

@@ -17,10 +17,10 @@ from patchkit.plan.refusal import require_fitting
 from patchkit.plan.resolutions import recall_resolutions, with_recalled
 from patchkit.plan.status import State
 from patchkit.transaction.apply import Transaction
+from patchkit.transaction.candidates import patch_base
 from patchkit.transaction.conflicts import read_without_conflicts, with_unrecorded
 from patchkit.transaction.current import current_or_none
 from patchkit.transaction.edited import without_repetition
-from patchkit.transaction.origins import origin
 from patchkit.transaction.renewal import renewal
 from patchkit.transaction.resolution_store import ResolutionStore
 from patchkit.transaction.resolve import unrecorded_edits
@@ -143,7 +143,7 @@ def prepare(
     if older is not None:
         plan = older.changing(plan)
     elif not markers:
-        step = plan = planner.combined_plan(plan, origin(read, planner))
+        step = plan = planner.combined_plan(plan, patch_base(read, planner))
     edits = tuple((patch, edit) for patch, edit, _ in unrecorded)
     return PreparedApply(read, plan, step, older, () if resolved else resolutions, edits)
 

@@ -43,8 +43,11 @@ class BenchTree(msgspec.Struct, frozen=True):
     patches: tuple[str, ...]
 
 
-class Benchmark(msgspec.Struct, frozen=True):
-    """Two trees, the first the reference, on some GPUs; ``beside`` tells that both servers were up at the same time."""
+class Benchmark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The answer of ``bench``: two trees, the first the reference, on some GPUs.
+
+    ``beside`` tells that both servers were up at the same time.
+    """
 
     command: str
     trees: tuple[BenchTree, BenchTree]

@@ -18,7 +18,7 @@ from patchkit.plan.planner import Planner
 from patchkit.series.commit import Commit, commits, require_committable
 from patchkit.series.plumbing import error_line, git_output, run_git
 from patchkit.series.worktree import linked_worktree
-from patchkit.transaction.origins import origin
+from patchkit.transaction.candidates import patch_base
 from patchkit.transaction.revert import in_code
 from patchkit.transaction.write import read_consistently
 from patchkit.tree.checkout import Checkout
@@ -154,7 +154,7 @@ def _planned(worktree: LinkedWorktree, patches: PatchSet, ids: Sequence[str], ru
     """Return the plan of the patches that fit the merge's result."""
     planner = Planner(worktree.tree, patches, runtime)
     planned = fitting_plan(lambda without: planner.plan(ids, without=without))
-    return planner.combined_plan(planned, origin(worktree.tree, planner))
+    return planner.combined_plan(planned, patch_base(worktree.tree, planner))
 
 
 def _bases(tree: CheckoutTree, other: str) -> list[str]:

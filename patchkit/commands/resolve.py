@@ -145,8 +145,8 @@ def _checked(
 
     check = None if missing else is_in_place
     manual_edit = resolving.manual_edit_for(tree, named, status, check)
-    spec = next(each for each in named.edits if each.name == edit)
-    finds = [find for find, _ in spec.kind.forms]
+    definition = next(each for each in named.edits if each.name == edit)
+    finds = [find for find, _ in definition.kind.forms]
     current = before.get(status.file) or tree.read(status.file) or b""
     lost = (
         dropped_names(manual_edit.found, finds, manual_edit.text, (manual_edit.original, current))

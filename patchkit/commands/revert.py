@@ -12,7 +12,7 @@ from patchkit.series.message import revert_message
 from patchkit.series.plumbing import git_output
 from patchkit.series.worktree import linked_worktree
 from patchkit.transaction import revert as reverting
-from patchkit.transaction.origins import Origins
+from patchkit.transaction.candidates import Candidates
 from patchkit.transaction.revert import RevertResult
 from patchkit.transaction.revert_plan import RevertBlockedError
 from patchkit.tree.checkout import Checkout
@@ -117,14 +117,14 @@ def commit_revert(
 def _require_committed_patches(tree: CheckoutTree, patches: PatchSet, ids: Sequence[str]) -> None:
     """Raise TreeError if a patch to revert has comments in a file and not in HEAD, or is a port without a commit."""
     planner = Planner(tree, patches)
-    origins = Origins(tree, planner)
-    texts = {file: tree.read(file) or b"" for file in origins.traces}
+    candidates = Candidates(tree, planner)
+    texts = {file: tree.read(file) or b"" for file in candidates.traces}
     at = Checkout(tree.package).reader([("HEAD", file) for file in texts])
     found = {
         file: commenting_patches(text) - commenting_patches(at("HEAD", file) or b"")
         for file, text in texts.items()
     }
-    ports = {name: {name} for name, is_committed in origins.ports_in_code().items() if not is_committed}
+    ports = {name: {name} for name, is_committed in candidates.ports_in_code().items() if not is_committed}
     named = set(_selected(tree, patches, planner, ids))
     where = [place for place, names in {**found, **ports}.items() if (names & named if ids else names)]
     if where:

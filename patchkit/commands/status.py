@@ -75,11 +75,11 @@ def _with_differences(
     missing = {edit.file for status in statuses for edit in status.edits if is_missing(status, edit)}
     if not missing:
         return tuple(statuses)
-    from patchkit.transaction.origins import Origins
+    from patchkit.transaction.candidates import Candidates
 
     try:
-        origins = Origins(tree, planner)
-        original, written = origins.originals, origins.applied
+        candidates = Candidates(tree, planner)
+        original, written = candidates.originals, candidates.applied
     except PatchkitError:
         return tuple(statuses)
     found = {file: difference(original.get(file), written.get(file), tree.read(file)) for file in missing}

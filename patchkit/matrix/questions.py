@@ -14,7 +14,7 @@ from patchkit.tree.tree import TreeAbove
 if TYPE_CHECKING:
     from patchkit.matrix.definitions import Definitions
     from patchkit.plan.examinations import AnsweredQuestion, Question
-    from patchkit.tree.headers import Interest
+    from patchkit.tree.bodies import NeededBodies
     from patchkit.tree.objects import GitTree
 
 SOURCE, HOMES, FILES, HISTORY, VERSION, STYLE = "source", "homes", "files", "history", "version", "style"
@@ -68,11 +68,11 @@ class AskedTree(TreeAbove):
 class RecordingModules(Modules):
     """A tree's files, with a record of the questions asked."""
 
-    def __init__(self, tree: GitTree, interest: Interest, definitions: Definitions) -> None:
+    def __init__(self, tree: GitTree, needed: NeededBodies, definitions: Definitions) -> None:
         self._asked_tree = AskedTree(tree, definitions)
         # Patches are translated to the package's name, and new code has the layout of the tree's own.
         self._asked_tree.ask(STYLE)
-        super().__init__(self._asked_tree, interest)
+        super().__init__(self._asked_tree, needed)
 
     @property
     def answers(self) -> tuple[AnsweredQuestion, ...]:

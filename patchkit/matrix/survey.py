@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from patchkit import collector
+from patchkit import memory
 from patchkit.errors import PatchkitError, UsageError
 from patchkit.matrix.answer import Matrix, PatchRow, StateResult, Verified, cell_of
 from patchkit.matrix.definitions import Definitions
@@ -28,7 +28,7 @@ from patchkit.matrix.tasks import VERIFY
 from patchkit.matrix.workers import spread
 from patchkit.plan.cache import CachedStatus
 from patchkit.plan.examinations import AnsweredQuestion, Decisions, Examinations, RememberedResult
-from patchkit.plan.interest import interest_of
+from patchkit.plan.needed_bodies import needed_bodies
 from patchkit.transaction.edited import judged_at
 from patchkit.tree.objects import GitRepository, GitTree, MissingObjectError
 from patchkit.tree.sglang import SERVING
@@ -292,7 +292,7 @@ class _Execution(_Reading):
     def __call__(self, commit: str, new_results: Sequence[object]) -> Any:
         del new_results  # Tasks do not share results.
         result = attempted(lambda: self.task.work(self.tree(commit), self.patches))
-        collector.forget_if_large()
+        memory.forget_if_large()
         return result
 
 
@@ -317,13 +317,13 @@ class _Examination(_Reading):
             for each in results:
                 examinations.load(each)
         inspection = attempted(lambda: self._inspect(self.tree(commit), examinations))
-        collector.forget_if_large()
+        memory.forget_if_large()
         return inspection
 
     def _inspect(self, tree: GitTree, examinations: Examinations) -> _Inspection:
         from patchkit.plan.build import inspect
 
-        modules = RecordingModules(tree, interest_of(self.patches), self._definitions)
+        modules = RecordingModules(tree, needed_bodies(self.patches), self._definitions)
         try:
             statuses = inspect(tree, self.patches, modules, examinations)
             answer = StateResult(tuple(map(CachedStatus.of, statuses)))

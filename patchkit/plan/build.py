@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from patchkit import collector
+from patchkit import memory
 from patchkit.errors import ConflictError
 from patchkit.plan.evaluate import evaluate
-from patchkit.plan.interest import interest_of
 from patchkit.plan.locate import Workspace
+from patchkit.plan.needed_bodies import needed_bodies
 from patchkit.plan.package_name import with_package_name
 from patchkit.plan.status import IN_PLACE, FileChange, PatchStatus, Plan, Stage, State
 from patchkit.tree import sglang
@@ -86,7 +86,7 @@ def _is_present(status: PatchStatus) -> bool:
     return status.state in IN_PLACE or any(edit.state is State.APPLIED for edit in status.edits)
 
 
-@collector.paused()
+@memory.collector_paused()
 def inspect(
     tree: Tree,
     patches: Sequence[Patch],
@@ -99,11 +99,11 @@ def inspect(
     patches on other trees.
     """
     patches = with_package_name(patches, tree.name)
-    modules = modules or Modules(tree, interest_of(patches))
+    modules = modules or Modules(tree, needed_bodies(patches))
     return _run(modules, patches, examinations=examinations)[1]
 
 
-@collector.paused()
+@memory.collector_paused()
 def make_plan(
     tree: Tree,
     patches: Sequence[Patch],
@@ -120,13 +120,13 @@ def make_plan(
     a file that does not compile.
     """
     patches = with_package_name(patches, tree.name)
-    modules = modules or Modules(tree, interest_of(patches))
+    modules = modules or Modules(tree, needed_bodies(patches))
     return _plan_of(
         tree, *_run(modules, patches, try_closest_shape=try_closest_shape, allow_partial=allow_partial)
     )
 
 
-@collector.paused()
+@memory.collector_paused()
 def make_series(tree: Tree, patches: Sequence[Patch]) -> tuple[Plan, tuple[Stage, ...]]:
     """Return the plan of ``make_plan``, and its changes as one stage for each patch."""
     patches = with_package_name(patches, tree.name)
@@ -146,7 +146,7 @@ def make_series(tree: Tree, patches: Sequence[Patch]) -> tuple[Plan, tuple[Stage
         if changes:
             stages.append(Stage(status, tuple(changes)))
 
-    plan = _plan_of(tree, *_run(Modules(tree, interest_of(patches)), patches, watch))
+    plan = _plan_of(tree, *_run(Modules(tree, needed_bodies(patches)), patches, watch))
     return plan, tuple(stages)
 
 

@@ -82,18 +82,18 @@ def missing_line(tree: Tree, patch: Patch, status: EditStatus) -> str:
     """Return the line of an edit's new code that is missing at its site, and the closest line; empty without one."""
     if patch.diffs:
         return ""
-    spec = next(edit for edit in patch.edits if edit.name == status.name)
+    edit = next(edit for edit in patch.edits if edit.name == status.name)
     module = Modules(tree).get(status.file)
     scopes = resolve(module, status.site) if module is not None else []
-    made = [Pattern.compile(texts.in_place(find, code)) for find, code in spec.kind.forms if code.strip()]
+    made = [Pattern.compile(texts.in_place(find, code)) for find, code in edit.kind.forms if code.strip()]
     is_near = len(scopes) == 1 and nearest_of(scopes[0], made)
     return unmatched(scopes[0], made).numbered() if is_near else ""
 
 
 def _conflict(modules: Modules, patch: Patch, status: EditStatus) -> Conflict:
-    spec = next(edit for edit in patch.edits if edit.name == status.name)
-    kind = str(type(spec.kind).__struct_config__.tag)
-    fields = (patch.id, spec.name, kind, spec.why, status.file, status.site, status.reason)
+    edit = next(edit for edit in patch.edits if edit.name == status.name)
+    kind = str(type(edit.kind).__struct_config__.tag)
+    fields = (patch.id, edit.name, kind, edit.why, status.file, status.site, status.reason)
     if patch.diffs:
         clash = landing.clash(patch, modules.tree, status.name)
         return Conflict(
@@ -103,19 +103,19 @@ def _conflict(modules: Modules, patch: Patch, status: EditStatus) -> Conflict:
             clash.found,
             *(text.rstrip("\n") for text in (clash.expected, clash.wanted)),
         )
-    forms = spec.kind.forms or (("", "\n".join(spec.kind.written)),)
+    forms = edit.kind.forms or (("", "\n".join(edit.kind.written)),)
     source, module = modules.source(status.file), modules.get(status.file)
     if source is None or module is None:
         return Conflict(*fields, expected=readable(forms[0][0], {}), wanted=readable(forms[0][1], {}))
     # `bytes.splitlines` splits where Python's tokenizer does; `str.splitlines` splits at more characters.
     lines = source.splitlines(keepends=True)
-    start, end, place = _lines(module, status.site, spec.kind, forms, len(lines))
+    start, end, place = _lines(module, status.site, edit.kind, forms, len(lines))
     found = b"".join(lines[start:end]).decode(module.encoding)
     if place is None:
         form = max(forms, key=lambda each: difflib.SequenceMatcher(None, each[0], found).ratio())
     else:
         form = place.form
-    known = _known(module, status.site, spec.kind, place)
+    known = _known(module, status.site, edit.kind, place)
     return Conflict(*fields, start + 1, end + 1, found, *(readable(code, known) for code in form))
 
 

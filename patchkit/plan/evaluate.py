@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from patchkit import collector
+from patchkit import memory
 from patchkit.codemods.examination import Examination, Reason, SiteState, absent, ambiguous, ready
 from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.language.imports import Import
@@ -52,23 +52,23 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=2048)
-def _key_of(patch: str, spec: Edit) -> str:
-    return key_of(patch, msgspec.structs.replace(spec, change=ConvertedChange(spec.kind, spec.imports)))
+def _key_of(patch: str, edit: Edit) -> str:
+    return key_of(patch, msgspec.structs.replace(edit, change=ConvertedChange(edit.kind, edit.imports)))
 
 
-def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Examination]:
+def _examined(space: Workspace, patch: Patch, edit: Edit) -> tuple[EditStatus, Examination]:
     """Return an edit's location, as a status whose state is not yet decided, and its examination."""
     if space.examinations is None:
-        return _examine_now(space, patch, spec)
-    key = _key_of(f"{patch.id} {patch.form}", spec)
+        return _examined_anew(space, patch, edit)
+    key = _key_of(f"{patch.id} {patch.form}", edit)
     found = space.examinations.find(key, space.answer)
     if found is None:
-        return _examine_first(space, space.examinations, patch, spec)
+        return _recorded(space, space.examinations, patch, edit)
     before = space.snapshot()
 
     @cache
     def now() -> Examination:
-        return _examine_now(before, patch, spec)[1]
+        return _examined_anew(before, patch, edit)[1]
 
     def explain() -> Reason:
         return now().explain() if found.reason is None else found.reason
@@ -79,18 +79,18 @@ def _examine(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Ex
         return made()
 
     state = SiteState(found.state)
-    status = EditStatus(spec.name, found.file, found.scope, State.CONFLICT, calls_runtime=found.calls_runtime)
+    status = EditStatus(edit.name, found.file, found.scope, State.CONFLICT, calls_runtime=found.calls_runtime)
     is_ready = state is SiteState.READY
     return status, Examination(state, explain, rewrite if is_ready else None, found.added_imports)
 
 
-def _examine_first(
-    space: Workspace, examinations: Examinations, patch: Patch, spec: Edit
+def _recorded(
+    space: Workspace, examinations: Examinations, patch: Patch, edit: Edit
 ) -> tuple[EditStatus, Examination]:
     """Examine an edit for which nothing is remembered, and remember the result."""
     recording = space.snapshot(recording=True)
-    status, examined = _examine_now(recording, patch, spec)
-    key, answers = _key_of(f"{patch.id} {patch.form}", spec), recording.answers
+    status, examined = _examined_anew(recording, patch, edit)
+    key, answers = _key_of(f"{patch.id} {patch.form}", edit), recording.answers
     found = ExaminationResult(
         status.file,
         status.site,
@@ -108,22 +108,22 @@ def _examine_first(
     return status, replace(examined, explain=explain)
 
 
-def _examine_now(space: Workspace, patch: Patch, spec: Edit) -> tuple[EditStatus, Examination]:
-    place = space.locate_new(spec) if spec.kind.makes_file else space.locate_first(spec.addresses)
+def _examined_anew(space: Workspace, patch: Patch, edit: Edit) -> tuple[EditStatus, Examination]:
+    place = space.locate_new(edit) if edit.kind.makes_file else space.locate_first(edit.addresses)
     if isinstance(place, Examination):
-        nearest = space.nearest(spec.addresses)
-        return EditStatus(spec.name, nearest.files[0], nearest.scope, State.CONFLICT), place
+        nearest = space.nearest(edit.addresses)
+        return EditStatus(edit.name, nearest.files[0], nearest.scope, State.CONFLICT), place
     with recursing(place.file):
         examined = _named(
-            patch, spec, _examined(spec.kind, place.scope, f"{comment_start(patch)} {spec.why}")
+            patch, edit, _examined_scope(edit.kind, place.scope, f"{comment_start(patch)} {edit.why}")
         )
-        if spec.imports:
-            examined = _with_imports(space, place.scope, spec, examined)
-    calls = _calls_runtime(spec, examined)
-    return EditStatus(spec.name, place.file, place.scope.name, State.CONFLICT, calls_runtime=calls), examined
+        if edit.imports:
+            examined = _with_imports(space, place.scope, edit, examined)
+    calls = _calls_runtime(edit, examined)
+    return EditStatus(edit.name, place.file, place.scope.name, State.CONFLICT, calls_runtime=calls), examined
 
 
-def _named(patch: Patch, spec: Edit, examined: Examination) -> Examination:
+def _named(patch: Patch, edit: Edit, examined: Examination) -> Examination:
     """Let the rewrite of an edit whose code does not fit what it matched raise a UsageError that names the edit."""
     made = examined.rewrite
     if made is None:
@@ -134,38 +134,38 @@ def _named(patch: Patch, spec: Edit, examined: Examination) -> Examination:
             return made()
         except PatternError as error:
             raise UsageError(
-                f"patch {patch.id}: edit.{spec.name}.code: {error}",
+                f"patch {patch.id}: edit.{edit.name}.code: {error}",
                 advice="write a name of its own there, or a `find` that matches less",
             ) from None
 
     return replace(examined, rewrite=rewrite)
 
 
-def _calls_runtime(spec: Edit, examined: Examination) -> bool:
+def _calls_runtime(edit: Edit, examined: Examination) -> bool:
     """Return whether the code of an edit in place has a call of the runtime that the edit writes.
 
     A function of upstream's may contain one that another patch wrote.
     """
     if examined.state is not SiteState.PRESENT or not examined.form:
         return False
-    imports = [need for need in map(Import, spec.imports) if vendor.is_runtime(need.source)]
+    imports = [need for need in map(Import, edit.imports) if vendor.is_runtime(need.source)]
     names = "|".join(sorted(name for need in imports for name in need.names))
     written, there = (
         set(re.findall(rf"\b(?:{names})\b(?:\.\w+)?", code) if names else ())
-        for code in ("\n".join(spec.kind.written), examined.form)
+        for code in ("\n".join(edit.kind.written), examined.form)
     )
     return not written.isdisjoint(there)
 
 
-@collector.cached(2048)
-def _examined(kind: Kind, scope: Scope, note: str) -> Examination:
+@memory.cached(2048)
+def _examined_scope(kind: Kind, scope: Scope, note: str) -> Examination:
     """Examine a scope. Results are cached, since syntax trees are immutable."""
     return codemod_of(kind).examine(scope, note)
 
 
-def _with_imports(space: Workspace, scope: Scope, spec: Edit, examined: Examination) -> Examination:
+def _with_imports(space: Workspace, scope: Scope, edit: Edit, examined: Examination) -> Examination:
     """Add an edit's imports to its rewrite. An edit that is already in place must have them."""
-    imports = [Import(code) for code in spec.imports]
+    imports = [Import(code) for code in edit.imports]
     if examined.state is SiteState.PRESENT:
         unmet = [need for need in imports if need.used_but_missing(scope)]
     elif examined.state is SiteState.READY and examined.rewrite is not None:
@@ -220,7 +220,7 @@ def _in_each_file(space: Workspace, patch: Patch, edits: Sequence[Edit]) -> list
             file
             for file in (files if is_whole else ())
             if any(
-                _examine(space, patch, _at_file(other, file))[1].state in _FOUND
+                _examined(space, patch, _at_file(other, file))[1].state in _FOUND
                 for other in edits
                 if other.kind.looks_inside and other.files == edit.files
             )
@@ -317,10 +317,10 @@ def _closest_shape(space: Workspace, part: Part) -> frozenset[str]:
     return frozenset(matches if len(matches) == 1 else ())
 
 
-def _add_imports(space: Workspace, spec: Edit, file: str) -> None:
+def _add_imports(space: Workspace, edit: Edit, file: str) -> None:
     """Add an edit's imports to a file in which the edit itself is left to a person."""
     module = space.get(file)
-    for need in map(Import, spec.imports):
+    for need in map(Import, edit.imports):
         home = space.from_defining_file(need)
         if module is not None and home is not None and need.missing(module):
             module = home.add(module)
@@ -376,11 +376,11 @@ def _evaluate_part(
                 is_close=bool(evaluation.closest_shape) and not (try_closest_shape or allow_partial)
             )
     statuses = []
-    for spec in evaluation.edits(shapes):
-        status = evaluation.status(spec)
+    for edit in evaluation.edits(shapes):
+        status = evaluation.status(edit)
         statuses.append(status)
-        if allow_partial and status.state is State.CONFLICT and not spec.kind.makes_file:
-            _add_imports(space, spec, status.file)
+        if allow_partial and status.state is State.CONFLICT and not edit.kind.makes_file:
+            _add_imports(space, edit, status.file)
     is_stuck = any(status.state is State.CONFLICT for status in statuses)
     if is_shapeless and not is_there and not is_stuck:  # The shape was a guess.
         space.edited = before
@@ -517,28 +517,28 @@ class _Evaluation:
         """Return the edits for a tree with these shapes, each with its file."""
         is_upstreams = self.has_landed and not self.has_comment
         counting = [
-            spec
-            for spec in self.patch.edits_of(self.part.name)
-            if (not spec.shapes or shapes & set(spec.shapes)) and not (spec.beyond_upstream and is_upstreams)
+            edit
+            for edit in self.patch.edits_of(self.part.name)
+            if (not edit.shapes or shapes & set(edit.shapes)) and not (edit.beyond_upstream and is_upstreams)
         ]
         return _in_each_file(self.space, self.patch, counting)
 
-    def status(self, spec: Edit) -> EditStatus:
+    def status(self, edit: Edit) -> EditStatus:
         """Return an edit's status, and make the edit in the workspace if it is pending."""
-        status, examined = _examine(self.space, self.patch, spec)
+        status, examined = _examined(self.space, self.patch, edit)
         is_there = examined.state is SiteState.PRESENT
         how = BY_HAND if is_there else ACCEPTED
-        if is_noted(self.space.modules.source(status.file) or b"", self.patch.id, spec.name, how):
-            self.noted.setdefault(how, []).append(spec.name)
+        if is_noted(self.space.modules.source(status.file) or b"", self.patch.id, edit.name, how):
+            self.noted.setdefault(how, []).append(edit.name)
             return replace(status, state=State.APPLIED, reason=how)
         if is_there:
-            return self._in_place(spec, status, examined.reason)
+            return self._in_place(edit, status, examined.reason)
         if examined.state is SiteState.READY and examined.rewrite is not None:
-            return self._made(spec, status, examined)
+            return self._made(edit, status, examined)
         if examined.state is SiteState.ABSENT and self.has_landed:
             return replace(status, state=State.UPSTREAM, reason=_CHANGED)
-        if examined.state is SiteState.ABSENT and spec.optional:
-            return replace(status, state=State.NOT_APPLICABLE, reason=spec.optional)
+        if examined.state is SiteState.ABSENT and edit.optional:
+            return replace(status, state=State.NOT_APPLICABLE, reason=edit.optional)
         return replace(status, reason=_with_lines(self.space, status.file, status.site, examined.explain()))
 
     def landed(self, *, allow_partial: bool) -> list[EditStatus]:
@@ -598,36 +598,36 @@ class _Evaluation:
                 return replace(status, state=State.PENDING)
         return status
 
-    def _in_place(self, spec: Edit, status: EditStatus, own: str) -> EditStatus:
+    def _in_place(self, edit: Edit, status: EditStatus, own: str) -> EditStatus:
         if own:
             status = replace(status, state=State.UPSTREAM, reason=own)
             self.customised.append(status)
             return status
         is_fresh = (
             status.file in self.space.edited
-            and _examine(self.pristine, self.patch, spec)[1].state is not SiteState.PRESENT
+            and _examined(self.pristine, self.patch, edit)[1].state is not SiteState.PRESENT
         )
         if is_fresh:
             return replace(status, state=State.PENDING, reason="made by a patch that is applied before it")
         return replace(status, state=State.APPLIED)
 
-    def _made(self, spec: Edit, status: EditStatus, examined: Examination) -> EditStatus:
+    def _made(self, edit: Edit, status: EditStatus, examined: Examination) -> EditStatus:
         """Make an edit, and undo it if a second examination does not find it in place."""
         assert examined.rewrite is not None
         undone = dict(self.space.edited)
-        key = _key_of(f"{self.patch.id} {self.patch.form}", spec)
+        key = _key_of(f"{self.patch.id} {self.patch.form}", edit)
         what = (key, status.site, *examined.added_imports)
         self.space.make(status.file, examined.rewrite, *what)
-        _, again = _examine(self.space, self.patch, spec)
+        _, again = _examined(self.space, self.patch, edit)
         is_found = again.state is SiteState.PRESENT
-        meets_own = is_found and self._meets_own_code(spec, status.file, undone)
+        meets_own = is_found and self._meets_own_code(edit, status.file, undone)
         if is_found and not meets_own:
             return replace(status, state=State.PENDING)
         self.space.edited = undone
         reason = f"the edit was made but is not found again ({again.reason or 'it matches once more'})"
         return replace(status, state=State.CONFLICT, reason=_OLDER_FORM if meets_own else reason)
 
-    def _meets_own_code(self, spec: Edit, file: str, undone: Mapping[str, EditedFile]) -> bool:
+    def _meets_own_code(self, edit: Edit, file: str, undone: Mapping[str, EditedFile]) -> bool:
         """Return whether an edit nested its code in code of its patch, or put it beside the same one, edited since."""
         start = comment_start(self.patch)
         if start.encode() not in (self.space.modules.source(file) or b""):
@@ -639,7 +639,7 @@ class _Evaluation:
         old, new = (source_of(each).decode(errors="replace").splitlines() for each in (before, after))
         codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
         return any(
-            _stands_at(f"{COMMENT_PREFIX[:2]}{start} {spec.why}", old, begin)
+            _stands_at(f"{COMMENT_PREFIX[:2]}{start} {edit.why}", old, begin)
             if tag == "insert"
             else any(_is_below(start, old, at) for at in range(begin, end))
             for tag, begin, end, _, _ in codes

@@ -16,8 +16,8 @@ from patchkit.change.edits import Outcome
 from patchkit.change.follow import Trees, alike, outlined
 from patchkit.change.land import NOT_MADE, land
 from patchkit.change.outline import NoOutlineError
-from patchkit.collector import RecentCache
 from patchkit.lines import encoding_of
+from patchkit.memory import RecentCache
 from patchkit.plan.comments import COMMENT_PREFIX
 from patchkit.plan.status import EditStatus, State
 from patchkit.tree.source import INVALID, first_line, parsed

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from patchkit import collector
+from patchkit import memory
 from patchkit.codemods.examination import Examination, SiteState, absent, ambiguous
 from patchkit.codemods.language.layout import Style, lay_out
 from patchkit.codemods.language.pattern import Pattern
@@ -50,13 +50,13 @@ def key_of(*parts: Hashable) -> str:
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
-@collector.cached(2048)
+@memory.cached(2048)
 def _has(scope: Scope, code: str) -> bool:
     """Return whether a pattern matches in a scope."""
     return bool(Pattern.compile(code).find(scope.node, scope.path))
 
 
-@collector.cached(256)
+@memory.cached(256)
 def _formatted_source(read: cst.Module | None, module: cst.Module, style: Style) -> bytes:
     return source_of(module if read is None else lay_out(read, module, style))
 

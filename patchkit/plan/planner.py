@@ -30,7 +30,7 @@ _MADE = frozenset({State.PENDING, State.PARTIAL})
 
 
 @dataclass(frozen=True)
-class Origin:
+class PatchBase:
     """The contents of the patched files before ``patches``; these files were not edited otherwise since.
 
     ``makers`` are the recorded pairs of a file and the id of a patch that changed it.
@@ -83,16 +83,16 @@ class Planner:
             allow_partial=allow_partial,
         )
 
-    def combined_plan(self, plan: Plan, origin: Origin | None) -> Plan:
-        """Return a plan that gives the files that the tree's and the plan's patches together make of ``origin``.
+    def combined_plan(self, plan: Plan, base: PatchBase | None) -> Plan:
+        """Return a plan that gives the files that the tree's and the plan's patches together make of ``base``.
 
-        Return ``plan`` itself if there is no origin, if a patch that is not left out conflicts, if an edit was resolved
+        Return ``plan`` itself if there is no base, if a patch that is not left out conflicts, if an edit was resolved
         by hand, or if replaying the tree's patches no longer gives its current files.
         """
-        if origin is None or plan.manual_edits:
+        if base is None or plan.manual_edits:
             return plan
         try:
-            return self._combined_plan(plan, origin)
+            return self._combined_plan(plan, base)
         except (TreeError, UsageError):
             return plan
 
@@ -147,30 +147,30 @@ class Planner:
         vendor.require_one_runtime(self._tree, files, vendored=vendored)
         return vendored
 
-    def _combined_plan(self, plan: Plan, origin: Origin) -> Plan:
+    def _combined_plan(self, plan: Plan, base: PatchBase) -> Plan:
         made = {status.patch.id for status in plan.changed_patches}
         ids = tuple(
             s.patch.id
             for s in plan.patches
-            if s.patch.id in made or s.patch.id not in {*origin.patches, *plan.left_out}
+            if s.patch.id in made or s.patch.id not in {*base.patches, *plan.left_out}
         )
         if not ids or any(
             s.state is State.CONFLICT and s.patch.id not in plan.left_out for s in plan.patches
         ):
             return plan
-        current = {file: self._tree.read(file) for file in origin.contents}
+        current = {file: self._tree.read(file) for file in base.contents}
         # The plan's order comes first, so that the result is the same in a clone without history.
-        planned = {c.file: origin.contents.get(c.file, c.before) for c in plan.changes}
-        originals = planned | {**origin.contents}
-        combined = self.plan_exactly((*origin.patches, *ids), originals)
+        planned = {c.file: base.contents.get(c.file, c.before) for c in plan.changes}
+        originals = planned | {**base.contents}
+        combined = self.plan_exactly((*base.patches, *ids), originals)
         known = {status.patch.id: status for status in combined.patches}
         fresh = {name for name in ids if name in known and known[name].state in _MADE and name not in made}
         after = _contents_after(originals, combined)
-        noted = origin.makers | _makers(plan)
+        noted = base.makers | _makers(plan)
         if not fresh and _makers(combined) <= noted and after == _contents_after(originals | current, plan):
             return plan
         if any(status.state is State.CONFLICT for status in combined.patches) or current != {
-            file: text for file, text in self.replay(originals, origin.patches).items() if file in current
+            file: text for file, text in self.replay(originals, base.patches).items() if file in current
         }:
             return plan
         patches = tuple(known[s.patch.id] if s.patch.id in fresh else s for s in plan.patches)

@@ -13,7 +13,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from patchkit import collector
+from patchkit import memory
 from patchkit.tree.index import last_name
 from patchkit.tree.nodes import bound_as, bound_names, own_statements, walk
 from patchkit.tree.sglang import SERVING, files_of, imported_from, package_of
@@ -59,13 +59,13 @@ class _MissingDefinition(NamedTuple):
     is_removed: bool
 
 
-@collector.paused()
+@memory.collector_paused()
 def dependencies_of(tree: Tree, sources: Sources, landing: Landing) -> tuple[Finding, ...]:
     """Return the uses of definitions that the port did not add, or removed; ``tree`` is as it was before the port."""
     return tuple(dict.fromkeys(_Uses(tree, landing).findings(sources)))
 
 
-@collector.cached(256)
+@memory.cached(256)
 def _definitions(file: str, content: bytes | None) -> Mapping[Definition, int]:
     """Return what a file defines, with the positions of parameters; nothing if it is not Python."""
     if content is None or not file.endswith(".py"):

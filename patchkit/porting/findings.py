@@ -11,7 +11,7 @@ from collections import Counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from patchkit import collector
+from patchkit import memory
 from patchkit.change.tokens import words
 from patchkit.change.undefined import undefined_names
 from patchkit.findings.finding import Confidence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _CHECKS = (imports.check, signatures.check, reads.check)
 
 
-@collector.paused()
+@memory.collector_paused()
 def findings_of(
     tree: Tree,
     contents: Mapping[str, bytes | None],

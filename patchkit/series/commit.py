@@ -14,8 +14,8 @@ from patchkit.series.message import message
 from patchkit.series.plumbing import git_output
 from patchkit.series.worktree import RefusedCommitError, linked_worktree
 from patchkit.transaction.apply import ApplyResult, Transaction
+from patchkit.transaction.candidates import patch_base
 from patchkit.transaction.current import unedited
-from patchkit.transaction.origins import origin
 from patchkit.transaction.uncommitted import uncommitted, uncommitted_error, uncommitted_patches
 from patchkit.transaction.write import check_targets
 from patchkit.tree.checkout import Checkout
@@ -143,7 +143,7 @@ def _groups(remaining: Sequence[PatchStatus]) -> Iterator[list[PatchStatus]]:
 def _write(worktree: LinkedWorktree, planner: Planner, name: str) -> set[str]:
     """Write one patch to the linked worktree and return the changed files. Raise ConflictError if it conflicts."""
     # The plan depends on the patches committed before.
-    planned = planner.combined_plan(planner.plan((name,)), origin(worktree.tree, planner))
+    planned = planner.combined_plan(planner.plan((name,)), patch_base(worktree.tree, planner))
     status = next(status for status in planned.patches if status.patch.id == name)
     if status.state is State.CONFLICT:
         raise ConflictError(

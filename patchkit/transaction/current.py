@@ -6,8 +6,8 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
-from patchkit.collector import RecentCache
 from patchkit.errors import TreeError
+from patchkit.memory import RecentCache
 from patchkit.plan import record
 from patchkit.plan.markers import marked_conflicts
 from patchkit.plan.record import Record

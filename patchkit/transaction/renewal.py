@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError
 from patchkit.plan.status import FileChange, State
+from patchkit.transaction.candidates import Candidates
 from patchkit.transaction.current import current_or_none
-from patchkit.transaction.origins import Origins
 from patchkit.transaction.revert import record_after, step_of
 
 if TYPE_CHECKING:
@@ -81,20 +81,20 @@ def renewal(tree: ReadTree, patches: PatchSet, planner: Planner) -> Renewal | No
     names = older_forms(tree, patches)
     if not names:
         return None
-    origins = Origins(tree, planner)
-    names = _with_neighbours(names, origins.record)
+    candidates = Candidates(tree, planner)
+    names = _with_neighbours(names, candidates.record)
     missing = sorted(names.difference(patches.ids))
     if missing:
         raise ConflictError(
             f"{missing[0]} changed the same files as patches of an older form, and is not loaded",
             advice="pass its folder with --patches DIR",
         )
-    step = step_of(tree, origins, names, planner)
+    step = step_of(tree, candidates, names, planner)
     if step is None:
         return None
     _, taken_back, plan = step
     kept = tuple(text for pair in plan.changes.values() for text in pair if text is not None)
-    after = record_after(origins.record, step)
+    after = record_after(candidates.record, step)
     return Renewal(tuple(sorted(taken_back)), plan.changes, after, (*plan.kept, *kept))
 
 

@@ -10,9 +10,9 @@ from patchkit.errors import ConflictError, PatchkitError, TreeError
 from patchkit.plan.comments import SIGNS, commenting_patches, runtime_line
 from patchkit.plan.record import Record
 from patchkit.plan.status import State, noted_in
+from patchkit.transaction.candidates import Candidates
 from patchkit.transaction.current import current_record
 from patchkit.transaction.history import checkout_of
-from patchkit.transaction.origins import Origins
 from patchkit.transaction.ports import ports_in
 from patchkit.transaction.revert_plan import (
     RevertBlockedError,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from patchkit.plan.planner import Planner
-    from patchkit.transaction.origins import CandidateRecord
+    from patchkit.transaction.candidates import CandidateRecord
     from patchkit.tree.tree import CheckoutTree, ReadTree
 
 
@@ -61,20 +61,20 @@ def ported(tree: CheckoutTree) -> tuple[str, ...]:
 
 def ports_in_tree(tree: CheckoutTree, planner: Planner) -> dict[str, bool]:
     """Return the ports whose code is in the tree, the oldest first, each with whether it is committed."""
-    return Origins(tree, planner).ports_in_code()
+    return Candidates(tree, planner).ports_in_code()
 
 
 def in_code(tree: CheckoutTree, planner: Planner) -> tuple[str, ...]:
     """Return the ids of the patches that patchkit applied to the tree's code, in order of application."""
-    return _in_order(Origins(tree, planner).in_code, planner)
+    return _in_order(Candidates(tree, planner).in_code, planner)
 
 
 def reverted_without_names(tree: CheckoutTree, planner: Planner) -> tuple[str, ...]:
     """Return the ids of the patches in the tree's code and of the ports in it that are not committed."""
-    origins = Origins(tree, planner)
-    ports = origins.ports_in_code()
+    candidates = Candidates(tree, planner)
+    ports = candidates.ports_in_code()
     committed = (name for name, is_committed in ports.items() if is_committed)
-    return _in_order(origins.in_code.union(ports).difference(committed), planner)
+    return _in_order(candidates.in_code.union(ports).difference(committed), planner)
 
 
 def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner) -> RevertResult:
@@ -86,8 +86,8 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
     """
 
     def prepared(read: ReadTree) -> tuple[ReadTree, Record, tuple[Planned, ...]]:
-        origins = Origins(read, planner)
-        return read, origins.record, _steps(read, origins, patches, planner)
+        candidates = Candidates(read, planner)
+        return read, candidates.record, _steps(read, candidates, patches, planner)
 
     # A revert that is refused must not create patchkit's own folder, so the first plan is made without the lock.
     read, record, steps = read_consistently(tree, prepared)
@@ -95,8 +95,8 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
         return RevertResult((), ())
     with locked(tree) as store:
         if not read.is_unchanged:
-            origins = Origins(tree, planner)
-            record, steps = origins.record, _steps(tree, origins, patches, planner)
+            candidates = Candidates(tree, planner)
+            record, steps = candidates.record, _steps(tree, candidates, patches, planner)
         if not steps:
             return RevertResult((), ())
         changes = _combined(plan for _, _, plan in steps)
@@ -120,7 +120,7 @@ def advised(
     while deeper.together and not deeper.together <= names:
         names |= deeper.together
         try:
-            _steps(tree, Origins(tree, planner), names, planner)
+            _steps(tree, Candidates(tree, planner), names, planner)
         except RevertBlockedError as another:
             deeper = another
         except ConflictError as another:
@@ -167,14 +167,14 @@ def _in_order(ids: frozenset[str], planner: Planner) -> tuple[str, ...]:
     return tuple(sorted(ids, key=[*planner.ids, *sorted(ids)].index))
 
 
-def _selected(origins: Origins, patches: frozenset[str] | None) -> frozenset[str] | None:
+def _selected(candidates: Candidates, patches: frozenset[str] | None) -> frozenset[str] | None:
     """Return which of the patches patchkit applied, None for all. Raise ConflictError for code of upstream's own."""
-    in_code = origins.in_code
+    in_code = candidates.in_code
     if patches is not None and not patches <= in_code:
-        in_code |= origins.ported
+        in_code |= candidates.ported
     if in_code and (patches is None or patches <= in_code):
         return patches
-    selected = [s for s in origins.statuses if patches is None or s.patch.id in patches]
+    selected = [s for s in candidates.statuses if patches is None or s.patch.id in patches]
     upstream = [s.patch.id for s in selected if s.state is State.UPSTREAM]
     unknown = [s.patch.id for s in selected if s.state is State.UNKNOWN]
     applied = {s.patch.id for s in selected if s.state is State.APPLIED}
@@ -191,17 +191,17 @@ def _selected(origins: Origins, patches: frozenset[str] | None) -> frozenset[str
 
 
 def _steps(
-    tree: CheckoutTree, origins: Origins, patches: frozenset[str] | None, planner: Planner
+    tree: CheckoutTree, candidates: Candidates, patches: frozenset[str] | None, planner: Planner
 ) -> tuple[Planned, ...]:
     """Return the plans of a revert, each to be made after the ones before it; none if nothing is to be reverted.
 
     Without ``patches``, each port that is not committed is reverted after the patches, unless it conflicts.
     """
-    planned = step_of(tree, origins, patches, planner)
+    planned = step_of(tree, candidates, patches, planner)
     steps = () if planned is None else (planned,)
     if patches is None:
         done = frozenset[str]() if planned is None else planned[1]
-        ports = _planned_ports(tree, origins.uncommitted_ports, done, steps, planner)
+        ports = _planned_ports(tree, candidates.uncommitted_ports, done, steps, planner)
         steps = steps if ports is None else (*steps, ports)
     # What was ported may be in a stash, and can be reverted when it is back.
     return tuple(
@@ -241,19 +241,19 @@ def _planned_ports(
 
 
 def step_of(
-    tree: CheckoutTree, origins: Origins, patches: frozenset[str] | None, planner: Planner
+    tree: CheckoutTree, candidates: Candidates, patches: frozenset[str] | None, planner: Planner
 ) -> Planned | None:
     """Plan a revert with the first candidate with which it is possible; None if no patch is in the tree."""
-    named = _selected(origins, patches)
+    named = _selected(candidates, patches)
     if named is not None and not named:
         if patches is None:
             _require_no_calls({file: tree.read(file) for file in tree.containing(*SIGNS)})
         return None
     errors: list[tuple[bool, PatchkitError]] = []
     try:
-        for candidate in _candidates(origins, named):
+        for candidate in _candidates(candidates, named):
             record = candidate.record
-            committed = origins.committed_ports_in(record) if named is None else frozenset[str]()
+            committed = candidates.committed_ports_in(record) if named is None else frozenset[str]()
             if committed and committed == record.patches.keys():
                 continue
             try:
@@ -268,13 +268,13 @@ def step_of(
                         raise
                     # A port that conflicts stays, beside the patches and the other ports.
                     plan = _plan_with(tree, candidate, reverted, planner)
-                _require_removed(origins, candidate, None if named is None else reverted, plan, planner)
+                _require_removed(candidates, candidate, None if named is None else reverted, plan, planner)
             except PatchkitError as error:
                 # No other candidate has an edit that was made by hand, unless a clone lacks what was not committed.
                 if record.manual_edits and candidate.is_recorded and not isinstance(error, TreeError):
                     raise
                 # A record may lack a patch that was committed separately.
-                needed = origins.traced if named is None else named
+                needed = candidates.traced if named is None else named
                 is_complete = needed <= record.patches.keys()
                 # Nor a ported change: with an older record, its code would remain.
                 ports = record.ported & (record.patches.keys() - committed if named is None else named)
@@ -294,18 +294,18 @@ def step_of(
     raise next((error for is_exact, error in errors if is_exact), errors[0][1])
 
 
-def _candidates(origins: Origins, named: frozenset[str] | None) -> Iterable[CandidateRecord]:
+def _candidates(candidates: Candidates, named: frozenset[str] | None) -> Iterable[CandidateRecord]:
     """Return the candidates to try. Raise ConflictError for patches and for ports that only git's history has."""
-    committed = origins.committed_ports(named) if named else frozenset[str]()
+    committed = candidates.committed_ports(named) if named else frozenset[str]()
     if not named or not committed:
-        return origins
+        return candidates
     others = named - committed
     if others:
         raise ConflictError(
             f"{', '.join(sorted(committed))} was ported in an earlier commit, {', '.join(sorted(others))} was not",
             advice=f"revert them one after the other: patchkit revert {' '.join(sorted(committed))}",
         )
-    return (origins.of_ports(committed),)
+    return (candidates.of_ports(committed),)
 
 
 def _plan_with(
@@ -339,7 +339,7 @@ def _require_no_calls(contents: Mapping[str, bytes | None]) -> None:
 
 
 def _require_removed(
-    origins: Origins,
+    candidates: Candidates,
     candidate: CandidateRecord,
     reverted: frozenset[str] | None,
     plan: RevertPlan,
@@ -347,9 +347,9 @@ def _require_removed(
 ) -> None:
     """Raise ConflictError if code of the patches in ``reverted`` (None: of any) remains, or another loses an edit."""
     after = {file: text for file, (_, text) in plan.changes.items()}
-    changed_paths = origins.real_paths(after)
-    for file, names in sorted(origins.traces.items()):
-        if file not in after and origins.real_paths([file]) <= changed_paths:
+    changed_paths = candidates.real_paths(after)
+    for file, names in sorted(candidates.traces.items()):
+        if file not in after and candidates.real_paths([file]) <= changed_paths:
             continue
         commented = commenting_patches(after[file] or b"") if file in after else names
         remaining = sorted(commented if reverted is None else commented & reverted)
@@ -361,7 +361,7 @@ def _require_removed(
                 where=file,
                 advice="pass its folder with --patches DIR, or undo it with git revert",
             )
-        for name, edit in noted_in((after[file] if file in after else origins.read(file)) or b""):
+        for name, edit in noted_in((after[file] if file in after else candidates.read(file)) or b""):
             if name in remaining:
                 raise manual_edit_error(name, edit, file)
         for (name, edit), place in candidate.record.manual_files.items():
@@ -376,7 +376,7 @@ def _require_removed(
                 advice="remove that code, or use the version of patchkit that applied it, or undo it with git revert, "
                 "and revert again",
             )
-    untold = origins.untold if reverted is None else origins.untold & reverted
+    untold = candidates.untold if reverted is None else candidates.untold & reverted
     if untold:
         ids = tuple(sorted(untold))
         left = sorted(planner.present(after, ids) - planner.present(candidate.originals, ids))

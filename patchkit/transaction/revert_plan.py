@@ -15,7 +15,7 @@ from functools import cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol
 
-from patchkit import collector
+from patchkit import memory
 from patchkit.change.lines import with_block
 from patchkit.errors import ConflictError, PatchkitError
 from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
@@ -99,7 +99,7 @@ def require_removable(record: Record, named: frozenset[str]) -> None:
         )
 
 
-@collector.paused()
+@memory.collector_paused()
 def plan_revert(
     record: Record,
     reverted: frozenset[str],

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from patchkit import collector
+from patchkit import memory
 from patchkit.errors import TreeError
 from patchkit.lines import decoded_lines
 from patchkit.tree import mirror, sglang
@@ -448,7 +448,7 @@ def _linearised(
     return order
 
 
-@collector.cached(512)
+@memory.cached(512)
 def index_module(file: str, text: bytes) -> Module:
     """Parse one file; results are cached. Raise one of ``INVALID`` if this interpreter cannot parse it."""
     module = Module(file, text, parsed(text))

@@ -9,7 +9,7 @@ import stat
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from patchkit import collector
+from patchkit import memory
 from patchkit.errors import TreeError, UsageError
 from patchkit.tree.nesting import MAX_DEPTH, NestingError, nests_deeper
 from patchkit.tree.nodes import walk
@@ -96,7 +96,7 @@ def require_manageable(file: str, source: bytes) -> None:
         raise TreeError(f"{file} {found[0]}", advice=f"{found[1]}, and try again")
 
 
-@collector.cached(512)
+@memory.cached(512)
 def _exceeded(source: bytes) -> tuple[str, str] | None:
     """Return which limit a source exceeds, and what helps."""
     if len(source) > MAX_TOKENS and len(_COUNTED.findall(source)) > MAX_TOKENS:

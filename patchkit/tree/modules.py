@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
 
-from patchkit import collector
+from patchkit import memory
 from patchkit.errors import TreeError
-from patchkit.tree.headers import Interest, ReducedSource, Reduction, without_bodies
+from patchkit.tree.bodies import NeededBodies, ReducedSource, Reduction, without_bodies
 from patchkit.tree.history import has_commit
 from patchkit.tree.index import Class, Function, Index
 from patchkit.tree.limits import require_manageable, require_short
-from patchkit.tree.parts import parse
+from patchkit.tree.piecewise import parse
 from patchkit.tree.sglang import SERVING, files_of
 from patchkit.tree.source import fault_of
 from patchkit.tree.tree import CheckoutTree
@@ -32,8 +32,8 @@ _Source = TypeVar("_Source", bound="Hashable")
 _Result = TypeVar("_Result")
 
 
-_PARSED: collector.RecentCache[bytes, cst.Module] = collector.RecentCache(128)
-_REDUCED: collector.RecentCache[bytes, Reduction] = collector.RecentCache(512)
+_PARSED: memory.RecentCache[bytes, cst.Module] = memory.RecentCache(128)
+_REDUCED: memory.RecentCache[bytes, Reduction] = memory.RecentCache(512)
 _DEFINITION = re.compile(rb"\n(?:class|(?:async )?def) ([^\s(:\[\\]+)")
 # Looks ahead, since the name after the last word of a comment, "class", may be the next line's "def".
 _NAMED = re.compile(rb"(?:class|def)\s+(?=([^\s(:\[\\]+))")
@@ -50,13 +50,13 @@ def _unvalidated() -> Iterator[None]:
         cst.CSTNode.__post_init__ = _VALIDATE  # type: ignore[method-assign]
 
 
-@collector.cached(2048)
+@memory.cached(2048)
 def _defined_in(source: bytes) -> frozenset[bytes]:
     """Return the names of a file's top-level classes and functions."""
     return frozenset(_DEFINITION.findall(b"\n" + source))
 
 
-@collector.cached(2048)
+@memory.cached(2048)
 def _named_in(source: bytes) -> frozenset[bytes]:
     """Return a superset of the names of a file's classes and functions."""
     return frozenset(_NAMED.findall(source))
@@ -92,10 +92,10 @@ def is_no_file(module: cst.Module | None) -> bool:
 class Modules:
     """A tree's files as syntax trees, parsed on first use."""
 
-    def __init__(self, tree: Tree, interest: Interest | None = None) -> None:
-        """Read ``tree``; with an ``interest``, syntax trees lack the function bodies outside it."""
+    def __init__(self, tree: Tree, needed: NeededBodies | None = None) -> None:
+        """Read ``tree``; of ``needed`` bodies, syntax trees lack all others."""
         self.tree = tree
-        self._interest = interest
+        self._needed = needed
         self._parsed: dict[str, cst.Module | None] = {}
         self._reduced: dict[str, ReducedSource] = {}
         self._sources: dict[str, bytes | None] = {}
@@ -152,20 +152,20 @@ class Modules:
 
     def _shape(self, file: str, source: bytes) -> cst.Module:
         # Python and libcst may count these line endings differently, so such files are parsed whole.
-        interest = self._interest
-        if interest is not None and (file in interest.files or b"\f" in source or b"\r" in source):
-            interest = None
+        needed = self._needed
+        if needed is not None and (file in needed.files or b"\f" in source or b"\r" in source):
+            needed = None
         reduction = _REDUCED.get(source, Reduction)
-        reduced = reduction.made(interest, lambda wanted: self._reduce(file, source, wanted))
+        reduced = reduction.made(needed, lambda wanted: self._reduce(file, source, wanted))
         self._reduced[file] = reduced
         return _PARSED.get(reduced.source, lambda: self._parse(file, reduced.source))
 
-    def _reduce(self, file: str, source: bytes, interest: Interest | None) -> ReducedSource:
+    def _reduce(self, file: str, source: bytes, needed: NeededBodies | None) -> ReducedSource:
         require_manageable(file, source)
         module = self.index.module(file)
-        if module is None or interest is None:
+        if module is None or needed is None:
             return ReducedSource(source)
-        return without_bodies(source, module.tree, interest)
+        return without_bodies(source, module.tree, needed)
 
     def restored(self, file: str, content: bytes) -> bytes:
         """Return the edited ``content`` of a file with its stripped function bodies restored."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from patchkit import collector
+from patchkit import memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -72,7 +72,7 @@ def own_statements(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
                 yield from own_statements(getattr(node, name, ()))
 
 
-@collector.cached(4096)
+@memory.cached(4096)
 def unparsed(node: ast.AST) -> str:
     """Return the source of a node, as `ast.unparse` does, which takes as long as evaluating it many times."""
     return ast.unparse(node)

@@ -6,7 +6,7 @@ import ast
 import warnings
 from typing import NamedTuple
 
-from patchkit import collector
+from patchkit import memory
 
 INVALID = (SyntaxError, ValueError, RecursionError, MemoryError)
 """What ``parsed`` raises for a source that is not Python, or that is nested too deep for this interpreter."""
@@ -21,7 +21,7 @@ class Fault(NamedTuple):
 
 
 # Those of a tree's files stay with their modules; many others are of texts that are looked at once.
-@collector.cached(32)
+@memory.cached(32)
 def parsed(source: bytes | str) -> ast.Module:
     """Return the syntax tree of a source, which nobody may change. Raise one of ``INVALID``."""
     with warnings.catch_warnings():
@@ -37,7 +37,7 @@ def parsed_or_none(source: bytes | str) -> ast.Module | None:
         return None
 
 
-@collector.cached(512)
+@memory.cached(512)
 def fault_of(source: bytes | str) -> Fault | None:
     """Return why Python does not compile a source, also if it is parsed, as a `return` outside of functions."""
     try:

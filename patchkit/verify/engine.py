@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as replaced
 
-from patchkit import collector
+from patchkit import memory
 from patchkit.errors import TreeError
 from patchkit.verify import checks
 from patchkit.verify.check import Check, CheckOutcome, registered
@@ -38,7 +38,7 @@ def rules() -> dict[str, Rule]:
     return {rule.id: rule for check in all_checks() for rule in check.rules}
 
 
-@collector.paused()
+@memory.collector_paused()
 def verify(subject: Subject, watch: Callable[[str, int], None] | None = None) -> Verdict:
     """Run every check; call ``watch`` with each check's title and the number of checks before it runs."""
     chosen = [check for check in all_checks() if subject.criteria.importing or not check.runs_code]

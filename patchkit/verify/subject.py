@@ -17,9 +17,9 @@ from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.planner import Planner
 from patchkit.plan.record import Record, settled
 from patchkit.plan.status import IN_PLACE
+from patchkit.transaction.candidates import Candidates
 from patchkit.transaction.current import current_or_none
 from patchkit.transaction.history import checkout_of
-from patchkit.transaction.origins import Origins
 from patchkit.transaction.resolve import unrecorded_edits
 from patchkit.transaction.store import Store
 from patchkit.tree.backends import Backends
@@ -188,7 +188,7 @@ class Subject:
     @cached_property
     def _read_originals(self) -> tuple[Mapping[str, bytes | None], PatchkitError | None]:
         try:
-            return self._origins.originals, None
+            return self._candidates.originals, None
         except RefusedRepositoryError:
             raise
         except PatchkitError as error:
@@ -216,14 +216,14 @@ class Subject:
     @cached_property
     def _applied(self) -> Mapping[str, bytes | None] | None:
         try:
-            return self._origins.applied
+            return self._candidates.applied
         except PatchkitError:
             return None
 
     @cached_property
-    def _origins(self) -> Origins:
+    def _candidates(self) -> Candidates:
         own = weakref.proxy(self)
-        return Origins(self.tree, Planner(self.tree, PatchSet(self.patches, "")), lambda: own.statuses)
+        return Candidates(self.tree, Planner(self.tree, PatchSet(self.patches, "")), lambda: own.statuses)
 
     def _with(self, contents: Mapping[str, bytes | None]) -> Subject:
         """Return the tree with other contents of some files."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import bench_port
 
 from corpus.digests import contents, digest
-from patchkit import collector
+from patchkit import memory
 from patchkit.change.follow import Trees
 from patchkit.change.land import land
 from patchkit.drafting import difference
@@ -60,7 +60,7 @@ def ported(clone: Path, repository: GitRepository, commit: str, onto: str) -> st
     ]
     lacking = [(each.rule, each.file, each.line) for each in dependencies_of(tree, sources, landing)]
     counts = Counter(outcome for *_, outcome in edits)
-    collector.forget_if_large()
+    memory.forget_if_large()
     parts = {
         "edits": digest([json.dumps(sorted(edits)).encode()]),
         "bytes": contents(landing.contents),

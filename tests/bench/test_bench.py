@@ -21,7 +21,7 @@ from support.toys import everything
 
 from patchkit.bench import compare, server
 from patchkit.cli import main
-from patchkit.cli.answers.bench import Bench as BenchAnswer
+from patchkit.commands.bench import Benchmark
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +55,7 @@ class Bench:
         ran = self.run("--json", *words)
         assert ran.exit_code == 0, ran.output
         answer: dict[str, Any] = json.loads(ran.stdout)
-        msgspec.convert(answer, BenchAnswer)
+        msgspec.convert(answer, Benchmark)
         return answer
 
     def expect_nothing_left(self) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchkit.bench import figures
-from patchkit.bench.compare import BatchComparison
+from patchkit.bench.compare import gain_of
 from patchkit.bench.figures import (
     Reply,
     Spread,
@@ -159,17 +159,4 @@ def test_a_ratio_whose_interval_includes_1_is_no_gain(
     interval: tuple[float, float] | None, gain: str
 ) -> None:
     ratio = 1.1 if interval and interval[0] > 1 else 0.9
-    found = BatchComparison(
-        batch=1,
-        step_ms=(1, 1),
-        tokens_per_second=(1, 1),
-        accept_length=(None, None),
-        runs_ms=((1.0,) * 9, (1.0,) * 9),
-        ratio=ratio,
-        interval=interval,
-        tokens="equal",
-        difference=None,
-        costs=(None, None),
-        freed={},
-    )
-    assert found.gain == gain
+    assert gain_of(ratio, interval) == gain

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -202,14 +203,19 @@ TREE = f"{EAGLE} --speculative-eagle-topk 4 --speculative-num-draft-tokens 8"
 V2 = {"25980", "26800", "31738"}
 
 
+@lru_cache(maxsize=1)
+def evaluated(tree: Any) -> tuple[Program, KnownValues]:
+    """Return a release's program, and what its servers have in common, which is evaluated once."""
+    return Program(read_sources(tree)), KnownValues()
+
+
 def test_fixes_of_a_release_are_named_for_the_servers_that_need_them(
     releases: Releases, executed: Executed
 ) -> None:
     tree = releases.tree("0.5.12.post1")
-    program = Program(read_sources(tree))
+    program, memory = evaluated(tree)
     known = {"25980", "26800", "27338", "27360", "27998", "28496", "31738"}
     statuses = [PatchStatus(patch, State.PENDING, (), "") for patch in PATCHES if patch.id in known]
-    memory = KnownValues()
     for words, expected in {
         f"--attention-backend triton {CHAIN}": V2,
         f"--attention-backend triton {CHAIN} --chunked-prefill-size -1": V2 - {"26800"},
@@ -233,10 +239,10 @@ def test_fixes_of_a_release_are_named_for_the_servers_that_need_them(
 def named_for(releases: Releases, executed: Executed, version: str, words: str, known: set[str]) -> set[str]:
     """Return which of these fixes doctor names for the usual model on a release that lacks all of them."""
     tree = releases.tree(version)
-    program = Program(read_sources(tree))
     statuses = [PatchStatus(patch, State.PENDING, (), "") for patch in load.patches() if patch.id in known]
     assert {status.patch.id for status in statuses} == known
-    found = outcomes(program, executed(tree, words))
+    program, memory = evaluated(tree)
+    found = outcomes(program, executed(tree, words), memory)
     return {fix.patch for fix in fixes.needed(found, statuses) if not fix.where}
 
 

@@ -13,7 +13,7 @@ from patchkit.errors import PatchkitError
 from patchkit.patchset import load
 from patchkit.plan.build import inspect
 from patchkit.plan.examinations import Examinations
-from patchkit.plan.interest import interest_of
+from patchkit.plan.needed_bodies import needed_bodies
 from patchkit.tree.modules import Modules
 from patchkit.tree.tree import OverlayTree, open_tree
 
@@ -114,7 +114,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> CheckoutTree:
 
 def inspected(tree: Tree, patches: Sequence[Patch], examinations: Examinations | None) -> object:
     """Return the statuses of patches on a tree, or the error."""
-    modules = Modules(tree, interest_of(patches))
+    modules = Modules(tree, needed_bodies(patches))
     try:
         return [
             (status.patch.id, status.state, status.reason, status.edits)

@@ -196,8 +196,8 @@ def test_only_a_patch_whose_text_changed_is_examined_again(
         examined.append(patch.id)
         return examine(space, known, patch, spec)
 
-    examine = evaluate._examine_first
-    monkeypatch.setattr(evaluate, "_examine_first", watched)
+    examine = evaluate._recorded
+    monkeypatch.setattr(evaluate, "_recorded", watched)
     git(story.fork.root, "branch", "step/0")
     story.surveyed(story.kept, "step/0")
     assert {*examined} == {"t-flag", "t-stop", "t-guard"}

@@ -35,7 +35,7 @@ from support.sweeps import patch_by_patch, representatives, swept
 
 from patchkit.patchset import load
 from patchkit.plan.build import inspect, make_plan
-from patchkit.plan.interest import interest_of
+from patchkit.plan.needed_bodies import needed_bodies
 from patchkit.plan.status import IN_PLACE, State
 from patchkit.tree.modules import Modules
 from patchkit.tree.tree import CheckoutTree, OverlayTree, Tree, open_tree
@@ -254,7 +254,7 @@ def test_no_opt_in_patch_makes_another_a_conflict(releases: Releases, version: s
     off = [name for name, state in states(defaults).items() if state == "pending" and not named(name).default]
     assert off
     # What no patch looks into is left out of all the plans alike, so that they share syntax trees.
-    modules = Modules(defaults, interest_of(PATCHES))
+    modules = Modules(defaults, needed_bodies(PATCHES))
     stuck = {
         tuple(names): found
         for names in (*([name] for name in off), off)

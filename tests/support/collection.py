@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from patchkit import collector
+from patchkit import memory
 from support.sweeps import release_of, representative
 
 if TYPE_CHECKING:
@@ -136,10 +136,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(1 << 30)
     _bound = _containers() + _ENOUGH
-    for cache in collector._caches:
+    for cache in memory._caches:
         cache._fewest *= _MORE
     # Memory is bounded between tests, where unused trees go first, instead of within a command or a forked worker.
-    collector._bound = collector._MAX_CACHED_BLOCKS = sys.maxsize
+    memory._bound = memory._MAX_CACHED_BLOCKS = sys.maxsize
 
 
 def _containers() -> int:
@@ -153,7 +153,7 @@ def pytest_runtest_teardown() -> None:
     global _bound, _times  # noqa: PLW0603
     if _containers() > _bound:
         _times += 1
-        collector.forget_unused()
+        memory.forget_unused()
         if _times % _SELDOM == 0:
             # Among the new objects alone: most of the old ones are syntax trees, which go with their last reference.
             gc.collect(0)

@@ -25,7 +25,7 @@ from support.toys import (
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
 from patchkit.transaction import folder
 from patchkit.transaction import revert as reverting
-from patchkit.transaction.origins import Origins
+from patchkit.transaction.candidates import Candidates
 from patchkit.transaction.recover import recover
 from patchkit.transaction.revert import RevertResult, recorded
 from patchkit.transaction.store import Store
@@ -203,20 +203,20 @@ def test_revert_of_what_another_patchkit_applies_and_reverts_meanwhile_finds_not
     tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It sees the code and, with the ledger before and after the same, no original content."""
-    traces: Callable[[Origins], dict[str, frozenset[str]]] = vars(Origins)["traces"].func
+    traces: Callable[[Candidates], dict[str, frozenset[str]]] = vars(Candidates)["traces"].func
     steps: list[Callable[[CheckoutTree], object]] = [revert_patches, apply]
 
-    def meanwhile(origins: Origins) -> dict[str, frozenset[str]]:
+    def meanwhile(candidates: Candidates) -> dict[str, frozenset[str]]:
         if not steps:
-            return traces(origins)
+            return traces(candidates)
         first, last = steps.pop(), steps.pop()
         first(tree)
-        found = traces(origins)
+        found = traces(candidates)
         last(tree)
         return found
 
     before = everything(tree.root)
-    monkeypatch.setattr(Origins, "traces", property(meanwhile))
+    monkeypatch.setattr(Candidates, "traces", property(meanwhile))
     assert revert_patches(tree) == RevertResult((), ())
     assert steps == []
     assert everything(tree.root) == before

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchkit import collector
+from patchkit import memory
 from patchkit.tree.backends import Backends, InheritingBackend, inheriting_backends
 from patchkit.tree.index import Program
 from patchkit.tree.tree import MemoryTree
@@ -49,7 +49,7 @@ def test_a_class_that_inherits_the_opt_out_and_reads_the_mirror_is_found() -> No
 
 def test_what_was_found_is_readable_after_the_syntax_trees_are_freed() -> None:
     (found,) = inheriting(READS)
-    collector.forget()
+    memory.forget()
     assert found.description == (
         "OwnBackend (srt/layers/attention/own_backend.py:4) inherits the opt-out of FastBackend and reads the mirror "
         "in init_replay"

@@ -10,7 +10,7 @@ import libcst as cst
 import pytest
 from support.toys import MIRROR
 
-from patchkit.tree.headers import Interest
+from patchkit.tree.bodies import NeededBodies
 from patchkit.tree.modules import Modules
 from patchkit.tree.tree import OverlayTree
 
@@ -89,14 +89,14 @@ def put(book):
 """
 
 
-def interested_in(*names: str) -> Interest:
-    return Interest(frozenset(names), frozenset())
+def needing(*names: str) -> NeededBodies:
+    return NeededBodies(frozenset(names), frozenset())
 
 
 def parsed(tree: CheckoutTree, note: bytes, *names: str) -> cst.Module:
     """Return the syntax tree for patches that look into these functions; files with the same note are the same."""
     laid = OverlayTree(tree, {"srt/desk.py": SHELVES + note})
-    module = Modules(laid, interested_in(*names)).get("srt/desk.py")
+    module = Modules(laid, needing(*names)).get("srt/desk.py")
     assert module is not None
     return module
 
@@ -134,7 +134,7 @@ def test_a_file_requested_completely_is_parsed_completely_whatever_was_before(tr
 
 def test_what_is_parsed_again_for_others_leaves_a_plan_in_progress_as_it_is(tree: CheckoutTree) -> None:
     laid = OverlayTree(tree, {"srt/desk.py": SHELVES + b"# meanwhile\n"})
-    modules = Modules(laid, interested_in("take"))
+    modules = Modules(laid, needing("take"))
     module = modules.get("srt/desk.py")
     assert module is not None
     parsed(tree, b"# meanwhile\n", "put")

@@ -1,4 +1,4 @@
-"""The answer of ``apply``."""
+"""The answers of ``apply``, and of ``apply --continue`` and ``--abort``."""
 
 from __future__ import annotations
 
@@ -71,3 +71,11 @@ class Apply(States, frozen=True, kw_only=True):
             commits=tuple(commits),
             checks=checks_of(verdict) if verdict is not None else (),
         )
+
+
+class Recover(Answer, frozen=True, kw_only=True):
+    """The answer of ``apply --continue`` and ``--abort``; ``action`` is finished, rolled-back or nothing."""
+
+    tree: TreeAnswer
+    action: str
+    files: tuple[str, ...]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from patchkit import collector
+from patchkit import memory
 from patchkit.codemods import examination
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.names import (
@@ -119,7 +119,7 @@ class Import:
         """Return whether the scope uses one of the names, also in a string such as an annotation."""
         return not self.names.isdisjoint(syntax.words_in(scope.node))
 
-    @collector.cached(256)
+    @memory.cached(256)
     def add(self, module: cst.Module) -> cst.Module:
         """Return the module with the import, in sorted order among its imports."""
         wanted = self._import

@@ -16,7 +16,7 @@ from libcst.metadata import (
     ScopeProvider,
 )
 
-from patchkit import collector
+from patchkit import memory
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.definitions import bound_names
 
@@ -96,13 +96,13 @@ class Names:
         return self._binder(block.body[0])
 
 
-@collector.cached(4)
+@memory.cached(4)
 def names_of(module: cst.Module) -> Names:
     """Return the resolved names of a module; cached while the module is in use."""
     return Names(module)
 
 
-@collector.cached(1 << 14)
+@memory.cached(1 << 14)
 def may_bind(node: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
     """Return the names that a node may bind, and those that imports in it bind.
 
@@ -131,7 +131,7 @@ def bound_as(alias: cst.ImportAlias) -> str:
     return alias.evaluated_alias or alias.evaluated_name.split(".", 1)[0]
 
 
-@collector.cached(1024)
+@memory.cached(1024)
 def imported_names(module: cst.Module) -> frozenset[str]:
     """Return the names that a module's own top-level imports bind."""
     names: set[str] = set()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from patchkit import collector
+from patchkit import memory
 from patchkit.codemods.language import syntax
 from patchkit.tree.nodes import BLOCKS
 
@@ -78,7 +78,7 @@ def _members_below(statement: cst.CSTNode, path: Path) -> Iterator[tuple[Path, D
                 yield from _members_below(child, (*path, step))
 
 
-@collector.cached(4096)
+@memory.cached(4096)
 def _by_name(block: cst.CSTNode) -> Mapping[str, tuple[Path, ...]]:
     """Return the paths in a block of the classes and functions that it defines."""
     found: dict[str, tuple[Path, ...]] = {}

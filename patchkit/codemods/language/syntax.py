@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import libcst as cst
 
-from patchkit import collector
-from patchkit.tree import parts
+from patchkit import memory
+from patchkit.tree import piecewise
 from patchkit.tree.nodes import BLOCKS
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def descend(
         pending += [((*where, step), child) for step, child in children(found)][::-1]
 
 
-@collector.cached(1 << 14)
+@memory.cached(1 << 14)
 def names_in(node: cst.CSTNode) -> frozenset[str]:
     """Return every name at or below ``node``: of variables, attributes, keywords and definitions."""
     names: set[str] = set()
@@ -127,7 +127,7 @@ def names_in(node: cst.CSTNode) -> frozenset[str]:
     return frozenset({node.value, *names} if isinstance(node, cst.Name) else names)
 
 
-@collector.cached(1 << 14)
+@memory.cached(1 << 14)
 def words_in(node: cst.CSTNode) -> frozenset[str]:
     """Return every variable at or below ``node`` and every word of its strings, which annotations may be."""
     words: set[str] = set()
@@ -313,7 +313,7 @@ def _top_level_code(statement: cst.BaseStatement, indent: str, newline: str) -> 
             node = node.with_changes(body=block.with_changes(body=members))
         return cst.Module((), default_indent=indent, default_newline=newline).code_for_node(node)
 
-    return parts.source_of(statement, indent, newline, write, is_member=False)
+    return piecewise.source_of(statement, indent, newline, write, is_member=False)
 
 
 def _member_code(member: cst.BaseStatement, own: str | None, indent: str, newline: str) -> str:
@@ -324,4 +324,4 @@ def _member_code(member: cst.BaseStatement, own: str | None, indent: str, newlin
         code = cst.Module((), default_indent=indent, default_newline=newline).code_for_node(block)
         return code.removeprefix("\n")
 
-    return parts.source_of(member, own or indent, newline, write, is_member=True)
+    return piecewise.source_of(member, own or indent, newline, write, is_member=True)

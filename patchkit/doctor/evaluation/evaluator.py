@@ -11,7 +11,7 @@ import inspect
 import re
 from typing import TYPE_CHECKING, Any
 
-from patchkit import collector
+from patchkit import memory
 from patchkit.doctor.evaluation.assignments import Assignments, first_parameter, sets
 from patchkit.doctor.evaluation.expressions import ExpressionEvaluator, is_wide
 from patchkit.doctor.evaluation.values import (
@@ -426,7 +426,7 @@ def _yields(function: Function) -> bool:
     return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walk(function.node))
 
 
-@collector.cached(1024)
+@memory.cached(1024)
 def _operation(statement: ast.AugAssign) -> ast.BinOp:
     """Return the operation of an augmented assignment, the same node each time."""
     loaded = ast.parse(ast.unparse(statement.target), mode="eval").body

@@ -180,7 +180,8 @@ class _Settings:
         self._found = False
         ran: set[str] = set()
         if not self._later:
-            sys.setprofile(self._ran(ran))
+            # Unlike a profiler it is not called for built-in functions and returns.
+            sys.settrace(self._ran(ran))
         try:
             parsed, settings = self._settled(parser, request)
         except BaseException as error:
@@ -194,7 +195,7 @@ class _Settings:
                 "found": self._found,
             }
         finally:
-            sys.setprofile(None)
+            sys.settrace(None)
         return {
             "settings": dict(self._values(settings)),
             "parsed": parsed,
@@ -233,11 +234,11 @@ class _Settings:
         return parsed, settings
 
     def _ran(self, files: set[str]) -> Callable[[FrameType, str, object], None]:
-        """Return a profiler that adds the tree's files of which functions run, other than to import modules."""
+        """Return a tracer that adds the tree's files of which functions run, other than to import modules."""
 
-        def profile(frame: FrameType, event: str, _: object) -> None:
+        def trace(frame: FrameType, _: str, __: object) -> None:
             file = frame.f_code.co_filename
-            if event != "call" or file in files or not self._is_own(file):
+            if file in files or not self._is_own(file):
                 return
             each: FrameType | None = frame
             while each is not None:
@@ -246,7 +247,7 @@ class _Settings:
                 each = each.f_back
             files.add(file)
 
-        return profile
+        return trace
 
     def _placed(self, given: Any, request: dict[str, Any]) -> bool:
         """Let models be in folders that exist; return whether the model's own configuration is known."""

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchkit import collector
+from patchkit import memory
 from patchkit.findings.rule import Rule
 from patchkit.tree import mirror
 from patchkit.tree.index import Class, Function, last_name
@@ -138,7 +138,7 @@ def _calls(subject: Subject, runtime: Runtime) -> Iterator[_Call]:
                 yield _Call(module, caller, call, callees)
 
 
-@collector.cached(512)
+@memory.cached(512)
 def _all_calls(module: Module) -> tuple[tuple[str, Class | None, ast.Call], ...]:
     return tuple(_calls_in(module))
 

@@ -12,6 +12,7 @@ next one. A probe marked `repeatable` leaves none that it would see, so one fork
 
 from __future__ import annotations
 
+import _imp
 import functools
 import gc
 import hashlib
@@ -29,11 +30,11 @@ import traceback
 from importlib.machinery import FileFinder, SourceFileLoader
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import CodeType
 
 
 # Of other packages, what every tree imports at length, and what Triton imports in the fork that interprets a kernel.
@@ -67,12 +68,6 @@ def _prepare() -> None:
     torch.set_num_threads(1)
 
 
-def _placed(code: CodeType, path: str) -> CodeType:
-    """Return code as if it were compiled from the file at ``path``."""
-    inner = tuple(_placed(each, path) if isinstance(each, CodeType) else each for each in code.co_consts)
-    return code.replace(co_filename=path, co_consts=inner)
-
-
 class _Loader(SourceFileLoader):
     """Compiles a source once for all trees that contain it, under any path."""
 
@@ -95,7 +90,9 @@ class _Loader(SourceFileLoader):
             with tempfile.NamedTemporaryFile(dir=self.compiled, delete=False) as fresh:
                 marshal.dump(code, fresh)
             os.rename(fresh.name, kept)
-        return _placed(code, self.path)
+        # In place, as importlib does with byte code that was compiled elsewhere: each tree has a process of its own.
+        _imp._fix_co_filename(code, self.path)  # type: ignore[attr-defined]
+        return code
 
 
 def _enter(tree: str) -> None:

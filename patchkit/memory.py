@@ -120,7 +120,7 @@ def _forget_if_grown(containers: int) -> None:
 
 
 @contextmanager
-def paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Turn the collector off, which would double the time of the work, and on again afterwards if it was on."""
     was_on = gc.isenabled()
     before = gc.get_count()[0]

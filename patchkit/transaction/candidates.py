@@ -11,7 +11,7 @@ from patchkit.errors import ConflictError, PatchkitError, TreeError, UsageError
 from patchkit.plan import vendor
 from patchkit.plan.comments import SIGNS, TRACE, commenting_patches, is_patched, runtime_line
 from patchkit.plan.markers import without_equal_conflicts
-from patchkit.plan.planner import Origin
+from patchkit.plan.planner import PatchBase
 from patchkit.plan.record import Record, settled
 from patchkit.plan.status import IN_PLACE, FileChange, State
 from patchkit.transaction.apply import with_plan
@@ -63,7 +63,7 @@ class CandidateRecord:
         return {file: None if digest is None else self.content(digest) for file, digest in found.items()}
 
 
-class Origins:
+class Candidates:
     """The records that can describe a tree's patches, the most reliable first, each computed when it is needed."""
 
     def __init__(
@@ -423,16 +423,16 @@ class Origins:
         return found
 
 
-def origin(tree: CheckoutTree, planner: Planner) -> Origin | None:
+def patch_base(tree: CheckoutTree, planner: Planner) -> PatchBase | None:
     """Return the originals of the tree's patches; None if it has no patches or if one of their files was edited.
 
     Also None if the originals are not known or the record is damaged, which the write reports.
     """
     try:
-        origins = Origins(tree, planner)
-        if not origins.traces and not origins.record.layers:
+        candidates = Candidates(tree, planner)
+        if not candidates.traces and not candidates.record.layers:
             return None
-        candidate = next(iter(origins))
+        candidate = next(iter(candidates))
         record = candidate.record
         if not candidate.is_exact or len(record.layers) != 1 or record.manual_edits:
             return None
@@ -442,7 +442,7 @@ def origin(tree: CheckoutTree, planner: Planner) -> Origin | None:
     except (ConflictError, TreeError, UsageError):
         return None
     makers = frozenset((file, name) for file, known in record.files.items() for name in known.patches)
-    return Origin(tuple(record.patches), contents, makers)
+    return PatchBase(tuple(record.patches), contents, makers)
 
 
 def _not_absent(undone: Iterable[tuple[str, bool | None]]) -> frozenset[str]:

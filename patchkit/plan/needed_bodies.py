@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.patchset.patch import Fact
-from patchkit.tree.headers import Interest
+from patchkit.tree.bodies import NeededBodies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _DEFINED = re.compile(r"^[ \t]*def (\w+)", re.MULTILINE)
 
 
-def interest_of(patches: Iterable[Patch]) -> Interest:
+def needed_bodies(patches: Iterable[Patch]) -> NeededBodies:
     """Return the functions and files that patches' edits and facts look into; a function counts in every file."""
     names: set[str] = set()
     files: set[str] = set()
@@ -38,7 +38,7 @@ def interest_of(patches: Iterable[Patch]) -> Interest:
         for edit in patch.edits:
             for code in edit.kind.written:
                 names |= set(_DEFINED.findall(code))
-    return Interest(frozenset(names - {""}), frozenset(files), frozenset(around), frozenset(seeking))
+    return NeededBodies(frozenset(names - {""}), frozenset(files), frozenset(around), frozenset(seeking))
 
 
 def _words(place: Fact | Edit) -> list[frozenset[str]] | None:

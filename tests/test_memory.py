@@ -10,7 +10,7 @@ import pytest
 from support.audited import program
 from support.toys import TOYS, apply
 
-from patchkit import collector
+from patchkit import memory
 from patchkit.audit.engine import audit
 from patchkit.commands.verify import verify
 from patchkit.findings.finding import Confidence
@@ -42,30 +42,30 @@ def _unfrozen() -> Iterator[None]:
 
 
 def test_the_collector_is_off_for_as_long_as_it_is_paused() -> None:
-    with collector.paused():
+    with memory.collector_paused():
         assert not gc.isenabled()
-        with collector.paused():
+        with memory.collector_paused():
             pass
         assert not gc.isenabled()
     assert gc.isenabled()
 
 
 def test_a_failure_turns_it_on_again() -> None:
-    with pytest.raises(LookupError), collector.paused():
+    with pytest.raises(LookupError), memory.collector_paused():
         raise LookupError
     assert gc.isenabled()
 
 
 def test_a_collector_that_somebody_turned_off_stays_off() -> None:
     gc.disable()
-    with collector.paused():
+    with memory.collector_paused():
         pass
     assert not gc.isenabled()
 
 
 @pytest.mark.usefixtures("_unfrozen")
 def test_what_was_made_counts_as_old_afterwards_and_is_not_looked_through_for_the_next_few_objects() -> None:
-    with collector.paused():
+    with memory.collector_paused():
         made: list[list[int]] = [[] for _ in range(2000)]
     assert any(each is made for each in gc.get_objects(generation=2))
 
@@ -75,7 +75,7 @@ def test_garbage_made_while_it_is_paused_goes_with_a_full_collection() -> None:
         def __init__(self) -> None:
             self.self = self
 
-    with collector.paused():
+    with memory.collector_paused():
         known = weakref.ref(Ring())
     assert known() is not None
     gc.collect()
@@ -84,14 +84,14 @@ def test_garbage_made_while_it_is_paused_goes_with_a_full_collection() -> None:
 
 MANY_WORKS = """
 import gc, sys
-from patchkit import collector
+from patchkit import memory
 
 gc.collect()
 before = sys.getallocatedblocks()
-collector._MAX_NEW_BLOCKS = collector._bound = before + 50_000
+memory._MAX_NEW_BLOCKS = memory._bound = before + 50_000
 most = 0
 for _ in range(30):
-    with collector.paused():
+    with memory.collector_paused():
         for _ in range(10_000):
             ring = []
             ring.append(ring)
@@ -114,7 +114,7 @@ def test_what_somebody_froze_stays_frozen() -> None:
     gc.freeze()
     frozen = gc.get_freeze_count()
     try:
-        with collector.paused():
+        with memory.collector_paused():
             made: list[list[int]] = [[] for _ in range(2000)]
         assert len(made) == 2000
         assert gc.get_freeze_count() >= frozen - 100 > 0
@@ -123,16 +123,16 @@ def test_what_somebody_froze_stays_frozen() -> None:
 
 
 def test_what_is_kept_for_further_work_is_let_go_of_before_it_is_too_much() -> None:
-    @collector.cached(100)
+    @memory.cached(100)
     def made(number: int) -> list[list[int]]:
         return [[number] for _ in range(10_000)]
 
     most = before = sys.getallocatedblocks()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(collector, "_MAX_NEW_BLOCKS", 50_000)
-        patch.setattr(collector, "_bound", before + 50_000)
+        patch.setattr(memory, "_MAX_NEW_BLOCKS", 50_000)
+        patch.setattr(memory, "_bound", before + 50_000)
         for number in range(50):
-            with collector.paused():
+            with memory.collector_paused():
                 made(number)
             most = max(most, sys.getallocatedblocks())
     assert most - before < 100_000
@@ -141,7 +141,7 @@ def test_what_is_kept_for_further_work_is_let_go_of_before_it_is_too_much() -> N
 def test_what_is_used_again_is_kept_when_what_was_not_is_forgotten() -> None:
     made: list[str] = []
 
-    @collector.cached(100)
+    @memory.cached(100)
     def of(name: str) -> str:
         made.append(name)
         return name
@@ -149,7 +149,7 @@ def test_what_is_used_again_is_kept_when_what_was_not_is_forgotten() -> None:
     for name in ("used", "unused"):
         of(name)
     for _ in range(2):
-        collector.forget_unused()
+        memory.forget_unused()
         of("used")
     of("unused")
     assert made == ["used", "unused", "unused"]
@@ -158,7 +158,7 @@ def test_what_is_used_again_is_kept_when_what_was_not_is_forgotten() -> None:
 def test_a_cache_keeps_the_last_results_and_no_more_than_twice_as_many() -> None:
     made: list[int] = []
 
-    @collector.cached(10)
+    @memory.cached(10)
     def of(number: int) -> int:
         made.append(number)
         return number
@@ -182,13 +182,13 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Module]]:
         made.append(weakref.ref(module))
 
     monkeypatch.setattr(Module, "__init__", recorded)
-    collector.forget()
+    memory.forget()
     gc.disable()
     return made
 
 
 def are_freed(modules: list[weakref.ref[Module]]) -> bool:
-    for cache in collector._caches:
+    for cache in memory._caches:
         cache.clear()
     return bool(modules) and not any(module() for module in modules)
 
@@ -213,12 +213,12 @@ def test_no_syntax_tree_of_a_verify_waits_for_the_collector(
 def test_of_much_what_the_last_work_used_stays_cached(
     monkeypatch: pytest.MonkeyPatch, share: float, left: list[str]
 ) -> None:
-    cache: collector.RecentCache[str, str] = collector.RecentCache(16)
-    monkeypatch.setattr(collector, "_caches", [cache])
-    monkeypatch.setattr(sys, "getallocatedblocks", lambda: int(share * collector._MAX_CACHED_BLOCKS))
+    cache: memory.RecentCache[str, str] = memory.RecentCache(16)
+    monkeypatch.setattr(memory, "_caches", [cache])
+    monkeypatch.setattr(sys, "getallocatedblocks", lambda: int(share * memory._MAX_CACHED_BLOCKS))
     for used in (("common", "earlier"), ("common", "later")):
         for source in used:
             cache.get(source, lambda: "made")
-        collector.forget_if_large()
+        memory.forget_if_large()
     known = [each for each in ("common", "earlier", "later") if cache.get(each, lambda: "again") == "made"]
     assert known == left

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.syntax import source_of
-from patchkit.tree.parts import parse
+from patchkit.tree.piecewise import parse
 from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Interest:
+class NeededBodies:
     """The functions and classes, by name, and the files whose bodies must be parsed.
 
     ``around`` are the names of the functions and classes that enclose them. ``seeking`` are pairs of a function's or
@@ -31,7 +31,7 @@ class Interest:
     around: frozenset[str] = frozenset()
     seeking: frozenset[tuple[str, frozenset[str]]] = frozenset()
 
-    def covers(self, other: Interest) -> bool:
+    def covers(self, other: NeededBodies) -> bool:
         """Return whether this includes all that the other does."""
         return (
             self.names >= other.names
@@ -40,9 +40,9 @@ class Interest:
             and self.seeking >= other.seeking
         )
 
-    def joined(self, other: Interest) -> Interest:
-        """Return the interest that includes both."""
-        return Interest(
+    def joined(self, other: NeededBodies) -> NeededBodies:
+        """Return one that includes both."""
+        return NeededBodies(
             self.names | other.names,
             self.files | other.files,
             self.around | other.around,
@@ -71,30 +71,30 @@ class ReducedSource:
 
 
 class Reduction:
-    """A source reduced for all interests so far, so that plans of different patches share its syntax tree.
+    """A source reduced for all that was needed so far, so that plans of different patches share its syntax tree.
 
-    The interest None is in the whole source.
+    None stands for the whole source.
     """
 
     def __init__(self) -> None:
-        self._known: tuple[Interest | None, ReducedSource] | None = None
+        self._known: tuple[NeededBodies | None, ReducedSource] | None = None
 
     def made(
-        self, interest: Interest | None, reduce: Callable[[Interest | None], ReducedSource]
+        self, needed: NeededBodies | None, reduce: Callable[[NeededBodies | None], ReducedSource]
     ) -> ReducedSource:
-        """Return the source with at least the bodies of an interest; call ``reduce`` if it lacks any of them."""
+        """Return the source with at least the ``needed`` bodies; call ``reduce`` if it lacks any of them."""
         if self._known is not None:
             before, reduced = self._known
-            if before is None or (interest is not None and before.covers(interest)):
+            if before is None or (needed is not None and before.covers(needed)):
                 return reduced
-            interest = interest and before.joined(interest)
-        reduced = reduce(interest)
-        self._known = interest, reduced
+            needed = needed and before.joined(needed)
+        reduced = reduce(needed)
+        self._known = needed, reduced
         return reduced
 
 
-def without_bodies(source: bytes, tree: ast.Module, interest: Interest) -> ReducedSource:
-    """Return the source, whose parse is ``tree``, without the function bodies outside ``interest``.
+def without_bodies(source: bytes, tree: ast.Module, needed: NeededBodies) -> ReducedSource:
+    """Return the source, whose parse is ``tree``, without the function bodies outside ``needed``.
 
     Bodies that bind a variable of an enclosing scope stay, since they change what its name may mean there.
     """
@@ -105,9 +105,9 @@ def without_bodies(source: bytes, tree: ast.Module, interest: Interest) -> Reduc
     bodies: dict[bytes, bytes] = {}
     after = 0
     seeking: dict[str | None, list[frozenset[str]]] = {}
-    for name, words in interest.seeking:
+    for name, words in needed.seeking:
         seeking.setdefault(name, []).append(words)
-    for body in _Search(lines, interest, seeking).unwanted(tree):
+    for body in _Search(lines, needed, seeking).unwanted(tree):
         start = first_line(body[0])
         indent = lines[start][: body[0].col_offset]
         if not indent.strip():  # A body on the line of its header is short enough to stay.
@@ -122,21 +122,21 @@ def without_bodies(source: bytes, tree: ast.Module, interest: Interest) -> Reduc
 
 @dataclass(frozen=True)
 class _Search:
-    """A search for the function bodies of a source that are outside an interest."""
+    """A search for the function bodies of a source that are that are not needed."""
 
     lines: Sequence[bytes]
-    interest: Interest
+    needed: NeededBodies
     seeking: Mapping[str | None, Collection[frozenset[str]]]
 
     def unwanted(self, node: ast.AST, sought: Collection[frozenset[str]] = ()) -> Iterator[list[ast.stmt]]:
         """Yield the bodies below ``node``; ``sought`` are the words that are sought in it."""
         for child in ast.iter_child_nodes(node):
             name = getattr(child, "name", None)
-            if name in self.interest.names:
+            if name in self.needed.names:
                 continue
             within = (*sought, *self.seeking.get(name, ()))
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-                if name in self.interest.around or self._has_any(child, within) or self._binds_outside(child):
+                if name in self.needed.around or self._has_any(child, within) or self._binds_outside(child):
                     continue
                 yield child.body
             elif isinstance(child, ast.stmt | ast.ExceptHandler):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from patchkit import collector
+from patchkit import memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,8 +49,8 @@ class _Part:
     has_trailing_newline: bool = True
 
 
-_PARTS: collector.RecentCache[tuple[object, ...], _Part] = collector.RecentCache(1 << 12)
-_SOURCES: collector.RecentCache[tuple[cst.CSTNode, bool], str] = collector.RecentCache(1 << 13)
+_PARTS: memory.RecentCache[tuple[object, ...], _Part] = memory.RecentCache(1 << 12)
+_SOURCES: memory.RecentCache[tuple[cst.CSTNode, bool], str] = memory.RecentCache(1 << 13)
 
 
 def parse(source: bytes) -> cst.Module:

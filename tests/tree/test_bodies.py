@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from patchkit.patchset import load
-from patchkit.plan.interest import interest_of
-from patchkit.tree.headers import Interest, without_bodies
+from patchkit.plan.needed_bodies import needed_bodies
+from patchkit.tree.bodies import NeededBodies, without_bodies
 
 if TYPE_CHECKING:
     from patchkit.patchset.patch import Patch
@@ -20,24 +20,24 @@ KEPT = frozenset({"read", "Shelf"})
 def reduced(code: str, around: frozenset[str] = frozenset()) -> str:
     """Return what is left of code, without what marks the places, having put all back in between."""
     source = code.encode()
-    less = without_bodies(source, ast.parse(source), Interest(KEPT, frozenset(), around))
+    less = without_bodies(source, ast.parse(source), NeededBodies(KEPT, frozenset(), around))
     assert less.restored(less.source) == source
     assert less.restored(b"# new\n" + less.source) == b"# new\n" + source
     return re.sub(r"  #~patchkit \w+$", "", less.source.decode(), flags=re.MULTILINE)
 
 
-def test_body_of_a_function_outside_the_interest_is_removed() -> None:
+def test_body_of_a_function_that_is_not_needed_is_removed() -> None:
     assert reduced("def lend(book):\n    book.out = True\n    return book\n\nx = 1\n") == (
         "def lend(book):\n    ...\n\nx = 1\n"
     )
 
 
-def test_body_of_a_function_of_the_interest_is_kept_with_its_content() -> None:
+def test_body_of_a_needed_function_is_kept_with_its_content() -> None:
     code = "def read(book):\n    def turn():\n        return 1\n    return turn()\n"
     assert reduced(code) == code
 
 
-def test_function_around_one_of_the_interest_is_kept() -> None:
+def test_function_around_one_that_is_needed_is_kept() -> None:
     code = "def shelve():\n    def read():\n        return 1\n    return read()\n"
     assert reduced(code, around=frozenset({"shelve"})) == code
     assert "def read" not in reduced(code)
@@ -56,7 +56,7 @@ def test_what_marks_a_body_does_not_depend_on_the_others() -> None:
     lend, read, put = (f"def {name}():\n    return '{name}'\n" for name in ("lend", "read", "put"))
     codes = (lend + read + put, put + lend.replace("lend", "lend_again"), read + put)
     sources = [
-        without_bodies(code.encode(), ast.parse(code), Interest(KEPT, frozenset())).source.decode()
+        without_bodies(code.encode(), ast.parse(code), NeededBodies(KEPT, frozenset())).source.decode()
         for code in codes
     ]
     (marked,) = {line for source in sources for line in re.findall(r"def put\(\):\n(.*)", source)}
@@ -70,10 +70,13 @@ def test_file_ends_as_it_did(end: str) -> None:
 
 def test_what_looks_like_a_place_for_a_body_stays_what_it_is() -> None:
     code = "def lend():\n    ...  #~patchkit 0\n\n\ndef put():\n    return 1\n"
-    assert without_bodies(code.encode(), ast.parse(code), Interest(KEPT, frozenset())).source == code.encode()
+    assert (
+        without_bodies(code.encode(), ast.parse(code), NeededBodies(KEPT, frozenset())).source
+        == code.encode()
+    )
 
 
-def test_class_of_the_interest_is_kept_completely() -> None:
+def test_needed_class_is_kept_completely() -> None:
     code = "class Shelf:\n    def put(self):\n        return 1\n"
     assert reduced(code) == code
 
@@ -126,24 +129,24 @@ def patch(edits: dict[str, dict[str, object]], **keys: object) -> Patch:
     return load.read({**header, **keys, "edit": tables}, Path("patch.toml"))
 
 
-def test_interest_is_in_scopes_that_are_looked_into_and_in_what_edits_define() -> None:
+def test_needed_bodies_are_in_scopes_that_are_looked_into_and_in_what_edits_define() -> None:
     edits: dict[str, dict[str, object]] = {
         "r": {"kind": "rewrite", "at": ["a.py::A.read", "a.py::A.scan"], "find": "x", "code": "y"},
         "m": {"kind": "method", "at": "a.py::B", "code": "@property\ndef size(self): ..."},
         "c": {"kind": "class-attribute", "at": "a.py::C", "code": "n = 1"},
     }
     facts = [{"at": "f.py::D.turn", "has": "x"}]
-    interest = interest_of((patch(edits, applies_when=facts),))
-    assert interest.names == {"read", "scan", "size"}
-    assert interest.seeking == {("turn", frozenset({"x"}))}
-    assert interest.around == {"A", "D"}
-    assert interest.files == frozenset()
+    needed = needed_bodies((patch(edits, applies_when=facts),))
+    assert needed.names == {"read", "scan", "size"}
+    assert needed.seeking == {("turn", frozenset({"x"}))}
+    assert needed.around == {"A", "D"}
+    assert needed.files == frozenset()
 
 
-def test_interest_in_a_module_is_in_all_of_its_files() -> None:
+def test_those_needed_in_a_module_are_in_all_of_its_files() -> None:
     edit: dict[str, object] = {"kind": "rewrite", "at": ["a.py", "b.py"], "find": "x", "code": "y"}
-    interest = interest_of((patch({"r": edit}, upstream_when=[{"at": "c.py", "has": "x"}]),))
-    assert interest.files == {"a.py", "b.py", "c.py"}
+    needed = needed_bodies((patch({"r": edit}, upstream_when=[{"at": "c.py", "has": "x"}]),))
+    assert needed.files == {"a.py", "b.py", "c.py"}
 
 
 SOUGHT = """\
@@ -169,8 +172,8 @@ class Other:
 def _kept_for(code: str, **fact: str) -> list[str]:
     """Return the functions whose bodies a fact about the class Server keeps."""
     edits: dict[str, dict[str, object]] = {"c": {"kind": "class-attribute", "at": "a.py::C", "code": "n = 1"}}
-    interest = interest_of((patch(edits, applies_when=[{"at": "a.py::Server", **fact}]),))
-    source = without_bodies(code.encode(), ast.parse(code), interest).source.decode()
+    needed = needed_bodies((patch(edits, applies_when=[{"at": "a.py::Server", **fact}]),))
+    source = without_bodies(code.encode(), ast.parse(code), needed).source.decode()
     whole = {ast.unparse(node) for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef)}
     left = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
     return sorted(node.name for node in left if ast.unparse(node) in whole)
