@@ -12,7 +12,7 @@ from .streams import current_handle
 from .switches import disabled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 _OUTCOME = "patchkit_outcome"
@@ -176,16 +176,18 @@ def _extend_of(tokens: torch.Tensor, requests: int, stride: int) -> _Extend | No
 
 
 def chain_extend_lens(
-    tokens: torch.Tensor, lens: torch.Tensor, stride: int
+    tokens: torch.Tensor, lens: torch.Tensor, stride: int, front: int = 0
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return a draft-extend's extend lengths, of ``stride`` tokens, and ``lens`` before it: int32, [requests].
 
-    ``tokens`` are those that it writes, from the verify. Source: pk-verify-outputs.
+    ``tokens`` are those that it writes, from the verify; the first ``front`` of each request's are older. Source:
+    pk-verify-outputs.
     """
-    extend = _extend_of(tokens, lens.shape[0], stride)
+    extend = None if front else _extend_of(tokens, lens.shape[0], stride)
     if extend is not None:
         return extend.extends, extend.prefixes
-    return torch.full((lens.shape[0],), stride, dtype=torch.int32, device=lens.device), lens.to(torch.int32)
+    extends = torch.full((lens.shape[0],), stride, dtype=torch.int32, device=lens.device)
+    return extends, ((lens - front).clamp(min=0) if front else lens).to(torch.int32)
 
 
 def chain_prefix_lens(tokens: torch.Tensor, extended: torch.Tensor, stride: int) -> torch.Tensor:
@@ -218,16 +220,17 @@ def chain_positions(batch: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
     return None if extend is None else (extend.positions, extend.starts)
 
 
-def copy_outputs(result: Any) -> bool:
+def copy_outputs(result: Any, copy: Callable[[torch.Tensor], torch.Tensor] | None = None) -> bool:
     """Copy a verified chain's tokens and accepted lengths to the host in one copy; return False if the tree has to.
 
-    The host does not wait, as with ``non_blocking``. Source: pk-verify-outputs.
+    The host does not wait, as with ``non_blocking``; ``copy`` is the tree's own way to do so. Source:
+    pk-verify-outputs.
     """
     accepted = result.accept_lens
     outcome = None if accepted is None else _outcome(accepted)
     if accepted is None or outcome is None or outcome.tokens is not result.next_token_ids:
         return False
-    head = outcome.head.to("cpu", non_blocking=True)
+    head = outcome.head.to("cpu", non_blocking=True) if copy is None else copy(outcome.head)
     sizes = (outcome.tokens.shape[0], accepted.shape[0])
     result.next_token_ids, result.accept_lens = head.split_with_sizes(sizes)
     return True

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 Case = dict[str, Any]
 
-before_and_after = without_and_with_each("pk-step-inputs", ["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14"])
+before_and_after = without_and_with_each(
+    "pk-step-inputs", ["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14", "0.5.16", "0.5.18", "0.5.21"]
+)
 
 
 @st.composite
@@ -61,7 +63,7 @@ def test_switched_off_they_look_for_themselves(before_and_after: tuple[DrivenTre
     assert off == before.ask("step_inputs.prepared", case)
 
 
-@pytest.fixture(scope="module", params=["0.5.13", "0.5.14"])
+@pytest.fixture(scope="module", params=["0.5.13", "0.5.14", "0.5.16"])
 def later(request: pytest.FixtureRequest, releases: Releases) -> tuple[DrivenTree, DrivenTree]:
     return without_and_with(releases, request.param, "pk-step-inputs")
 

@@ -17,7 +17,9 @@ Case = dict[str, Any]
 VOCABULARY = 3
 DERIVING = {"zeros", "full", "cumprod", "index"}
 
-before_and_after = without_and_with_each("pk-verify-outputs", ["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14"])
+before_and_after = without_and_with_each(
+    "pk-verify-outputs", ["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14", "0.5.15", "0.5.18", "0.5.21"]
+)
 
 
 @st.composite

@@ -111,6 +111,28 @@ def test_the_host_reads_tokens_and_lengths_by_one_copy() -> None:
     assert not copy_outputs(SimpleNamespace(next_token_ids=tokens, accept_lens=None))
 
 
+def test_a_trees_own_copy_to_the_host_is_made_once() -> None:
+    tokens, accepted = verified(torch.tensor([10, 20]))
+    result: Any = SimpleNamespace(next_token_ids=tokens, accept_lens=accepted)
+    copied: list[list[int]] = []
+
+    def copy(values: torch.Tensor) -> torch.Tensor:
+        copied.append(values.tolist())
+        return values.clone()
+
+    assert copy_outputs(result, copy)
+    assert copied == [[6, 7, 9, 6, 0, 0, 3, 1]]
+    assert (result.next_token_ids.tolist(), result.accept_lens.tolist()) == (copied[0][:6], [3, 1])
+
+
+def test_a_draft_extend_that_starts_before_the_verified_tokens_has_lengths_of_its_own() -> None:
+    lens = torch.tensor([10, 1])
+    tokens, _ = verified(lens)
+    extends, prefixes = chain_extend_lens(tokens, lens, 3, 2)
+    assert (extends.tolist(), prefixes.tolist()) == ([3, 3], [8, 0])
+    assert extends.dtype == prefixes.dtype == torch.int32
+
+
 @pytest.mark.parametrize(
     ("topk", "width", "shape"), [(None, 3, [6]), (2, 3, [6]), (1, 2, [6]), (1, 3, [8]), (-1, 3, [6])]
 )

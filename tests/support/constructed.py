@@ -121,11 +121,11 @@ PATCHES = {
     "pk-fa3-verify-schedule": ("0.5.11", "0.5.23"),
     "pk-hybrid-opt-out": ("0.5.11", "0.5.15.post1"),
     "pk-linear-launches": ("0.5.11", "0.5.14"),
-    "pk-small-launches": ("0.5.11", "0.5.14"),
-    "pk-step-inputs": ("0.5.11", "0.5.15.post1"),
+    "pk-small-launches": ("0.5.11", "0.5.21"),
+    "pk-step-inputs": ("0.5.11", "0.5.21"),
     "pk-triton-replay": ("0.5.11", "0.5.16"),
     "pk-trtllm-mha-opt-out": ("0.5.11", "0.5.13.post1"),
-    "pk-verify-outputs": ("0.5.11", "0.5.14"),
+    "pk-verify-outputs": ("0.5.11", "0.5.21"),
 }
 """Patches and parts that changed such a class, its bases, or a function that a start calls, where they apply."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 from types import SimpleNamespace
@@ -11,11 +12,12 @@ from typing import Any
 import torch
 from sglang.srt.model_executor import forward_batch_info
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
-from sglang.srt.speculative import base_spec_worker, eagle_info_v2, eagle_utils
+from sglang.srt.speculative import base_spec_worker, eagle_utils
 from sglang.srt.speculative.eagle_info import EagleDraftInput, EagleVerifyInput
 
 from . import repeatable
 from .decisions import bare
+from .verified import _COMMON, _FIRST
 
 _POOL, _WIDTH = 8, 64
 _SAYS = ("out_cache_loc", "positions")
@@ -38,7 +40,7 @@ class _Runner:
     load_batch = replay_prepare
 
 
-def _init_new(batch: Any, runner: Any) -> Any:
+def _init_new(batch: Any, runner: Any, **_: Any) -> Any:
     return SimpleNamespace(
         input_ids=batch.input_ids,
         out_cache_loc=batch.out_cache_loc,
@@ -57,7 +59,7 @@ def prepared(case: dict[str, Any], disable: str = "", *, plan_stream: bool = Fal
     """
     os.environ["PATCHKIT_DISABLE"] = disable
     forward_batch_info.ForwardBatch.init_new = staticmethod(_init_new)
-    for module in (eagle_info_v2, eagle_utils):
+    for module in (_FIRST, eagle_utils):
         vars(module).setdefault("get_global_server_args", None)
     steps, topk, lens = case["steps"], case["topk"], case["lens"]
     order = torch.randperm(_POOL * _WIDTH, generator=torch.Generator().manual_seed(case["seed"]))
@@ -65,7 +67,7 @@ def prepared(case: dict[str, Any], disable: str = "", *, plan_stream: bool = Fal
     settings = SimpleNamespace(
         speculative_num_draft_tokens=steps + 1, enable_mamba_extra_buffer=lambda: False
     )
-    vars(eagle_info_v2)["get_global_server_args"] = lambda: settings
+    vars(_FIRST)["get_global_server_args"] = lambda: settings
     algorithm = SimpleNamespace(is_standalone=lambda: False)
     runner = SimpleNamespace(server_args=settings, spec_algorithm=algorithm)
     runner.graph_runner = runner.decode_cuda_graph_runner = _Runner()
@@ -89,6 +91,8 @@ def prepared(case: dict[str, Any], disable: str = "", *, plan_stream: bool = Fal
     )
     if hasattr(EagleDraftInput, "prepare_for_v2_draft"):
         draft, _ = draft_input.prepare_for_v2_draft(pool, batch, None, runner, topk, steps)
+    elif hasattr(_COMMON, "prepare_for_draft"):
+        draft, _ = _COMMON.prepare_for_draft(draft_input, pool, batch, None, runner, topk, steps)
     else:
         worker: Any = bare(base_spec_worker.EagleDraftWorkerBase)
         draft, _ = worker.prepare_for_draft(draft_input, pool, batch, None, runner, topk, steps)
@@ -117,11 +121,11 @@ def prepared(case: dict[str, Any], disable: str = "", *, plan_stream: bool = Fal
 
 def _interpreted() -> None:
     """Let the verify's lookup launch its kernel, wherever the tree has it."""
-    looking: Any = getattr(eagle_info_v2, "assign_extend_cache_locs_func", None)
+    looking: Any = getattr(_FIRST, "assign_extend_cache_locs_func", None)
     if looking is None:
-        looking = importlib.import_module(
-            "sglang.srt.speculative.triton_ops.cache_locs"
-        ).assign_extend_cache_locs_func
+        kernels = ("sglang.srt.speculative.triton_ops", "sglang.kernels.ops.speculative")
+        home = next(name for name in kernels if importlib.util.find_spec(name))
+        looking = importlib.import_module(f"{home}.cache_locs").assign_extend_cache_locs_func
     sys.modules[looking.__module__]._is_cuda = True  # type: ignore[attr-defined]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import os
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -9,7 +11,7 @@ from typing import Any
 
 import torch
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
-from sglang.srt.speculative import eagle_info_v2, eagle_utils, eagle_worker_v2
+from sglang.srt.speculative import eagle_utils, eagle_worker_v2
 from sglang.srt.speculative.eagle_info import EagleVerifyInput
 from sglang.srt.speculative.eagle_worker_v2 import EagleDraftWorker, EAGLEWorkerV2
 
@@ -17,7 +19,17 @@ from . import repeatable
 from .decisions import bare
 from .drafts import HIDDEN, _Operators
 
-_SAMPLES = eagle_info_v2 if hasattr(eagle_info_v2, "verify_tree_greedy_func") else eagle_utils
+
+def _module(name: str, otherwise: Any) -> Any:
+    """Return a module of the tree's speculative package, or another one in a tree without it."""
+    name = f"sglang.srt.speculative.{name}"
+    return importlib.import_module(name) if importlib.util.find_spec(name) else otherwise
+
+
+_FIRST = _module("eagle_info_v2", eagle_utils)
+_SAMPLES = _FIRST if hasattr(_FIRST, "verify_tree_greedy_func") else eagle_utils
+# The functions that the workers of later trees share.
+_COMMON = _module("eagle_worker_common", eagle_worker_v2)
 
 
 def _verify_tree(**given: Any) -> tuple[Any, Any, Any]:
@@ -86,8 +98,10 @@ def step(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
     setattr(torch, "get_device_module", lambda *_: device)  # noqa: B010
     _SAMPLES.verify_tree_greedy_func = _verify_tree
     _SAMPLES.SIMULATE_ACC_LEN = 0
+    if hasattr(_SAMPLES, "get_spec"):
+        _SAMPLES.get_spec = lambda: SimpleNamespace(speculative_use_rejection_sampling=False)
     # Without a GPU every batch is verified so: what counts is what the batch says.
-    _SAMPLES._is_npu = True
+    _SAMPLES._is_npu = _SAMPLES._is_cpu = True
     drafts, targets = torch.tensor(case["drafts"]), torch.tensor(case["targets"])
     rows, tokens = drafts.shape
     logits = torch.nn.functional.one_hot(targets.flatten(), case["vocabulary"]).float()
@@ -110,14 +124,16 @@ def step(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
         plan_stream=None,
         plan_stream_ctx=nullcontext(),
         req_to_token_pool=None,
-        token_to_kv_pool_allocator=None,
+        token_to_kv_pool_allocator=SimpleNamespace(get_kvcache=lambda: None),
         _target_worker=SimpleNamespace(
             model_runner=runner, forward_batch_generation=lambda *_, **__: forwarded
         ),
         _finalize_accept_tree_path=lambda *given: given[3],
     )
-    if hasattr(eagle_worker_v2, "eagle_prepare_for_verify"):
-        eagle_worker_v2.eagle_prepare_for_verify = lambda *_: (SimpleNamespace(), True)
+    if hasattr(_COMMON, "eagle_prepare_for_verify"):
+        _COMMON.eagle_prepare_for_verify = lambda *_: (SimpleNamespace(), True)
+        # A model without such states.
+        _COMMON.commit_mamba_states_after_verify = lambda *_: None
     sampling = SimpleNamespace(
         is_all_greedy=not case.get("sampled", False),
         acc_additive_penalties=None,
@@ -158,12 +174,19 @@ def step(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
     }
 
 
+def _rows_of(output: SimpleNamespace, rows: Any = None) -> SimpleNamespace:
+    """Return what a graph gives that computes these rows alone, or all of them."""
+    return (
+        output if rows is None else SimpleNamespace(**{name: of[rows] for name, of in vars(output).items()})
+    )
+
+
 def _selected(result: Any, tokens: int) -> dict[str, Any]:
     """Return what a draft-extend takes of the verify: its tokens, numbers, and rows of the last accepted ones."""
     draft: Any = bare(EagleDraftWorker)
     taken: dict[str, Any] = {}
 
-    def prepare(*given: Any) -> Any:
+    def prepare(*given: Any, **_: Any) -> Any:
         taken["extended"] = given[1] if len(given) == 5 else given[2]
         info = given[0] if len(given) == 6 else None
         names = ("num_correct_drafts", "num_accepted_drafts")
@@ -176,15 +199,17 @@ def _selected(result: Any, tokens: int) -> dict[str, Any]:
         next_token_logits=torch.arange(rows * 2.0).view(rows, 2), hidden_states=torch.arange(rows)
     )
     real = eagle_worker_v2.EagleDraftInput
-    if not hasattr(EagleDraftWorker, "prepare_for_draft_extend"):
+    if hasattr(eagle_worker_v2, "prepare_for_draft_extend"):
+        eagle_worker_v2.prepare_for_draft_extend = prepare
+    elif not hasattr(EagleDraftWorker, "prepare_for_draft_extend"):
         eagle_worker_v2.EagleDraftInput = lambda **_: SimpleNamespace(
             prepare_for_extend_to_fill_draft_kvcache=prepare
         )
-    graph = SimpleNamespace(
+    graph: Any = SimpleNamespace(
         can_run=lambda _: True,
         can_run_graph=lambda _: True,
         replay=lambda _: output,
-        execute=lambda _: output,
+        execute=lambda _, *rows: _rows_of(output, *rows),
     )
     vars(draft).update(
         device="cpu",
