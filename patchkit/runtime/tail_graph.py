@@ -8,6 +8,7 @@ another graph, except the logits and the backend's own plan, which every other d
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -21,7 +22,7 @@ from .triton_attention import plans_triton_extend, replay_triton_extend
 from .verify_outputs import wide_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _logger = logging.getLogger(__name__)
 _PATCH = "pk-tail-graph"
@@ -63,9 +64,7 @@ class _Tails:
         self.steps[ran] += 1
         total = sum(self.steps)
         if set(str(total)[1:]) <= {"0"} and str(total)[0] == "1":
-            _logger.info(
-                "patchkit: of %d draft-extends, %d ran as a tail graph", total, self.steps[True]
-            )
+            _logger.info("patchkit: of %d draft-extends, %d ran as a tail graph", total, self.steps[True])
 
     def for_step(self, worker: Any, result: Any) -> _Tail | None:
         """Return the tail for what a verify left, None unless it was a replay of the graph that the tail reads."""
@@ -98,9 +97,11 @@ def _obstacle(runner: Any, target: Any, batch: Any) -> str | None:
     off = [name for name in (_PATCH, "26397", "35546") if disabled(name)]
     obstacles = {
         f"{', '.join(off)} is disabled": bool(off),
-        "this is ROCm": torch.version.hip is not None,
+        "this is not CUDA": torch.version.hip is not None
+        or batch.seq_lens.device.type not in {"cpu", "cuda"},
         "the draft has several branches": runner.topk != 1,
-        "the target has no graphs of as many tokens a request": getattr(target, "num_tokens_per_bs", 0) != width,
+        "the target has no graphs of as many tokens a request": getattr(target, "num_tokens_per_bs", 0)
+        != width,
         "its LM head computes all rows": getattr(batch.spec_info, "select_index", None) is None,
         "its backend is not plain Triton": not plans_triton_extend(runner.draft_extend_attn_backend),
         "ranks share a batch": runner.require_gathered_buffer or runner.require_mlp_sync,
@@ -121,11 +122,22 @@ def _agreed(group: Any, *, done: bool) -> bool:
     return bool(flag.item())
 
 
+@contextmanager
+def _having(made: object, values: dict[str, object]) -> Iterator[None]:
+    """Give an object other attributes for a while."""
+    before = {name: getattr(made, name) for name in values}
+    vars(made).update(values)
+    try:
+        yield
+    finally:
+        vars(made).update(before)
+
+
 def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any], pool: object) -> None:
     """Capture the tail of ``size`` requests, once the draft-extend's own graph of that size is captured.
 
-    ``forward`` runs the draft model on ``batch``, which is changed; ``pool`` is the graphs' memory. If a capture
-    fails on any rank, no tail is used on any. Source: pk-tail-graph.
+    ``forward`` runs the draft model on ``batch``; ``pool`` is the graphs' memory. If a capture fails on any rank, no
+    tail is used on any. Source: pk-tail-graph.
     """
     if not batch.forward_mode.is_draft_extend_v2():
         return
@@ -141,21 +153,25 @@ def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
         return
     width, count = tails.width, size * tails.width
     own, backend = target.buffers, runner.draft_extend_attn_backend
-    before = own.seq_lens[:size]
-    tokens, rows, states = tails.tokens[:count], tails.rows[:size], verified.hidden_states
-    batch.input_ids, batch.seq_lens = tokens, tails.lens[:size]
-    batch.req_pool_indices = own.req_pool_indices[:size]
-    batch.out_cache_loc, batch.positions = own.out_cache_loc[:count], own.positions[:count]
-    batch.spec_info.hidden_states = None if states is None else states[:count]
-    batch.spec_info.select_index = rows
+    tokens, rows, lens = tails.tokens[:count], tails.rows[:size], tails.lens[:size]
+    before, requests, states = own.seq_lens[:size], own.req_pool_indices[:size], verified.hidden_states
+    inputs = {
+        "input_ids": tokens,
+        "seq_lens": lens,
+        "req_pool_indices": requests,
+        "out_cache_loc": own.out_cache_loc[:count],
+        "positions": own.positions[:count],
+    }
+    of_draft = {"hidden_states": None if states is None else states[:count], "select_index": rows}
 
     def tail() -> tuple[torch.Tensor, torch.Tensor | None]:
-        torch.add(before, width, out=batch.seq_lens)
-        replay_triton_extend(backend, size, batch.req_pool_indices, batch.seq_lens, width)
-        output = forward()
+        torch.add(before, width, out=lens)
+        replay_triton_extend(backend, size, requests, lens, width)
+        with _having(batch, inputs), _having(batch.spec_info, of_draft):
+            output = forward()
         likeliest = torch.argmax(accepted_logits(output.next_token_logits, rows), dim=-1, keepdim=True)
-        states = output.hidden_states
-        return likeliest, None if states is None else accepted_logits(states, rows)
+        left = output.hidden_states
+        return likeliest, None if left is None else accepted_logits(left, rows)
 
     left, failure = None, None
     graph = runner._create_graph()
@@ -200,10 +216,12 @@ def run_tail(worker: Any, result: Any) -> bool:
         return False
     lens, tokens = result.accept_lens, wide_tokens(result.next_token_ids, result.accept_lens)
     requests = lens.shape[0]
-    copy_together([
-        (tail.tokens[: tokens.shape[0]], tokens),
-        (tail.rows[:requests], last_accepted(lens, tails.width)),
-    ])
+    copy_together(
+        [
+            (tail.tokens[: tokens.shape[0]], tokens),
+            (tail.rows[:requests], last_accepted(lens, tails.width)),
+        ]
+    )
     tail.graph.replay()
     following = result.next_draft_input
     following.topk_index = tail.likeliest[:requests].clone()
