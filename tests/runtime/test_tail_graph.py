@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -144,7 +145,7 @@ class Server:
                 spec_info=SimpleNamespace(select_index=rows[:size] if narrow else None, hidden_states=None),
                 forward_mode=SimpleNamespace(is_draft_extend_v2=lambda: True),
             )
-            capture_tail(self.runner, size, batch, lambda batch=batch: self.model.forward(batch), None)
+            capture_tail(self.runner, size, batch, partial(self.model.forward, batch), None)
         return self
 
     def verify(self, requests: list[tuple[int, int]], accepted: list[int], draw: random.Random) -> Any:
