@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from ..backends.flash_attention import fill_flash_attention
 from .accepted_rows import accepted_logits
 from .copies import copy_together
 from .draft_chain import unit_scores
+from .flash_attention import is_plain
 from .known_rows import last_accepted
 from .switches import disabled
 from .triton_attention import plans_triton_extend, replay_triton_extend
@@ -103,7 +106,7 @@ def _obstacle(runner: Any, target: Any, batch: Any) -> str | None:
         "the target has no graphs of as many tokens a request": getattr(target, "num_tokens_per_bs", 0)
         != width,
         "its LM head computes all rows": getattr(batch.spec_info, "select_index", None) is None,
-        "its backend is not plain Triton": not plans_triton_extend(runner.draft_extend_attn_backend),
+        "its backend is neither plain Triton nor plain FlashAttention-3": _plan_of(runner, batch) is None,
         "ranks share a batch": runner.require_gathered_buffer or runner.require_mlp_sync,
         "two batches overlap": bool(getattr(args, "enable_two_batch_overlap", False)),
         "graphs are compiled": runner.enable_torch_compile,
@@ -111,6 +114,22 @@ def _obstacle(runner: Any, target: Any, batch: Any) -> str | None:
         "positions are multimodal": any(getattr(each, "model_is_mrope", False) for each in model),
     }
     return next((name for name, found in obstacles.items() if found), None)
+
+
+def _plan_of(runner: Any, batch: Any) -> Callable[[int, torch.Tensor, torch.Tensor], object] | None:
+    """Return what plans the attention of a draft-extend of a graph's size, rows and lengths, without the host."""
+    backend = runner.draft_extend_attn_backend
+    if plans_triton_extend(backend):
+        return partial(_plan_triton, backend, runner.num_tokens_per_bs)
+    if is_plain(backend) and not getattr(backend, "needs_cpu_seq_lens", True):
+        return partial(
+            fill_flash_attention, backend, forward_mode=batch.forward_mode, spec_info=batch.spec_info
+        )
+    return None
+
+
+def _plan_triton(backend: Any, width: int, size: int, requests: torch.Tensor, lens: torch.Tensor) -> None:
+    replay_triton_extend(backend, size, requests, lens, width)
 
 
 def _agreed(group: Any, *, done: bool) -> bool:
@@ -149,10 +168,11 @@ def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
         if obstacle := _obstacle(runner, target, batch):
             tails.give_up(obstacle)
     verified = getattr(target, "output_buffers", {}).get(size)
-    if tails.given_up or verified is None or not _fits(runner, target, verified):
+    plan = _plan_of(runner, batch)
+    if tails.given_up or plan is None or verified is None or not _fits(runner, target, verified):
         return
     width, count = tails.width, size * tails.width
-    own, backend = target.buffers, runner.draft_extend_attn_backend
+    own = target.buffers
     tokens, rows, lens = tails.tokens[:count], tails.rows[:size], tails.lens[:size]
     before, requests, states = own.seq_lens[:size], own.req_pool_indices[:size], verified.hidden_states
     inputs = {
@@ -166,7 +186,7 @@ def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
 
     def tail() -> tuple[torch.Tensor, torch.Tensor | None]:
         torch.add(before, width, out=lens)
-        replay_triton_extend(backend, size, requests, lens, width)
+        plan(size, requests, lens)
         with _having(batch, inputs), _having(batch.spec_info, of_draft):
             output = forward()
         likeliest = torch.argmax(accepted_logits(output.next_token_logits, rows), dim=-1, keepdim=True)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from sglang.srt.layers.attention.triton_backend import TritonAttnBackend
 
-from . import accepted_rows, forward_batches, repeatable
+from . import accepted_rows, flash_attention, forward_batches, repeatable
 from . import attention_backends as backends
 
 CONTEXT = 64
@@ -26,6 +26,15 @@ class _Graph(accepted_rows.Graph):
             into.copy_(found.clone())
 
 
+def _planned(backend: Any, size: int) -> list[torch.Tensor]:
+    """Return the slots to which each request of a graph attends."""
+    if isinstance(backend, TritonAttnBackend):
+        starts, slots = backend.kv_indptr, backend.cuda_graph_kv_indices
+        return [slots[starts[row] : starts[row + 1]] for row in range(size)]
+    plan = backend.draft_extend_metadata[size]
+    return [plan.page_table[row, : plan.cache_seqlens_int32[row]] for row in range(size)]
+
+
 class _Model(accepted_rows._Model):
     """Writes each token to its slot; its states follow from all that its request then has."""
 
@@ -37,11 +46,9 @@ class _Model(accepted_rows._Model):
     def forward(self, tokens: Any, positions: Any, batch: Any) -> Any:
         states = self.embedding[tokens] + batch.spec_info.hidden_states + positions[:, None] / 7
         self.cache[batch.out_cache_loc] = states
-        starts, slots = self.backend.kv_indptr, self.backend.cuda_graph_kv_indices
-        width = int(self.backend.qo_indptr[1])
+        width = len(tokens) // batch.batch_size
         read = [
-            self.cache[slots[starts[row] : starts[row + 1]]].sum(0).expand(width, -1)
-            for row in range(batch.batch_size)
+            self.cache[slots].sum(0).expand(width, -1) for slots in _planned(self.backend, batch.batch_size)
         ]
         states = states + torch.cat(read) / 50
         return self.processor.forward(tokens, states, None, batch, None)
@@ -66,7 +73,11 @@ def _target(case: dict[str, Any]) -> Any:
 def _worker(case: dict[str, Any]) -> Any:
     width, sizes = case["draft_tokens"], case["captured"]
     server = {"context": CONTEXT, "page_size": 1, "draft_tokens": width, "steps": width - 1}
-    backend = TritonAttnBackend(backends.model_runner(**server))
+    if case["backend"] == "triton":
+        backend: Any = TritonAttnBackend(backends.model_runner(**server))
+    else:
+        backend = flash_attention._backend(server)
+        backend.req_to_token = backend.req_to_token.contiguous()
     with backends.OnCpu():
         backend.init_cuda_graph_state(max(sizes), max(sizes) * width)
     forward_batches._serve()
