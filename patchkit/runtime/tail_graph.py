@@ -111,6 +111,8 @@ def _obstacle(runner: Any, target: Any, batch: Any) -> str | None:
         "two batches overlap": bool(getattr(args, "enable_two_batch_overlap", False)),
         "graphs are compiled": runner.enable_torch_compile,
         "experts are on other ranks": getattr(args, "moe_a2a_backend", "none") != "none",
+        # The draft may write to the target's own, of which a draft-extend's own graph has a copy.
+        "requests may ask for hidden states": bool(getattr(args, "enable_return_hidden_states", False)),
         "positions are multimodal": any(getattr(each, "model_is_mrope", False) for each in model),
     }
     return next((name for name, found in obstacles.items() if found), None)

@@ -254,6 +254,7 @@ def test_without_any_change_a_tail_runs() -> None:
         {"runner__enable_torch_compile": True},
         {"draft_runner__server_args__enable_two_batch_overlap": True},
         {"draft_runner__server_args__moe_a2a_backend": "deepep"},
+        {"draft_runner__server_args__enable_return_hidden_states": True},
         {"draft_runner__model_config__model_is_mrope": True},
         {"draft_runner__model_is_mrope": True},
         {"backend__sliding_window_size": 128},
