@@ -91,6 +91,7 @@ from .sparse_attention import (
 from .step_inputs import draft_positions, draft_slots, is_filled, mark_filled, verify_slots
 from .stops import length_at_stop, mark_accepted, meets_stop, stops_by_limit, tail_of_step
 from .streams import await_event, lens_to_device, order_plan_stream
+from .tail_graph import capture_tail, run_tail
 from .transfers import is_abort, notify_of_abort
 from .tree_mask import has_full_mask, preallocated_mask, tree_rows, verify_mask
 from .triton_attention import replay_triton_extend, replay_triton_extend_v2, replay_triton_verify

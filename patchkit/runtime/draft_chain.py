@@ -64,8 +64,13 @@ def draft_top_k(
     if topk != 1 or torch.version.hip is not None or disabled("26397"):
         return fast_topk(torch.softmax(logits, dim=-1), topk, dim=-1)
     tokens = torch.argmax(logits, dim=-1, keepdim=True)
-    scores = made_once(_ones, logits.shape[0], 1, logits.device)
-    return torch.ones_like(tokens, dtype=torch.float32) if scores is None else scores[: len(tokens)], tokens
+    return unit_scores(tokens), tokens
+
+
+def unit_scores(tokens: torch.Tensor) -> torch.Tensor:
+    """Return the scores of the only branches' ``tokens``, [rows, 1]: ones, float32, which must not be written to."""
+    scores = made_once(_ones, len(tokens), 1, tokens.device)
+    return torch.ones_like(tokens, dtype=torch.float32) if scores is None else scores[: len(tokens)]
 
 
 def pass_draft_tokens(

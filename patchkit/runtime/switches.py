@@ -34,6 +34,7 @@ SWITCHES = frozenset(
         "pk-small-launches",
         "pk-step-inputs",
         "pk-step-relay",
+        "pk-tail-graph",
         "pk-triton-replay",
         "pk-trtllm-mha-opt-out",
         "pk-verify-outputs",

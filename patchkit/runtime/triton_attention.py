@@ -43,6 +43,11 @@ def replay_triton_verify(
     return True
 
 
+def plans_triton_extend(backend: TritonBackend) -> bool:
+    """Return whether `replay_triton_extend` fills a backend's metadata."""
+    return not disabled("pk-triton-replay") and _is_plain(backend)
+
+
 def replay_triton_extend(
     backend: TritonBackend, size: int, req_pool_indices: torch.Tensor, seq_lens: torch.Tensor, stride: int
 ) -> bool:
@@ -50,7 +55,7 @@ def replay_triton_extend(
 
     ``req_pool_indices`` and ``seq_lens``: integer, [>= size], on the device.
     """
-    if disabled("pk-triton-replay") or not _is_plain(backend):
+    if not plans_triton_extend(backend):
         return False
     offsets = Offsets(backend.kv_indptr, backend.qo_indptr, stride=stride)
     fill_slots(_rows(backend, size, req_pool_indices, seq_lens), offsets)

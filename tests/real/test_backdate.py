@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from real.test_releases import Journey, travel
-from support.backdated import KEPT, LAST_FIRST, RELEASE, backdate, lay_out
+from support.backdated import KEPT, LAST_FIRST, RELEASE, UNFIT, backdate, lay_out
 from support.releases import IN_PART, PATCHES, REFERENCE, UPSTREAM, Releases, after, states, states_in
 from support.sweeps import swept
 
@@ -57,8 +57,10 @@ def journey(backdated: OverlayTree, releases: Releases, tmp_path_factory: pytest
 
 
 def all_but_kept(names: Iterable[str], state: str) -> dict[str, str]:
-    """Return the state of each patch where all have this one that upstream's form is not there of."""
-    return dict.fromkeys(names, state) | dict.fromkeys(KEPT, "upstream")
+    """Return the state of each patch where all have this one that apply and that upstream's form is not there of."""
+    return (
+        dict.fromkeys(names, state) | dict.fromkeys(KEPT, "upstream") | dict.fromkeys(UNFIT, "not-applicable")
+    )
 
 
 def test_every_patch_is_pending(journey: Journey) -> None:
@@ -133,9 +135,9 @@ def test_lengths_that_main_took_to_the_host_elsewhere_are_found_there(
     releases: Releases, release: str, forms: tuple[str, ...], edits: set[str]
 ) -> None:
     plan = make_plan(backdate(releases.tree(release), forms), PATCHES)
-    kept = KEPT if release == RELEASE else ()
     landed = states(after(plan))
-    assert landed == dict.fromkeys(landed, "applied") | dict.fromkeys(kept, "upstream")
+    applied = dict.fromkeys(landed, "applied")
+    assert landed == (all_but_kept(landed, "applied") if release == RELEASE else applied)
     taken = {edit for patch, edit in pending(plan) if patch == "26128"}
     assert edits <= taken
     assert not ({"resolve", "decode-copy"} - edits) & taken

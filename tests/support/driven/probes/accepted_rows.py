@@ -58,6 +58,21 @@ class _Model:
         return self.processor.forward(tokens, states, None, batch, layers or None)
 
 
+class Graph:
+    """Runs what was captured again, into the same results."""
+
+    run: Any
+    left: Any
+
+    def pool(self) -> None:
+        """Return the memory that graphs share."""
+
+    def capture(self, run: Any) -> Any:
+        """Record what a graph does, and where its results are."""
+        self.run, self.left = run, run()
+        return self.left
+
+
 class _Backend:
     """The graph of each size, which a replay runs."""
 
@@ -78,7 +93,7 @@ class _Backend:
         return left
 
 
-def _runner(case: dict[str, Any], draft_runner: Any) -> Any:
+def _runner(case: dict[str, Any], draft_runner: Any, **others: Any) -> Any:
     width, sizes = case["draft_tokens"], case["captured"]
     runners.set_dp_buffer_len = runners.set_is_extend_in_batch = lambda *_: None
     runners.maybe_flashinfer_autotune_speculative_draft = lambda *_, **__: None
@@ -132,27 +147,29 @@ def _runner(case: dict[str, Any], draft_runner: Any) -> Any:
         model_runner=draft_runner,
         backend=backend,
         output_buffers=backend.left,
-        _create_graph=lambda: SimpleNamespace(pool=lambda: None),
+        _create_graph=Graph,
         _capture_init=lambda _: None,
-        _capture_graph=lambda _graph, _pool, _stream, run: run,
+        _capture_graph=lambda graph, _pool, _stream, run: graph.capture(run),
         _replay=lambda _: backend.replay(runner.bs),
         _replay_graph=backend.replay,
         _make_graph_key=lambda size, *_: size,
     )
+    vars(runner).update(others)
     for size in sorted(sizes, reverse=True):
         if hasattr(runner, "capture_one_shape"):
             runner.capture_one_shape(size, None)
         else:
-            _, run = runner.capture_one_batch_size(size, None)
-            backend.capture_one(size, run)
+            graph, _ = runner.capture_one_batch_size(size, None)
+            backend.graphs[size], backend.left[size] = graph.run, graph.left
     draft_runner.model.processor.rows.clear()
     return runner
 
 
-def worker_of(case: dict[str, Any]) -> Any:
+def worker_of(case: dict[str, Any], model: Any = None, **of_runner: Any) -> Any:
+    """Return a draft's worker; ``of_runner`` are further attributes of its graphs' runner."""
     worker = bare(EagleDraftWorker)
     draft_runner = SimpleNamespace(
-        model=_Model(case),
+        model=model or _Model(case),
         server_args=SimpleNamespace(
             enable_return_hidden_states=False,
             speculative_use_rejection_sampling=False,
@@ -161,6 +178,7 @@ def worker_of(case: dict[str, Any]) -> Any:
         ),
         canary_manager=None,
         device_timer=None,
+        tp_group=SimpleNamespace(world_size=1),
         hisparse_coordinator=None,
         req_to_token_pool=None,
         token_to_kv_pool=None,
@@ -172,7 +190,7 @@ def worker_of(case: dict[str, Any]) -> Any:
         return SimpleNamespace(logits_output=draft_runner.model.forward(batch.input_ids, None, batch))
 
     draft_runner.forward = forward
-    runner = _runner(case, draft_runner) if case["graph"] else None
+    runner = _runner(case, draft_runner, **of_runner) if case["graph"] else None
     if runner is not None:
         runner.can_run = runner.can_run_graph = lambda _: True
     vars(worker).update(
