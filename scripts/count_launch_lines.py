@@ -33,8 +33,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-sys.path.append(str(REPOSITORY))
+sys.path.insert(0, str(REPOSITORY))
 
+from patchkit.doctor.command_line import in_a_file  # noqa: E402
 from patchkit.doctor.execution import fakes, kinds  # noqa: E402
 from patchkit.doctor.execution.gpus import GPUS, USUAL  # noqa: E402
 from patchkit.doctor.execution.named import by_name  # noqa: E402
@@ -81,7 +82,7 @@ def drawn(clone: Path, *, deciding: bool) -> Iterator[tuple[str, ServerCommand]]
             continue
         # The largest files of a snapshot may be absent.
         shown = subprocess.run((*git, "show", f"HEAD:{name}"), capture_output=True, check=False)
-        for server in servers_of_file(name, shown.stdout.decode(errors="replace")):
+        for server in map(in_a_file, servers_of_file(name, shown.stdout.decode(errors="replace"))):
             texts = [word.text for word in server.options]
             if (
                 server.options in seen
@@ -271,6 +272,7 @@ def _real(
     Path("model/config.json").write_text(json.dumps(config), encoding="utf-8")
     model = str(Path("model").absolute())
     os.environ.update(environment)
+    fakes.have_adapters(re.findall(r"[\w.-]+", " ".join(options)))
     drafts = [word for word in options if re.match("--speculative-draft(-model(-path)?)?(=|$)", word)]
     argparse.ArgumentParser.error = _raise  # type: ignore[method-assign]
     settings = module.prepare_server_args(

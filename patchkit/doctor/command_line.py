@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -176,6 +177,17 @@ def without_config(options: Sequence[Word]) -> tuple[list[Word], Path | None]:
             f"--config: given {len(found)} times", advice="a server takes one: leave out the others"
         )
     return rest, Path(found[0]) if found else None
+
+
+def in_a_file(command: ServerCommand) -> ServerCommand:
+    """Return a server that a file starts: a ``--config`` of its machine that this one does not have is not known."""
+    options = [
+        word._replace(known=word.known and os.path.exists(word.text.removeprefix("--config=")))
+        if before == "--config" or word.text.startswith("--config=")
+        else word
+        for before, word in zip(("", *(word.text for word in command.options)), command.options, strict=False)
+    ]
+    return command._replace(options=tuple(options))
 
 
 def config_options(path: Path) -> Iterator[tuple[str, list[str]]]:

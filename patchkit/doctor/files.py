@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
-from patchkit.doctor.command_line import LAUNCHER, ServerCommand, servers, started
+from patchkit.doctor.command_line import LAUNCHER, ServerCommand, in_a_file, servers, started
 from patchkit.doctor.shell import Command, Word, as_word, commands
 from patchkit.errors import UsageError
 from patchkit.tree.limits import read_named
@@ -44,7 +44,7 @@ def found_in(paths: Sequence[Path]) -> list[FoundServer]:
     """
     files = [each for path in paths for each in (sorted(_listed(path)) if path.is_dir() else [path])]
     found = [
-        FoundServer(str(file), command)
+        FoundServer(str(file), in_a_file(command))
         for file in files
         for command in servers_of_file(str(file), read_named(file).decode(errors="replace"))
     ]

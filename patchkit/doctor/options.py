@@ -217,10 +217,12 @@ def _refusal(answer: Executed) -> UsageError:
     """Return the tree's own refusal as an error."""
     if not answer.by_parser:
         return UsageError(f"this tree's server raises {answer.refused}", where=answer.where)
-    names = [name for word in answer.refused.split() if (name := word.partition("=")[0]).startswith("--")]
+    names = re.findall(r"--[\w-]+", answer.refused)
     unknown = [name for name in names[:1] if name not in answer.known]
     advice = "".join(spelling_hint(name, answer.known).rstrip() for name in unknown) or "change what it names"
-    return UsageError(f"this tree's server refuses the options: {answer.refused}", advice=advice)
+    return UsageError(
+        f"this tree's server refuses the options: {answer.refused}", where=answer.where, advice=advice
+    )
 
 
 def _placed(what: str, where: str) -> str:

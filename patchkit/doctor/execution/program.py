@@ -14,6 +14,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import inspect
 import json
 import os
 import re
@@ -28,13 +29,14 @@ from patchkit.doctor.execution.gpus import GPUS
 from patchkit.verify.stand_ins import disable_network, limit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import CodeType, FrameType
 
 _PLAIN = (bool, int, float, str, type(None))
 _COMPILED = os.path.abspath("compiled")
 _MEMORY = 4 << 30
-_SECONDS_EACH = 30
+# Of the processor: to import a tree, and for each launch.
+_SECONDS, _SECONDS_EACH = 180, 30
 _FILE_SIZE = 16 << 20
 
 
@@ -93,7 +95,7 @@ def main() -> None:
     limit(int(lifeline), int(seconds))
     for kind, most in (
         (resource.RLIMIT_AS, _MEMORY),
-        (resource.RLIMIT_CPU, int(seconds)),
+        (resource.RLIMIT_CPU, _SECONDS),
         (resource.RLIMIT_FSIZE, _FILE_SIZE),
         (resource.RLIMIT_CORE, 0),
     ):
@@ -188,7 +190,7 @@ class _Settings:
             known = [name for name in parser._option_string_actions if name.startswith("--")]
             return {
                 "refused": _message(error),
-                "where": self._where(error),
+                "where": self._where(error) or (self._declared(_message(error)) if by_parser else ""),
                 "by_parser": by_parser,
                 "known": known if by_parser else [],
                 "found": self._found,
@@ -340,12 +342,47 @@ class _Settings:
 
     def _where(self, error: BaseException) -> str:
         """Return the last line of the tree's own code in a traceback."""
-        lines = [
-            f"{os.path.relpath(frame.filename, self._package)}:{frame.lineno}"
-            for frame in traceback.extract_tb(error.__traceback__)
-            if self._is_own(frame.filename)
-        ]
-        return lines[-1] if lines else ""
+        frames = traceback.walk_tb(error.__traceback__)
+        return self._last((frame.f_code.co_filename, line) for frame, line in frames)
+
+    def _last(self, lines: Iterable[tuple[str, int]]) -> str:
+        """Return the last of some lines that is the tree's own."""
+        own = [each for each in lines if self._is_own(each[0])]
+        return f"{os.path.relpath(own[-1][0], self._package)}:{own[-1][1]}" if own else ""
+
+    def _declared(self, refusal: str) -> str:
+        """Return the line at which the tree declares the option that its parser refuses, or else all options."""
+        cls = importlib.import_module(f"{self._name}.srt.server_args").ServerArgs
+        code = inspect.unwrap(cls.add_cli_args).__code__
+        declared = {"": self._last([(code.co_filename, code.co_firstlineno)])}
+        add = argparse._ActionsContainer.add_argument
+        fields = {}
+
+        def adding(container: Any, *names: str, **given: Any) -> Any:
+            action = add(container, *names, **given)
+            # The outermost frame comes last.
+            frames = reversed([*traceback.walk_stack(sys._getframe())])
+            line = self._last((frame.f_code.co_filename, line) for frame, line in frames)
+            declared.update(dict.fromkeys(action.option_strings, line))
+            fields.update(dict.fromkeys(action.option_strings, action.dest))
+            return action
+
+        argparse._ActionsContainer.add_argument = adding  # type: ignore[method-assign]
+        cls.add_cli_args(argparse.ArgumentParser())
+        named = re.match(r"argument ([^:/\s]+)", refusal)
+        option = named[1] if named is not None and named[1] in declared else ""
+        if [*declared.values()].count(declared[option]) == 1:
+            return declared[option]
+        # One loop declares the options of all fields, which are in other classes.
+        groups = [name for name in sys.modules if name.startswith(f"{self._name}.srt.arg_groups.")]
+        for name in (*(base.__module__ for base in cls.__mro__), *groups):
+            file = getattr(sys.modules.get(name), "__file__", None) or ""
+            if option and self._is_own(file):
+                with open(file, encoding="utf-8") as lines:
+                    for number, line in enumerate(lines, 1):
+                        if re.match(rf"\s+{fields[option]}\s*:", line):
+                            return self._last([(file, number)])
+        return declared[option]
 
 
 def _without_unknown(parser: argparse.ArgumentParser, words: Sequence[str | None]) -> list[str]:
