@@ -121,6 +121,7 @@ class _Settings:
         self._package = os.path.abspath(name)
         self._launched = launched
         self._failed = self._imported()
+        self._parser: argparse.ArgumentParser | None = None
         self._later: list[str] = []
         self._files: list[str] = []
         self._found = False
@@ -130,12 +131,17 @@ class _Settings:
         """Return the answer to a request."""
         if self._failed is not None:
             return self._failed
+        answer = self._apart(self._answer, request)
+        modules = answer.pop("modules", [])
         # What the first launch has imported beyond the settings is imported here once for all further ones.
-        for name in self._later:
+        for name in () if self._later else modules:
             with suppress(BaseException):
                 importlib.import_module(name)
-        answer = self._apart(self._answer, request)
-        self._later = answer.pop("modules", []) or self._later
+        self._later = self._later or modules
+        if self._parser is None:
+            # Most of a launch's time; the tree's own code may let options depend on the environment.
+            with suppress(BaseException):
+                self._parser = self._made_parser()
         self._files = answer.get("files") or self._files
         return {**answer, "files": self._files}
 
@@ -177,13 +183,17 @@ class _Settings:
         variables = request.get("environment", {}).items()
         os.environ.update({name: value for name, value in variables if os.sep not in value})
         argparse.ArgumentParser.error = _refuse  # type: ignore[method-assign,assignment]
-        parser = argparse.ArgumentParser(prog="sglang serve")
         before = set(sys.modules)
         self._found = False
         ran: set[str] = set()
         if not self._later:
             sys.setprofile(self._ran(ran))
+        parser = argparse.ArgumentParser()
         try:
+            if self._later and self._parser is not None and not request.get("environment"):
+                parser = self._parser
+            else:
+                parser = self._made_parser()
             parsed, settings = self._settled(parser, request)
         except BaseException as error:
             by_parser = isinstance(error, _RefusedError)
@@ -207,12 +217,16 @@ class _Settings:
             "files": sorted(os.path.relpath(file, self._package) for file in ran),
         }
 
+    def _made_parser(self) -> argparse.ArgumentParser:
+        parser = argparse.ArgumentParser(prog="sglang serve")
+        importlib.import_module(f"{self._name}.srt.server_args").ServerArgs.add_cli_args(parser)
+        return parser
+
     def _settled(
         self, parser: argparse.ArgumentParser, request: dict[str, Any]
     ) -> tuple[dict[str, Any], Any]:
         """Return a launch's settings before and after the start. Raise what the tree raises."""
         cls = importlib.import_module(f"{self._name}.srt.server_args").ServerArgs
-        cls.add_cli_args(parser)
         parser.set_defaults(**request.get("settings", {}))
         usual = request.get("settings", {}).get("model_path") or "model"
         configured = _configured(parser, request.get("configured", ()))
@@ -269,6 +283,9 @@ class _Settings:
                         json.dump(content, out)
                 setattr(given, name, os.path.abspath(made))
             found = found or (made == "model" and (is_local or is_named))
+        if not found:
+            # How long the model's texts can be is not known.
+            os.environ.setdefault("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", "1")
         return found
 
     def _check(self, settings: Any) -> None:
