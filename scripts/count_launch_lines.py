@@ -278,6 +278,7 @@ def _real(
     settings = module.prepare_server_args(
         [*options, "--model-path", model, *(["--speculative-draft-model-path", model] if drafts else [])]
     )
+    getattr(settings, "resolve_once", lambda: None)()
     view = settings
     with suppress(ImportError):
         overrides = importlib.import_module(f"{name}.srt.arg_groups.overrides")

@@ -983,7 +983,7 @@ def test_a_guessed_models_context_is_as_long_as_a_launch_wants_it(fork: Path) ->
 """
     start = b"        self._handle_speculation()\n"
     (fork / "srt" / "server_args.py").write_bytes(ARGUMENTS.replace(start, refusal + start))
-    run(fork, *EAGLE)
+    run(fork, "--attention-backend", "free", *EAGLE)
 
 
 def test_a_backend_that_the_tree_chooses_by_the_gpu_is_told_for_both(
