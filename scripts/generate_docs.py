@@ -391,6 +391,27 @@ def ported_drafts() -> str:
     return _table(["the tree", "right", "conflict", "different"], rows)
 
 
+def launch_lines() -> str:
+    """Return how many public launch lines ``doctor`` answers, and how its settings compare with real ones."""
+    found = json.loads((BENCHMARKS / "launch-lines.json").read_text(encoding="utf-8"))
+    held, real, recipes = found["held_out"], found["real"], found["recipes"]
+    told = []
+    for when, trees in held["runs"].items():
+        lines, ours = (sum(tree[key] for tree in trees.values()) for key in ("lines", "other"))
+        own = sum(tree["parser"] + tree["code"] for tree in trees.values())
+        told.append(f"{when} {ours} of {lines} ({ours / lines:.1%}), and {own} that the tree itself refuses")
+    keys = ("pairs", "used", "different")
+    pairs, used, different = (f"{sum(tree[key] for tree in real['trees'].values()):,}" for key in keys)
+    return (
+        f"- Of launch lines with speculation or an attention backend from {len(held['commits'])} public repositories, "
+        f"chosen before `doctor` had read them, it has no answer for {'; '.join(told)} "
+        f"(on {' and '.join(held['runs']['at first'])}). On {len(real['trees'])} trees, patched and not, {pairs} "
+        f"launches were also settled by a real `ServerArgs` with torch and transformers: of {used} settings that "
+        f"`doctor` uses {different} differ. {recipes['recipes']} recipes on one tree take {recipes['cpu_s']:.0f} CPU "
+        "seconds (`scripts/count_launch_lines.py`, `docs/benchmarks/launch-lines.json`)."
+    )
+
+
 def merged_again() -> str:
     """Return what the merge driver made of other projects' merges, by repository."""
     results = json.loads((BENCHMARKS / "merge-driver.json").read_text(encoding="utf-8"))

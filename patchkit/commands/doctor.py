@@ -65,7 +65,9 @@ def survey(
     rows = []
     for server, (diagnosis, error) in zip(
         found,
-        _diagnosed(tree, patches, found, b"", gpus=gpus, models=models or {}, read_only=read_only),
+        _diagnosed(
+            tree, patches, found, b"", gpus=gpus, models=models or {}, read_only=read_only, advises=False
+        ),
         strict=True,
     ):
         unknown = tuple(word.text for word in server.command.options if not word.known)
@@ -102,11 +104,12 @@ def _diagnosed(
     gpus: Sequence[str],
     models: Mapping[str, bytes],
     read_only: bool,
+    advises: bool = True,
 ) -> list[_Diagnosed]:
     """Return the diagnosis of each server, or its refusal; the tree is read once, and imported once."""
 
     def diagnosed(read: CheckoutTree) -> list[_Diagnosed]:
-        examined = ExaminedTree(read, functools.partial(status, read, patches))
+        examined = ExaminedTree(read, functools.partial(status, read, patches), advises=advises)
         results = []
         with nullcontext() if read_only else Execution(read.package, read.name, Path.cwd()) as execution:
             arguments = Arguments(read, execution, gpus, models)

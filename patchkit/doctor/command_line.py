@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -91,20 +93,21 @@ def servers(
         if is_last and command.words and _OPTION.match(command.words[0].text):
             found[-1] = found[-1]._replace(options=(*found[-1].options, *command.words))
             continue
-        own = list(started(command))
+        # A word that is as long as the text is not one that the text passes to another shell.
+        own = list(started(command, len(text)))
         is_last = bool(own)
         found += (each._replace(line=each.line + line - 1) for each in own)
     yield from found
 
 
-def started(command: Command) -> Iterator[ServerCommand]:
-    """Yield the servers that a command starts, also those that a word of it does that is a text itself."""
+def started(command: Command, shorter: int = sys.maxsize) -> Iterator[ServerCommand]:
+    """Yield the servers that a command starts, also those that a ``shorter`` word of it does that is a text itself."""
     words = command.words
     texts = [word.text for word in words]
     if not texts or texts[0].rpartition("/")[2] in _PRINTED:
         return
     for place, text in enumerate(texts):
-        if any(character.isspace() for character in text) and LAUNCHER.search(text):
+        if len(text) < shorter and any(character.isspace() for character in text) and LAUNCHER.search(text):
             # An argument of a shell: bash -c "python -m sglang.launch_server …", or a here-document.
             variables = {**command.environment, **dict(_environment(texts[:place]))}
             yield from servers(text, variables, command.line)
@@ -174,6 +177,17 @@ def without_config(options: Sequence[Word]) -> tuple[list[Word], Path | None]:
             f"--config: given {len(found)} times", advice="a server takes one: leave out the others"
         )
     return rest, Path(found[0]) if found else None
+
+
+def in_a_file(command: ServerCommand) -> ServerCommand:
+    """Return a server that a file starts: a ``--config`` of its machine that this one does not have is not known."""
+    options = [
+        word._replace(known=word.known and os.path.exists(word.text.removeprefix("--config=")))
+        if before == "--config" or word.text.startswith("--config=")
+        else word
+        for before, word in zip(("", *(word.text for word in command.options)), command.options, strict=False)
+    ]
+    return command._replace(options=tuple(options))
 
 
 def config_options(path: Path) -> Iterator[tuple[str, list[str]]]:

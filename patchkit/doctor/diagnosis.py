@@ -89,13 +89,13 @@ def diagnose(examined: ExaminedTree, launch: Launch) -> Diagnosis:
             return Diagnosis(False, _NOTHING, (), (), (), launch.notes)
         plain = without_speculation(program, launch, examined.memory)
         return Diagnosis(False, _NOTHING, (), (), (), launch.notes, fixes=tuple(fixes.needed(plain, missing)))
-    server = ExaminedServer(program, launch, examined.memory)
+    server = ExaminedServer(program, launch, examined.memory, examined.advises)
     found = server.found
     usual = found[0][1]
     notes = list(launch.notes)
     if usual.refused is not None:
         raise UsageError(f"this tree's server raises {usual.refused}", where=usual.refused.where)
-    trials = Trials(tree, program, launch, statuses, examined.memory)
+    trials = Trials(tree, program, launch, statuses, examined.memory) if examined.advises else None
     keepers = tuple(mirror_keepers(server, statuses, trials))
     if usual.kept:
         notes += _instead(server)
@@ -107,7 +107,7 @@ def diagnose(examined: ExaminedTree, launch: Launch) -> Diagnosis:
     freeing = _freeing(statuses, found)
     running = [patch for patch, state in freeing.items() if state is State.APPLIED] if freed else []
     changes = examined.changes
-    patched = ExaminedServer(examined.patched, launch.on(changes), examined.patched_memory)
+    patched = ExaminedServer(examined.patched, launch.on(changes), examined.patched_memory, examined.advises)
     if usual.kept and changes and patched.found:
         patched_outcomes = patched.found
         freed = frees = any(not outcome.kept for _, outcome in patched_outcomes)
@@ -154,7 +154,7 @@ def _instead(server: ExaminedServer) -> Iterator[str]:
     """Yield a sentence that names the backends with which there is no mirror, if there are any."""
     free: list[str] = []
     partly: dict[str, list[str]] = {}
-    for name in sorted(makers(server.program)):
+    for name in sorted(makers(server.program)) if server.advises else ():
         settings = {**dict.fromkeys(_NAMES_OF_BACKENDS), "attention_backend": name}
         # Only for a backend that may remove the mirror the settings are executed.
         if not any(

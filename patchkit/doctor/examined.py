@@ -31,10 +31,16 @@ TOP_K = "speculative_eagle_topk"
 
 
 class ExaminedTree:
-    """A tree with its patches, read once for all of its servers; ``status`` returns the states of the patches."""
+    """A tree with its patches, read once for all of its servers; ``status`` returns the states of the patches.
 
-    def __init__(self, tree: CheckoutTree, status: Callable[[], Sequence[PatchStatus]]) -> None:
+    Unless it ``advises``, no patch or option is tried that might remove the mirror.
+    """
+
+    def __init__(
+        self, tree: CheckoutTree, status: Callable[[], Sequence[PatchStatus]], *, advises: bool = True
+    ) -> None:
         self.tree = tree
+        self.advises = advises
         self._status = status
         self.memory = KnownValues()
         self.patched_memory = KnownValues()
@@ -68,6 +74,7 @@ class ExaminedServer:
     program: AuditedProgram
     launch: Launch
     memory: KnownValues
+    advises: bool = True
 
     @cached_property
     def found(self) -> Found:

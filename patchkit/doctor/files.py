@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
-from patchkit.doctor.command_line import LAUNCHER, ServerCommand, servers, started
+from patchkit.doctor.command_line import LAUNCHER, ServerCommand, in_a_file, servers, started
 from patchkit.doctor.shell import Command, Word, as_word, commands
 from patchkit.errors import UsageError
 from patchkit.tree.limits import read_named
@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-# From a block's fence to one as long at the same depth.
-_BLOCK = re.compile(r"^([ \t>]*)(```+|~~~+)[^\n]*\n(.*?)^\1\2[ \t]*$", re.MULTILINE | re.DOTALL)
+# From a block's fence to one as long, which documents indent as they like.
+_BLOCK = re.compile(r"^[ \t>]*(```+|~~~+)[ \t]*(\w*)[^\n]*\n(.*?)^[ \t>]*\1[ \t]*$", re.MULTILINE | re.DOTALL)
+_OTHER_LANGUAGE = frozenset({"javascript", "js", "json", "jsx", "toml", "ts", "tsx", "typescript"})
+_SUFFIXES = frozenset({"dockerfile", "yaml", "yml"})
 _INSTRUCTION = re.compile(
     r"^\s*(CMD|ENTRYPOINT|ENV|RUN)\s+((?:[^\n]*\\\s*\n)*[^\n]*)", re.MULTILINE | re.IGNORECASE
 )
 _USUAL = re.compile(r"\.(bash|md|mdx|sbatch|sh|slurm|ya?ml)$|dockerfile|containerfile")
 _COMMAND = ("entrypoint", "command", "args")
 _MODEL = frozenset({"model", "model-path", "model_path"})
+_RECIPE = "sglang_config"
 
 
 class FoundServer(NamedTuple):
@@ -41,7 +44,7 @@ def found_in(paths: Sequence[Path]) -> list[FoundServer]:
     """
     files = [each for path in paths for each in (sorted(_listed(path)) if path.is_dir() else [path])]
     found = [
-        FoundServer(str(file), command)
+        FoundServer(str(file), in_a_file(command))
         for file in files
         for command in servers_of_file(str(file), read_named(file).decode(errors="replace"))
     ]
@@ -61,8 +64,12 @@ def servers_of_file(name: str, text: str) -> Iterator[ServerCommand]:
     text = text.replace("\r\n", "\n")
     if low.endswith((".md", ".mdx")):
         for block in _BLOCK.finditer(text):
-            if LAUNCHER.search(block[3]):
-                yield from servers(block[3], line=text.count("\n", 0, block.start(3)) + 1)
+            language, content = block[2].lower(), block[3]
+            if LAUNCHER.search(content) and language not in _OTHER_LANGUAGE:
+                start = text.count("\n", 0, block.start(3))
+                named = f"{name}.{language}" if language in _SUFFIXES else ""
+                for server in servers_of_file(named, content):
+                    yield server._replace(line=server.line + start)
     elif low.endswith((".yaml", ".yml")):
         yield from _of_manifest(name, text)
     elif "dockerfile" in low or "containerfile" in low:
@@ -134,9 +141,32 @@ def _of_node(node: Any, seen: set[int]) -> Iterator[ServerCommand]:
         given = [members[name] for name in _COMMAND if name in members]
         found = list(_of_container(given, dict(_variables(members))))
         yield from found
+        yield from _of_recipe(members)
         for name, value in members.items():
             if not (found and name in _COMMAND):
                 yield from _of_node(value, seen)
+
+
+def _of_recipe(members: Mapping[str, Any]) -> Iterator[ServerCommand]:
+    """Yield the servers of a recipe, which has each one's options as a mapping under its role."""
+    recipe = members.get(_RECIPE)
+    for role, options in recipe.value if isinstance(recipe, yaml.MappingNode) else ():
+        if isinstance(options, yaml.MappingNode):
+            environment = dict(_variables({"env": members.get(f"{role.value}_environment")}))
+            words = tuple(word for name, value in options.value for word in _of_option(name.value, value))
+            yield ServerCommand(words, environment, _line(role), is_alone=False)
+
+
+def _of_option(name: str, value: Any) -> Iterator[Word]:
+    option = Word(f"--{name.replace('_', '-')}")
+    if isinstance(value, yaml.MappingNode):
+        yield from (option, Word(f"${name}", known=False))
+    elif isinstance(value, yaml.SequenceNode):
+        yield from (option, *(as_word(str(each.value)) for each in value.value))
+    elif value.tag.endswith((":bool", ":null")):
+        yield from (option,) if value.value.lower() == "true" else ()
+    else:
+        yield from (option, as_word(value.value))
 
 
 def _of_container(given: Sequence[Any], environment: Mapping[str, str]) -> Iterator[ServerCommand]:

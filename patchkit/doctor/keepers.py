@@ -135,7 +135,8 @@ def _of_backends(server: ExaminedServer, found: Found, trials: Trials | None) ->
         files = {each.module.file for one in known for each in server.program.mro(one)}
         keeps = functools.partial(_is_read, cls)
         candidates = trials.opting_out(files) if trials is not None else ()
-        remedies = (*_patches(trials, candidates, models, keeps), *server.freed_by_one_branch(keeps))
+        options = server.freed_by_one_branch(keeps) if server.advises else ()
+        remedies = (*_patches(trials, candidates, models, keeps), *options)
         roles = list(dict.fromkeys(role for _, role in played))
         why = f"it runs {listed(roles)} and needs the mirror"
         yield Keeper(cls, why, remedies, unless_usual(models))

@@ -104,10 +104,13 @@ class Arguments:
                     f"With a configuration of {model.name}, by the model's name, this tree raises {raised}."
                 )
                 return self._settled(request, (*notes, note), files, None)
-            # What the code about configurations refuses, it may refuse for the one that is assumed.
-            is_same = len({one.where for one in refused}) == 1 and _CONFIGS not in refused[0].where
-            if is_same or any(one.found or one.by_parser for one in refused):
-                raise _refusal(refused[0])
+            # What the code about configurations refuses, or for some models, it may refuse for one that is assumed.
+            places = [one.where for one in refused]
+            usual = max(refused, key=lambda one: places.count(one.where))
+            is_same = 2 * places.count(usual.where) > len(places) and _CONFIGS not in usual.where
+            own = next((one for one in refused if one.found or one.by_parser), usual if is_same else None)
+            if own is not None:
+                raise _refusal(own)
             why = f" (it refuses each model that was tried, as with {_placed(refused[0].refused, refused[0].where)})"
             return self._unexecuted(request, notes, files, why)
         shared = {fact for fact in started[0][0] if all(facts[fact] for facts, _ in started)}
@@ -217,10 +220,12 @@ def _refusal(answer: Executed) -> UsageError:
     """Return the tree's own refusal as an error."""
     if not answer.by_parser:
         return UsageError(f"this tree's server raises {answer.refused}", where=answer.where)
-    names = [name for word in answer.refused.split() if (name := word.partition("=")[0]).startswith("--")]
+    names = re.findall(r"--[\w-]+", answer.refused)
     unknown = [name for name in names[:1] if name not in answer.known]
     advice = "".join(spelling_hint(name, answer.known).rstrip() for name in unknown) or "change what it names"
-    return UsageError(f"this tree's server refuses the options: {answer.refused}", advice=advice)
+    return UsageError(
+        f"this tree's server refuses the options: {answer.refused}", where=answer.where, advice=advice
+    )
 
 
 def _placed(what: str, where: str) -> str:

@@ -409,6 +409,23 @@ def test_options_that_the_trees_own_parser_refuses_are_refused_in_its_words(
     assert match in run(fork, *words, code=2).stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (["--attention-bakend", "free"], "@staticmethod"),
+        (["--attention-backend"], "attention_backend:"),
+        (["--tp-size", "x"], "tp_size:"),
+    ],
+)
+def test_a_refusal_of_the_trees_parser_names_the_line_that_declares_the_option(
+    fork: Path, words: list[str], place: str
+) -> None:
+    lines = (fork / "srt" / "server_args.py").read_text().splitlines()
+    found = re.search(r"srt/server_args\.py:(\d+)", run(fork, *words, code=2).stderr)
+    assert found is not None
+    assert place in lines[int(found[1]) - 1]
+
+
 def test_settings_that_are_no_json_are_refused(fork: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("[1")
     assert "not a JSON object" in run(fork, "--server-args", tmp_path / "bad.json", code=2).stderr
@@ -944,6 +961,29 @@ def test_a_configuration_that_is_known_by_a_name_refuses_nothing(fork: Path) -> 
     assert answer["notes"][0].startswith(
         "With a configuration of Llama, by the model's name, this tree raises ValueError: no such model, srt/server"
     )
+
+
+def test_what_most_models_are_refused_for_is_the_trees_own_refusal(fork: Path) -> None:
+    refusal = b"""
+        if "Llama" in self.get_model_config().hf_config.architectures[0]:
+            raise ValueError("not with Llama")
+        raise ValueError("with no model")
+"""
+    start = b"        self._handle_speculation()\n"
+    (fork / "srt" / "server_args.py").write_bytes(ARGUMENTS.replace(start, refusal + start))
+    assert "raises ValueError: with no model" in run(fork, *EAGLE, code=2).stderr
+
+
+def test_a_guessed_models_context_is_as_long_as_a_launch_wants_it(fork: Path) -> None:
+    refusal = b"""
+        import os
+
+        if os.environ.get("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN") != "1":
+            raise ValueError("too long")
+"""
+    start = b"        self._handle_speculation()\n"
+    (fork / "srt" / "server_args.py").write_bytes(ARGUMENTS.replace(start, refusal + start))
+    run(fork, "--attention-backend", "free", *EAGLE)
 
 
 def test_a_backend_that_the_tree_chooses_by_the_gpu_is_told_for_both(

@@ -140,6 +140,9 @@ def test_a_program_that_takes_a_servers_options_may_have_others(text: str) -> No
         "python -m sglang.bench_serving --backend sglang",
         "vllm serve m",
         "if [",
+        "x=1\n`python -m sglang.launch_server ${X[y.z]}",
+        "```\nAdd `--sglang-x`, as in\n\n  ```bash\n",
+        'export X=\'bash -c "$X $X sglang.launch_server"\'\nbash -c "$X"',
     ],
 )
 def test_a_command_that_starts_no_server_is_none(text: str) -> None:

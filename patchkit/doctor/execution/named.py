@@ -105,6 +105,11 @@ MODELS = (
             **_like("Gemma3ForConditionalGeneration", "gemma3", 32, 16, 60),
             "text_config": KINDS[0].config
             | _like("Gemma3ForCausalLM", "gemma3_text", 32, 16, 60, **_WINDOWS, head_dim=128),
+            "vision_config": {
+                **{"hidden_size": 1152, "intermediate_size": 4304, "num_attention_heads": 16},
+                **{"image_size": 896, "model_type": "siglip_vision_model", "num_hidden_layers": 27},
+                "patch_size": 14,
+            },
         },
     ),
 )

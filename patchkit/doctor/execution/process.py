@@ -23,9 +23,10 @@ _PATCHKIT = Path(__file__).parents[3]
 _START = (
     "import sys; sys.path.append(sys.argv.pop(1)); from patchkit.doctor.execution.program import main; main()"
 )
+# For one answer; the first one has to import the tree.
 _SECONDS = 180
 # Only for a patchkit that is stopped: a running one ends the process itself.
-_GRACE = 10
+_LIFETIME = 3600
 _PAUSE = 0.2
 _MAX_ANSWER = 4 << 20
 
@@ -120,10 +121,10 @@ class _Process:
         self._rest = b""
         self._failed = ""
         self._ended = False
-        self._until = time.monotonic() + _SECONDS
+        self._old_at = time.monotonic() + _LIFETIME - _SECONDS
         for each in (answers, held):
             stack.callback(os.close, each)
-        words = (str(_PATCHKIT), *words, str(channel), str(lifeline), str(_SECONDS + _GRACE))
+        words = (str(_PATCHKIT), *words, str(channel), str(lifeline), str(_LIFETIME))
         self._process = subprocess.Popen(
             (sys.executable, "-B", "-c", _START, *words),
             stdin=subprocess.PIPE,
@@ -142,7 +143,7 @@ class _Process:
     @property
     def is_old(self) -> bool:
         """Whether a further launch may not be executed in the time that is left; one that failed is not tried again."""
-        return not self._failed and time.monotonic() > self._until - _SECONDS / 2
+        return not self._failed and time.monotonic() > self._old_at
 
     def end(self) -> None:
         """End the process and all that it started."""
@@ -175,8 +176,9 @@ class _Process:
             self._process.stdin.flush()
 
     def _line(self) -> bytes:
+        until = time.monotonic() + _SECONDS
         while b"\n" not in self._rest:
-            left = self._until - time.monotonic()
+            left = until - time.monotonic()
             readable, _, _ = select.select([self._answers], [], [], min(max(left, 0), _PAUSE))
             if not readable:
                 if left <= 0:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import gc
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import inspect
 import json
 import os
 import re
@@ -28,13 +30,14 @@ from patchkit.doctor.execution.gpus import GPUS
 from patchkit.verify.stand_ins import disable_network, limit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import CodeType, FrameType
 
 _PLAIN = (bool, int, float, str, type(None))
 _COMPILED = os.path.abspath("compiled")
 _MEMORY = 4 << 30
-_SECONDS_EACH = 30
+# Of the processor: to import a tree, and for each launch.
+_SECONDS, _SECONDS_EACH = 180, 30
 _FILE_SIZE = 16 << 20
 
 
@@ -93,11 +96,13 @@ def main() -> None:
     limit(int(lifeline), int(seconds))
     for kind, most in (
         (resource.RLIMIT_AS, _MEMORY),
-        (resource.RLIMIT_CPU, int(seconds)),
+        (resource.RLIMIT_CPU, _SECONDS),
         (resource.RLIMIT_FSIZE, _FILE_SIZE),
         (resource.RLIMIT_CORE, 0),
     ):
         resource.setrlimit(kind, (most, most))
+    # Each launch is one short fork, in which a collection would copy every page of the modules.
+    gc.disable()
     fakes.install(GPUS[gpu], name)
     disable_network()
     sys.path.insert(0, os.getcwd())
@@ -119,6 +124,7 @@ class _Settings:
         self._package = os.path.abspath(name)
         self._launched = launched
         self._failed = self._imported()
+        self._parser: argparse.ArgumentParser | None = None
         self._later: list[str] = []
         self._files: list[str] = []
         self._found = False
@@ -128,12 +134,17 @@ class _Settings:
         """Return the answer to a request."""
         if self._failed is not None:
             return self._failed
+        answer = self._apart(self._answer, request)
+        modules = answer.pop("modules", [])
         # What the first launch has imported beyond the settings is imported here once for all further ones.
-        for name in self._later:
+        for name in () if self._later else modules:
             with suppress(BaseException):
                 importlib.import_module(name)
-        answer = self._apart(self._answer, request)
-        self._later = answer.pop("modules", []) or self._later
+        self._later = self._later or modules
+        if self._parser is None:
+            # Most of a launch's time; the tree's own code may let options depend on the environment.
+            with suppress(BaseException):
+                self._parser = self._made_parser()
         self._files = answer.get("files") or self._files
         return {**answer, "files": self._files}
 
@@ -175,21 +186,25 @@ class _Settings:
         variables = request.get("environment", {}).items()
         os.environ.update({name: value for name, value in variables if os.sep not in value})
         argparse.ArgumentParser.error = _refuse  # type: ignore[method-assign,assignment]
-        parser = argparse.ArgumentParser(prog="sglang serve")
         before = set(sys.modules)
         self._found = False
         ran: set[str] = set()
         if not self._later:
             # Unlike a profiler it is not called for built-in functions and returns.
             sys.settrace(self._ran(ran))
+        parser = argparse.ArgumentParser()
         try:
+            if self._later and self._parser is not None and not request.get("environment"):
+                parser = self._parser
+            else:
+                parser = self._made_parser()
             parsed, settings = self._settled(parser, request)
         except BaseException as error:
             by_parser = isinstance(error, _RefusedError)
             known = [name for name in parser._option_string_actions if name.startswith("--")]
             return {
                 "refused": _message(error),
-                "where": self._where(error),
+                "where": self._where(error) or (self._declared(_message(error)) if by_parser else ""),
                 "by_parser": by_parser,
                 "known": known if by_parser else [],
                 "found": self._found,
@@ -206,12 +221,16 @@ class _Settings:
             "files": sorted(os.path.relpath(file, self._package) for file in ran),
         }
 
+    def _made_parser(self) -> argparse.ArgumentParser:
+        parser = argparse.ArgumentParser(prog="sglang serve")
+        importlib.import_module(f"{self._name}.srt.server_args").ServerArgs.add_cli_args(parser)
+        return parser
+
     def _settled(
         self, parser: argparse.ArgumentParser, request: dict[str, Any]
     ) -> tuple[dict[str, Any], Any]:
         """Return a launch's settings before and after the start. Raise what the tree raises."""
         cls = importlib.import_module(f"{self._name}.srt.server_args").ServerArgs
-        cls.add_cli_args(parser)
         parser.set_defaults(**request.get("settings", {}))
         usual = request.get("settings", {}).get("model_path") or "model"
         configured = _configured(parser, request.get("configured", ()))
@@ -268,6 +287,9 @@ class _Settings:
                         json.dump(content, out)
                 setattr(given, name, os.path.abspath(made))
             found = found or (made == "model" and (is_local or is_named))
+        if not found:
+            # How long the model's texts can be is not known.
+            os.environ.setdefault("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", "1")
         return found
 
     def _check(self, settings: Any) -> None:
@@ -341,12 +363,47 @@ class _Settings:
 
     def _where(self, error: BaseException) -> str:
         """Return the last line of the tree's own code in a traceback."""
-        lines = [
-            f"{os.path.relpath(frame.filename, self._package)}:{frame.lineno}"
-            for frame in traceback.extract_tb(error.__traceback__)
-            if self._is_own(frame.filename)
-        ]
-        return lines[-1] if lines else ""
+        frames = traceback.walk_tb(error.__traceback__)
+        return self._last((frame.f_code.co_filename, line) for frame, line in frames)
+
+    def _last(self, lines: Iterable[tuple[str, int]]) -> str:
+        """Return the last of some lines that is the tree's own."""
+        own = [each for each in lines if self._is_own(each[0])]
+        return f"{os.path.relpath(own[-1][0], self._package)}:{own[-1][1]}" if own else ""
+
+    def _declared(self, refusal: str) -> str:
+        """Return the line at which the tree declares the option that its parser refuses, or else all options."""
+        cls = importlib.import_module(f"{self._name}.srt.server_args").ServerArgs
+        code = inspect.unwrap(cls.add_cli_args).__code__
+        declared = {"": self._last([(code.co_filename, code.co_firstlineno)])}
+        add = argparse._ActionsContainer.add_argument
+        fields = {}
+
+        def adding(container: Any, *names: str, **given: Any) -> Any:
+            action = add(container, *names, **given)
+            # The outermost frame comes last.
+            frames = reversed([*traceback.walk_stack(sys._getframe())])
+            line = self._last((frame.f_code.co_filename, line) for frame, line in frames)
+            declared.update(dict.fromkeys(action.option_strings, line))
+            fields.update(dict.fromkeys(action.option_strings, action.dest))
+            return action
+
+        argparse._ActionsContainer.add_argument = adding  # type: ignore[method-assign]
+        cls.add_cli_args(argparse.ArgumentParser())
+        named = re.match(r"argument ([^:/\s]+)", refusal)
+        option = named[1] if named is not None and named[1] in declared else ""
+        if [*declared.values()].count(declared[option]) == 1:
+            return declared[option]
+        # One loop declares the options of all fields, which are in other classes.
+        groups = [name for name in sys.modules if name.startswith(f"{self._name}.srt.arg_groups.")]
+        for name in (*(base.__module__ for base in cls.__mro__), *groups):
+            file = getattr(sys.modules.get(name), "__file__", None) or ""
+            if option and self._is_own(file):
+                with open(file, encoding="utf-8") as lines:
+                    for number, line in enumerate(lines, 1):
+                        if re.match(rf"\s+{fields[option]}\s*:", line):
+                            return self._last([(file, number)])
+        return declared[option]
 
 
 def _without_unknown(parser: argparse.ArgumentParser, words: Sequence[str | None]) -> list[str]:
