@@ -262,7 +262,8 @@ class Row:
             reason = "" if is_free else _OTHER_ORDER
             return Slot(ours, low if left.steps <= right.steps else high, reason, base_text=base_text)
         ours_text = "".join(each.plain for each in ours.parts[max(0, low - 1) : high + 1])
-        if self.policy is Policy.REFUSE and not is_free:
+        is_ordered = any(map(_is_field, added)) and any(map(_is_field, ours.parts[low:high]))
+        if self.policy is Policy.REFUSE and (is_ordered or not is_free):
             reason = "this tree has other code at its place"
             return Slot(ours, low, reason, is_usable=False, base_text=base_text, ours_text=ours_text)
         removed = {self.to_ours.get(each) for each in self.base.parts if each not in self.to_theirs}
@@ -354,6 +355,12 @@ def _neighbours(parts: Sequence[Item], item: Item) -> tuple[str, str]:
 
 def _equal(one: Sequence[str], other: Sequence[str]) -> int:
     return sum(a == b for a, b in zip(one, other, strict=True))
+
+
+def _is_field(item: Item) -> bool:
+    """Return whether a statement is a field of a class whose place among others may say something, as in an enum."""
+    is_made = item.kind == "Assign" and any(isinstance(each, ast.Call) for each in ast.walk(item.nodes[0]))
+    return item.above is not None and item.above.kind == "ClassDef" and (is_made or item.kind == "AnnAssign")
 
 
 def is_incidental(item: Item) -> bool:

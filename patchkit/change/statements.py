@@ -314,6 +314,11 @@ def _slot(
     low = 0 if left is None else our_indices[left] + 1
     high = len(ours) if right is None else our_indices[right]
     between = ours[low:high]
+    starred = [each for n, each in enumerate(ours) if each.name == "*" and n not in our_indices.values()]
+    if form is _Form.CALL and starred and not theirs[at].name:
+        raise ClashError(
+            f"the change adds the argument `{theirs[at].code}`, and this tree has `{starred[0].code}`"
+        )
     if not between:
         return low if left is not None or right is None else high
     is_signature = form is _Form.SIGNATURE
