@@ -77,7 +77,7 @@ from patchkit.tree.text import decoded  # noqa: E402
 from patchkit.tree.tree import OverlayTree, open_tree  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from patchkit.change.land import Landing
     from patchkit.patchset.patch import Patch
@@ -851,11 +851,11 @@ def main(arguments: Sequence[str]) -> int:
             found = backwards(options.repo, options.commits, distances, options.seed)
         else:
             branches = functools.partial(picks, drawn=BRANCHES)
+            beside: Mapping[str, Callable[[Path, Path | None], dict[str, object]]]
             beside = {"picks": picks, "branches": branches, "series": series}
-            compare_with_people = beside.get(options.source)
             found = (
-                compare_with_people(options.repo, options.judge)
-                if compare_with_people
+                beside[options.source](options.repo, options.judge)
+                if options.source in beside
                 else humans(options.repo)
             )
     except PatchkitError as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 import tempfile
 from collections import Counter
 from contextlib import suppress
@@ -287,11 +286,14 @@ def _imports_moved(sides: Sides) -> bool:
 
 
 def _sources(text: str) -> dict[str, str]:
-    """Return the module of each imported name, without those of the standard library, which do not move."""
+    """Return the module of each imported name, without those of ``typing``, which does not move."""
     nodes = (each for each in ast.walk(parsed(text)) if isinstance(each, ast.ImportFrom))
-    found = {alias.name: "." * node.level + (node.module or "") for node in nodes for alias in node.names}
-    library = sys.stdlib_module_names
-    return {name: module for name, module in found.items() if module.partition(".")[0] not in library}
+    return {
+        alias.name: "." * node.level + (node.module or "")
+        for node in nodes
+        for alias in node.names
+        if node.module != "typing"
+    }
 
 
 def _is_in(module: str, package: str, but: str) -> bool:

@@ -404,7 +404,8 @@ def test_each_side_adds_what_the_order_may_matter_to(one: str, other: str) -> No
 @pytest.mark.parametrize("field", ["{} = auto()", "{}: int = 0"])
 def test_each_side_adds_a_field_whose_order_may_matter(field: str) -> None:
     base = f"class Kind(Base):\n    {field.format('a')}\n"
-    assert both(*(f"{base}    {field.format(name)}\n" for name in "bc"), base) is None
+    ours, theirs = (f"{base}    {field.format(name)}\n" for name in "bc")
+    assert both(ours, theirs, base) is None
 
 
 CHECK = "        # Not twice.\n        self.check(book)\n"
@@ -460,11 +461,13 @@ def test_one_side_makes_a_keyword_positional_that_the_other_changes_or_whose_pla
     assert both(ours, "add('a', 'b', 'd', ttl='t')\n", base) is None
 
 
-def test_one_side_adds_a_name_of_the_library_where_the_other_removes_the_import() -> None:
+def test_one_side_adds_a_name_of_typing_where_the_other_removes_the_import() -> None:
     base = "import os\nfrom typing import Any\nimport re\n\nx = os, re\n"
     ours, theirs = changed(base, ("from typing import Any\n", "")), changed(base, ("Any", "Any, Optional"))
     assert both(ours, theirs, base) == changed(base, ("Any", "Optional"))
     assert both(ours, changed(theirs, ("x = os, re", "x: Any = os, re")), base) is None
+    other = [text.replace("typing", "distutils.util") for text in (ours, theirs, base)]
+    assert both(*other) is None
 
 
 def test_each_side_adds_an_element_with_the_same_comment() -> None:
