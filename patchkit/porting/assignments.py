@@ -117,10 +117,12 @@ def _calls(node: ast.AST) -> Iterator[ast.Call]:
 
 def _now(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes that run when a node does, not when something in it is called."""
-    if not isinstance(node, (*DEFINITIONS, ast.Lambda)):
-        yield node
-        for each in ast.iter_child_nodes(node):
-            yield from _now(each)
+    remaining = [node]
+    while remaining:
+        each = remaining.pop()
+        if not isinstance(each, (*DEFINITIONS, ast.Lambda)):
+            yield each
+            remaining += ast.iter_child_nodes(each)
 
 
 def _reader(program: Program, function: Function, call: ast.Call, name: str, depth: int) -> str:
