@@ -144,7 +144,41 @@ def _reader(program: Program, function: Function, call: ast.Call, name: str, dep
             found = next(filter(None, inner), "")
             if found:
                 return found
-    return ""
+    return next(
+        filter(None, (_caller(program, function, cls, name) for cls in _made(program, function, call))), ""
+    )
+
+
+def _made(program: Program, function: Function, call: ast.Call) -> Iterator[Class]:
+    """Yield the classes of which a call with ``self`` makes an object, also one chosen from a table."""
+    if any(is_named(each, "self") for each in (*call.args, *(word.value for word in call.keywords))):
+        nodes = walk(function.node) if isinstance(call.func, ast.Subscript) else [call.func]
+        names = {each.id for each in nodes if isinstance(each, ast.Name) and each.id[:1].isupper()}
+        found = (program.resolve(function.module, name) for name in sorted(names))
+        yield from (each for each in found if isinstance(each, Class))
+
+
+def _caller(program: Program, function: Function, cls: Class, name: str) -> str:
+    """Return the method of ``self`` that a class calls on it and that reads an attribute; empty if there is none."""
+    order = program.mro(function.owner) if function.owner is not None else []
+    methods = [method for known in order for method in known.methods.values()]
+    called = {
+        word
+        for known in program.mro(cls)
+        for each in known.methods.values()
+        for of, word in each.received_names
+        if of != "self"
+    }
+    return next(
+        (
+            method.qualname
+            for method in methods
+            if method.name in called
+            and f"self.{name}" in method.source
+            and not (any(sets(each, name) for each in walk(method.node)) or reads.is_guarded(method, name))
+        ),
+        "",
+    )
 
 
 def _callees(program: Program, function: Function, call: ast.Call) -> Iterator[tuple[Function, str]]:

@@ -128,3 +128,26 @@ def test_a_call_that_looks_for_the_attribute() -> None:
     own = edited(BASE, guarded, (OPEN, f"{OPEN}        self.fill()\n"))
     result = edited(own, ("        self.fill()\n", f"        self.fill()\n{SET}"))
     assert found(own, edited(BASE, guarded, (OPEN, OPEN + SET)), result) == []
+
+
+RUNNER = """
+
+class Runner:
+    def __init__(self, desk):
+        self.desk = desk
+        self.capture()
+
+    def capture(self):
+        return self.desk.show()
+"""
+
+
+@pytest.mark.parametrize("made", ["Runner(self)", "{1: Runner}[size](desk=self)"])
+def test_an_object_that_calls_back_while_it_is_made(made: str) -> None:
+    base = BASE + RUNNER
+    line = f"        self.runner = {made}\n"
+    own, theirs = edited(base, (OPEN, OPEN + line)), edited(base, (OPEN, OPEN + SET))
+    (message,) = found(own, theirs, edited(own, (line, line + SET)), base)
+    assert message.endswith("where Desk.show reads it")
+    other = edited(own, ("self.desk.show()", "self.desk.open()"))
+    assert found(other, theirs, edited(other, (line, line + SET)), base) == []
