@@ -4,22 +4,23 @@
 usage: python scripts/bench_port.py drafts --repo CLONE [--commits N] [--seed N] [-o FILE]
        python scripts/bench_port.py backwards --repo CLONE [--commits N] [--distances N,N] [--seed N] [-o FILE]
        python scripts/bench_port.py picks --repo FOLDER [--judge DIR] [-o FILE]
+       python scripts/bench_port.py branches --repo FOLDER [--judge DIR] [-o FILE]
        python scripts/bench_port.py series --repo FOLDER [--judge DIR] [-o FILE]
        python scripts/bench_port.py humans --repo CLONE_OF_THE_PROJECT_WITH_PATCHES [-o FILE]
 
 drafts: commits of sglang's main of March to June 2026 that change one to six files of the server, each as a patch of
 its own on main a month before and a month later, as it is and without the commit. backwards: the same commits, each
 ported to main as it was a number of commits earlier. picks: commits that people picked into the forks of ``FORKS`` from
-commits whose tree differs in a file that changes; each of those is ported to the parent of the pick. series: the
-folders of patches in ``SERIES``; each patch is ported to the next release, with those before it as people have them
-there. The histories are in FOLDER/OWNER+NAME/repo, and each file is compared with the people's: it is equal if it has
-the same code and comments, and DIR has a folder with all versions of each other clean file of ``port``. humans: a
-project that keeps a patch for each release; each patch is ported to the next release that has one. Files are counted
-individually. A file is clean if the tool reports no conflict in it. A clean file is wrong if it does not compile, has
-an undefined name, or differs from the result of `git apply` where that applies completely. Files in which nothing can
-be applied are counted apart, by what the tree lacks: the file, a class or function that changes, or a statement that
-changes (all lines of a hunk, and any like them). Adds the figures to FILE as JSON, and prints them; requires what the
-tests require.
+commits whose tree differs in a file that changes; each of those is ported to the parent of the pick. branches: the
+same of ``BRANCHES``, drawn after what picks had shown was mended. series: the folders of patches in ``SERIES``; each
+patch is ported to the next release, with those before it as people have them there. The histories are in
+FOLDER/OWNER+NAME/repo, and each file is compared with the people's: it is equal if it has the same code and comments,
+and DIR has a folder with all versions of each other clean file of ``port``. humans: a project that keeps a patch for
+each release; each patch is ported to the next release that has one. Files are counted individually. A file is clean if
+the tool reports no conflict in it. A clean file is wrong if it does not compile, has an undefined name, or differs from
+the result of `git apply` where that applies completely. Files in which nothing can be applied are counted apart, by
+what the tree lacks: the file, a class or function that changes, or a statement that changes (all lines of a hunk, and
+any like them). Adds the figures to FILE as JSON, and prints them; requires what the tests require.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ from patchkit.tree.text import decoded  # noqa: E402
 from patchkit.tree.tree import OverlayTree, open_tree  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from patchkit.change.land import Landing
     from patchkit.patchset.patch import Patch
@@ -103,6 +104,9 @@ FORKS = Drawn(
     ),
     411,
     60,
+)
+BRANCHES = Drawn(
+    ("modal-projects/sglang", "modal-labs/sglang", "flytiger-eco/sglang-for-sail", "trevor-m/sglang"), 412, 60
 )
 PICKED_FILES = range(1, 21)
 
@@ -679,14 +683,14 @@ def outcome_of(original: bytes, text: bytes | None, wanted: bytes | None) -> str
     return "equal" if same else "different"
 
 
-def picks(folder: Path, judge: Path | None) -> dict[str, object]:
+def picks(folder: Path, judge: Path | None, drawn: Drawn = FORKS) -> dict[str, object]:
     """Port the commits that people picked in forks to the parents of the picks, and compare with the picks."""
     taken: set[str] = set()
     rows = {
-        name: beside_people(name, picks_of(history(folder, name), FORKS, taken), judge)
-        for name in FORKS.repositories
+        name: beside_people(name, picks_of(history(folder, name), drawn, taken), judge)
+        for name in drawn.repositories
     }
-    return {"seed": FORKS.seed, "repositories": rows}
+    return {"seed": drawn.seed, "repositories": rows}
 
 
 def series(folder: Path, judge: Path | None) -> dict[str, object]:
@@ -831,7 +835,7 @@ def code(lines: Sequence[str]) -> list[str]:
 def main(arguments: Sequence[str]) -> int:
     """Measure one source, and print and save the figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("source", choices=("drafts", "backwards", "picks", "series", "humans"))
+    parser.add_argument("source", choices=("drafts", "backwards", "picks", "branches", "series", "humans"))
     parser.add_argument("--repo", type=Path, required=True)
     parser.add_argument("--commits", type=int, default=200)
     parser.add_argument("--distances", default="50,150,400,1000")
@@ -846,10 +850,12 @@ def main(arguments: Sequence[str]) -> int:
             distances = [int(each) for each in options.distances.split(",")]
             found = backwards(options.repo, options.commits, distances, options.seed)
         else:
-            compare_with_people = {"picks": picks, "series": series}.get(options.source)
+            branches = functools.partial(picks, drawn=BRANCHES)
+            beside: Mapping[str, Callable[[Path, Path | None], dict[str, object]]]
+            beside = {"picks": picks, "branches": branches, "series": series}
             found = (
-                compare_with_people(options.repo, options.judge)
-                if compare_with_people
+                beside[options.source](options.repo, options.judge)
+                if options.source in beside
                 else humans(options.repo)
             )
     except PatchkitError as error:

@@ -341,7 +341,7 @@ def _kept(edits: Counter[str]) -> list[str]:
 def ported_beside_people() -> str:
     """Return how ports of picks and of folders of patches compare with what people did."""
     told = []
-    for name in ("picks", "series"):
+    for name in ("picks", "branches", "series"):
         sample = _ported()[name]
         tools: dict[str, Counter[str]] = {}
         for row in sample["repositories"].values():

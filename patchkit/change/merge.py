@@ -32,9 +32,10 @@ from patchkit.change.regions import Region, blocks_of, marked_numbers
 from patchkit.change.row import Row, is_incidental, moved_items, noted_place
 from patchkit.change.sequence import codes, disturbances
 from patchkit.change.statements import merged_header, merged_statement
+from patchkit.lines import lines_with_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
     from patchkit.change.edits import Refusal
     from patchkit.change.outline import Item
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     Elsewhere = Callable[[Item], Item | None]
 
 _COMMENTED = "applying it would delete a comment of this tree"
+_REWORDED = "this tree has another comment above it, which was kept"
 
 
 @dataclass
@@ -602,12 +604,12 @@ class Merge:
         if own_lead:
             lead = remaining_comments(stripped_lines(found[0][0].lead), [], first.lead)
             self.output.insert(first.above, at, lead or first.lead)
-        self._put(first.above, at, gap.added, first.indent)
+        self._put(first.above, at, gap.added, first.indent, row.gone_comments(gap))
         is_same = all(self._is_same(one, each) for one, each in found)
         differs = "this tree's version of the replaced code lacks statements of it"
         reason = row.displacement(gap, first) if is_same else differs
         if own_lead and not reason and self.policy is Policy.ADAPT:
-            reason = "this tree has another comment above it, which was kept"
+            reason = _REWORDED
         edit = EditOutcome(
             row.base.site,
             Outcome.CHANGED if reason else Outcome.LANDED,
@@ -679,15 +681,18 @@ class Merge:
         is_bare = not container.parts and container.above is None
         if is_bare:
             self.output.insert_below(container, added[0])
-        self._put(container, slot.at, added[is_bare:], container.inner_indent)
-        outcome = Outcome.CHANGED if slot.reason else Outcome.LANDED
+        gone = row.gone_comments(gap)
+        self._put(container, slot.at, added[is_bare:], container.inner_indent, gone)
+        is_reworded = any(gone.get(line) for each in added for line in stripped_lines(each.lead))
+        reason = slot.reason or (_REWORDED if is_reworded else "")
+        outcome = Outcome.CHANGED if reason else Outcome.LANDED
         place = container.parts[slot.at - 1] if slot.at else container
         for each in added:
             self.log.edits.append(
                 EditOutcome(
                     each.site or row.base.site,
                     outcome,
-                    slot.reason,
+                    reason,
                     slot.base_text,
                     slot.ours_text,
                     place=place,
@@ -703,7 +708,11 @@ class Merge:
         names = [name for name in imported(added) if name not in known and " import " in name]
         return next((bound(name) for name in names if bound(name) in sources), "")
 
-    def _put(self, container: Item, at: int, added: Iterable[Item], indent: str) -> None:
+    def _put(
+        self, container: Item, at: int, added: Iterable[Item], indent: str, gone: Container[str] = ()
+    ) -> None:
+        """Insert items, without the comments above them that are ``gone`` from this tree."""
         for each in added:
-            text = self._renamed(tokens.shifted(each.text, each.indent, indent), container)
+            lead = "".join(line for line in lines_with_ends(each.lead) if line.strip() not in gone)
+            text = self._renamed(tokens.shifted(lead + each.own, each.indent, indent), container)
             self.output.insert(container, at, text)

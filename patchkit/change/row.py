@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from patchkit.change.comments import loses_comments, stripped_lines
 from patchkit.change.effects import clash, may_exit, may_leave, order_matters
 from patchkit.change.imports import imported
 from patchkit.change.outline import dumped
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 
 _OTHER_ORDER = "the code around it has another order in this tree"
+_ASSIGNMENTS = frozenset({"Assign", "AnnAssign"})
 _OTHER_BLOCK = "the code next to it is in another block in this tree"
 
 
@@ -104,6 +106,28 @@ class Row:
         known = _neighbours(self.base.parts, base)
         paired = _equal(known, _neighbours(self.ours.parts, ours))
         return 1 + sum(_equal(known, _neighbours(self.ours.parts, each)) >= paired for each in own)
+
+    def gone_comments(self, gap: Gap) -> dict[str, bool]:
+        """Return base's comments above what a gap removes or what follows it that this tree removed from there.
+
+        An item of the gap may have one of them above it now. True if this tree has another comment instead.
+        """
+        if self.policy is Policy.REFUSE:
+            return {}
+        following = self.theirs.parts[gap.right : gap.right + 1]
+        ends = [
+            (one, self.counterpart(one))
+            for one in (*gap.removed, *(self.from_theirs[each] for each in following))
+        ]
+        leads = [(one.lead, ours.lead) for one, ours in ends if ours is not None]
+        if not following:
+            leads.append((self.base.tail, self.ours.tail))
+        stays = {line for each in following for line in stripped_lines(each.lead)}
+        return {
+            line: loses_comments(ours, base, "")
+            for base, ours in leads
+            for line in {*stripped_lines(base)}.difference(stripped_lines(ours), stays)
+        }
 
     def only_in_ours(self) -> list[Item]:
         """Return the parts of ours that base lacks."""
@@ -238,7 +262,8 @@ class Row:
             reason = "" if is_free else _OTHER_ORDER
             return Slot(ours, low if left.steps <= right.steps else high, reason, base_text=base_text)
         ours_text = "".join(each.plain for each in ours.parts[max(0, low - 1) : high + 1])
-        if self.policy is Policy.REFUSE and not is_free:
+        is_ordered = any(map(_is_field, added)) and any(map(_is_field, ours.parts[low:high]))
+        if self.policy is Policy.REFUSE and (is_ordered or not is_free):
             reason = "this tree has other code at its place"
             return Slot(ours, low, reason, is_usable=False, base_text=base_text, ours_text=ours_text)
         removed = {self.to_ours.get(each) for each in self.base.parts if each not in self.to_theirs}
@@ -250,7 +275,10 @@ class Row:
         is_guard = left.item is None and ours.is_function and is_guarding
         matters = not is_free and order_matters(added, own)
         if not matters:
-            is_low = is_left_nearer or is_guard or (left.item is None and right.steps > 1)
+            # At the end of a file or class what follows an assignment stays there, above definitions of this tree.
+            is_assigned = left.is_next and left.item is not None and left.item.kind in _ASSIGNMENTS
+            is_below = is_free and right.item is None and is_assigned
+            is_low = is_left_nearer or is_guard or is_below or (left.item is None and right.steps > 1)
             return Slot(ours, low if is_low else high)
         clashing = clash(added, own)
         if clashing and self.policy is Policy.ADAPT:
@@ -327,6 +355,12 @@ def _neighbours(parts: Sequence[Item], item: Item) -> tuple[str, str]:
 
 def _equal(one: Sequence[str], other: Sequence[str]) -> int:
     return sum(a == b for a, b in zip(one, other, strict=True))
+
+
+def _is_field(item: Item) -> bool:
+    """Return whether a statement is a field of a class whose place among others may say something, as in an enum."""
+    is_made = item.kind == "Assign" and any(isinstance(each, ast.Call) for each in ast.walk(item.nodes[0]))
+    return item.above is not None and item.above.kind == "ClassDef" and (is_made or item.kind == "AnnAssign")
 
 
 def is_incidental(item: Item) -> bool:

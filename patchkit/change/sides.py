@@ -286,9 +286,14 @@ def _imports_moved(sides: Sides) -> bool:
 
 
 def _sources(text: str) -> dict[str, str]:
-    """Return the module of each imported name."""
+    """Return the module of each imported name, without those of ``typing``, which does not move."""
     nodes = (each for each in ast.walk(parsed(text)) if isinstance(each, ast.ImportFrom))
-    return {alias.name: "." * node.level + (node.module or "") for node in nodes for alias in node.names}
+    return {
+        alias.name: "." * node.level + (node.module or "")
+        for node in nodes
+        for alias in node.names
+        if node.module != "typing"
+    }
 
 
 def _is_in(module: str, package: str, but: str) -> bool:

@@ -217,9 +217,19 @@ def _node(base: Node, theirs: Node, ours: Node, form: _Form) -> Node:
     if base.code == ours.code and base.text.split() == ours.text.split():
         return replace(theirs, opening=replace(theirs.opening, space=ours.opening.space))
     if len(base.elements) == len(theirs.elements) == len(ours.elements) == 1:
-        row = _rows(base.elements[0].nodes, theirs.elements[0].nodes, ours.elements[0].nodes)
-        return replace(ours, elements=(replace(ours.elements[0], nodes=tuple(row)),))
+        merged = _element(base.elements[0], theirs.elements[0], ours.elements[0])
+        return replace(ours, elements=(merged,))
     return _elements(base, theirs, ours, form)
+
+
+def _element(base: Element, theirs: Element, ours: Element) -> Element:
+    """Merge three versions of an element; a comment behind it that ours removed stays away."""
+    texts = [each.comment.strip() for each in (base, theirs, ours)]
+    if texts[0] != texts[1] != texts[2] and texts[0] != texts[2] and texts[2]:
+        raise ClashError(f"both change the comment of `{ours.code}`")
+    comment = theirs.comment if texts[0] == texts[2] != texts[1] else ours.comment
+    nodes = ours.nodes if theirs.code == base.code else tuple(_rows(base.nodes, theirs.nodes, ours.nodes))
+    return replace(ours, nodes=nodes, comment=comment)
 
 
 def _paired_elements(one: Sequence[Element], other: Sequence[Element]) -> dict[int, int]:
@@ -270,16 +280,13 @@ def _elements(base: Group, theirs: Group, ours: Group, form: _Form = _Form.OTHER
             result[our_index] = None
         else:
             new = t[to_theirs[at]]
-            if new.code == each.code:
-                continue
             if our_index is None:
-                if any(other.code == new.code for other in o):
+                if new.code == each.code or any(other.code == new.code for other in o):
                     continue
                 raise ClashError(
                     f"the change makes `{each.code}` `{new.code}`, and this tree has no `{each.code}`"
                 )
-            nodes = _rows(each.nodes, new.nodes, o[our_index].nodes)
-            result[our_index] = replace(o[our_index], nodes=tuple(nodes))
+            result[our_index] = _element(each, new, o[our_index])
     slots: dict[int, list[Element]] = {}
     our_indices = {at: to_ours[from_theirs[at]] for at in from_theirs if from_theirs[at] in to_ours}
     our_codes = {each.code for at, each in enumerate(o) if at not in to_ours.values()}
@@ -307,6 +314,11 @@ def _slot(
     low = 0 if left is None else our_indices[left] + 1
     high = len(ours) if right is None else our_indices[right]
     between = ours[low:high]
+    starred = [each for n, each in enumerate(ours) if each.name == "*" and n not in our_indices.values()]
+    if form is _Form.CALL and starred and not theirs[at].name:
+        raise ClashError(
+            f"the change adds the argument `{theirs[at].code}`, and this tree has `{starred[0].code}`"
+        )
     if not between:
         return low if left is not None or right is None else high
     is_signature = form is _Form.SIGNATURE
@@ -343,6 +355,7 @@ def _separated(row: list[Element], ours: Group, theirs: Group) -> Iterator[Eleme
         (ours.elements or theirs.elements) and (ours.elements or theirs.elements)[-1].comma
     )
     is_single = len(row) == 1 and len(ours.elements) > 1 and ours.opening.word == "("
+    line = ""
     for at, each in enumerate(row):
         first, *rest = each.nodes or (Token("", ""),)
         space = _space(first)
@@ -350,9 +363,19 @@ def _separated(row: list[Element], ours: Group, theirs: Group) -> Iterator[Eleme
             first = _spaced(first, " ")
         elif not at and space and "\n" not in space and ours.elements and not _space_of(ours.elements[0]):
             first = _spaced(first, "")
+        if at and row[at - 1].comment and "\n" not in space:
+            first = _spaced(first, _line_behind(row[at - 1], line))
+        line = f"\n{space.rpartition(chr(10))[2]}" if "\n" in space else line
         is_last = at == len(row) - 1
         wanted = (each.comma or comma) if not is_last or is_last_with_comma or is_single else None
-        yield Element((first, *rest), wanted)
+        yield Element((first, *rest), wanted, each.comment)
+
+
+def _line_behind(element: Element, line: str) -> str:
+    """Return ``line``, the end of a line and an indentation, which code behind an element's comment needs."""
+    if "\n" not in line:
+        raise ClashError(f"code would be in the comment behind `{element.code}`")
+    return line
 
 
 def _space_of(element: Element) -> str:
@@ -371,6 +394,8 @@ def _spaced(node: Node, space: str) -> Node:
 
 def _closing(ours: Group, theirs: Group, row: Sequence[Element]) -> Token:
     has_lines = any("\n" in _space_of(each) for each in row)
-    if has_lines and "\n" not in ours.closing.space and "\n" in theirs.closing.space:
-        return theirs.closing
-    return ours.closing
+    is_wide = "\n" in ours.closing.space or not has_lines or "\n" not in theirs.closing.space
+    closing = ours.closing if is_wide else theirs.closing
+    if row and row[-1].comment:
+        _line_behind(row[-1], closing.space)
+    return closing

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _WORD = r"""[rRbBuUfF]{0,2}(?:\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
     |\d[\w.]*(?:(?<=[eE])[+-]\d+)?|\w+|->|:=|\*\*=?|//=?|>>=?|<<=?|[-+*/%&|^@=!<>]=|\.\.\.|[^\w\s]"""
@@ -48,14 +44,15 @@ class Token:
 
 @dataclass(frozen=True)
 class Element:
-    """The tokens between two commas, and whether a comma follows."""
+    """The tokens between two commas, whether a comma follows, and the comment behind them on the same line."""
 
     nodes: tuple[Node, ...]
     comma: Token | None = None
+    comment: str = ""
 
     @property
     def text(self) -> str:
-        """The text, unchanged, without the comma."""
+        """The text, unchanged, without the comma and the comment behind it."""
         return "".join(node.text for node in self.nodes)
 
     @property
@@ -90,7 +87,9 @@ class Group:
     @property
     def text(self) -> str:
         """The text, unchanged."""
-        inner = "".join(each.text + (each.comma.text if each.comma else "") for each in self.elements)
+        inner = "".join(
+            each.text + (each.comma.text if each.comma else "") + each.comment for each in self.elements
+        )
         return self.opening.text + inner + self.closing.text
 
     @property
@@ -176,7 +175,7 @@ def parsed(text: str) -> tuple[tuple[Node, ...], str]:
     return tuple(nodes), end
 
 
-def _row(tokens: Sequence[Token], at: int, until: str) -> tuple[list[Node], int]:
+def _row(tokens: list[Token], at: int, until: str) -> tuple[list[Node], int]:
     found: list[Node] = []
     while at < len(tokens) and tokens[at].word not in {")", "]", "}"}:
         token = tokens[at]
@@ -191,7 +190,7 @@ def _row(tokens: Sequence[Token], at: int, until: str) -> tuple[list[Node], int]
     return found, at
 
 
-def _group(tokens: Sequence[Token], at: int) -> tuple[Group, int]:
+def _group(tokens: list[Token], at: int) -> tuple[Group, int]:
     opening = tokens[at]
     closing = _CLOSING[opening.word]
     elements: list[Element] = []
@@ -201,10 +200,20 @@ def _group(tokens: Sequence[Token], at: int) -> tuple[Group, int]:
         if at >= len(tokens) or tokens[at].word not in {",", closing}:
             raise ClashError("its brackets do not match")
         if tokens[at].word == closing:
-            elements += [Element(tuple(nodes))] if nodes else []
+            elements += [Element(tuple(nodes), None, _take_comment(tokens, at))] if nodes else []
             return Group(opening, tuple(elements), tokens[at]), at + 1
-        elements.append(Element(tuple(nodes), tokens[at]))
+        elements.append(Element(tuple(nodes), tokens[at], _take_comment(tokens, at + 1)))
         at += 1
+
+
+def _take_comment(tokens: list[Token], at: int) -> str:
+    """Return the comment that begins on the line of the token before one, and remove it from there."""
+    space = tokens[at].space if at < len(tokens) else ""
+    comment, end, rest = space.partition("\n")
+    if not comment.lstrip().startswith("#"):
+        return ""
+    tokens[at] = Token(end + rest, tokens[at].word)
+    return comment
 
 
 def is_prose(word: str) -> bool:

@@ -19,7 +19,7 @@ from patchkit.change.imports import bound, import_of, imported
 from patchkit.change.outline import Item, NoOutlineError, dumped, outline
 from patchkit.change.output import Output
 from patchkit.change.statements import as_code, merged_header, merged_statement
-from patchkit.change.tokens import ClashError, Group, parsed, shifted, words
+from patchkit.change.tokens import ClashError, Element, Group, parsed, shifted, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 _ODD_SPACE = re.compile(r"\w \(|\. \w")
 _WORD = re.compile(r"[\w\"']")
 _DEFINITION = re.compile(r"^(?:async\s+def|def|class)\b", re.MULTILINE)
+
+_STILL = frozenset(
+    ("re.compile", "frozenset", "TypeVar", "typing.TypeVar", "namedtuple", "collections.namedtuple")
+)
+"""Functions whose calls only make a value."""
 
 Three = tuple[str, str, str]
 """Base, ours and theirs."""
@@ -95,7 +100,7 @@ class _Union:
                 and len({(run[0].kind, run[0].name) for run in found}) == 1
             ):
                 self._unite_item(*(run[0] for run in found))
-            elif not found[0] and not base.is_scope and _is_free(*found[1:]):
+            elif not found[0] and (base.above is None or not base.is_scope) and _is_free(*found[1:]):
                 self._add_both(items, last, end)
             last = end
 
@@ -118,12 +123,14 @@ def _is_free(one: Sequence[Item], other: Sequence[Item]) -> bool:
 
 
 def _is_still(item: Item) -> bool:
-    """Return whether a statement only binds a name, without a call."""
+    """Return whether a statement only binds a name, without a call that could have an effect."""
     if item.is_import:
         return True
-    acting = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+    acting = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+    nodes = [node for top in item.nodes for node in ast.walk(top)]
     return item.kind in {"Assign", "AnnAssign"} and not any(
-        isinstance(node, acting) for top in item.nodes for node in ast.walk(top)
+        isinstance(node, acting) or (isinstance(node, ast.Call) and ast.unparse(node.func) not in _STILL)
+        for node in nodes
     )
 
 
@@ -174,11 +181,25 @@ def _is_apart(rows: Sequence[Sequence[Node]]) -> bool:
         return True
     for groups in zip(*rows, strict=True):
         found = [group.elements for group in groups if isinstance(group, Group)]
-        if len(found) == len(rows) and len({len(each) for each in found}) == 1:
-            elements = zip(*found, strict=True)
-            if not all(_is_apart([element.nodes for element in each]) for each in elements):
-                return False
+        if len(found) == len(rows) and not all(
+            _is_apart([element.nodes for element in each]) for each in _aligned(found)
+        ):
+            return False
     return True
+
+
+def _aligned(versions: Sequence[Sequence[Element]]) -> Iterator[tuple[Element, ...]]:
+    """Yield the elements of three versions of a group that are at one place in as many others, or have one name."""
+    named = [{each.name: each for each in version if each.name} for version in versions]
+    plain = [[each for each in version if not each.name] for version in versions]
+    if all(
+        len(names) + len(rest) == len(each) for names, rest, each in zip(named, plain, versions, strict=True)
+    ):
+        yield from (tuple(names[name] for names in named) for name in set.intersection(*map(set, named)))
+    else:  # Such as a dictionary that has a key twice.
+        plain = list(map(list, versions))
+    if len({len(each) for each in plain}) == 1:
+        yield from zip(*plain, strict=True)
 
 
 def _meaning(text: str, kind: str) -> str:
@@ -217,11 +238,18 @@ class _Unordered(ast.NodeTransformer):
 
 
 def kept_comments(base: str, ours: str, theirs: str, result: str) -> bool:
-    """Return whether a merge has each comment as often as both sides leave it, and they do not rewrite the same one."""
+    """Return whether a merge has each comment as often as both sides leave it, and they do not rewrite the same one.
+
+    A comment that both add may stand above or behind something else in each.
+    """
     b, o, t, r = (comments(text) for text in (base, ours, theirs, result))
     if (b - o) & (b - t) and o - b != t - b:
         return False
-    return all(merged_count(b[each], o[each], t[each]) == r[each] for each in {*b, *o, *t, *r})
+    return all(
+        r[each] == merged_count(b[each], o[each], t[each])
+        or (b[each] < min(o[each], t[each]) and r[each] == o[each] + t[each] - b[each])
+        for each in {*b, *o, *t, *r}
+    )
 
 
 # ---- runs of imports ------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Run checks of ``verify`` on a tree before and after a port, and return the new findings.
 
 These are files that are not valid Python, undefined names, broken imports, calls with wrong arguments, and locals that
-are not bound on every path.
+are not bound on every path; and attributes that are set too late.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from patchkit import memory
 from patchkit.change.tokens import words
 from patchkit.change.undefined import undefined_names
 from patchkit.findings.finding import Confidence
+from patchkit.porting.assignments import late_assignments
 from patchkit.tree.index import Program, index_module
 from patchkit.tree.sglang import SERVING, files_of, imported_from, package_of, serves
 from patchkit.tree.tree import OverlayTree
@@ -76,6 +77,8 @@ def findings_of(
             earlier_counts[_identity(each)] -= 1
         else:
             found.append(each)
+    theirs = [after for _, after in sources.values() if after is not None]
+    found += late_assignments(after.program, originals, theirs)
     invalid = (compiling.finding_of(file, contents[file] or b"") for file in files)
     said = {(each.file, each.line) for each in found if each.rule == reads.NAME.id}
     unknown = _undefined(tree, contents, files, sources)

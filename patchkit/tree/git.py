@@ -190,8 +190,12 @@ def git(
         environment |= _NO_TRANSPORT
         if arguments[0] not in _PLAIN:
             environment = _with(environment, _programs_off(folder))
-    command = _command(folder, *arguments, personal=personal)
     environment |= settings or {}
+    if personal and "--" in arguments and "GIT_LITERAL_PATHSPECS" not in environment:
+        # Hooks would inherit that variable, and `*.py` would no longer be a pattern in them.
+        end = arguments.index("--") + 1
+        arguments = (*arguments[:end], *(f":(literal){name}" for name in arguments[end:]))
+    command = _command(folder, *arguments, personal=personal)
     return _run(command, environment, folder, new_session=new_session, in_files=personal, given=given)
 
 
@@ -230,10 +234,6 @@ def _starting(folder: Path) -> Iterator[None]:
 def _command(folder: Path, command: str, *rest: str, personal: bool = False) -> list[str]:
     """Return the command line of a git command."""
     settings = (f"{key}={value}" for key, value in (_ALWAYS_SET if personal else _NO_COMMANDS).items())
-    if personal and "--" in rest:
-        # Hooks would inherit GIT_LITERAL_PATHSPECS, and `*.py` would no longer be a pattern in them.
-        end = rest.index("--") + 1
-        rest = (*rest[:end], *(f":(literal){name}" for name in rest[end:]))
     return [
         "git",
         *(() if personal else ("--no-optional-locks",)),

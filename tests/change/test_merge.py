@@ -818,3 +818,57 @@ def test_what_comes_between_statements_that_went_into_two_blocks_is_a_conflict()
     made, found = ported(base, theirs, ours)
     assert made == ours
     assert [outcome for outcome, _ in found] == ["conflict"]
+
+
+BADGES = "class Badges:\n    # On each card.\n    gold = 1\n    blue = 2\n"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "made", "outcome"),
+    [
+        (
+            ("    gold = 1\n", "    red = 0\n    gold = 1\n"),
+            "class Badges:\n    gold = 1\n    blue = 2\n    own = 3\n",
+            "class Badges:\n    red = 0\n    gold = 1\n    blue = 2\n    own = 3\n",
+            "landed",
+        ),
+        (
+            ("    gold = 1\n", "    # Old ones.\n    red = 0\n    gold = 1\n"),
+            "class Badges:\n    # On all.\n    gold = 1\n    blue = 2\n    own = 3\n",
+            "class Badges:\n    # Old ones.\n    red = 0\n    # On all.\n    gold = 1\n    blue = 2\n    own = 3\n",
+            "changed",
+        ),
+        (
+            ("    gold = 1\n", "    red = 0\n    # On each card.\n    gold = 1\n"),
+            "class Badges:\n    gold = 1\n    blue = 2\n    own = 3\n",
+            "class Badges:\n    # On each card.\n    red = 0\n    gold = 1\n    blue = 2\n    own = 3\n",
+            "landed",
+        ),
+    ],
+    ids=["gone", "reworded", "the change has it twice"],
+)
+def test_a_comment_that_this_tree_removed_does_not_come_with_the_statement_below_it(
+    theirs: tuple[str, str], ours: str, made: str, outcome: str
+) -> None:
+    changed = program(BADGES, theirs)
+    result, found = ported(BADGES, changed, ours)
+    assert result == made
+    assert outcome in dict(found)
+    again, _ = ported(BADGES, changed, result)
+    assert again == result
+
+
+def test_a_comment_that_this_tree_removed_does_not_come_with_the_statement_in_its_place() -> None:
+    base = "def f():\n    a()\n    # Once.\n    x = 1\n    return x\n"
+    theirs, ours = base.replace("x", "y"), base.replace("    # Once.\n", "") + "\n\nown = 1\n"
+    assert ported(base, theirs, ours)[0] == ours.replace("x", "y")
+
+
+@pytest.mark.parametrize("ours", ["LIMIT = 1", "LIMIT = 2", "LIMIT: int = 1"])
+def test_a_definition_behind_an_assignment_at_the_end_stays_beside_it(ours: str) -> None:
+    base, new, own = "import os\n\nLIMIT = 1\n", "\n\ndef new():\n    pass\n", "\n\ndef own():\n    pass\n"
+    changed = base.replace("LIMIT = 1", ours)
+    result, _ = ported(base, base + new, changed + own)
+    assert result == changed + new + own
+    # What follows a definition goes to the end.
+    assert ported(base + own, base + own + new, base + own + own.replace("own", "last"))[0].endswith(new)

@@ -362,3 +362,117 @@ def test_each_side_changes_a_header_of_a_match(ours: tuple[str, str], theirs: tu
         "            note(book)\n        case _:\n            keep(book)\n"
     )
     assert both(changed(base, ours), changed(base, theirs), base) == changed(base, ours, theirs)
+
+
+SHELVES = "import re\n\n\ndef take(book):\n    return book\n"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('A = re.compile(r"\\d")\n', 'B = re.compile(r"\\w")\n'),
+        ("A = 1\n", "B = find(2)\n"),
+        ("A: int = 1\n", 'B = frozenset({"x"})\n'),
+    ],
+)
+def test_each_side_adds_a_constant_at_the_same_place(one: str, other: str) -> None:
+    ours, theirs = (
+        changed(SHELVES, ("\n\n\ndef take", f"\n\n{added}\n\ndef take")) for added in (one, other)
+    )
+    result = both(ours, theirs, SHELVES)
+    assert result is not None
+    assert result.index(one) < result.index(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("A = make(1)\n", "B = make(2)\n"),  # They may count.
+        ("A = 1\n", "A = 2\n"),
+        ("A = re.compile(B)\n", 'B = re.compile("x")\n'),
+        ("A = 1\n", "find(A)\n"),
+        ("A = 1\nfind(1)\n", "B = make(2)\n"),
+    ],
+)
+def test_each_side_adds_what_the_order_may_matter_to(one: str, other: str) -> None:
+    ours, theirs = (
+        changed(SHELVES, ("\n\n\ndef take", f"\n\n{added}\n\ndef take")) for added in (one, other)
+    )
+    assert both(ours, theirs, SHELVES) is None
+
+
+@pytest.mark.parametrize("field", ["{} = auto()", "{}: int = 0"])
+def test_each_side_adds_a_field_whose_order_may_matter(field: str) -> None:
+    base = f"class Kind(Base):\n    {field.format('a')}\n"
+    ours, theirs = (f"{base}    {field.format(name)}\n" for name in "bc")
+    assert both(ours, theirs, base) is None
+
+
+CHECK = "        # Not twice.\n        self.check(book)\n"
+LEND = f"    def lend(self, book):\n        due = today()\n{CHECK}        return due\n"
+GIVE = f"    def give(self, card):\n        card.out = True\n{CHECK}        note(card)\n"
+
+
+def test_each_side_adds_a_method_with_a_statement_and_a_comment_of_the_other() -> None:
+    base = "class Desk:\n    x = 1\n\n    def take(self):\n        return 1\n"
+    ours, theirs = (changed(base, ("    def take", f"{added}\n    def take")) for added in (LEND, GIVE))
+    result = both(ours, theirs, base)
+    assert result is not None
+    assert LEND in result
+    assert GIVE in result
+
+
+def test_each_side_adds_the_same_method_under_another_name() -> None:
+    base = "class Desk:\n    x = 1\n\n    def take(self):\n        return 1\n"
+    ours, theirs = (
+        changed(base, ("    def take", f"{LEND.replace('lend', name)}\n    def take"))
+        for name in ("loan", "hand")
+    )
+    assert both(ours, theirs, base) is None
+
+
+def test_both_sides_move_a_statement_to_another_function() -> None:
+    base = "def a():\n    x()\n    note(1)\n\n\ndef b():\n    y()\n\n\ndef c():\n    z()\n"
+    ours = changed(base, ("    x()\n    note(1)\n", "    x(1)\n"), ("    y()\n", "    y()\n    note(1)\n"))
+    theirs = changed(base, ("    x()\n    note(1)\n", "    x(2)\n"), ("    z()\n", "    z()\n    note(1)\n"))
+    assert both(ours, theirs, base) is None
+
+
+def test_one_side_makes_a_keyword_positional() -> None:
+    base = "add('a', 'b', group='c', dev='d', ttl='t')\n"
+    ours = changed(base, ("group='c'", "group=GROUP"))
+    assert both(ours, changed(base, ("'b',", "'b', 'd',"), ("dev='d', ", "")), base) == (
+        "add('a', 'b', 'd', group=GROUP, ttl='t')\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "ours",
+    [
+        "add('a', 'b', 'x', dev='d', ttl='t')\n",
+        "add('a', 'b', dev='e', ttl='t')\n",
+        "add('a', 'b', dev='d', ttl='t', *rest)\n",
+    ],
+)
+def test_one_side_makes_a_keyword_positional_that_the_other_changes_or_whose_place_it_takes(
+    ours: str,
+) -> None:
+    base = "add('a', 'b', dev='d', ttl='t')\n"
+    assert both(ours, "add('a', 'b', 'd', ttl='t')\n", base) is None
+
+
+def test_one_side_adds_a_name_of_typing_where_the_other_removes_the_import() -> None:
+    base = "import os\nfrom typing import Any\nimport re\n\nx = os, re\n"
+    ours, theirs = changed(base, ("from typing import Any\n", "")), changed(base, ("Any", "Any, Optional"))
+    assert both(ours, theirs, base) == changed(base, ("Any", "Optional"))
+    assert both(ours, changed(theirs, ("x = os, re", "x: Any = os, re")), base) is None
+    other = [text.replace("typing", "distutils.util") for text in (ours, theirs, base)]
+    assert both(*other) is None
+
+
+def test_each_side_adds_an_element_with_the_same_comment() -> None:
+    base = "x = {\n    'a': 1,\n}\n"
+    one, other = (changed(base, ("1,\n", f"1,\n    {added},  # noqa\n")) for added in ("'b': 2", "'c': 3"))
+    result = both(one, other, base)
+    assert result is not None
+    assert result.count("# noqa\n") == 2

@@ -53,6 +53,48 @@ MERGED = {
         '"""Lend.\n\n    A book or a card.\n    """',
         '"""Lend it.\n\n    A book or a card.\n    """',
     ),
+    "each comment behind its element": (
+        "x = [\n    a,  # one\n]",
+        "x = [\n    a,  # one\n    b,  # two\n]",
+        "x = [\n    a,  # one\n    c,  # three\n]",
+        "x = [\n    a,  # one\n    c,  # three\n    b,  # two\n]",
+    ),
+    "an element between others with comments": (
+        "x = [\n    a,  # one\n    c,  # three\n]",
+        "x = [\n    a,  # one\n    b,\n    c,  # three\n]",
+        "x = [\n    a,  # one\n    c,  # three\n    d,  # four\n]",
+        "x = [\n    a,  # one\n    b,\n    c,  # three\n    d,  # four\n]",
+    ),
+    "an element behind one that gets its comma": (
+        "f(\n    a  # one\n)",
+        "f(\n    a,  # one\n    b  # two\n)",
+        "f(\n    a,  # one\n    k=1,  # three\n)",
+        "f(\n    a,  # one\n    b,  # two\n    k=1,  # three\n)",
+    ),
+    "an element goes with its comment": (
+        "x = [\n    a,  # one\n    b,  # two\n]",
+        "x = [\n    a,  # one\n]",
+        "x = [\n    a,  # one\n    b,  # two\n    c,  # three\n]",
+        "x = [\n    a,  # one\n    c,  # three\n]",
+    ),
+    "another comment behind an element": (
+        "f(\n    a=1,  # one\n    b=2,\n)",
+        "f(\n    a=3,  # three\n    b=2,\n)",
+        "f(\n    a=1,  # one\n    b=4,\n)",
+        "f(\n    a=3,  # three\n    b=4,\n)",
+    ),
+    "a comment that this version removed": (
+        "f(\n    a=1,  # one\n    b=2,\n)",
+        "f(\n    a=3,  # three\n    b=2,\n)",
+        "f(\n    a=1,\n    b=4,\n)",
+        "f(\n    a=3,\n    b=4,\n)",
+    ),
+    "code behind a comment has its own line": (
+        "x = [\n    a, c,\n]",
+        "x = [\n    a,\n    b,  # two\n    c,\n]",
+        "x = [\n    a, c, d,\n]",
+        "x = [\n    a,\n    b,  # two\n    c, d,\n]",
+    ),
 }
 CLASHES = {
     "the same word": ("x = 1", "x = 2", "x = 3"),
@@ -64,6 +106,16 @@ CLASHES = {
     "neighbouring words of a message": ("f('a b c d')", "f('a x c d')", "f('a b y d')"),
     "another string": ("f('a.b')", "f('a.c')", "f('d.b')"),
     "a parameter among others that have defaults": ("def f(a):", "def f(a, c):", "def f(a, b=1):"),
+    "the comment behind an element": (
+        "f(\n    a=1,  # one\n    b=2,\n)",
+        "f(\n    a=1,  # two\n    b=3,\n)",
+        "f(\n    a=1,  # three\n    b=2,\n)",
+    ),
+    "a comment behind an element of one line": (
+        "f(a, c)",
+        "f(a, b,  # two\n  c)",
+        "f(a, c, d=1)",
+    ),
     "open brackets": ("f(a", "f(b", "f(c"),
 }
 

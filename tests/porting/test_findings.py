@@ -134,3 +134,37 @@ def test_what_is_equally_wrong_in_the_tree_of_the_change_is_no_finding(code: byt
     is_one = not is_whole and b"os.name" not in code
     assert len(findings_of(tree, made, ())) == 1
     assert len(findings_of(tree, made, (), base, sources)) == is_one
+
+
+FALLBACK = b"""\
+try:
+    from sglang.srt.shelf import put
+except ImportError:
+
+    def put(book, place):
+        return book
+
+
+def lend(book):
+    return put(book)
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FALLBACK,
+        FALLBACK.replace(b"sglang.srt.shelf", b"shelf"),
+        b"def put(book, place):\n    return book\n\n\nput = cached(put)\nput(1)\n",
+        b"class put:\n    def __init__(self, book, place):\n        pass\n\n\nif x:\n    put = None\nput(1)\n",
+    ],
+)
+def test_which_of_several_definitions_is_called_is_not_known(text: bytes) -> None:
+    assert (
+        found(b"x = 1\n" + text.replace(b"put(book)", b"1").replace(b"put(1)", b"1"), b"x = 1\n" + text) == []
+    )
+
+
+def test_the_only_definition_is_what_is_called() -> None:
+    text = FALLBACK.replace(b"    from sglang.srt.shelf import put\n", b"    import shelf\n")
+    assert len(found(text.replace(b"return put(book)", b"return 1"), text)) == 1

@@ -6,16 +6,20 @@ import errno
 import os
 import resource
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from patchkit.errors import TreeError
+from patchkit.series.plumbing import run_git
 from patchkit.transaction.store import Store
 from patchkit.tree.git import git, object_reader, top_around
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+    from subprocess import CompletedProcess
 
     from patchkit.tree.tree import CheckoutTree
 
@@ -78,3 +82,16 @@ def test_a_repository_that_may_not_be_read_is_one(
 
     monkeypatch.setattr(os, "listdir", refused)
     assert top_around(checkout.package) == checkout.root
+
+
+@pytest.mark.parametrize(
+    "run",
+    [git, partial(git, personal=True), partial(git, named=True), run_git],
+    ids=["plain", "personal", "named", "own"],
+)
+def test_a_path_behind_two_hyphens_is_itself_and_no_pattern(
+    checkout: CheckoutTree, run: Callable[..., CompletedProcess[bytes]]
+) -> None:
+    for name in ("desk[1].py", "desk1.py"):
+        (checkout.root / name).write_text("")
+    assert run(checkout.root, "ls-files", "--others", "--", "desk[1].py").stdout == b"desk[1].py\n"

@@ -31,7 +31,7 @@ ATTRIBUTE = Rule(
     "PV406", "attribute-not-yet-set", "patched code reads an attribute that nothing before it sets"
 )
 NAME = Rule("PV407", "name-not-yet-bound", "patched code reads a name that nothing before it binds")
-_CONSTRUCTORS = ("__init__", "__post_init__")
+CONSTRUCTORS = ("__init__", "__post_init__")
 # What sets attributes that the source does not show.
 _HOOKS = frozenset({"__getattr__", "__getattribute__", "__new__"})
 _BY_NAME = ("setattr(self", "__setattr__(self", "self.__dict__", "vars(self")
@@ -93,7 +93,7 @@ def _unset(subject: Subject, function: Function, owner: Class, lines: Collection
             node.lineno not in lines
             or name.startswith("__")
             or _is_of_class(program, owner, name)
-            or _is_guarded(function, name)
+            or is_guarded(function, name)
         ):
             continue
         reader = function.qualname, f"self.{name}"
@@ -102,7 +102,7 @@ def _unset(subject: Subject, function: Function, owner: Class, lines: Collection
             if not any_file_sets(subject.sources, name, of_others=not any(subclasses(program, owner, ""))):
                 message = f"{reads}, which nothing sets on a {owner.name}"
                 yield _finding(ATTRIBUTE, function.module, node.lineno, message, reader)
-        elif function.name in _CONSTRUCTORS and _is_early(program, owner, function, node):
+        elif function.name in CONSTRUCTORS and _is_early(program, owner, function, node):
             method, first = next(each for known in program.mro(owner) for each in setters(known, name))
             place = f"{method.module.file}:{first.lineno}"
             message = f"{reads} during construction, before {method.qualname} ({place}) sets it"
@@ -135,7 +135,7 @@ def _is_early(program: Program, owner: Class, function: Function, read: ast.Attr
         if isinstance(node, _LOOPS) and node.lineno <= read.lineno <= (node.end_lineno or 0):
             return False
         is_above = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0)) < at
-        if is_above and (sets(node, read.attr) or (isinstance(node, ast.Call) and _reaches_self(node))):
+        if is_above and (sets(node, read.attr) or (isinstance(node, ast.Call) and reaches_self(node))):
             return False
     return not any(
         read.attr in cls.fields or read.attr in cls.methods or any(setters(cls, read.attr))
@@ -143,7 +143,7 @@ def _is_early(program: Program, owner: Class, function: Function, read: ast.Attr
     )
 
 
-def _reaches_self(call: ast.Call) -> bool:
+def reaches_self(call: ast.Call) -> bool:
     """Return whether a call passes ``self`` or is one of its, or its bases', methods."""
     func = call.func
     of_self = isinstance(func, ast.Attribute) and (
@@ -171,7 +171,7 @@ def _hides_attributes(cls: Class) -> bool:
     return by_name or bool(_HOOKS & cls.methods.keys() or cls.node.keywords or decorators - {"dataclass"})
 
 
-def _is_guarded(function: Function, name: str) -> bool:
+def is_guarded(function: Function, name: str) -> bool:
     """Return whether a function tests for the attribute or handles its absence."""
     lookup = re.search(rf"\b[gh](?:et|as)attr\([^()]*(?:\([^()]*\)[^()]*)*[\"']{name}[\"']", function.source)
     return lookup is not None or "AttributeError" in function.source

@@ -12,7 +12,7 @@ from patchkit import memory
 from patchkit.findings.rule import Rule
 from patchkit.tree import mirror
 from patchkit.tree.index import Class, Function, last_name
-from patchkit.tree.nodes import walk
+from patchkit.tree.nodes import bound_names, own_statements, walk
 from patchkit.tree.sglang import serves
 from patchkit.verify.check import CheckOutcome, register, violation
 from patchkit.verify.runtime import is_api
@@ -223,12 +223,26 @@ def _callees_of(
             return [_Callee(function.attr, f"runtime {name}", node, False)] if node is not None else []
     if isinstance(function, ast.Name):
         target = subject.program.resolve(module, function.id, parse=False)
+        if _is_one_of_several(module, function.id) or (
+            isinstance(target, (Function, Class)) and _is_one_of_several(target.module, target.name)
+        ):
+            return []
         if isinstance(target, Function):
             return [_callee(target)]
         if isinstance(target, Class):
             made = target.methods.get("__init__")
             return [_callee(made)] if made is not None else []
     return []
+
+
+def _is_one_of_several(module: Module, name: str) -> bool:
+    """Return whether the top level binds a name more than once, as by an import and its fallback: one is called."""
+    return _bindings(module)[name] > 1
+
+
+@collector.cached(512)
+def _bindings(module: Module) -> Counter[str]:
+    return Counter(name for node in own_statements(module.tree.body) for name in bound_names(node))
 
 
 def _callee(function: Function) -> _Callee:

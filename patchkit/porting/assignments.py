@@ -1,0 +1,236 @@
+"""Find attributes that a port sets below a call of this tree's own that reads them: unset there, or out of date.
+
+In the change's own tree the call is not there, or stands below. Calls of methods of ``self``, and calls that pass it,
+are followed as far as the source shows what they call.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from patchkit.tree.index import Class, Function, index_module
+from patchkit.tree.nodes import BLOCKS, DEFINITIONS, is_named, unparsed, walk
+from patchkit.tree.source import INVALID
+from patchkit.tree.text import new_lines
+from patchkit.verify.attributes import any_file_sets, sets, setters
+from patchkit.verify.check import violation
+from patchkit.verify.checks import reads
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator, Mapping, Sequence
+
+    from patchkit.findings.finding import Finding
+    from patchkit.tree.index import Module, Program
+
+_DEPTH = 4
+"""How many calls are followed, one inside the other."""
+
+
+class _Late(NamedTuple):
+    """A call, by its code, above an assignment to an attribute of ``self`` in a method."""
+
+    method: str
+    call: str
+    attribute: str
+
+
+class _Pair(NamedTuple):
+    function: Function
+    call: ast.Call
+    assignment: ast.Attribute
+
+    @property
+    def late(self) -> _Late:
+        return _Late(self.function.qualname, unparsed(self.call), self.assignment.attr)
+
+
+def late_assignments(
+    program: Program, originals: Mapping[str, bytes | None], theirs: Sequence[bytes]
+) -> Iterator[Finding]:
+    """Yield a finding for each attribute; ``originals`` are files before the port, ``theirs`` those of the change."""
+    for file, before in originals.items():
+        module = program.module(file) if before is not None and file in program.sources else None
+        if module is None or before is None:
+            continue
+        added = frozenset(new_lines(before, module.text))
+        pairs = [
+            each
+            for each in _pairs(module)
+            if each.assignment.lineno in added and each.call.lineno not in added
+        ]
+        old = _module(file, before) if pairs else None
+        others = (old, *(_module(f"theirs/{file}", text) for text in theirs)) if pairs else ()
+        known = {each.late for other in others if other is not None for each in _pairs(other)}
+        for pair in pairs:
+            if pair.late not in known:
+                yield from _finding(program, old, pair, added)
+
+
+def _finding(program: Program, old: Module | None, pair: _Pair, added: Container[int]) -> Iterator[Finding]:
+    function, call, assignment = pair
+    reader = _reader(program, function, call, assignment.attr, _DEPTH)
+    if not reader or not (
+        function.name in reads.CONSTRUCTORS or _is_only(program, pair, added) or _is_moved(old, pair)
+    ):
+        return
+    name = f"self.{assignment.attr}"
+    message = f"{function.qualname} sets `{name}` below `{pair.late.call}`, where {reader} reads it"
+    remedy = f"move the assignment above line {call.lineno}"
+    where = {"function": function.qualname, "expression": name}
+    yield violation(reads.ATTRIBUTE, function.module.file, assignment.lineno, message, remedy, **where)
+
+
+def _module(file: str, text: bytes) -> Module | None:
+    try:
+        return index_module(file, text)
+    except INVALID:
+        return None
+
+
+def _pairs(module: Module) -> Iterator[_Pair]:
+    """Yield each assignment to an attribute of ``self`` with each call above it in its method that has ``self``."""
+    for function in module.all_functions():
+        for statement, above in _statements(function.node, ()) if function.owner is not None else ():
+            for node in _now(statement):
+                if isinstance(node, ast.Attribute) and sets(node, node.attr):
+                    yield from (_Pair(function, call, node) for call in above)
+
+
+def _statements(
+    node: ast.AST, above: tuple[ast.Call, ...]
+) -> Iterator[tuple[ast.stmt, tuple[ast.Call, ...]]]:
+    """Yield each statement without blocks, and the calls that have ``self`` in those that run before it."""
+    for name in BLOCKS:
+        before = above
+        for each in getattr(node, name, ()):
+            if any(getattr(each, inner, ()) for inner in BLOCKS) and not isinstance(each, DEFINITIONS):
+                yield from _statements(each, before)
+            elif isinstance(each, ast.stmt):
+                yield each, before
+            before += tuple(_calls(each))
+
+
+def _calls(node: ast.AST) -> Iterator[ast.Call]:
+    return (each for each in _now(node) if isinstance(each, ast.Call) and reads.reaches_self(each))
+
+
+def _now(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes that run when a node does, not when something in it is called."""
+    remaining = [node]
+    while remaining:
+        each = remaining.pop()
+        if not isinstance(each, (*DEFINITIONS, ast.Lambda)):
+            yield each
+            remaining += ast.iter_child_nodes(each)
+
+
+def _reader(program: Program, function: Function, call: ast.Call, name: str, depth: int) -> str:
+    """Return the function that reads an attribute of ``self`` if that is called; empty if none does."""
+    for callee, receiver in _callees(program, function, call) if depth else ():
+        node = callee.node
+        attributes = [
+            each
+            for each in walk(node)
+            if isinstance(each, ast.Attribute) and each.attr == name and is_named(each.value, receiver)
+        ]
+        if any(isinstance(each.ctx, ast.Store) for each in attributes) or reads.is_guarded(callee, name):
+            continue
+        if attributes:
+            return callee.qualname
+        if receiver == "self":
+            calls = (each for statement in node.body for each in _calls(statement))
+            inner = (_reader(program, callee, each, name, depth - 1) for each in calls)
+            found = next(filter(None, inner), "")
+            if found:
+                return found
+    return next(
+        filter(None, (_caller(program, function, cls, name) for cls in _made(program, function, call))), ""
+    )
+
+
+def _made(program: Program, function: Function, call: ast.Call) -> Iterator[Class]:
+    """Yield the classes of which a call with ``self`` makes an object, also one chosen from a table."""
+    if any(is_named(each, "self") for each in (*call.args, *(word.value for word in call.keywords))):
+        nodes = walk(function.node) if isinstance(call.func, ast.Subscript) else [call.func]
+        names = {each.id for each in nodes if isinstance(each, ast.Name) and each.id[:1].isupper()}
+        found = (program.resolve(function.module, name) for name in sorted(names))
+        yield from (each for each in found if isinstance(each, Class))
+
+
+def _caller(program: Program, function: Function, cls: Class, name: str) -> str:
+    """Return the method of ``self`` that a class calls on it and that reads an attribute; empty if there is none."""
+    order = program.mro(function.owner) if function.owner is not None else []
+    methods = [method for known in order for method in known.methods.values()]
+    called = {
+        word
+        for known in program.mro(cls)
+        for each in known.methods.values()
+        for of, word in each.received_names
+        if of != "self"
+    }
+    return next(
+        (
+            method.qualname
+            for method in methods
+            if method.name in called
+            and f"self.{name}" in method.source
+            and not (any(sets(each, name) for each in walk(method.node)) or reads.is_guarded(method, name))
+        ),
+        "",
+    )
+
+
+def _callees(program: Program, function: Function, call: ast.Call) -> Iterator[tuple[Function, str]]:
+    """Yield the function that a call runs, and the name that it has for ``self``."""
+    func, owner = call.func, function.owner
+    if isinstance(func, ast.Attribute) and owner is not None:
+        is_own = is_named(func.value, "self")
+        above = owner if isinstance(func.value, ast.Call) and is_named(func.value.func, "super") else None
+        method = program.method(owner, func.attr, above) if is_own or above is not None else None
+        if method is not None:
+            yield method, "self"
+    elif isinstance(func, ast.Name):
+        target = program.resolve(function.module, func.id)
+        made = target.methods.get("__init__") if isinstance(target, Class) else target
+        if isinstance(made, Function):
+            names = [each.arg for each in made.parameters][made.owner is not None :]
+            given = (
+                *zip(names, call.args, strict=False),
+                *((each.arg, each.value) for each in call.keywords),
+            )
+            yield from ((made, name) for name, value in given if name and is_named(value, "self"))
+
+
+def _is_only(program: Program, pair: _Pair, added: Container[int]) -> bool:
+    """Return whether nothing else than the lines ``added`` to its method sets an attribute."""
+    function, name = pair.function, pair.assignment.attr
+    order = program.mro(function.owner) if function.owner is not None else []
+    others = [
+        node
+        for known in order
+        for method, node in setters(known, name)
+        if method is not function or node.lineno not in added
+    ]
+    is_of_class = any(name in known.methods or name in known.fields for known in order)
+    return not (others or is_of_class or any_file_sets(program.sources, name, of_others=True))
+
+
+def _is_moved(old: Module | None, pair: _Pair) -> bool:
+    """Return whether an attribute was set above the call before the port, and is not now."""
+    late = pair.late
+    before = (
+        next((each for each in old.all_functions() if each.qualname == late.method), None) if old else None
+    )
+    if before is None:
+        return False
+    calls = [
+        each.lineno
+        for each in walk(before.node)
+        if isinstance(each, ast.Call) and unparsed(each) == late.call
+    ]
+    old_lines, lines = (
+        [each.lineno for each in walk(node) if sets(each, late.attribute)]
+        for node in (before.node, pair.function.node)
+    )
+    return bool(calls and old_lines) and min(old_lines) < min(calls) and pair.call.lineno < min(lines)
