@@ -240,7 +240,7 @@ def _is_one_of_several(module: Module, name: str) -> bool:
     return _bindings(module)[name] > 1
 
 
-@collector.cached(512)
+@memory.cached(512)
 def _bindings(module: Module) -> Counter[str]:
     return Counter(name for node in own_statements(module.tree.body) for name in bound_names(node))
 
