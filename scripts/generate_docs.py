@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import atexit
 import functools
+import io
 import itertools
 import json
+import math
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,6 +25,7 @@ import tempfile
 import textwrap
 import warnings
 from collections import Counter
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -34,11 +38,14 @@ from click_man.core import generate_man_page
 from cogapp import Cog
 
 from patchkit import __version__
+from patchkit.bench.command import LaunchCommand
+from patchkit.cli import bench
 from patchkit.cli import main as main_command
 from patchkit.cli.schemas import ANSWERS
 from patchkit.cli.schemas import schema as schema_of
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.kinds import KINDS
+from patchkit.commands.bench import Benchmark
 from patchkit.errors import PatchkitError
 from patchkit.patchset import configuration, load, runs, schema
 from patchkit.patchset.select import GROUPS
@@ -1002,27 +1009,45 @@ def _card(gpu: str) -> str:
     return re.sub(r" \d+GB\b.*", "", gpu.removeprefix("NVIDIA "))
 
 
-def launches_lowest() -> str:
-    """Return the step's time with the opt-in patches that save launches, of the last run of each server and GPU."""
-    last: dict[tuple[str, str, int, str], str] = {}
-    runs = [run for name, run in _of_releases() if name.startswith("fewer-launches-")]
-    for run in sorted(runs, key=lambda each: each["date"]):
-        versions = {tree["name"]: tree["version"] for tree in run["trees"]}
-        for result in run["results"]:
-            if result["step"] and result["tree"].endswith("fewer-launches"):
-                ratio = _spread_of(result["ratio"])
-                server = (
-                    versions[result["tree"]],
-                    f"{result['family']}, {result['backend']}",
-                    result["batch"],
-                    _card(run["machine"]["gpu"]),
-                )
-                last[server] = f"{_spread(ratio)}{_mark(ratio)}"
-    rows = [
-        [release, server, str(batch), gpu, ratio]
-        for (release, server, batch, gpu), ratio in sorted(last.items())
-    ]
-    return _table(["release", "server", "batch", "GPU", "ratio"], rows)
+def _benchmarks() -> list[tuple[str, Benchmark]]:
+    """Return the recorded answers of ``bench``, each with its model, by release and server."""
+    files = sorted((BENCHMARKS / "bench").glob("*.json"))
+    found = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    return [(each["model"], msgspec.convert(each["answer"], Benchmark)) for each in found]
+
+
+def benched() -> str:
+    """Return a row for each recorded answer of ``bench`` and batch; pairs of figures are unpatched and patched."""
+    default = {patch.id for patch in load.patches() if patch.default}
+    rows = []
+    for model, found in _benchmarks():
+        launched = LaunchCommand(tuple(shlex.split(found.command)), {})
+        of_draft = launched.value("--speculative-eagle-topk")
+        server = f"{model}, {launched.value('--attention-backend')}, top-k {of_draft}"
+        patches = found.trees[1].patches
+        opted = [patch for patch in patches if patch not in default]
+        given = (
+            f"default, {_listed(opted)}" if opted else "default" if patches else "none: the same tree twice"
+        )
+        for batch in found.batches:
+            low, high = batch.interval or (math.nan, math.nan)
+            busy = " / ".join(f"{cost.gpu_busy:.0%}" for cost in batch.costs if cost) or "-"
+            rows.append([
+                *(found.trees[0].version or "", server, given, str(batch.batch)),
+                *(" / ".join(f"{each:.2f}" for each in batch.step_ms), f"{batch.ratio:.3f} ({low:.3f} to {high:.3f})"),
+                *(str(batch.pairs), busy, batch.tokens),
+            ])  # fmt: skip
+    head = "release|server|patches|batch|ms a step|ratio (95 % interval)|pairs|GPU busy|tokens"
+    return _table(head.split("|"), sorted(rows, key=lambda row: (gpu_runs.order(row[0]), row[1:])))
+
+
+def bench_said(name: str) -> str:
+    """Return a recorded answer of ``bench`` as it is printed, in a code block."""
+    file = BENCHMARKS / "bench" / f"{name}.json"
+    found = msgspec.convert(json.loads(file.read_text(encoding="utf-8"))["answer"], Benchmark)
+    with redirect_stdout(io.StringIO()) as printed:
+        bench.say(found, 256)
+    return f"```\n{printed.getvalue().rstrip()}\n```"
 
 
 def gained_in_brief() -> str:

@@ -116,12 +116,13 @@ def command(
     if as_json:
         console.emit(found)
     else:
-        _say(found, new_tokens)
+        say(found, new_tokens)
     if any(each.tokens == "differ" for each in found.batches):
         context.exit(1)
 
 
-def _say(found: Benchmark, new_tokens: int) -> None:
+def say(found: Benchmark, new_tokens: int) -> None:
+    """Print an answer for people, of runs of so many new tokens."""
     from patchkit.cli import console
     from patchkit.findings.plural import counted
     from patchkit.findings.printable import escaped
