@@ -182,7 +182,7 @@ def serve_real(gpu_name: str, folder: str, name: str) -> None:
     for operator in ("nms", "qnms"):
         signature = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
         torch.library.define(f"torchvision::{operator}", signature)
-    import transformers  # noqa: F401  # It is imported as it is, before anything stands in.
+    import transformers  # type: ignore[import-not-found]  # noqa: F401  # It is imported as it is, before anything stands in.
     import triton
 
     gpu = GPUS[gpu_name]
@@ -199,7 +199,7 @@ def serve_real(gpu_name: str, folder: str, name: str) -> None:
                 return "99.0.0"
             raise
 
-    importlib.metadata.version = version
+    importlib.metadata.version = version  # type: ignore[assignment]
     torch.version.cuda = "13.0"
     memory = gpu.memory << 20
     properties = types.SimpleNamespace(
@@ -274,7 +274,7 @@ def _real(
     os.environ.update(environment)
     fakes.have_adapters(re.findall(r"[\w.-]+", " ".join(options)))
     drafts = [word for word in options if re.match("--speculative-draft(-model(-path)?)?(=|$)", word)]
-    argparse.ArgumentParser.error = _raise  # type: ignore[method-assign]
+    argparse.ArgumentParser.error = _raise  # type: ignore[method-assign,assignment]
     settings = module.prepare_server_args(
         [*options, "--model-path", model, *(["--speculative-draft-model-path", model] if drafts else [])]
     )
@@ -287,7 +287,8 @@ def _real(
         )
     if hasattr(settings, "check_server_args"):
         settings.check_server_args()
-    names = [*getattr(type(settings), "__dataclass_fields__", ()), *vars(settings)]
+    declared = (getattr(type(settings), where, ()) for where in ("__dataclass_fields__", "__annotations__"))
+    names = dict.fromkeys([*(each for names in declared for each in names), *vars(settings)])
     found = {each: getattr(view, each, None) for each in names if not each.startswith("_")}
     return {
         each: getattr(value, "value", value) for each, value in found.items() if isinstance(value, _PLAIN)

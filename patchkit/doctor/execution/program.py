@@ -388,7 +388,7 @@ class _Settings:
             fields.update(dict.fromkeys(action.option_strings, action.dest))
             return action
 
-        argparse._ActionsContainer.add_argument = adding  # type: ignore[method-assign]
+        argparse._ActionsContainer.add_argument = adding  # type: ignore[method-assign,assignment]
         cls.add_cli_args(argparse.ArgumentParser())
         named = re.match(r"argument ([^:/\s]+)", refusal)
         option = named[1] if named is not None and named[1] in declared else ""
