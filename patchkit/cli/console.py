@@ -40,7 +40,7 @@ _MAX_LISTED = 4
 def working(tree: CheckoutTree) -> AbstractContextManager[object]:
     """Show on stderr, if it is a terminal, that ``tree`` is being read."""
     console = Console(stderr=True)
-    return console.status(f"reading {escaped(str(tree.package))}") if console.is_terminal else nullcontext()
+    return console.status(f"reading {escaped(tree.package.name)}") if console.is_terminal else nullcontext()
 
 
 @contextmanager
