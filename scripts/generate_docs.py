@@ -691,6 +691,7 @@ def gained_elsewhere() -> str:
     )
 
 
+BACKEND_NAMES = {"fa3": "FlashAttention-3", "flashinfer": "FlashInfer", "triton": "Triton"}
 UPSTREAM_SINCE = "0.5.13"
 """The first release that contains upstream's 26128."""
 
@@ -1051,38 +1052,38 @@ def bench_said(name: str) -> str:
 
 
 def gained_in_brief() -> str:
-    """Return the lowest and the highest steady ratio by number of layers, and what a server gains in tokens."""
-    spans = []
-    for sizes in zip(*((large, small) for _, small, large in gains()), strict=True):
-        steady = [
-            ratios[batch].median
-            for ratios in sizes
-            for batch in (1, 8)
-            if batch in ratios and ratios[batch].steady
-        ]
-        spans.append(f"{min(steady):.2f} to {max(steady):.2f}")
+    """Return what servers gained by `bench` with the default patches, and an earlier span with 32 layers."""
+    default = {patch.id for patch in load.patches() if patch.default}
+    gained: dict[tuple[str, str], list[float]] = {}
+    apart = []
+    for _, found in _benchmarks():
+        launched = LaunchCommand(tuple(shlex.split(found.command)), {})
+        patches, ratios = found.trees[1].patches, [batch.ratio for batch in found.batches]
+        if not patches:
+            apart += ratios
+        elif default.issuperset(patches) and launched.number(1, "--speculative-eagle-topk") == 1:
+            backend = BACKEND_NAMES[launched.value("--attention-backend") or ""]
+            gained.setdefault((found.trees[0].version or "", backend), []).extend(ratios)
+    parts = [
+        f"{_span(ratios)} on {backend} ({release})"
+        for (release, backend), ratios in sorted(gained.items(), key=lambda row: gpu_runs.order(row[0][0]))
+    ]
+    large = [
+        ratios[batch].median
+        for _, _, ratios in gains()
+        for batch in (1, 8)
+        if batch in ratios and ratios[batch].steady
+    ]
     return (
-        f"On release {RELEASE} a patched decode step takes {spans[0]} of the unpatched time with 32 layers and "
-        f"{spans[1]} with 8 layers, depending on the attention backend (one {_cards()}, batch 1 and 8, synthetic "
-        f"weights; unsteady figures left out). {_rated_in_brief()}"
+        f"A patched decode step takes {_listed(parts)} of the unpatched time: an 8-layer Llama with synthetic weights "
+        f"on one H200, batch 1 and 8, by `patchkit bench`, on a machine on which an unpatched server beside itself "
+        f"came out at {_span(apart)}. Deeper models gain less: {_span(large)} with 32 layers in earlier runs."
     )
 
 
-def _rated_in_brief() -> str:
-    """Return what a server on FlashAttention-3 with default patches gains in output tokens per second."""
-    rated = {
-        result["tree"].rpartition("/")[2]: result
-        for _, run in _of_releases()
-        for result in run["results"]
-        if result["scenario"] == "fa3-arriving" and result["rate"] and result["identical"]
-        if not run.get("untimed") and result["tree"] in _default_trees(run)
-    }
-    before, after = (rated[tree]["rate"]["median"] for tree in ("unpatched", "patched"))
-    gain = rated["patched"]["rate_ratio"]["median"]
-    return (
-        f"A server of an 8-layer Llama on FlashAttention-3 with 1 to 32 concurrent requests generates {after:,.0f} "
-        f"output tokens per second instead of {before:,.0f} ({gain:.2f} times)."
-    )
+def _span(ratios: Sequence[float]) -> str:
+    low, high = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
+    return low if low == high else f"{low} to {high}"
 
 
 def ported_in_brief() -> str:
