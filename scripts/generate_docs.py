@@ -407,16 +407,18 @@ def launch_lines() -> str:
         lines, ours = (sum(tree[key] for tree in trees.values()) for key in ("lines", "other"))
         own = sum(tree["parser"] + tree["code"] for tree in trees.values())
         told.append(f"{when} {ours} of {lines} ({ours / lines:.1%}), and {own} that the tree itself refuses")
-    keys = ("pairs", "used", "different")
-    pairs, used, different = (f"{sum(tree[key] for tree in real['trees'].values()):,}" for key in keys)
-    return (
+    keys = ("pairs", "used", "different", "ended_otherwise")
+    pairs, used, different, ended = (f"{sum(tree[key] for tree in real['trees'].values()):,}" for key in keys)
+    text = (
         f"- Of launch lines with speculation or an attention backend from {len(held['commits'])} public repositories, "
         f"chosen before `doctor` had read them, it has no answer for {'; '.join(told)} "
-        f"(on {' and '.join(held['runs']['at first'])}). On {len(real['trees'])} trees, patched and not, {pairs} "
-        f"launches were also settled by a real `ServerArgs` with torch and transformers: of {used} settings that "
-        f"`doctor` uses {different} differ. {recipes['recipes']} recipes on one tree take {recipes['cpu_s']:.0f} CPU "
-        "seconds (`scripts/count_launch_lines.py`, `docs/benchmarks/launch-lines.json`)."
+        f"(on {' and '.join(held['runs']['at first'])}). A real `ServerArgs`, with torch and transformers, settled "
+        f"{pairs} launches on {', '.join(real['trees'])}: of {used} settings that `doctor` uses {different} differ, "
+        f"and {ended} launches end otherwise. {recipes['recipes']} recipes on one tree take {recipes['cpu_s']} CPU "
+        f"seconds on a busy machine, where 3 took {recipes['former_cpu_s_of_3']}. `scripts/count_launch_lines.py` "
+        "counts and compares; `docs/benchmarks/launch-lines.json` has the kinds of what is refused and differs."
     )
+    return textwrap.fill(text, 140, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def merged_again() -> str:
