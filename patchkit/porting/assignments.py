@@ -27,7 +27,7 @@ _DEPTH = 4
 """How many calls are followed, one inside the other."""
 
 
-class _Late(NamedTuple):
+class _LateAssignment(NamedTuple):
     """A call, by its code, above an assignment to an attribute of ``self`` in a method."""
 
     method: str
@@ -35,14 +35,14 @@ class _Late(NamedTuple):
     attribute: str
 
 
-class _Pair(NamedTuple):
+class _LatePair(NamedTuple):
     function: Function
     call: ast.Call
     assignment: ast.Attribute
 
     @property
-    def late(self) -> _Late:
-        return _Late(self.function.qualname, unparsed(self.call), self.assignment.attr)
+    def late(self) -> _LateAssignment:
+        return _LateAssignment(self.function.qualname, unparsed(self.call), self.assignment.attr)
 
 
 def late_assignments(
@@ -67,7 +67,9 @@ def late_assignments(
                 yield from _finding(program, old, pair, added)
 
 
-def _finding(program: Program, old: Module | None, pair: _Pair, added: Container[int]) -> Iterator[Finding]:
+def _finding(
+    program: Program, old: Module | None, pair: _LatePair, added: Container[int]
+) -> Iterator[Finding]:
     function, call, assignment = pair
     reader = _reader(program, function, call, assignment.attr, _DEPTH)
     if not reader or not (
@@ -88,13 +90,13 @@ def _module(file: str, text: bytes) -> Module | None:
         return None
 
 
-def _pairs(module: Module) -> Iterator[_Pair]:
+def _pairs(module: Module) -> Iterator[_LatePair]:
     """Yield each assignment to an attribute of ``self`` with each call above it in its method that has ``self``."""
     for function in module.all_functions():
         for statement, above in _statements(function.node, ()) if function.owner is not None else ():
             for node in _now(statement):
                 if isinstance(node, ast.Attribute) and sets(node, node.attr):
-                    yield from (_Pair(function, call, node) for call in above)
+                    yield from (_LatePair(function, call, node) for call in above)
 
 
 def _statements(
@@ -202,7 +204,7 @@ def _callees(program: Program, function: Function, call: ast.Call) -> Iterator[t
             yield from ((made, name) for name, value in given if name and is_named(value, "self"))
 
 
-def _is_only(program: Program, pair: _Pair, added: Container[int]) -> bool:
+def _is_only(program: Program, pair: _LatePair, added: Container[int]) -> bool:
     """Return whether nothing else than the lines ``added`` to its method sets an attribute."""
     function, name = pair.function, pair.assignment.attr
     order = program.mro(function.owner) if function.owner is not None else []
@@ -216,7 +218,7 @@ def _is_only(program: Program, pair: _Pair, added: Container[int]) -> bool:
     return not (others or is_of_class or any_file_sets(program.sources, name, of_others=True))
 
 
-def _is_moved(old: Module | None, pair: _Pair) -> bool:
+def _is_moved(old: Module | None, pair: _LatePair) -> bool:
     """Return whether an attribute was set above the call before the port, and is not now."""
     late = pair.late
     before = (
