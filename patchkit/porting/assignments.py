@@ -35,7 +35,7 @@ class _LateAssignment(NamedTuple):
     attribute: str
 
 
-class _ClassPair(NamedTuple):
+class _LatePair(NamedTuple):
     function: Function
     call: ast.Call
     assignment: ast.Attribute
@@ -68,7 +68,7 @@ def late_assignments(
 
 
 def _finding(
-    program: Program, old: Module | None, pair: _ClassPair, added: Container[int]
+    program: Program, old: Module | None, pair: _LatePair, added: Container[int]
 ) -> Iterator[Finding]:
     function, call, assignment = pair
     reader = _reader(program, function, call, assignment.attr, _DEPTH)
@@ -90,13 +90,13 @@ def _module(file: str, text: bytes) -> Module | None:
         return None
 
 
-def _pairs(module: Module) -> Iterator[_ClassPair]:
+def _pairs(module: Module) -> Iterator[_LatePair]:
     """Yield each assignment to an attribute of ``self`` with each call above it in its method that has ``self``."""
     for function in module.all_functions():
         for statement, above in _statements(function.node, ()) if function.owner is not None else ():
             for node in _now(statement):
                 if isinstance(node, ast.Attribute) and sets(node, node.attr):
-                    yield from (_ClassPair(function, call, node) for call in above)
+                    yield from (_LatePair(function, call, node) for call in above)
 
 
 def _statements(
@@ -204,7 +204,7 @@ def _callees(program: Program, function: Function, call: ast.Call) -> Iterator[t
             yield from ((made, name) for name, value in given if name and is_named(value, "self"))
 
 
-def _is_only(program: Program, pair: _ClassPair, added: Container[int]) -> bool:
+def _is_only(program: Program, pair: _LatePair, added: Container[int]) -> bool:
     """Return whether nothing else than the lines ``added`` to its method sets an attribute."""
     function, name = pair.function, pair.assignment.attr
     order = program.mro(function.owner) if function.owner is not None else []
@@ -218,7 +218,7 @@ def _is_only(program: Program, pair: _ClassPair, added: Container[int]) -> bool:
     return not (others or is_of_class or any_file_sets(program.sources, name, of_others=True))
 
 
-def _is_moved(old: Module | None, pair: _ClassPair) -> bool:
+def _is_moved(old: Module | None, pair: _LatePair) -> bool:
     """Return whether an attribute was set above the call before the port, and is not now."""
     late = pair.late
     before = (
