@@ -108,7 +108,8 @@ def step(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
     logits = torch.nn.functional.one_hot(targets.flatten(), case["vocabulary"]).float()
     states = torch.arange(rows * tokens * HIDDEN).view(rows * tokens, HIDDEN) / 8
     verify_input = _verify_input(case, drafts)
-    output = SimpleNamespace(next_token_logits=logits, hidden_states=states)
+    output: Any = SimpleNamespace(next_token_logits=logits, hidden_states=states)
+    output.sampling_mask_output = output.auxiliary_device_output = None
     forwarded = SimpleNamespace(logits_output=output, routed_experts_output=None, indexer_topk_output=None)
     kinds = ("gdn", "lightning", "kda")
     configs = [
