@@ -63,7 +63,7 @@ def test_switched_off_they_look_for_themselves(before_and_after: tuple[DrivenTre
     assert off == before.ask("step_inputs.prepared", case)
 
 
-@pytest.fixture(scope="module", params=["0.5.13", "0.5.14", "0.5.16"])
+@pytest.fixture(scope="module", params=["0.5.13", "0.5.14"])
 def later(request: pytest.FixtureRequest, releases: Releases) -> tuple[DrivenTree, DrivenTree]:
     return without_and_with(releases, request.param, "pk-step-inputs")
 

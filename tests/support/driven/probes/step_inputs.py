@@ -87,6 +87,7 @@ def prepared(case: dict[str, Any], disable: str = "", *, plan_stream: bool = Fal
         model_config=SimpleNamespace(vocab_size=100),
         mamba_track_indices=None,
         reqs=[],
+        req_to_token_pool=pool,
         token_to_kv_pool_allocator=SimpleNamespace(page_size=1),
     )
     if hasattr(EagleDraftInput, "prepare_for_v2_draft"):

@@ -98,8 +98,9 @@ def step(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
     setattr(torch, "get_device_module", lambda *_: device)  # noqa: B010
     _SAMPLES.verify_tree_greedy_func = _verify_tree
     _SAMPLES.SIMULATE_ACC_LEN = 0
-    if hasattr(_SAMPLES, "get_spec"):
-        _SAMPLES.get_spec = lambda: SimpleNamespace(speculative_use_rejection_sampling=False)
+    for module in (_SAMPLES, eagle_worker_v2):
+        if hasattr(module, "get_spec"):
+            module.get_spec = lambda: SimpleNamespace(speculative_use_rejection_sampling=False)
     # Without a GPU every batch is verified so: what counts is what the batch says.
     _SAMPLES._is_npu = _SAMPLES._is_cpu = True
     drafts, targets = torch.tensor(case["drafts"]), torch.tensor(case["targets"])
@@ -107,7 +108,8 @@ def step(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
     logits = torch.nn.functional.one_hot(targets.flatten(), case["vocabulary"]).float()
     states = torch.arange(rows * tokens * HIDDEN).view(rows * tokens, HIDDEN) / 8
     verify_input = _verify_input(case, drafts)
-    output = SimpleNamespace(next_token_logits=logits, hidden_states=states)
+    output: Any = SimpleNamespace(next_token_logits=logits, hidden_states=states)
+    output.sampling_mask_output = output.auxiliary_device_output = None
     forwarded = SimpleNamespace(logits_output=output, routed_experts_output=None, indexer_topk_output=None)
     kinds = ("gdn", "lightning", "kda")
     configs = [
@@ -134,6 +136,8 @@ def step(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
         _COMMON.eagle_prepare_for_verify = lambda *_: (SimpleNamespace(), True)
         # A model without such states.
         _COMMON.commit_mamba_states_after_verify = lambda *_: None
+    if hasattr(_COMMON, "_finalize_accept_tree_path"):
+        _COMMON._finalize_accept_tree_path = lambda *given, **_: given[3]
     sampling = SimpleNamespace(
         is_all_greedy=not case.get("sampled", False),
         acc_additive_penalties=None,
@@ -219,6 +223,7 @@ def _selected(result: Any, tokens: int) -> dict[str, Any]:
         plan_stream=None,
         plan_stream_ctx=nullcontext(),
         draft_runner=SimpleNamespace(canary_manager=None),
+        seed_dsa_topk_from_draft_extend=False,
         cuda_graph_runner_for_draft_extend=graph,
         prepare_for_draft_extend=prepare,
         server_args=SimpleNamespace(speculative_use_rejection_sampling=False),
