@@ -14,7 +14,7 @@ from patchkit.cli import main
 from patchkit.doctor import diagnosis
 from patchkit.doctor.command_line import ServerCommand
 from patchkit.doctor.execution.gpus import USUAL
-from patchkit.doctor.execution.kinds import LLAMA
+from patchkit.doctor.execution.kinds import KINDS, LLAMA
 from patchkit.doctor.gains import Gain, gains
 from patchkit.doctor.models import named as models_named
 from patchkit.doctor.options import Arguments
@@ -228,8 +228,12 @@ class DraftBackendFactory:
 
 @pytest.fixture
 def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tree with four names of backends, one of which has opted out; executed for one GPU, as it asks for none."""
+    """A tree with four names of backends, one of which has opted out.
+
+    It asks for no GPU and executes for one. So it does for one kind of model, but in tests of ``every_kind``.
+    """
     monkeypatch.setattr("patchkit.doctor.options.USUAL", USUAL[:1])
+    monkeypatch.setattr("patchkit.doctor.options.KINDS", KINDS[:1])
     sources = {
         "__init__.py": b"",
         "srt/server_args.py": ARGUMENTS,
@@ -242,6 +246,12 @@ def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "srt/speculative/workers.py": WORKERS,
     }
     return write_package(tmp_path / "fork" / "sglang", sources)
+
+
+@pytest.fixture
+def every_kind(fork: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the tree be executed for each kind of model, whose answers differ."""
+    monkeypatch.setattr("patchkit.doctor.options.KINDS", KINDS)
 
 
 def run(*arguments: object, code: int = 0) -> Result:
@@ -259,6 +269,7 @@ def keepers(*arguments: object) -> dict[str, list[str]]:
 EAGLE = ("--speculative-algorithm", "EAGLE3", "--disable-piecewise-cuda-graph")
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_nobody_keeps_the_mirror_of_a_server_whose_backends_opted_out(fork: Path) -> None:
     assert keepers(fork, "--attention-backend", "free", *EAGLE) == {}
     output = run(fork, "--attention-backend", "free", *EAGLE).stdout
@@ -297,6 +308,7 @@ def test_each_role_has_its_own_backend(fork: Path) -> None:
     }
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_the_launch_command_is_taken_as_typed(fork: Path) -> None:
     command = (
         "SGLANG_ENABLE_OVERLAP_PLAN_STREAM=1 python -m sglang.launch_server --model x --tp 2 "
@@ -306,6 +318,7 @@ def test_the_launch_command_is_taken_as_typed(fork: Path) -> None:
     assert keepers(fork, *command.split()[1:]) == {}
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_a_server_args_json_counts_below_the_options(fork: Path, tmp_path: Path) -> None:
     settings = tmp_path / "args.json"
     settings.write_text(
@@ -379,6 +392,7 @@ class HybridLinearAttnBackend(AttentionBackend):
         ),
     ],
 )
+@pytest.mark.usefixtures("every_kind")
 def test_the_result_for_a_model_with_linear_attention_is_shown_beside_the_answer(
     fork: Path, flag: bytes, wrapped: bytes, message: str
 ) -> None:
@@ -470,6 +484,7 @@ class Elsewhere:
 """
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_settings_that_other_classes_declare_are_found_where_the_class_is_assembled_from_them(
     fork: Path,
 ) -> None:
@@ -489,6 +504,7 @@ _others = [Elsewhere]
 
 
 @pytest.mark.parametrize("text", [b"", b"from sglang.srt.settings import ServerArgs\n", None])
+@pytest.mark.usefixtures("every_kind")
 def test_settings_are_found_in_whatever_file_defines_them(fork: Path, text: bytes | None) -> None:
     usual = fork / "srt" / "server_args.py"
     (fork / "srt" / "settings.py").write_bytes(ARGUMENTS)
@@ -513,6 +529,7 @@ def test_settings_without_fields_are_reported_as_lacking_them(fork: Path) -> Non
 
 
 @pytest.mark.parametrize("is_read_only", [True, False])
+@pytest.mark.usefixtures("every_kind")
 def test_a_tree_whose_code_is_not_run_or_does_not_run_is_diagnosed_by_what_is_given(
     fork: Path, tmp_path: Path, is_read_only: bool
 ) -> None:
@@ -649,6 +666,7 @@ def test_the_installed_package_is_diagnosed_and_named_in_commands(
     assert answer["tree"]["package"] == str(fork)
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_a_gain_of_another_release_is_reported_with_that_release(fork: Path) -> None:
     words = ("--attention-backend", "free", "--speculative-algorithm", "EAGLE3")
     with pytest.MonkeyPatch.context() as patch:
@@ -681,6 +699,7 @@ def test_a_command_is_taken_in_whatever_it_is_wrapped(fork: Path, command: str) 
     assert list(keepers(fork, command.format(options))) == ["SGLANG_ENABLE_OVERLAP_PLAN_STREAM"]
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_a_configuration_file_counts_below_the_options(fork: Path, tmp_path: Path) -> None:
     file = tmp_path / "server.yaml"
     file.write_text(
@@ -701,6 +720,7 @@ def test_a_configuration_file_counts_below_the_options(fork: Path, tmp_path: Pat
         "model-path: *one\nenable-two-batch-overlap: off",
     ],
 )
+@pytest.mark.usefixtures("every_kind")
 def test_a_configuration_file_is_read_as_yaml(fork: Path, tmp_path: Path, text: str) -> None:
     (tmp_path / "server.yml").write_text(text)
     assert keepers(fork, "--config", tmp_path / "server.yml") == {}
@@ -817,6 +837,7 @@ def _reading_local_attention(fork: Path) -> None:
     file.write_bytes(BACKENDS.replace(kept, b"class FreeBackend(AttentionBackend):\n    " + made))
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_a_backend_that_depends_on_the_model_is_reported_as_such(fork: Path) -> None:
     _reading_local_attention(fork)
     output = " ".join(run(fork, "--attention-backend", "free", *EAGLE).stdout.split())
@@ -845,6 +866,7 @@ def test_the_result_of_the_patches_names_who_still_keeps_the_mirror_and_where_no
     assert bool(never) is not known.ran("26128", "0.5.12.post1")
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_a_backend_that_keeps_the_mirror_of_some_models_is_not_reported_for_all(fork: Path) -> None:
     _reading_local_attention(fork)
     words = ("--attention-backend", "free", *EAGLE)
@@ -854,6 +876,7 @@ def test_a_backend_that_keeps_the_mirror_of_some_models_is_not_reported_for_all(
     assert f"is kept by {stream}, and {where} by FreeBackend." in output
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_a_backend_that_frees_the_mirror_of_some_models_is_offered_without_the_others(fork: Path) -> None:
     _reading_local_attention(fork)
     answer: Any = json.loads(run(fork, "--attention-backend", "held", *EAGLE, "--json").stdout)
@@ -899,6 +922,7 @@ def _branching(fork: Path, also: bytes = b"False") -> None:
     (fork / "srt" / "layers" / "attention" / "backends.py").write_bytes(made)
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_one_branch_is_named_for_a_backend_that_reads_the_mirror_with_several(fork: Path) -> None:
     _branching(fork)
     words = (
@@ -913,6 +937,7 @@ def test_one_branch_is_named_for_a_backend_that_reads_the_mirror_with_several(fo
     assert keepers(fork, *words, "1") == {}
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_one_branch_is_named_for_the_architecture_that_has_several_by_default(fork: Path) -> None:
     _branching(fork)
     answer: Any = json.loads(run(fork, "--attention-backend", "free", *EAGLE, "--json").stdout)
@@ -924,6 +949,7 @@ def test_one_branch_is_named_for_the_architecture_that_has_several_by_default(fo
     assert keepers(fork, "--attention-backend", "free", *EAGLE, *typed.split()) == {}
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_a_model_on_this_machine_is_the_one_that_is_asked_about(fork: Path, tmp_path: Path) -> None:
     _branching(fork)
     for name, architecture in (("llama", "LlamaForCausalLM"), ("other", "OtherForCausalLM")):
@@ -940,6 +966,7 @@ def test_a_model_on_this_machine_is_the_one_that_is_asked_about(fork: Path, tmp_
     assert "--model-config: not a JSON object" in run(fork, *words, "x", *config, code=2).stderr
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_a_model_that_is_known_by_its_name_is_the_one_that_is_asked_about(fork: Path) -> None:
     _branching(fork)
     words = ("--attention-backend", "free", *EAGLE, "--model-path")
@@ -963,6 +990,7 @@ def test_a_configuration_that_is_known_by_a_name_refuses_nothing(fork: Path) -> 
     )
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_what_most_models_are_refused_for_is_the_trees_own_refusal(fork: Path) -> None:
     refusal = b"""
         if "Llama" in self.get_model_config().hf_config.architectures[0]:
@@ -974,6 +1002,7 @@ def test_what_most_models_are_refused_for_is_the_trees_own_refusal(fork: Path) -
     assert "raises ValueError: with no model" in run(fork, *EAGLE, code=2).stderr
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_a_guessed_models_context_is_as_long_as_a_launch_wants_it(fork: Path) -> None:
     refusal = b"""
         import os
@@ -986,6 +1015,7 @@ def test_a_guessed_models_context_is_as_long_as_a_launch_wants_it(fork: Path) ->
     run(fork, "--attention-backend", "free", *EAGLE)
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_a_backend_that_the_tree_chooses_by_the_gpu_is_told_for_both(
     fork: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1030,6 +1060,7 @@ def test_a_launch_that_the_tree_refuses_on_one_gpu_is_told_for_the_other(
     assert f"srt/server_args.py:{line}" in error
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_one_branch_is_not_named_for_the_models_that_keep_the_mirror_with_it(fork: Path) -> None:
     _branching(fork, also=b"mine.model_config.is_local_attention_model")
     answer: Any = json.loads(run(fork, "--attention-backend", "free", *EAGLE, "--json").stdout)
@@ -1039,6 +1070,7 @@ def test_one_branch_is_not_named_for_the_models_that_keep_the_mirror_with_it(for
     assert keeper["remedies"] == [f"{typed} (except for models or drafts with local attention)"]
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_one_branch_is_not_named_where_it_frees_nothing(fork: Path) -> None:
     _branching(fork)
     words = ("--attention-backend", "held", *EAGLE, "--speculative-eagle-topk", "4")
@@ -1069,6 +1101,7 @@ def test_options_with_which_the_trees_own_code_raises_are_an_error_at_its_line(f
     assert f"srt/speculative/draft_utils.py:{line}" in error
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_a_value_that_a_shell_fills_in_is_no_error(fork: Path) -> None:
     words = ("--attention-backend", "free", *EAGLE, "--tp-size", "$SIZE", "--ep-size=${SIZE}")
     assert keepers(fork, *words) == {}
@@ -1096,6 +1129,7 @@ def test_a_decision_that_cannot_be_evaluated_is_an_error_at_its_line(fork: Path)
         ),
     ],
 )
+@pytest.mark.usefixtures("every_kind")
 def test_a_backend_or_an_algorithm_that_the_tree_lacks_is_refused_where_the_tree_refuses_it(
     fork: Path, words: tuple[str, ...], why: str
 ) -> None:
@@ -1125,6 +1159,7 @@ class ModelRunner:
     run(fork, *words, code=0 if "EAGEL" in words else 2)
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_no_measured_gain_is_shown_where_nothing_is_freed(fork: Path) -> None:
     answer: Any = json.loads(run(fork, "--attention-backend", "held", *EAGLE, "--json").stdout)
     assert answer["verdict"].endswith("is kept by HeldBackend.")
@@ -1150,6 +1185,7 @@ def algorithm():
 """
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_a_setting_that_others_settle_for_the_server_is_told(fork: Path) -> None:
     handler = b"        from sglang.srt.hooks import algorithm\n        algorithm().settle(self)\n"
     _settling(fork, handler, METHOD)
@@ -1158,6 +1194,7 @@ def test_a_setting_that_others_settle_for_the_server_is_told(fork: Path) -> None
     assert keepers(fork, *words, "--tp-size", "2") == {}
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_a_flag_that_a_constructor_changes_starts_from_its_class(fork: Path) -> None:
     file = fork / "srt" / "layers" / "attention" / "backends.py"
     kept = b"class FreeBackend(AttentionBackend):\n    needs_cpu_seq_lens: bool = False"
@@ -1166,6 +1203,7 @@ def test_a_flag_that_a_constructor_changes_starts_from_its_class(fork: Path) -> 
     assert keepers(fork, "--attention-backend", "free", *EAGLE) == {}
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_the_backends_that_would_free_it_are_named(fork: Path) -> None:
     def notes(*words: object) -> str:
         answer: Any = json.loads(run(fork, *words, "--json").stdout)
@@ -1180,6 +1218,7 @@ def test_the_backends_that_would_free_it_are_named(fork: Path) -> None:
     )
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_a_backend_that_combines_two_is_named_if_it_keeps_the_mirror_although_they_do_not(fork: Path) -> None:
     base = fork / "srt" / "layers" / "attention" / "base_attn_backend.py"
     own = (
@@ -1225,6 +1264,7 @@ def _held(fork: Path, flag: bytes) -> None:
 HELD = ("--attention-backend", "held", *EAGLE)
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_a_patch_that_opts_a_backend_out_is_named_only_if_the_tree_then_frees_it(
     fork: Path, tmp_path: Path
 ) -> None:
@@ -1238,6 +1278,7 @@ def test_a_patch_that_opts_a_backend_out_is_named_only_if_the_tree_then_frees_it
     assert keepers(fork, *HELD, *folders) == {"HeldBackend": []}
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_a_patch_with_which_the_server_would_not_start_is_not_named(fork: Path, tmp_path: Path) -> None:
     edit = '''[edit.flag]
 kind = "method"
@@ -1276,6 +1317,7 @@ def {name}(self):
 
 
 @pytest.mark.parametrize(("flag", "how"), [("", "except"), ("not ", "only")])
+@pytest.mark.usefixtures("every_kind")
 def test_a_patch_that_frees_a_backend_for_some_models_is_named_with_these_or_the_others(
     fork: Path, tmp_path: Path, flag: str, how: str
 ) -> None:
