@@ -1077,9 +1077,9 @@ def gained_in_brief() -> str:
         if batch in ratios and ratios[batch].steady
     ]
     return (
-        f"A patched decode step takes {_listed(parts)} of the unpatched time: an 8-layer Llama with synthetic weights "
-        f"on one H200, batch 1 and 8, by `patchkit bench`, on a machine on which an unpatched server beside itself "
-        f"came out at {_span(apart)}. Deeper models gain less: {_span(large)} with 32 layers in earlier runs."
+        f"A decode step's time, patched over unpatched, is {_listed(parts)}: an 8-layer Llama with synthetic weights "
+        f"on one H200, at batch 1 and 8. The machine was noisy: an unpatched server beside itself came out at "
+        f"{_span(apart)}. Deeper models gain less: {_span(large)} with 32 layers in earlier runs."
     )
 
 
@@ -1099,14 +1099,14 @@ def ported_in_brief() -> str:
     samples = [row for name in ("picks", "series") for row in _ported()[name]["repositories"].values()]
     ends = sum((Counter(row["tools"]["patchkit port"]) for row in samples), Counter[str]())
     judged = Counter((each["judgement"], each["said"]) for row in samples for each in row["different"])
-    right, wrong = (judged[kind, True] + judged[kind, False] for kind in ("right", "wrong"))
+    right, unsure, wrong = (judged[kind, True] + judged[kind, False] for kind in ("right", "unsure", "wrong"))
     return (
-        f"Another project moved its patch over {len(steps)} releases of sglang. `patchkit port` makes "
-        f"{made['patchkit port']['equal']} of {kept} changes as its people did, `git am -3` "
+        f"Another project moved its patch over {len(steps)} releases of sglang by hand. `patchkit port` makes "
+        f"{made['patchkit port']['equal']} of these {kept} changes as that project did, `git am -3` "
         f"{made['git am -3']['equal']}. Of {ends.total()} files into which people of other forks had moved a change by "
         f"hand, `patchkit port` makes {ends['equal']} equal to theirs and {ends['different']} different, of which "
-        f"{right} are right too and {wrong} wrong, {judged['wrong', False]} of them without a word; "
-        f"{ends['conflict']} are conflicts ([docs/drift.md](docs/drift.md))."
+        f"{right} are right too, {unsure} unclear and {wrong} wrong, {judged['wrong', False]} of these {wrong} without a "
+        f"warning; {ends['conflict']} are conflicts ([docs/drift.md](docs/drift.md))."
     )
 
 
