@@ -279,9 +279,9 @@ READ = (
 
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_entry_of_a_tree_is_no_wait_and_no_traceback(
-    short_tmp: Path, patch_folder: Path, odd: str
+    tmp_path: Path, patch_folder: Path, odd: str
 ) -> None:
-    tree = write_package(short_tmp / "sglang").parent
+    tree = write_package(tmp_path / "sglang").parent
     ODD[odd](tree / "sglang" / "srt" / "managers" / "odd.py")
     for command in READ:
         ran = CliRunner().invoke(main, [command[0], str(tree), *command[1:]])

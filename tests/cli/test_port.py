@@ -1238,7 +1238,12 @@ def test_in_many_trees_a_file_that_is_no_python_is_a_finding_in_each(main_line: 
 CLONES = "Only what port --commit commits can be reverted in a clone."
 
 
-def test_a_port_in_git_without_a_commit_names_what_a_clone_can_revert(main_line: Path, fork: Path) -> None:
+def test_a_port_in_git_without_a_commit_names_what_a_clone_can_revert(
+    main_line: Path, fork: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(
+        fork.parent
+    )  # The command that adds files names the folder from here if that is shorter.
     commit = changed(main_line, LENT)
     words = ("port", commit, "--repo", main_line, "--onto", fork)
     assert "Next" not in run(*words).stdout
@@ -1252,7 +1257,7 @@ def test_a_port_in_git_without_a_commit_names_what_a_clone_can_revert(main_line:
         " git commit -a leaves new files out: "
     )
     assert output.endswith(f"Next: patchkit revert {fork} 77 reverts the change. {CLONES}")
-    assert adding.endswith(f"{fork} add patchkit.lock adds them.")
+    assert adding == f"git -C {fork.name} add patchkit.lock adds them."
     assert "Next" not in run(*words).stdout
     run("revert", fork, "77")
     assert CLONES not in run(*words, "--commit").stdout

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
-import socket
+import stat
 import subprocess
 import tempfile
 from dataclasses import replace
@@ -29,7 +28,7 @@ from patchkit.tree.tree import CheckoutTree, open_tree
 from support.faults import killings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from patchkit.patchset.patch import Patch
 
@@ -225,17 +224,8 @@ def _nothing_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_TEST_FSYNC", "0")
 
 
-@pytest.fixture
-def short_tmp() -> Iterator[Path]:
-    """A temporary folder whose path is short enough for a socket."""
-    folder = Path(tempfile.mkdtemp())
-    yield folder
-    shutil.rmtree(folder)
-
-
 def socket_at(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as bound:
-        bound.bind(str(path))
+    os.mknod(path, stat.S_IFSOCK | 0o600)  # A bound one's path has 107 bytes at most.
 
 
 @pytest.fixture

@@ -137,9 +137,9 @@ def test_damaged_journal_is_refused(store: Store, text: str) -> None:
 )
 @pytest.mark.parametrize("name", ["patchkit.lock/copies.toml", "journal.json", "lock"])
 def test_what_is_no_file_is_refused_without_waiting_for_it(
-    short_tmp: Path, make: Callable[[Path], None], name: str
+    tmp_path: Path, make: Callable[[Path], None], name: str
 ) -> None:
-    tree = open_tree(write_package(short_tmp / "sglang"))
+    tree = open_tree(write_package(tmp_path / "sglang"))
     apply(tree, COPIES)
     path = tree.package / ".patchkit" / name
     path.unlink(missing_ok=True)

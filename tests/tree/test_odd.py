@@ -157,34 +157,36 @@ def around(place: Path, tree: Path) -> dict[str, tuple[int, int, int]]:
 
 @pytest.mark.parametrize(("odd", "commands"), crossed(ODD, COMMANDS, one_in=3))
 def test_an_odd_tree_is_a_sentence_at_worst_and_what_lies_beside_it_stays(
-    short_tmp: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, odd: str, commands: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, odd: str, commands: str
 ) -> None:
-    tree = ODD[odd](short_tmp)
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    tree = ODD[odd](beside)
     (tmp_path / "passing").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "passing"))
-    before = around(short_tmp, tree)
+    before = around(beside, tree)
     found = limited(COMMANDS[commands], given(tmp_path, tree))
     assert not found, "\n".join(f"{command}: {fault}" for command, fault in found.items())
     if odd != "a package elsewhere":  # There the package itself lies beside the tree.
-        assert around(short_tmp, tree) == before
+        assert around(beside, tree) == before
     assert list((tmp_path / "passing").iterdir()) == []
 
 
 @pytest.mark.parametrize("odd", [name for name in ODD if name.startswith("a path file")])
-def test_a_runtime_is_looked_for_behind_odd_path_files(short_tmp: Path, odd: str) -> None:
-    site = ODD[odd](short_tmp)
-    (short_tmp / "editable" / "patchkit").mkdir(parents=True)
-    (short_tmp / "editable" / "patchkit" / "__init__.py").touch()
-    (short_tmp / "editable" / "patchkit" / "runtime.py").write_text("api_1 = 1\n")
+def test_a_runtime_is_looked_for_behind_odd_path_files(tmp_path: Path, odd: str) -> None:
+    site = ODD[odd](tmp_path)
+    (tmp_path / "editable" / "patchkit").mkdir(parents=True)
+    (tmp_path / "editable" / "patchkit" / "__init__.py").touch()
+    (tmp_path / "editable" / "patchkit" / "runtime.py").write_text("api_1 = 1\n")
     assert not runtime_of(open_tree(site)).present
     (site / "y.pth").write_text("\n../editable\n")
     assert runtime_of(open_tree(site)).present
 
 
 def test_a_patch_is_tried_on_no_tree_with_a_file_that_may_not_be_read(
-    short_tmp: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site, opened = packaged(short_tmp), os.open
+    site, opened = packaged(tmp_path), os.open
 
     def denied(path: object, *arguments: int, **named: object) -> int:
         if str(path).endswith("version.py"):
