@@ -1105,7 +1105,7 @@ def ported_in_brief() -> str:
         f"{made['patchkit port']['equal']} of these {kept} changes as that project did, `git am -3` "
         f"{made['git am -3']['equal']}. Of {ends.total()} files into which people of other forks had moved a change by "
         f"hand, `patchkit port` makes {ends['equal']} equal to theirs and {ends['different']} different, of which "
-        f"{right} are right too, {unsure} unclear and {wrong} wrong, {judged['wrong', False]} of these {wrong} without a "
+        f"{right} are right too, {unsure} unclear and {wrong} wrong, {judged['wrong', False]} of them without a "
         f"warning; {ends['conflict']} are conflicts ([docs/drift.md](docs/drift.md))."
     )
 
