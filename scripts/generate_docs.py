@@ -1029,9 +1029,8 @@ def benched() -> str:
         server = f"{model}, {launched.value('--attention-backend')}, top-k {of_draft}"
         patches = found.trees[1].patches
         opted = [patch for patch in patches if patch not in default]
-        given = (
-            f"default, {_listed(opted)}" if opted else "default" if patches else "none: the same tree twice"
-        )
+        named = _listed(["default", *opted]) if len(opted) < 3 else f"default and {len(opted)} opt-in"
+        given = named if patches else "none: the same tree twice"
         for batch in found.batches:
             low, high = batch.interval or (math.nan, math.nan)
             busy = " / ".join(f"{cost.gpu_busy:.0%}" for cost in batch.costs if cost) or "-"
