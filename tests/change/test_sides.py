@@ -72,6 +72,15 @@ def test_one_side_adds_a_name_to_an_import_that_the_other_splits() -> None:
     )
 
 
+@pytest.mark.parametrize("blank", ["", "\n"])
+def test_each_side_adds_a_name_to_an_import_in_a_function(blank: str) -> None:
+    base, ours, theirs, made = (
+        f"def lend():\n    import os\n{blank}    from shelf import Book{names}\n    return os, Book\n"
+        for names in ("", ", find", ", sort", ", find, sort")
+    )
+    assert both(ours, theirs, base) == made
+
+
 def test_an_import_that_one_side_removes_does_not_come_back_from_a_module_that_the_other_renames() -> None:
     gone = changed(BASE, ("from shelf import Book, find\n", "from shelf import Book\n"))
     assert both(gone, changed(BASE, ("from shelf import", "from library.shelf import"))) is None
