@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from patchkit.change.edits import EditLog, Outcome
 from patchkit.change.merge import Merge
 from patchkit.change.outline import Item, NoOutlineError, outline
+from patchkit.change.regions import Region
 
 LIBRARY = """
 import os
@@ -168,6 +169,22 @@ def test_a_call_that_goes_and_has_fewer_arguments_there_is_a_conflict() -> None:
     base = program(LIBRARY, ("        note(book, due)\n", "        note(book, due, reader)\n"))
     theirs = program(LIBRARY, ("        note(book, due)\n", ""))
     assert ported(base, theirs, program()) == (program(), [("conflict", "Desk.lend")])
+
+
+@pytest.mark.parametrize(
+    "ours",
+    [
+        "def f():\n    a = 1\n    own = 0\n    d = 4\n",
+        "def f():\n    a = 1\n    own = 0\n    again = 0\n    c = 7\n    d = 4\n",
+        "def f():\n    a = 1\n",
+    ],
+)
+def test_a_conflict_of_what_is_not_there_is_behind_what_stands_before_it(ours: str) -> None:
+    base = "def f():\n    a = 1\n    b = 2\n    c = 3\n    d = 4\n"
+    merge, whole = Merge(nowhere), outline(ours)
+    merge.make(outline(base), outline(base.replace("b = 2", "b = 5")), whole)
+    (edit,) = merge.log.edits
+    assert edit.region == Region(whole.parts[0], 1, 1)
 
 
 def test_a_function_that_is_not_there_is_no_site() -> None:

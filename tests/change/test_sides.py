@@ -312,6 +312,22 @@ def test_what_is_sure_is_merged_beside_a_conflict_that_is_not() -> None:
     assert all("import re\n" in text and "import ast\n" in text for text in found.sides)
 
 
+def test_functions_are_merged_beside_a_conflict_that_is_not() -> None:
+    one, other = "def burn(book):\n    return None\n\n\n", "def bind(book):\n    return book\n\n\n"
+    ours, theirs = (
+        changed(BASE, ("def take", f"{added}def take"), ('"atlas": 1', f'"atlas": {number}'))
+        for added, number in ((one, 2), (other, 3))
+    )
+    found = merged(Sides(BASE, ours, theirs))
+    assert (found.is_whole, conflicts(found.sides)) == (False, 1)
+    assert all(one in text and other in text for text in found.sides)
+
+
+def test_one_side_removes_an_import_beside_which_the_other_reads_an_attribute_of_its_name() -> None:
+    base = "import sys\nimport os\nx = 1\n"
+    assert both(base.replace("import os\n", ""), base.replace("x =", "y = sys.os\nx ="), base) is None
+
+
 def test_a_clean_merge_by_lines_stands() -> None:
     sides = Sides(BASE, changed(BASE, ("import os\n", "")), changed(BASE, ('"atlas": 1', '"atlas": 2')))
     assert merged(sides).sides.ours == "".join(map(str, by_lines(sides)))
