@@ -16,10 +16,11 @@ def pick(batch, flag):
     return batch
 """,
     "what_sets_the_mirror_of_a_batch_that_it_tests_for_none": """\
-def plan(batch):
-    fill(batch, 1)
+def plan(batch, flag):
+    fill(batch, flag)
     batch.seq_lens_cpu.max()
-def fill(batch=None, flag=0):
+def other(flag): fill(None, flag)
+def fill(batch, flag):
     if batch is not None and flag: flag = 2
     batch.seq_lens_cpu = batch.seq_lens.cpu()
 """,

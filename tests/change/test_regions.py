@@ -1,4 +1,4 @@
-"""The region of a conflict is a run of statements, a header, or the beginning of a file."""
+"""The region of a conflict is a run of statements or a header."""
 
 from __future__ import annotations
 
@@ -49,9 +49,3 @@ def test_a_header_is_without_its_block(site: str, header: str) -> None:
     assert item is not None
     region = Region(item)
     assert (region.text, lines(region).lstrip(), region.line) == (header, header, item.line)
-
-
-def test_the_region_of_a_file_is_its_beginning() -> None:
-    region = Region.of(outline(TEXT))
-    assert (region.text, lines(region)) == ("", "")
-    assert region.line == 2
