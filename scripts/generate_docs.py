@@ -862,18 +862,29 @@ def _besides(load: float) -> str:
 
 
 def kill_rates() -> str:
-    """Return the share of small faults, inserted one at a time, that a test finds, by sample."""
+    """Return the share of small faults, inserted one at a time, that a test finds, by sample.
+
+    Of a sample that someone else judged also that of those that are not equivalent, with the tests written since.
+    """
     folder = BENCHMARKS / "mutation"
     files = [path for path in sorted(folder.rglob("*.json")) if path.stem != "judged"]
     runs = sorted(
         (json.loads(path.read_text(encoding="utf-8")) for path in files), key=lambda run: run["date"]
     )
+    notes = json.loads((folder / "tool" / "judged.json").read_text(encoding="utf-8"))
+    judged = {(each["file"], each["diff"]): each for each in notes if "judgement" in each}
     rows = []
     for run in runs:
+        survivors = [
+            judged.get((each["file"], each["diff"])) for each in run["results"] if not each["killed"]
+        ]
+        sound = [each for each in survivors if each is not None and each["judgement"] != "equivalent"]
+        since = run["killed"] + sum(bool(each["killed_since"]) for each in sound)
+        today = "" if None in survivors or not survivors else f"{since} of {run['killed'] + len(sound)}"
         sample = re.search(r"--(?:room|only) (\S+)", run["command"])
         name = sample[1] if sample else "patches and runtime"
-        rows.append([name, str(run["seed"]), run["date"][:10], f"{run['killed']} of {run['mutants']}"])
-    return _table(["code", "seed", "date", "found by a test"], rows)
+        rows.append([name, str(run["seed"]), run["date"][:10], f"{run['killed']} of {run['mutants']}", today])
+    return _table(["code", "seed", "date", "found by a test", "not equivalent, today"], rows)
 
 
 @dataclass(frozen=True)

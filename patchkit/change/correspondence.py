@@ -92,8 +92,7 @@ def _renamed_parameters(base: Item, ours: Item) -> dict[str, str]:
 
 def _parameters(item: Item) -> list[str]:
     node = item.nodes[0]
-    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return []
+    assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     given = node.args
     return [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
 

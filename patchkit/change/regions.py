@@ -28,9 +28,8 @@ class Region:
 
     @classmethod
     def of(cls, item: Item) -> Region:
-        """Return the region of an item; for a file, its beginning."""
-        if item.above is None:
-            return cls(item, 0, 0)
+        """Return the region of an item that is in another."""
+        assert item.above is not None
         at = item.above.parts.index(item)
         return cls(item.above, at, at + 1)
 

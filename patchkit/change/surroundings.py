@@ -60,10 +60,10 @@ def _exits(edit: EditOutcome, base_function: Item, function: Item) -> Iterator[t
     known = {_guarded(each).code for each in base_function.walk() if each.is_exit}
     theirs = edit.key[0].function if edit.key is not None else None
     known |= {_guarded(each).code for each in theirs.walk() if each.is_exit} if theirs else set()
-    place = edit.place
-    around = set(place.around) if place is not None else set()
+    assert edit.place is not None  # An edit without one is not looked at.
+    around = set(edit.place.around)
     for each in function.walk():
-        if each is place:
+        if each is edit.place:
             return
         guard = _guarded(each)
         if each.is_exit and guard.code not in known and guard.above in around:

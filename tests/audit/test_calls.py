@@ -8,6 +8,22 @@ from support.audited import expected, program
 from patchkit.audit.engine import audit
 
 FUNCTIONS = {
+    "what_returns_none_before_it_sets_the_mirror": """\
+def plan(batch, flag): pick(batch, flag).seq_lens_cpu.max()
+def pick(batch, flag):
+    if flag: return None
+    batch.seq_lens_cpu = batch.seq_lens.cpu()
+    return batch
+""",
+    "what_sets_the_mirror_of_a_batch_that_it_tests_for_none": """\
+def plan(batch, flag):
+    fill(batch, flag)
+    batch.seq_lens_cpu.max()
+def other(flag): fill(None, flag)
+def fill(batch, flag):
+    if batch is not None and flag: flag = 2
+    batch.seq_lens_cpu = batch.seq_lens.cpu()
+""",
     "positional": """\
 def plan(batch): use(1, batch.seq_lens_cpu)
 def use(one, lens): one.max(); lens.max()  # finds PK101
@@ -451,6 +467,18 @@ class ForkWorker(BaseSpecWorker):
     # Its slots decide about seq_lens_cpu.
     @property
     def spec_v2_attn_backends(self): return (self.target.attn_backend, self._draft.draft_extend_attn_backend)
+""",
+    "a_receiver_that_nothing_names": """\
+class Table:
+    def refresh_lens(self, batch): batch.seq_lens_cpu.max()  # finds PK101
+def plan(table): table[0].refresh_lens(table[1])
+""",
+    "a_user_of_an_attribute_that_is_set_twice": """\
+class Kept:
+    def keep(self, batch):
+        self.lens = batch.seq_lens_cpu
+        self.lens = batch.seq_lens
+    def use(self): self.lens.max()  # finds PK101
 """,
     "an_annotated_result": """\
 # place: srt/managers/example.py

@@ -327,3 +327,8 @@ async def plan(batch, table):
 """
     found = {(finding.line, finding.rule) for finding in audit(program(source)).findings}
     assert found == {(mark.line, mark.rule) for mark in expected(source)}
+
+
+def test_a_branch_that_no_value_reaches_gives_no_finding() -> None:
+    inner = "lambda b: (1 if a is not None else 2) if b is None else 3"
+    assert rules(f"batch.seq_lens_cpu\nreturn lambda a: ({inner}) if a is not None else 0") == []

@@ -374,6 +374,20 @@ def test_an_import_is_of_the_module_that_has_the_name_whatever_methods_are_calle
     assert (landing.contents[DESK] or b"").startswith(b"from sglang.srt.wax import stamp\n")
 
 
+def test_a_file_is_followed_beside_one_that_is_empty() -> None:
+    theirs = BASE.replace(b"told = True", b"told = 1")
+    landing = landed({DESK: BASE}, {DESK: theirs}, {"srt/counter.py": BASE, "srt/new.py": b""})
+    assert landing.contents == {"srt/counter.py": theirs}
+
+
+def test_an_import_of_what_a_module_imported_is_from_where_that_is_now() -> None:
+    rack = b"class Rack:\n    def stamp(self, book):\n        return book\n"
+    base = {DESK: b"x = 1\n", "srt/shelf.py": b"from sglang.srt.rack import Rack\n", "srt/rack.py": rack}
+    line = b"from sglang.srt.shelf import Rack\n\nx = Rack\n"
+    landing = landed(base, base | {DESK: line}, {DESK: base[DESK], "srt/wax.py": rack})
+    assert landing.contents == {DESK: line.replace(b"shelf", b"wax")}
+
+
 def test_a_file_is_not_followed_to_one_of_thrice_its_length() -> None:
     theirs = BASE.replace(b"told = True", b"told = 1")
     own = b"".join(b"own_%d = 'of this tree alone'\n" % number for number in range(12))

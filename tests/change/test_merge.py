@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from patchkit.change.edits import EditLog, Outcome
 from patchkit.change.merge import Merge
 from patchkit.change.outline import Item, NoOutlineError, outline
+from patchkit.change.regions import Region
 
 LIBRARY = """
 import os
@@ -168,6 +169,22 @@ def test_a_call_that_goes_and_has_fewer_arguments_there_is_a_conflict() -> None:
     base = program(LIBRARY, ("        note(book, due)\n", "        note(book, due, reader)\n"))
     theirs = program(LIBRARY, ("        note(book, due)\n", ""))
     assert ported(base, theirs, program()) == (program(), [("conflict", "Desk.lend")])
+
+
+@pytest.mark.parametrize(
+    "ours",
+    [
+        "def f():\n    a = 1\n    own = 0\n    d = 4\n",
+        "def f():\n    a = 1\n    own = 0\n    again = 0\n    c = 7\n    d = 4\n",
+        "def f():\n    a = 1\n",
+    ],
+)
+def test_a_conflict_of_what_is_not_there_is_behind_what_stands_before_it(ours: str) -> None:
+    base = "def f():\n    a = 1\n    b = 2\n    c = 3\n    d = 4\n"
+    merge, whole = Merge(nowhere), outline(ours)
+    merge.make(outline(base), outline(base.replace("b = 2", "b = 5")), whole)
+    (edit,) = merge.log.edits
+    assert edit.region == Region(whole.parts[0], 1, 1)
 
 
 def test_a_function_that_is_not_there_is_no_site() -> None:
@@ -382,6 +399,37 @@ def test_an_import_from_which_more_is_taken_there_keeps_that() -> None:
     assert made == "from shelf import cards\nx = 1\n"
 
 
+@pytest.mark.parametrize(
+    ("block", "indent"),
+    [
+        ("try:\n{}except ImportError:\n    books = None\n", "    "),
+        ("def f():\n{}    return books\n", "    "),
+        ("class Desk:\n    def f(self):\n{}        return books\n", "        "),
+        ("{}\n\ndef f():\n    return books\n", ""),
+    ],
+)
+def test_a_name_of_an_import_that_is_not_there_comes_at_the_indent_of_the_block(
+    block: str, indent: str
+) -> None:
+    base, theirs, ours, made = (
+        block.format("".join(f"{indent}{line}\n" for line in lines))
+        for lines in (
+            ("import os", "from shelf import books"),
+            ("import os", "from shelf import books, cards"),
+            ("import os",),
+            ("import os", "from shelf import cards"),
+        )
+    )
+    found, ((outcome, _),) = ported(base, theirs, ours)
+    assert (found, outcome) == (made, "landed")
+
+
+def test_an_argument_that_goes_and_has_a_comment_there_is_a_conflict() -> None:
+    base = program("note(\n    book,\n    due,\n)\n")
+    ours = program("note(\n    book,\n    # By post.\n    due,\n    own,\n)\n")
+    assert ported(base, program("note(\n    book,\n)\n"), ours) == (ours, [("conflict", "")])
+
+
 def test_what_went_into_a_helper_is_a_conflict_that_names_it() -> None:
     ours = program(
         LIBRARY,
@@ -544,12 +592,15 @@ def test_a_docstring_comes_first_whatever_the_tree_has_there() -> None:
     assert found == [("landed", "Desk.take")]
 
 
-def test_docstrings_that_both_rewrite_are_a_conflict_and_not_two() -> None:
-    base, theirs, ours = (
-        program(LIBRARY, documented(text))
-        for text in ("Take it.", "Books come in.", "What was lent is back.")
-    )
-    assert ported(base, theirs, ours) == (ours, [("conflict", "Desk.take")])
+def test_docstrings_that_both_rewrite_are_a_conflict_of_three_and_not_two() -> None:
+    texts = "Take it.", "Books come in.", "What was lent is back."
+    base, theirs, ours = (program(LIBRARY, documented(text)) for text in texts)
+    merge, whole = Merge(nowhere), outline(ours)
+    merge.make(outline(base), outline(theirs), whole)
+    assert merge.output.render(whole) == ours
+    (edit,) = merge.log.edits
+    sides = [f'"""{texts[at]}"""\n' for at in (0, 1, 2)]
+    assert [edit.base_text, edit.wanted, edit.ours_text] == sides
 
 
 def test_a_value_that_both_give_a_class_is_a_conflict() -> None:

@@ -72,6 +72,15 @@ def test_one_side_adds_a_name_to_an_import_that_the_other_splits() -> None:
     )
 
 
+@pytest.mark.parametrize("blank", ["", "\n"])
+def test_each_side_adds_a_name_to_an_import_in_a_function(blank: str) -> None:
+    base, ours, theirs, made = (
+        f"def lend():\n    import os\n{blank}    from shelf import Book{names}\n    return os, Book\n"
+        for names in ("", ", find", ", sort", ", find, sort")
+    )
+    assert both(ours, theirs, base) == made
+
+
 def test_an_import_that_one_side_removes_does_not_come_back_from_a_module_that_the_other_renames() -> None:
     gone = changed(BASE, ("from shelf import Book, find\n", "from shelf import Book\n"))
     assert both(gone, changed(BASE, ("from shelf import", "from library.shelf import"))) is None
@@ -301,6 +310,22 @@ def test_what_is_sure_is_merged_beside_a_conflict_that_is_not() -> None:
     assert not found.is_whole
     assert (conflicts(sides), conflicts(found.sides)) == (2, 1)
     assert all("import re\n" in text and "import ast\n" in text for text in found.sides)
+
+
+def test_functions_are_merged_beside_a_conflict_that_is_not() -> None:
+    one, other = "def burn(book):\n    return None\n\n\n", "def bind(book):\n    return book\n\n\n"
+    ours, theirs = (
+        changed(BASE, ("def take", f"{added}def take"), ('"atlas": 1', f'"atlas": {number}'))
+        for added, number in ((one, 2), (other, 3))
+    )
+    found = merged(Sides(BASE, ours, theirs))
+    assert (found.is_whole, conflicts(found.sides)) == (False, 1)
+    assert all(one in text and other in text for text in found.sides)
+
+
+def test_one_side_removes_an_import_beside_which_the_other_reads_an_attribute_of_its_name() -> None:
+    base = "import sys\nimport os\nx = 1\n"
+    assert both(base.replace("import os\n", ""), base.replace("x =", "y = sys.os\nx ="), base) is None
 
 
 def test_a_clean_merge_by_lines_stands() -> None:

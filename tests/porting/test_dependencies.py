@@ -300,3 +300,20 @@ def test_a_use_of_a_name_that_the_port_removes_is_told_by_its_module(code: bytes
     used = b"        return stamp(book)\n", b"        return book\n"
     uses = found(used, GONE, {FORK: code})
     assert [file for file, _ in uses if file == FORK] == [FORK] * is_one
+
+
+def test_an_attribute_that_another_class_of_the_file_has_is_missing_all_the_same() -> None:
+    shelf = b"class Box:\n    def __init__(self):\n        self.size = 1\n\n\n"
+    before, after, ours = (
+        shelf + b"class Shelf:\n" + body
+        for body in (
+            b"    def __init__(self):\n        self.books = []\n",
+            b"    def __init__(self):\n        self.books = []\n        self.size = 2\n",
+            b"    pass\n",
+        )
+    )
+    ((file, message),) = found(
+        (LEND, b"        note(self.shelf.size)\n" + LEND), after, {SHELF: ours}, before
+    )
+    assert file == DESK
+    assert "`size` of Shelf" in message

@@ -258,6 +258,17 @@ def test_an_edit_of_the_same_patch_in_another_file_stays_applied(
     }
 
 
+def test_an_import_of_a_patch_that_a_person_gave_another_name_is_edited(
+    checkout: CheckoutTree, patch_folder: Path
+) -> None:
+    fork = committing(checkout)
+    change = rewriting("depth", MIRROR, "depth = 1", "depth = fractions.Fraction(1)")
+    add_patch(patch_folder, "t-call", change, imports='["import fractions"]')
+    run("apply", fork.root, "t-call", "--commit", code=0)
+    edit(fork, MIRROR, b"import fractions\n", b"import fractions as parts\n")
+    assert patch_of(fork)["state"] == "edited"
+
+
 def test_a_line_that_a_file_has_hundreds_of_times_is_a_persons_where_a_patch_did_not_write_it() -> None:
     rows = ["row,"] * 300
     written = [*rows[:150], "own,", *rows[150:]]

@@ -86,6 +86,10 @@ def test_committed_patch_is_reverted_to_the_same_bytes(
     assert {file: fork.read(file) for file in FILES} == before
 
 
+def test_a_file_that_patchkit_made_goes_with_whatever_line_ends() -> None:
+    assert undo("a.py", b"one = 1\ntwo = 2\n", b"one = 1\r\ntwo = 2\r\n", None) == (None, None)
+
+
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
 @pytest.mark.parametrize("mine", [b"", b"mine = 1"])
 def test_the_last_line_has_an_end_if_it_had_one_or_a_person_gave_it_one(end: bytes, mine: bytes) -> None:

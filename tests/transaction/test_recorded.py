@@ -381,6 +381,7 @@ def test_record_that_cannot_be_read_stops_what_writes_and_nothing_else(
     (fork.root / LOCK / "8.toml").write_text(text)
     before = everything(tmp_path)
     assert states(fork, patches) == ["applied"] * 3
+    assert not api.diff(fork, patches, OURS).changes
     if said:
         for act in (api.revert, api.apply):
             with pytest.raises(TreeError, match=said):

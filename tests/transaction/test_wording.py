@@ -207,6 +207,14 @@ def test_comments_that_were_one_and_are_two_are_the_same_comments() -> None:
     assert with_wording_of(two, one) == b"a\n# patchkit b: y\n# patchkit b: z\nc\nd\n"
 
 
+def test_comments_of_a_long_file_are_the_same_between_lines_that_a_person_changed() -> None:
+    mine, other, made = (
+        b"".join(b"%s%d\n# patchkit b: %s\n" % (name, number, words) for number in range(100))
+        for name, words in ((b"mine", b"x"), (b"other", b"y"), (b"mine", b"y"))
+    )
+    assert with_wording_of(other, mine) == made
+
+
 def test_comment_of_an_edit_made_by_hand_is_no_wording() -> None:
     noted, text = b"# patchkit b: by hand: edit\nc\n", b"# patchkit b: x\nc\n"
     assert with_wording_of(noted, text) == text

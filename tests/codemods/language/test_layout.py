@@ -150,6 +150,18 @@ def test_long_header_is_broken_and_its_body_stays() -> None:
     """)
 
 
+def test_what_a_formatter_changes_beside_a_line_does_not_count() -> None:
+    call = f"lend({LONG}, {LONG}, 1, 2)"
+    hung = f"lend(\n        {LONG}, {LONG}, 1, 2\n    )"
+    source = "def f():\n    'Its quotes stay.'\n    return {}\n"
+    change = rewriting("'Its quotes stay.'\nreturn 1", f"'Its quotes stay.'\nreturn {call}")
+    assert laid_out(source.format(1), change) == source.format(hung)
+    source = "class Desk:\n    days = 1\n    def f({}):\n        return 2\n"
+    change = rewriting("def f(self):\n    return 2", f"def f(self, {LONG}, {LONG}, a):\n    return 2")
+    hung = f"\n        self,\n        {LONG},\n        {LONG},\n        a,\n    "
+    assert laid_out(source.format("self"), change) == source.format(hung)
+
+
 def test_long_choice_of_an_argument_is_in_parentheses() -> None:
     change = rewriting("lend(days=$n)", f"lend(days=$n if {LONG} is not None else {LONG})")
     assert laid_out("due = lend(days=14)\n", change) == program(f"""
@@ -291,6 +303,11 @@ def test_names_of_one_module_are_imported_together() -> None:
     made = laid_out(SORTED, importing("from library.desk import Clerk"))
     assert "from library.desk import Clerk, Desk\n" in made
     assert made.count("library.desk") == 1
+
+
+def test_comment_above_an_import_comes_once() -> None:
+    made = laid_out("import ast\nimport sys\n", importing("# for paths\nimport os"))
+    assert made == "import ast\n# for paths\nimport os\nimport sys\n"
 
 
 def test_what_opens_the_file_stays_at_its_top() -> None:

@@ -66,6 +66,11 @@ def test_all_that_it_looks_for_is_its_place() -> None:
     assert spanned(FORK, LEND) == (1, 6)
 
 
+def test_a_run_that_is_another_the_second_time_names_no_line() -> None:
+    code = "def lend():\n    a()\n    x()\n    b()\n    y()\n    c()\n"
+    assert message_for(code, "a()\n$$x\nb()\n$$x\nc()") == "expected `a() ... b() ... c()`"
+
+
 def test_a_line_that_is_nowhere_is_said_to_be() -> None:
     without = FORK.replace("    shelf.days[:n].copy_(desk.days)\n", "").replace(".clamp(0, 1)", "")
     assert message_for(without, LEND) == (

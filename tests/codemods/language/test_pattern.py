@@ -159,6 +159,11 @@ def test_function_is_found_whatever_its_decorators_and_return_type() -> None:
     assert find("def total($_):\n    ...", source) == [{}]
 
 
+def test_function_of_another_name_is_passed_over() -> None:
+    source = "def mean(self):\n    return 0\n\n\ndef total(self):\n    return 1\n"
+    assert find("def total(self):\n    $$body", source) == [{"body": "return 1\n"}]
+
+
 def test_function_with_other_parameters_does_not_match() -> None:
     source = "def total(self, *more):\n    return 0\n"
     assert find("def total(self):\n    ...", source) == []
@@ -320,6 +325,11 @@ def test_template_with_an_empty_run_still_is_a_block() -> None:
 def test_template_with_an_unbound_or_mistaken_name_is_refused(template: str) -> None:
     with pytest.raises(PatternError, match="is not bound to"):
         render(template, {"a": cst.Name("x")})
+
+
+def test_template_that_is_not_python_with_an_expression_is_refused() -> None:
+    with pytest.raises(PatternError, match=r"`\$a = 1` is not Python where \$a is `f\(x\)`"):
+        written("$a = 1", a="f(x)")
 
 
 def test_template_of_a_run_as_an_expression_is_refused() -> None:
