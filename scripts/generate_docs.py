@@ -681,18 +681,6 @@ def _elsewhere() -> dict[str, dict[str, dict[int, gpu_runs.Spread]]]:
     return timed
 
 
-def gained_elsewhere() -> str:
-    """Return a row for each other release that was timed, with the ratios at batch 1 and 8 and their spread."""
-    rows = [
-        [release, name, *(f"{_spread(ratios[batch])}{_mark(ratios[batch])}" for batch in (1, 8))]
-        for name, releases in _elsewhere().items()
-        for release, ratios in releases.items()
-    ]
-    return _table(
-        ["release", "backend", "batch 1", "batch 8"], sorted(rows, key=lambda row: gpu_runs.order(row[0]))
-    )
-
-
 BACKEND_NAMES = {"fa3": "FlashAttention-3", "flashinfer": "FlashInfer", "triton": "Triton"}
 UPSTREAM_SINCE = "0.5.13"
 """The first release that contains upstream's 26128."""

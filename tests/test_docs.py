@@ -339,14 +339,14 @@ def test_what_became_of_a_control_is_counted_over_all_runs(benchmarks: Path) -> 
 def test_a_sample_of_mutants_is_a_row(benchmarks: Path) -> None:
     shutil.rmtree(benchmarks / "mutation")
     (benchmarks / "mutation" / "tool").mkdir(parents=True)
-    run = {"seed": 0, "date": "2026-11-22T01", "mutants": 8, "killed": 7, "command": "mutate"}
+    run = {"seed": 0, "date": "2026-11-22T01", "mutants": 8, "killed": 7, "command": "mutate", "results": []}
     (benchmarks / "mutation" / "results.json").write_text(json.dumps(run))
     later = run | {"date": "2026-11-23T01", "command": "mutate --room audit --seed 40", "seed": 40}
     (benchmarks / "mutation" / "tool" / "audit.json").write_text(json.dumps(later))
     (benchmarks / "mutation" / "tool" / "judged.json").write_text("[]")
     assert generate_docs.kill_rates().splitlines()[2:] == [
-        "| patches and runtime | 0 | 2026-11-22 | 7 of 8 |",
-        "| audit | 40 | 2026-11-23 | 7 of 8 |",
+        "| patches and runtime | 0 | 2026-11-22 | 7 of 8 |  |",
+        "| audit | 40 | 2026-11-23 | 7 of 8 |  |",
     ]
 
 
