@@ -120,10 +120,6 @@ def test_beside_a_committed_patch_that_is_reverted(theirs: CheckoutTree, fork: C
     assert everything(fork.package / "srt") == before
 
 
-def test_verify_finds_the_committed_patch_beside_it(beside: CheckoutTree) -> None:
-    assert "no patch" not in run("verify", beside.root).output
-
-
 def test_without_a_name_it_is_reverted_with_the_committed_patch(beside: CheckoutTree) -> None:
     output = run("revert", beside.root).output
     assert output.startswith(

@@ -25,12 +25,12 @@ from support.toys import (
 from patchkit import api
 from patchkit.errors import ConflictError, PatchkitError, TreeError
 from patchkit.patchset.load import patches as load
+from patchkit.patchset.select import PatchSet
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from patchkit.patchset.select import PatchSet
     from patchkit.tree.tree import CheckoutTree
 
 LOCK = "patchkit.lock"
@@ -548,3 +548,20 @@ def test_edited_insertion_is_not_made_a_second_time(
     with pytest.raises(ConflictError):
         api.apply(fork, patches, ("9",), allow_dirty=True)
     assert contents(fork) == mine
+
+
+def test_one_patch_of_two_merged_branches_goes_where_another_is_not_loaded(
+    fork: CheckoutTree, patches: PatchSet
+) -> None:
+    before = contents(fork)
+    git(fork.root, "branch", "other")
+    api.commit(fork, patches, ("7",))
+    git(fork.root, "checkout", "-q", "other")
+    api.commit(fork, patches, ("pk-own", "8"))
+    git(fork.root, "merge", "-q", "--no-edit", "-")
+    few = PatchSet(tuple(patches.get(name) for name in ("7", "8")), "few")
+    assert api.revert(fork, few, ("7",)).patches == ("7",)
+    assert "8" in recorded_in(fork)
+    assert "7" not in recorded_in(fork)
+    assert set(api.revert(fork, patches).patches) == {"8", "pk-own"}
+    assert contents(fork) == before
