@@ -145,7 +145,7 @@ def _renamed_headers(one: Sequence[_Path], other: Sequence[_Path]) -> dict[_Head
 def merged_counts(base: str, ours: str, theirs: str, result: str) -> bool:
     """Return whether a merge has each statement as often as both sides together leave it.
 
-    What both add is there twice if they add it in blocks of their own, most of which is not in those of the other.
+    What both add is there twice if they add it in functions of their own, most of which is not in those of the other.
     """
     paths = [
         Counter(path for path, _ in _statements([(node, ()) for node in parsed(text).body]))
@@ -154,13 +154,19 @@ def merged_counts(base: str, ours: str, theirs: str, result: str) -> bool:
     b, o, t, r = (Counter(path[-1] for path in found.elements()) for found in paths)
     added = o - b, t - b
     both = added[0] & added[1]
-    common = {path[-1] for path in (paths[1] - paths[0]) & (paths[2] - paths[0])}
+    functions = [{(path[-1], _functions(path)) for path in found - paths[0]} for found in paths[1:3]]
+    common = {header for header, _ in functions[0] & functions[1]}
     twice = both.keys() - common if 2 * both.total() <= min(each.total() for each in added) else set()
     return all(
         r[each] == merged_count(b[each], o[each], t[each])
         or (each in twice and r[each] == o[each] + t[each] - b[each])
         for each in {*b, *o, *t, *r}
     )
+
+
+def _functions(path: _Path) -> _Path:
+    """Return the headers of the functions that contain a statement."""
+    return tuple(header for header in path[:-1] if header[0] in {"FunctionDef", "AsyncFunctionDef"})
 
 
 def merged_count(base: int, ours: int, theirs: int) -> int:

@@ -292,7 +292,7 @@ def _sources(text: str) -> dict[str, str]:
         alias.name: "." * node.level + (node.module or "")
         for node in nodes
         for alias in node.names
-        if node.module != "typing"
+        if node.level or node.module != "typing"
     }
 
 

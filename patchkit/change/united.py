@@ -119,7 +119,20 @@ def _is_free(one: Sequence[Item], other: Sequence[Item]) -> bool:
     codes = [{each.code for each in run} for run in (one, other)]
     if not (one and other) or codes[0] & codes[1] or order_matters(one, other):
         return False
-    return any(all(map(_is_still, run)) for run in (one, other))
+    still = [all(map(_is_still, run)) for run in (one, other)]
+    return all(still) or any(
+        each and all(map(_is_constant, run)) for each, run in zip(still, (one, other), strict=True)
+    )
+
+
+def _is_constant(item: Item) -> bool:
+    """Return whether a statement that only binds a name reads nothing that another could change."""
+    values = [top.value for top in item.nodes if isinstance(top, (ast.Assign, ast.AnnAssign)) and top.value]
+    calls = [node.func for value in values for node in ast.walk(value) if isinstance(node, ast.Call)]
+    made = {id(node) for call in calls for node in ast.walk(call)}
+    return not any(
+        isinstance(node, ast.Name) and id(node) not in made for value in values for node in ast.walk(value)
+    )
 
 
 def _is_still(item: Item) -> bool:

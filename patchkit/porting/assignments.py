@@ -71,7 +71,7 @@ def _finding(
     program: Program, old: Module | None, pair: _LatePair, added: Container[int]
 ) -> Iterator[Finding]:
     function, call, assignment = pair
-    reader = _reader(program, function, call, assignment.attr, _DEPTH)
+    reader = _reader(program, function, call, assignment.attr, _DEPTH, seen=set())
     if not reader or not (
         function.name in reads.CONSTRUCTORS or _is_only(program, pair, added) or _is_moved(old, pair)
     ):
@@ -110,7 +110,19 @@ def _statements(
                 yield from _statements(each, before)
             elif isinstance(each, ast.stmt):
                 yield each, before
-            before += tuple(_calls(each))
+            before += tuple(_passed(each))
+
+
+def _passed(node: ast.AST) -> Iterator[ast.Call]:
+    """Yield the calls that have ``self`` in a statement and can have run when what is below it does."""
+    blocks = (getattr(each, name, ()) for each in ast.walk(node) for name in BLOCKS)
+    leaving = (
+        block
+        for block in blocks
+        if isinstance(block, list) and block and isinstance(block[-1], (ast.Return, ast.Raise))
+    )
+    left = {id(inner) for block in leaving for each in block for inner in ast.walk(each)}
+    return (call for call in _calls(node) if id(call) not in left)
 
 
 def _calls(node: ast.AST) -> Iterator[ast.Call]:
@@ -127,13 +139,28 @@ def _now(node: ast.AST) -> Iterator[ast.AST]:
             remaining += ast.iter_child_nodes(each)
 
 
-def _reader(program: Program, function: Function, call: ast.Call, name: str, depth: int) -> str:
-    """Return the function that reads an attribute of ``self`` if that is called; empty if none does."""
+def _reader(
+    program: Program,
+    function: Function,
+    call: ast.Call,
+    name: str,
+    depth: int,
+    *,
+    seen: set[tuple[str, str, str]],
+) -> str:
+    """Return the function that reads an attribute of ``self`` if that is called; empty if none does.
+
+    ``seen`` are the functions that were looked at, each with its file and its name for ``self``.
+    """
     for callee, receiver in _callees(program, function, call) if depth else ():
-        node = callee.node
+        node, key = callee.node, (callee.module.file, callee.qualname, receiver)
+        if key in seen:
+            continue
+        seen.add(key)
         attributes = [
             each
-            for each in walk(node)
+            for statement in node.body
+            for each in _now(statement)
             if isinstance(each, ast.Attribute) and each.attr == name and is_named(each.value, receiver)
         ]
         if any(isinstance(each.ctx, ast.Store) for each in attributes) or reads.is_guarded(callee, name):
@@ -142,7 +169,7 @@ def _reader(program: Program, function: Function, call: ast.Call, name: str, dep
             return callee.qualname
         if receiver == "self":
             calls = (each for statement in node.body for each in _calls(statement))
-            inner = (_reader(program, callee, each, name, depth - 1) for each in calls)
+            inner = (_reader(program, callee, each, name, depth - 1, seen=seen) for each in calls)
             found = next(filter(None, inner), "")
             if found:
                 return found

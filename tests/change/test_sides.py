@@ -501,3 +501,34 @@ def test_each_side_adds_an_element_with_the_same_comment() -> None:
     result = both(one, other, base)
     assert result is not None
     assert result.count("# noqa\n") == 2
+
+
+@pytest.mark.parametrize("added", ["book.unlock()", "COUNT.append(book)"])
+@pytest.mark.parametrize("block", ["if book.out:", "for page in book:", "with book:"])
+def test_each_side_adds_a_statement_at_another_depth_of_one_function(block: str, added: str) -> None:
+    base = BASE.replace("    book.out = False\n", f"    {block}\n        read(book)\n    book.out = False\n")
+    one = changed(
+        base, ("        read(book)\n", f"        read(book)\n        first(book)\n        {added}\n")
+    )
+    other = changed(base, ("        read(book)\n", f"        read(book)\n    second(book)\n    {added}\n"))
+    assert both(one, other, base) is None
+
+
+def test_a_module_of_the_package_that_is_called_typing_moves() -> None:
+    base = f"from .typing import Foo\n{BASE}"
+    one = changed(base, ("from .typing import Foo", "from .protocol import Foo"))
+    other = changed(base, ("from .typing import Foo", "from .typing import Bar, Foo"))
+    assert both(one, other, base) is None
+
+
+@pytest.mark.parametrize(
+    ("acts", "reads"),
+    [
+        ("KINDS.update(a=2)", "NAMES = frozenset(KINDS)"),
+        ("KINDS['a'] = 3", "NAMES = [*KINDS]"),
+        ("os.limit = 3", "LIMIT = os.limit"),
+        ("set_up()", "LIMIT = os.limit"),
+    ],
+)
+def test_each_side_adds_an_effect_or_a_constant_that_reads_it(acts: str, reads: str) -> None:
+    assert both(f"{BASE}{acts}\n", f"{BASE}{reads}\n") is None

@@ -151,3 +151,25 @@ def test_an_object_that_calls_back_while_it_is_made(made: str) -> None:
     assert message.endswith("where Desk.show reads it")
     other = edited(own, ("self.desk.show()", "self.desk.open()"))
     assert found(other, theirs, edited(other, (line, line + SET)), base) == []
+
+
+def test_a_call_of_a_branch_that_leaves_runs_before_nothing_below_it() -> None:
+    line = "        if size:\n            self.fill()\n            return\n"
+    own, theirs = edited(BASE, (OPEN, OPEN + line)), edited(BASE, (OPEN, OPEN + SET))
+    assert found(own, theirs, edited(own, (line, line + SET))) == []
+
+
+def test_what_a_function_that_is_only_made_reads_is_read_later() -> None:
+    base = edited(BASE, ("        return self.show()\n", "        self.later = lambda: self.limit\n"))
+    own, theirs = (edited(base, (OPEN, OPEN + more)) for more in ("        self.fill()\n", SET))
+    line = "        self.fill()\n"
+    assert found(own, theirs, edited(own, (line, line + SET)), base) == []
+
+
+def test_methods_that_call_each_other_often_are_each_looked_at_once() -> None:
+    calls = "".join(f"        self.m{number}()\n" for number in range(40))
+    methods = "".join(f"    def m{number}(self):\n{calls}\n" for number in range(40))
+    base = edited(BASE, ("    def fill(self):\n", f"{methods}    def fill(self):\n"))
+    own, theirs = (edited(base, (OPEN, OPEN + more)) for more in ("        self.m0()\n", SET))
+    line = OPEN + "        self.m0()\n"
+    assert found(own, theirs, edited(own, (line, line + SET)), base) == []
