@@ -296,6 +296,12 @@ def _elements(base: Group, theirs: Group, ours: Group, form: _Form = _Form.OTHER
             continue
         if each.name in named:
             raise ClashError(f"the change adds `{each.code}`, and this tree has `{named[each.name]}`")
+        missing = (b[place] for left, place in from_theirs.items() if left < at and place not in to_ours)
+        before = next((other.code for other in missing if not other.name), None)
+        if form is _Form.CALL and each.name in {None, "", "*"} and before is not None:
+            raise ClashError(
+                f"the change adds the argument `{each.code}` behind `{before}`, which this tree lacks"
+            )
         slots.setdefault(_slot(at, t, our_indices, o, form), []).append(each)
     row = [each for at in range(len(o) + 1) for each in (*slots.get(at, ()), *result[at : at + 1]) if each]
     return replace(ours, elements=tuple(_separated(row, ours, theirs)), closing=_closing(ours, theirs, row))

@@ -532,3 +532,12 @@ def test_a_module_of_the_package_that_is_called_typing_moves() -> None:
 )
 def test_each_side_adds_an_effect_or_a_constant_that_reads_it(acts: str, reads: str) -> None:
     assert both(f"{BASE}{acts}\n", f"{BASE}{reads}\n") is None
+
+
+@pytest.mark.parametrize("more", [", 2", ", *pages"])
+def test_one_side_adds_an_argument_behind_one_that_the_other_makes_a_keyword(more: str) -> None:
+    base = BASE.replace("note(book, due=due)", "note(book, due)")
+    one, other = (
+        changed(base, ("note(book, due)", new)) for new in ("note(book, due=due)", f"note(book, due{more})")
+    )
+    assert both(one, other, base) is None
