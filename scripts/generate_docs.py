@@ -94,7 +94,8 @@ class Session:
     """A shell in ``fork``, a git checkout of a release with an additional backend, beside ``my-patches``."""
 
     def __init__(self) -> None:
-        self.home = Path(tempfile.mkdtemp(prefix="patchkit-docs-")).resolve()
+        # As long on every machine, and short: where a line of a terminal is broken depends on it.
+        self.home = Path(tempfile.mkdtemp(prefix="pk", dir="/tmp")).resolve()
         atexit.register(shutil.rmtree, self.home)
         sys.path.append(str(REPOSITORY / "tests"))
         from support.releases import unpack

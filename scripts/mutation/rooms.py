@@ -72,7 +72,7 @@ ROOMS = {
     "revert": Room(
         _modules(
             "transaction",
-            *("revert", "revert_plan", "origins", "history", "renewal", "conflicts", "edited", "current"),
+            *("revert", "revert_plan", "candidates", "history", "renewal", "conflicts", "edited", "current"),
             *("ports", "resolve", "uncommitted"),
         )
         + _modules("plan", "record"),

@@ -64,7 +64,7 @@ def test_long_lines_go_on_below_their_last_column(
     lines = [
         line
         for line in on_a_terminal(*command, *where, "--patches", wordy)
-        if not {str(tree.root), str(wordy)} & set(re.findall(r"/[\w/.-]*[\w/]", line))
+        if not line.startswith(os.sep) and str(wordy) not in line
     ]
     assert max(map(len, lines)) <= WIDTH
     assert [word for word in " ".join(lines).split() if word in WORDS.split()] == WORDS.split()

@@ -91,6 +91,7 @@ OWN = (
     "pk-small-launches",
     "pk-step-inputs",
     "pk-step-relay",
+    "pk-tail-graph",
     "pk-triton-replay",
     "pk-trtllm-mha-opt-out",
     "pk-verify-outputs",
