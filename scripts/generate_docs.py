@@ -416,8 +416,8 @@ def launch_lines() -> str:
         f"(on {' and '.join(held['runs']['at first'])}). A real `ServerArgs`, with torch and transformers, settled "
         f"{pairs} launches on {', '.join(real['trees'])}: of {used} settings that `doctor` uses {different} differ, "
         f"and {ended} launches end otherwise. {recipes['recipes']} recipes on one tree take {recipes['cpu_s']} CPU "
-        f"seconds on a busy machine, where 3 took {recipes['former_cpu_s_of_3']}. `scripts/count_launch_lines.py` "
-        "counts and compares; `docs/benchmarks/launch-lines.json` has the kinds of what is refused and differs."
+        "seconds. `scripts/count_launch_lines.py` counts and compares; `docs/benchmarks/launch-lines.json` has the "
+        "kinds of what is refused and differs."
     )
     return textwrap.fill(text, 140, subsequent_indent="  ", break_on_hyphens=False)
 
