@@ -201,30 +201,7 @@ def serve_real(gpu_name: str, folder: str, name: str) -> None:
 
     importlib.metadata.version = version  # type: ignore[assignment]
     torch.version.cuda = "13.0"
-    memory = gpu.memory << 20
-    properties = types.SimpleNamespace(
-        name=gpu.name,
-        major=gpu.capability[0],
-        minor=gpu.capability[1],
-        total_memory=memory,
-        multi_processor_count=gpu.processors,
-        shared_memory_per_block_optin=232448,
-        warp_size=32,
-    )
-    of_device = {
-        "current_device": 0,
-        "device_count": 8,
-        "empty_cache": None,
-        "get_device_capability": gpu.capability,
-        "get_device_name": gpu.name,
-        "get_device_properties": properties,
-        "is_available": True,
-        "mem_get_info": (memory, memory),
-        "set_device": None,
-        "synchronize": None,
-    }
-    for member, value in of_device.items():
-        setattr(torch.cuda, member, lambda *_, value=value, **__: value)
+    fakes.have_gpu(torch.cuda, gpu)
     target = types.SimpleNamespace(backend="cuda", arch=gpu.capability[0] * 10, warp_size=32)
     triton.runtime.driver._active = types.SimpleNamespace(
         get_current_target=lambda: target,

@@ -274,15 +274,20 @@ def test_sparse_checkout_of_the_package_has_the_record_of_each_commit(
     require_ours(open_tree(fork.root), patches, before)
 
 
-def test_branches_with_different_records_are_merged(
-    fork: CheckoutTree, patches: PatchSet, tmp_path: Path
-) -> None:
-    before = contents(fork)
+def merge_patched_branches(fork: CheckoutTree, patches: PatchSet) -> None:
+    """Merge a branch with patch 7 into one with pk-own and 8."""
     git(fork.root, "branch", "other")
     api.commit(fork, patches, ("7",))
     git(fork.root, "checkout", "-q", "other")
     api.commit(fork, patches, ("pk-own", "8"))
     git(fork.root, "merge", "-q", "--no-edit", "-")
+
+
+def test_branches_with_different_records_are_merged(
+    fork: CheckoutTree, patches: PatchSet, tmp_path: Path
+) -> None:
+    before = contents(fork)
+    merge_patched_branches(fork, patches)
     for tree in (clone(fork, tmp_path), fork):
         require_ours(tree, patches, before)
 
@@ -554,11 +559,7 @@ def test_one_patch_of_two_merged_branches_goes_where_another_is_not_loaded(
     fork: CheckoutTree, patches: PatchSet
 ) -> None:
     before = contents(fork)
-    git(fork.root, "branch", "other")
-    api.commit(fork, patches, ("7",))
-    git(fork.root, "checkout", "-q", "other")
-    api.commit(fork, patches, ("pk-own", "8"))
-    git(fork.root, "merge", "-q", "--no-edit", "-")
+    merge_patched_branches(fork, patches)
     few = PatchSet(tuple(patches.get(name) for name in ("7", "8")), "few")
     assert api.revert(fork, few, ("7",)).patches == ("7",)
     assert "8" in recorded_in(fork)

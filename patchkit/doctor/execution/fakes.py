@@ -353,16 +353,39 @@ def _torch(gpu: Gpu) -> None:
     torch.library.infer_schema = lambda *_, **__: "()"
     torch.version.cuda, torch.version.hip = (None, "7.0.0") if gpu.is_amd else ("13.0", None)
     torch.version.xpu = torch.version.musa = None
-    shared = 65536 if gpu.is_amd else 232448
+    have_gpu(torch.cuda, gpu)
+    torch.cuda.is_initialized = lambda: True
+    triton: Any = importlib.import_module("triton")
+    triton.__version__ = "3.6.0"
+    triton.cdiv = lambda one, other: -(-one // other)
+    triton.next_power_of_2 = lambda number: 1 << (number - 1).bit_length()
+    target = types.SimpleNamespace(backend="hip" if gpu.is_amd else "cuda", arch=gpu.capability[0] * 10)
+    limits = {
+        "max_shared_mem": torch.cuda.get_device_properties().shared_memory_per_block_optin,
+        "multiprocessor_count": gpu.processors,
+    }
+    active = types.SimpleNamespace(
+        get_current_target=lambda: target,
+        get_current_device=lambda: 0,
+        get_active_torch_device=lambda: "cuda",
+        utils=types.SimpleNamespace(get_device_properties=lambda *_: limits),
+    )
+    triton.runtime = importlib.import_module("triton.runtime")
+    triton.runtime.driver = types.SimpleNamespace(active=active)
+
+
+def have_gpu(cuda: Any, gpu: Gpu) -> None:
+    """Let ``torch.cuda``, a stand-in's or the real one, answer as on a machine with eight of these GPUs."""
+    memory = gpu.memory << 20
     properties = types.SimpleNamespace(
         name=gpu.name,
         major=gpu.capability[0],
         minor=gpu.capability[1],
-        total_memory=gpu.memory << 20,
+        total_memory=memory,
         multi_processor_count=gpu.processors,
         gcnArchName=gpu.gcn,
         warp_size=64 if gpu.is_amd else 32,
-        shared_memory_per_block_optin=shared,
+        shared_memory_per_block_optin=65536 if gpu.is_amd else 232448,
     )
     for name, value in {
         "current_device": 0,
@@ -372,26 +395,11 @@ def _torch(gpu: Gpu) -> None:
         "get_device_name": gpu.name,
         "get_device_properties": properties,
         "is_available": True,
-        "is_initialized": True,
-        "mem_get_info": (gpu.memory << 20, gpu.memory << 20),
+        "mem_get_info": (memory, memory),
         "set_device": None,
         "synchronize": None,
     }.items():
-        setattr(torch.cuda, name, lambda *_, value=value, **__: value)
-    triton: Any = importlib.import_module("triton")
-    triton.__version__ = "3.6.0"
-    triton.cdiv = lambda one, other: -(-one // other)
-    triton.next_power_of_2 = lambda number: 1 << (number - 1).bit_length()
-    target = types.SimpleNamespace(backend="hip" if gpu.is_amd else "cuda", arch=gpu.capability[0] * 10)
-    limits = {"max_shared_mem": shared, "multiprocessor_count": gpu.processors}
-    active = types.SimpleNamespace(
-        get_current_target=lambda: target,
-        get_current_device=lambda: 0,
-        get_active_torch_device=lambda: "cuda",
-        utils=types.SimpleNamespace(get_device_properties=lambda *_: limits),
-    )
-    triton.runtime = importlib.import_module("triton.runtime")
-    triton.runtime.driver = types.SimpleNamespace(active=active)
+        setattr(cuda, name, lambda *_, value=value, **__: value)
 
 
 def _of_module(_: object, name: str) -> Any:
