@@ -1,6 +1,6 @@
 """Plan FlashAttention-3's graphs with several branches on the device: prefix and branches are attended to separately.
 
-The prefix is one ``fill``; the branches are a few torch operations on as many columns as there are draft tokens.
+The prefix is one ``fill``; on a GPU a verify's branches are one launch and a prefix sum.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from .metadata import Batch, Lengths, PageTables
+from .metadata import Batch, Lengths, PageTables, Trees
 from .paged import fill
 
 if TYPE_CHECKING:
@@ -65,25 +65,47 @@ def plan_verify_branches(
     )
     lens, rows, tokens = seq_lens[:bs], req_pool_indices[:bs], backend.speculative_num_draft_tokens
     _fill_prefix(backend, prefix, lens, rows)
-    column = torch.arange(tokens, device=lens.device)
-    seen = _seen(tree, lens.long(), column)
-    sums = seen.cumsum(1)
-    count = sums[:, -1:]
-    place = torch.where(seen, sums - 1, count + column - sums)
-    slots = backend.req_to_token[rows.long()[:, None], lens.long()[:, None] + column]
-    own.page_table.scatter_(1, place, slots.repeat_interleave(tokens, dim=0).to(own.page_table.dtype))
-    own.cache_seqlens_int32.copy_(count[:, 0])
-    own.cu_seqlens_k[1:].copy_(count[:, 0].cumsum(0))
+    list_seen(
+        Batch(lens, rows, bs, 0),
+        Trees(tree.custom_mask, tree.positions.numel(), tokens, own.cache_seqlens_int32),
+        PageTables(backend.req_to_token, 1, own.page_table),
+    )
+    torch.cumsum(own.cache_seqlens_int32, 0, dtype=torch.int32, out=own.cu_seqlens_k[1:])
     return prefix, own
 
 
-def _seen(tree: TreeInput, lens: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
+def list_seen(batch: Batch, trees: Trees, tables: PageTables) -> None:
+    """Write ``trees.counts`` and each draft token's row of ``tables.pages``: the slots of all draft tokens of its tree.
+
+    Those that it sees are first. On a GPU it is one launch, without blocking the host.
+    """
+    if batch.seq_lens.is_cuda:
+        from .tree_kernel import list_seen_by_kernel
+
+        list_seen_by_kernel(batch, trees, tables)
+    else:
+        list_seen_by_torch(batch, trees, tables)
+
+
+def list_seen_by_torch(batch: Batch, trees: Trees, tables: PageTables) -> None:
+    """Implement ``list_seen`` by torch operations."""
+    lens, rows = batch.seq_lens.long(), batch.req_pool_indices.long()
+    column = torch.arange(trees.tokens, device=lens.device)
+    seen = _seen(trees, lens, column)
+    sums = seen.cumsum(1)
+    count = sums[:, -1:]
+    place = torch.where(seen, sums - 1, count + column - sums)
+    slots = tables.req_to_token[rows[:, None], lens[:, None] + column]
+    tables.pages.scatter_(1, place, slots.repeat_interleave(trees.tokens, dim=0).to(tables.pages.dtype))
+    trees.counts.copy_(count[:, 0])
+
+
+def _seen(trees: Trees, lens: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
     """Return which draft tokens each token of a graph sees, [requests x tokens, tokens].
 
-    The mask's size shows whether it is over the draft tokens or the whole context. Padding uses the mask's first
-    element.
+    The mask's size shows whether it is over the draft tokens or the whole context.
     """
-    mask, live, tokens = tree.custom_mask, tree.positions.numel(), column.shape[0]
+    mask, live, tokens, _ = trees
     token = torch.arange(lens.shape[0] * tokens, device=lens.device)
     if mask.numel() == live * tokens:
         starts = token * tokens
