@@ -11,8 +11,17 @@ from . import flash_attention, flashinfer, sparse_attention
 from .switches import disabled
 
 _PATCH = "pk-fa3-draft-extend-graph"
+_TREES = "pk-tree-extend-graph"
 _RUNNER = "EAGLEDraftExtendCudaGraphRunner"
 _TABLE = "page_table"
+_MODES = (
+    "decode_cuda_graph_metadata",
+    "target_verify_metadata",
+    "draft_extend_metadata",
+    # With a top-k above 1.
+    "draft_decode_metadata_topk_normal",
+    "target_verify_metadata_topk_normal",
+)
 # The values that sglang's own switches read as true.
 _TRUE = {"true", "1", "yes", "y"}
 
@@ -22,13 +31,19 @@ _LISTED_BY_PATCH = "TRTLLMHAAttnBackend"
 
 
 def graphs_draft_extend(
-    worker: Any, listed: object, *, on_cuda: bool, flashinfer_tokens: int | None = None
+    worker: Any,
+    listed: object,
+    *,
+    on_cuda: bool,
+    flashinfer_tokens: int | None = None,
+    branches: bool = False,
 ) -> bool:
     """Return whether a v2 worker captures its draft-extend in a graph.
 
     ``listed`` is whether the tree's own list of backends has the worker's. On CUDA there are also graphs for plain
     FlashAttention-3, for DeepSeek Sparse Attention if its replay has a fixed shape and, if ``flashinfer_tokens``,
-    the tokens per request that the tree's runner captures, are the worker's, for plain FlashInfer. Those have none
+    the tokens per request that the tree's runner captures, are the worker's, for plain FlashInfer. With ``branches``
+    the runner has room for a tree's tokens, and FlashAttention-3 may have a top-k above 1. Those have none
     for a draft over a part of the vocabulary (a token map), since the runner's logits cover all of it in a tree
     without 28856. Neither those that the patches add nor TRTLLM MHA have one for a draft with multimodal rotary
     positions, which the runner does not copy before 0.5.21. ``SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH`` in the
@@ -44,7 +59,8 @@ def graphs_draft_extend(
         return not (unfilled and any(owner.__name__ == _LISTED_BY_PATCH for owner in type(backend).__mro__))
     if not on_cuda or unfilled or getattr(worker.server_args, "speculative_token_map", None) is not None:
         return False
-    if not disabled(_PATCH) and flash_attention.graphs_flash_draft_extend(backend):
+    branches = branches and not disabled(_TREES)
+    if not disabled(_PATCH) and flash_attention.graphs_flash_draft_extend(backend, branches=branches):
         return True
     if sparse_attention.graphs_sparse_draft_extend(backend):
         return True
@@ -61,16 +77,16 @@ def share_draft_extend_tables(backend: Any, draft_runner: object) -> None:
     that of the draft's first step has a table for this mode, which it never runs. Without such a step, the backend
     keeps a table of its own. Source: pk-fa3-draft-extend-graph.
     """
-    if disabled(_PATCH) or not flash_attention.is_plain(backend):
+    if disabled(_PATCH) or not flash_attention.has_shared_tables(backend):
         return
     table = backend.draft_extend_metadata[_TABLE]
     steps = getattr(getattr(draft_runner, "draft_attn_backend", None), "attn_backends", ())
-    if steps and flash_attention.is_plain(steps[0]):
+    if steps and flash_attention.has_shared_tables(steps[0]):
         unused: object = getattr(steps[0], "draft_extend_metadata", {}).get(_TABLE)
         if isinstance(unused, torch.Tensor) and unused.shape == table.shape:
             table = unused
-    for mode in ("decode_cuda_graph_metadata", "target_verify_metadata", "draft_extend_metadata"):
-        buffers = getattr(backend, mode)
+    for mode in _MODES:
+        buffers = getattr(backend, mode, {})
         # Beside them, by number, is what was captured.
         for name in [each for each in buffers if isinstance(each, str) and each.startswith(_TABLE)]:
             if buffers[name].shape == table.shape:
