@@ -97,17 +97,17 @@ def _derive(
     """Write all but the places of accepted tokens."""
     requests = lens.shape[0]
     tokens = chosen.shape[0] // max(requests, 1)
-    places = torch.arange(chosen.shape[0], device=lens.device).view(requests, tokens)
+    starts = torch.arange(requests, device=lens.device) * tokens
     verified.tokens.copy_(chosen)
     verified.accepted.copy_(drafts + 1)
     verified.drafts.copy_(drafts)
     verified.bonus.copy_(bonus)
     verified.lens_after.copy_(lens + drafts + 1)
-    verified.last.copy_(places[:, 0] + drafts)
+    verified.last.copy_(starts + drafts)
     verified.wide_tokens.copy_(chosen)
     verified.wide_bonus.copy_(verified.bonus)
     verified.prefixes.copy_(lens)
     verified.extends.fill_(tokens)
-    verified.starts.copy_(places[:, 0])
+    verified.starts.copy_(starts)
     verified.extended.copy_(lens + tokens)
-    verified.positions.copy_((lens[:, None] + places[:1]).flatten())
+    verified.positions.copy_((lens[:, None] + torch.arange(tokens, device=lens.device)).flatten())
