@@ -16,18 +16,27 @@ if TYPE_CHECKING:
     from .shapes import FlashAttentionBranches, Metadata, TreeInput, WindowMetadata
 
 
+def plan_draft_prefix(
+    backend: FlashAttentionBranches, bs: int, req_pool_indices: torch.Tensor, seq_lens: torch.Tensor
+) -> None:
+    """Plan what all steps' graphs of ``bs`` requests attend to in front of the branches, with pages of one token."""
+    _fill_prefix(backend, backend.draft_decode_metadata_topk_normal[bs], seq_lens[:bs], req_pool_indices)
+
+
 def plan_draft_branches(
     backend: FlashAttentionBranches,
     bs: int,
     req_pool_indices: torch.Tensor,
     seq_lens: torch.Tensor,
     out_cache_loc: torch.Tensor,
+    *,
+    with_prefix: bool = True,
 ) -> tuple[WindowMetadata, Metadata]:
     """Plan a draft step's graph of ``bs`` requests, and return the metadata of prefix and branches.
 
     ``seq_lens`` and ``req_pool_indices`` are as in ``fill_flash_attention``; ``out_cache_loc`` (integer, on the
     device) has the slots that each branch writes, step after step. A page that the prefix fills only in part is
-    counted to the branches, each of which has a copy of it.
+    counted to the branches, each of which has a copy of it. Without ``with_prefix`` the prefix is planned already.
     """
     prefix, own = backend.draft_decode_metadata_topk_normal[bs], backend.draft_decode_metadata_topk_expand[bs]
     drafted, page_size = backend.speculative_step_id + 1, backend.page_size
@@ -44,7 +53,8 @@ def plan_draft_branches(
         # A page is listed once, however many of the branch's tokens are on it.
         turns = pages.diff(dim=1, prepend=pages[:, :1]) != 0
         table.scatter_(1, turns.cumsum(1), pages.to(table.dtype))
-    _fill_prefix(backend, prefix, lens, req_pool_indices)
+    if with_prefix:
+        _fill_prefix(backend, prefix, lens, req_pool_indices)
     return prefix, own
 
 

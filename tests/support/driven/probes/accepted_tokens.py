@@ -18,7 +18,7 @@ from . import repeatable
 from .decisions import bare
 from .drafts import HIDDEN, _Operators
 from .lengths import set_server
-from .verified import _verify_tree
+from .verified import _links, _verify_tree
 
 WIDTH = 60
 SLOTS = 300
@@ -43,23 +43,6 @@ def _request(limit: int, returns: bool) -> _Request:
     made.update_spec_correct_drafts_histogram = made.histogram.append
     made.update_spec_acceptance_histogram = made.histogram.append
     return made
-
-
-def _links(draw: random.Random, rows: int, tokens: int) -> dict[str, torch.Tensor]:
-    """Return the links of random trees, in which every token follows one before it."""
-    after, beside = torch.full((2, rows, tokens), -1).unbind()
-    for row in range(rows):
-        last: dict[int, int] = {}
-        for token in range(1, tokens):
-            parent = draw.randrange(token)
-            (beside if parent in last else after)[row, last.get(parent, parent)] = token
-            last[parent] = token
-    places = torch.arange(rows * tokens).view(rows, tokens)
-    return {
-        "retrieve_index": places,
-        "retrieve_next_token": after.contiguous(),
-        "retrieve_next_sibling": beside.contiguous(),
-    }
 
 
 def _verify_input(draw: random.Random, drafts: torch.Tensor, depth: int) -> Any:
