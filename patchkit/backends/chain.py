@@ -52,14 +52,14 @@ def compact_trees(trees: VerifiedTrees, verified: VerifyBuffers) -> None:
 
         compact_trees_by_kernel(trees, verified)
     else:
-        chosen = trees.predicted[_order(trees.index, verified.tokens.shape[0])]
-        bonus = chosen.view(trees.index.shape[0], -1).gather(1, trees.drafts.long()[:, None])[:, 0]
+        chosen = trees.predicted[_order(trees.places, verified.tokens.shape[0])]
+        bonus = chosen.view(trees.places.shape[0], -1).gather(1, trees.drafts.long()[:, None])[:, 0]
         _derive(chosen, trees.drafts, bonus, trees.lens, verified)
 
 
 def moves_of_paths(paths: AcceptedPaths) -> PathMoves:
     """Return where accepted paths move to the front: on a GPU in one launch, without blocking the host."""
-    requests, depth = paths.index.shape
+    requests, depth = paths.places.shape
     sizes = (requests * depth, requests * depth, paths.slots.shape[0])
     buffer = torch.empty(sum(sizes), dtype=torch.int64, device=paths.lens.device)
     moves = PathMoves(buffer, *buffer.split_with_sizes(sizes))
@@ -74,8 +74,8 @@ def moves_of_paths(paths: AcceptedPaths) -> PathMoves:
     count = int(taken.sum())
     behind = paths.req_to_token[paths.rows.long()[:, None], (paths.lens[:, None] + column) * taken]
     moves.to[:count].copy_(behind[taken])
-    moves.source[:count].copy_(paths.slots[paths.index[taken].long()])
-    moves.order.copy_(_order(paths.index, moves.order.shape[0]))
+    moves.source[:count].copy_(paths.slots[paths.places[taken].long()])
+    moves.order.copy_(_order(paths.places, moves.order.shape[0]))
     return moves
 
 

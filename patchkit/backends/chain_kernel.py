@@ -176,11 +176,11 @@ def verify_chains_by_kernel(drafted: DraftedChains, verified: VerifyBuffers) -> 
 
 def compact_trees_by_kernel(trees: VerifiedTrees, verified: VerifyBuffers) -> None:
     """Implement ``chain.compact_trees`` in one launch."""
-    requests, depth = trees.index.shape
+    requests, depth = trees.places.shape
     tokens = verified.tokens.shape[0] // max(requests, 1)
     _compact[(requests,)](
         trees.predicted,
-        trees.index,
+        trees.places,
         trees.drafts,
         trees.lens,
         verified.narrow,
@@ -195,10 +195,10 @@ def compact_trees_by_kernel(trees: VerifiedTrees, verified: VerifyBuffers) -> No
 
 def moves_by_kernel(paths: AcceptedPaths, moves: PathMoves) -> None:
     """Implement ``chain.moves_of_paths`` in one launch."""
-    requests, depth = paths.index.shape
+    requests, depth = paths.places.shape
     tokens = moves.order.shape[0] // requests
     _move[(requests + 1,)](
-        paths.index,
+        paths.places,
         paths.drafts,
         paths.lens,
         paths.slots,

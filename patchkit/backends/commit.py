@@ -32,10 +32,10 @@ def commit_paths(paths: AcceptedPaths, predicted: torch.Tensor, total: int) -> C
 
 def commit_by_torch(paths: AcceptedPaths, predicted: torch.Tensor, committed: CommittedTokens) -> None:
     """Do what ``commit_paths`` promises, by torch operations."""
-    column = torch.arange(paths.index.shape[1], device=paths.lens.device)
+    column = torch.arange(paths.places.shape[1], device=paths.lens.device)
     taken = column <= paths.drafts[:, None]
     counts = paths.drafts + 1
-    places = paths.index[taken].long()
+    places = paths.places[taken].long()
     positions = (paths.lens[:, None] + column)[taken]
     rejected = torch.ones_like(paths.slots, dtype=torch.bool)
     rejected[places] = False

@@ -74,10 +74,10 @@ def _commit(  # type: ignore[no-untyped-def]  # noqa: PLR0917
 
 def commit_by_kernel(paths: AcceptedPaths, predicted: torch.Tensor, committed: CommittedTokens) -> None:
     """Do what ``commit.commit_paths`` promises, in one launch."""
-    requests, depth = paths.index.shape
+    requests, depth = paths.places.shape
     tokens = paths.slots.shape[0] // requests
     _commit[(requests,)](
-        paths.index,
+        paths.places,
         paths.drafts,
         predicted,
         paths.lens,

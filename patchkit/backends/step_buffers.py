@@ -24,13 +24,13 @@ class DraftedChains(NamedTuple):
 class VerifiedTrees(NamedTuple):
     """A batch in which every request drafted one tree of the same number of tokens, after its verify, on the device.
 
-    ``predicted`` (int32, [requests x tokens]) are the target's tokens after each draft token, ``index`` (int32,
-    [requests, depth]) the places in the batch of those on the accepted path, then -1, ``drafts`` (int32, [requests])
+    ``predicted`` (int32, [requests x tokens]) are the target's tokens after each draft token, ``places`` (int32,
+    [requests, depth]) those in the batch of those on the accepted path, then -1, ``drafts`` (int32, [requests])
     their numbers without the first, and ``lens`` (int64, [requests]) the lengths before. All are contiguous.
     """
 
     predicted: torch.Tensor
-    index: torch.Tensor
+    places: torch.Tensor
     drafts: torch.Tensor
     lens: torch.Tensor
 
@@ -38,12 +38,12 @@ class VerifiedTrees(NamedTuple):
 class AcceptedPaths(NamedTuple):
     """The accepted paths of a batch's trees, on the device.
 
-    ``index``, ``drafts`` and ``lens`` are those of ``VerifiedTrees``. ``slots`` (int64, [requests x tokens]) are those
+    ``places``, ``drafts`` and ``lens`` are those of ``VerifiedTrees``. ``slots`` (int64, [requests x tokens]) are those
     of all draft tokens, ``rows`` (integer, [requests]) each request's in ``req_to_token`` (integer, [pool, slots]).
     All are contiguous.
     """
 
-    index: torch.Tensor
+    places: torch.Tensor
     drafts: torch.Tensor
     lens: torch.Tensor
     slots: torch.Tensor

@@ -184,7 +184,7 @@ def compact_paths(  # noqa: PLR0917
         outcome is None
         or trees is None
         or trees.predicted is not predicted
-        or trees.index is not accept_index
+        or trees.places is not accept_index
     ):
         return None
     slots, table = batch.out_cache_loc, batch.req_to_token_pool.req_to_token

@@ -53,7 +53,7 @@ def walked(case: Case) -> dict[str, Any]:
     paths, predicted = made(case)
     requests, depth, more, _ = case
     tokens = depth + more
-    lens, slots, index = paths.lens.tolist(), paths.slots.tolist(), paths.index.tolist()
+    lens, slots, index = paths.lens.tolist(), paths.slots.tolist(), paths.places.tolist()
     found: dict[str, Any] = {name: [] for name in ("places", "tokens", "counts", "bonus", "starts")}
     found |= {name: [] for name in ("kept", "positions", "freed", "to", "source", "order", "lens")}
     pool = paths.req_to_token.tolist()
@@ -122,7 +122,7 @@ def trees_of(case: Case) -> tuple[VerifiedTrees, VerifyBuffers]:
     buffers = uninitialised_buffers(case[0], case[1] + case[2], torch.device("cpu"))
     buffers.narrow.fill_(-77)
     buffers.wide.fill_(-77)
-    return VerifiedTrees(predicted[:-1], paths.index, paths.drafts, paths.lens), buffers
+    return VerifiedTrees(predicted[:-1], paths.places, paths.drafts, paths.lens), buffers
 
 
 def found_of(buffers: VerifyBuffers) -> dict[str, Any]:

@@ -81,6 +81,7 @@ OWN = (
     "33758",
     "34238",
     "35546",
+    "pk-accepted-tokens",
     "pk-attention-views",
     "pk-dead-work",
     "pk-draft-slots",
@@ -98,7 +99,7 @@ OWN = (
 )
 """Patches that the first of those releases lacks: this project's own, and later ones of upstream's."""
 
-OF_LATER_RELEASES = ("29354", "29368", "29792", "33892", "35748", "36140")
+OF_LATER_RELEASES = ("29354", "29368", "29792", "33892", "35748", "36140", "pk-tree-extend-graph")
 """Patches for what came after the releases that have none."""
 
 PATCHES: tuple[Patch, ...] = tuple(patch for patch in load.patches() if patch.id not in OF_LATER_RELEASES)

@@ -32,7 +32,7 @@ class _Request(SimpleNamespace):
 
     def finished(self) -> bool:
         """Return whether it has as many tokens as it wants."""
-        return len(self.output_ids) >= self.limit
+        return bool(len(self.output_ids) >= self.limit)
 
 
 def _request(limit: int, returns: bool) -> _Request:
