@@ -14,14 +14,6 @@ _PATCH = "pk-fa3-draft-extend-graph"
 _TREES = "pk-tree-extend-graph"
 _RUNNER = "EAGLEDraftExtendCudaGraphRunner"
 _TABLE = "page_table"
-_MODES = (
-    "decode_cuda_graph_metadata",
-    "target_verify_metadata",
-    "draft_extend_metadata",
-    # With a top-k above 1.
-    "draft_decode_metadata_topk_normal",
-    "target_verify_metadata_topk_normal",
-)
 # The values that sglang's own switches read as true.
 _TRUE = {"true", "1", "yes", "y"}
 
@@ -77,16 +69,16 @@ def share_draft_extend_tables(backend: Any, draft_runner: object) -> None:
     that of the draft's first step has a table for this mode, which it never runs. Without such a step, the backend
     keeps a table of its own. Source: pk-fa3-draft-extend-graph.
     """
-    if disabled(_PATCH) or not flash_attention.has_shared_tables(backend):
+    if disabled(_PATCH) or not flash_attention.is_plain(backend):
         return
     table = backend.draft_extend_metadata[_TABLE]
     steps = getattr(getattr(draft_runner, "draft_attn_backend", None), "attn_backends", ())
-    if steps and flash_attention.has_shared_tables(steps[0]):
+    if steps and flash_attention.is_plain(steps[0]):
         unused: object = getattr(steps[0], "draft_extend_metadata", {}).get(_TABLE)
         if isinstance(unused, torch.Tensor) and unused.shape == table.shape:
             table = unused
-    for mode in _MODES:
-        buffers = getattr(backend, mode, {})
+    for mode in ("decode_cuda_graph_metadata", "target_verify_metadata", "draft_extend_metadata"):
+        buffers = getattr(backend, mode)
         # Beside them, by number, is what was captured.
         for name in [each for each in buffers if isinstance(each, str) and each.startswith(_TABLE)]:
             if buffers[name].shape == table.shape:

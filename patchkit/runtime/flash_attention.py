@@ -95,16 +95,6 @@ def reads_tree_alone(backend: object) -> bool:
     )
 
 
-def has_shared_tables(backend: object) -> bool:
-    """Return whether a backend's graphs of all modes have page tables of one shape, so that one mode needs one."""
-    return is_plain(backend) or (
-        is_flash_attention(backend)
-        and backend.topk > 1
-        and _attends_to_branches(backend)
-        and not any(getattr(backend, name, False) for name in _UNSUPPORTED)
-    )
-
-
 def graphs_flash_draft_extend(backend: object, *, branches: bool = False) -> bool:
     """Return whether a v2 draft-extend of this backend can be captured in a graph.
 
