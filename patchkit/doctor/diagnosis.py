@@ -121,9 +121,9 @@ def diagnose(examined: ExaminedTree, launch: Launch) -> Diagnosis:
         running = lacking if freed else []
     notes += filter(None, [runs.never_run(running, tree.version)])
     names = {one.role: one.name for one in usual.roles}
-    sides = (names.get(side, "") for side in ("prefill", "decode"))
+    prefill, decode = (names.get(side, "") for side in ("prefill", "decode"))
     touched = tuple(_touched(found))
-    measured = gains(tree.version, *sides, default) if freed else ()
+    measured = gains(tree.version, prefill, decode, default) if freed else ()
     if not running:
         # Upstream removed it here, so what patches gain on an older release is not to be had.
         measured = tuple(case for case in measured if case.release == runs.release_of(tree.version))

@@ -302,7 +302,7 @@ def test_of_two_patched_trees_of_one_run_the_one_with_more_patches_is_the_cell(b
 def test_some_scenarios_of_a_place_may_have_gone_otherwise(benchmarks: Path) -> None:
     for name, tokens in (("mla", True), ("mla-late", True), ("mla-eager", False), ("mla-edges", False)):
         save(benchmarks, plain(scenario=name), ours(scenario=name, identical=tokens))
-    ((_, _, cell, _, _),), notes = section()
+    ((_, _, cell, _),), notes = section()
     assert cell == "tokens identical in 2 of 4"
     assert notes == ["- DeepSeek MLA, EAGLE, triton:", "  - `mla-eager`, `mla-edges`: tokens differ"]
 
