@@ -596,6 +596,9 @@ BACKEND_NAMES = {
 }
 
 
+NO_BREAK = "&nbsp;"
+
+
 def _benchmarks() -> list[Recorded]:
     """Return the recorded answers of ``bench``, by release and server, larger models first."""
 
@@ -664,13 +667,15 @@ def benched() -> str:
             busy = " / ".join(f"{cost.gpu_busy:.0%}" for cost in batch.costs if cost) or NEVER
             gain = found.gain(batch).removesuffix(" time for each step").partition(":")[0]
             lines.append([
-                *(str(batch.batch), " / ".join(f"{each:.2f}" for each in batch.step_ms)),
-                *(f"{batch.ratio:.3f} {at}".strip(), gain, str(batch.pairs), busy, batch.tokens),
+                *(f"{batch.batch}: {batch.ratio:.3f} {at}".strip(), gain),
+                *(" / ".join(f"{each:.2f}" for each in batch.step_ms), busy, str(batch.pairs), batch.tokens),
             ])  # fmt: skip
         server = (_compared_releases(found), _server(found), str(found.layers), _given(found))
-        return [*server, *map("<br>".join, zip(*lines, strict=True))]
+        # Lines of a row stay beside each other if none is broken.
+        figures = ("<br>".join(line).replace(" ", NO_BREAK) for line in zip(*lines, strict=True))
+        return [*server, *figures]
 
-    head = "release|server|layers|patches|batch|ms a step|ratio (95 % interval)|gain|pairs|GPU busy|tokens"
+    head = "release|server|layers|patches|batch: ratio (95 % interval)|gain|ms a step|GPU busy|pairs|tokens"
     return "\n\n".join(
         f"On {machine}; {_same_tree(found)}:\n\n{_table(head.split('|'), [row(each) for each in found])}"
         for machine, found in _machines(_benchmarks()).items()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from patchkit.bench.watchdog import Member, Watchdog
+    from patchkit.bench.watchdog import ProgramMember, Watchdog
 
 LOCAL = "127.0.0.1"
 # Ports of a program and of its ranks, below those that Linux gives to outgoing connections, which could take a port
@@ -55,7 +55,7 @@ class TreeProcess:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Stop all its processes for a while."""
-        halted: list[Member] = []
+        halted: list[ProgramMember] = []
         try:
             halt(self.process.pid, halted)
             yield

@@ -26,16 +26,16 @@ _REMOVALS = 20
 _PAUSE = 0.1
 
 
-class Member(NamedTuple):
+class ProgramMember(NamedTuple):
     """A process by its number, which another one may take later, and by the time of its start."""
 
     pid: int
     started: str
 
 
-def family(leader: int) -> list[Member]:
+def family(leader: int) -> list[ProgramMember]:
     """Return the processes in the group and session of their leader, and all that these started; parents come first."""
-    found: dict[int, Member] = {}
+    found: dict[int, ProgramMember] = {}
     parents: dict[int, int] = {}
     members: set[int] = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -43,7 +43,7 @@ def family(leader: int) -> list[Member]:
         if fields:
             pid = int(stat.parent.name)
             _, parent, group, session = fields[:4]
-            found[pid], parents[pid] = Member(pid, fields[_STARTED]), int(parent)
+            found[pid], parents[pid] = ProgramMember(pid, fields[_STARTED]), int(parent)
             if leader in (int(group), int(session)):
                 members.add(pid)
     while more := {pid for pid, parent in parents.items() if parent in members} - members:
@@ -55,7 +55,7 @@ def family(leader: int) -> list[Member]:
     return [found[pid] for pid in sorted(members & found.keys(), key=depth)]
 
 
-def halt(leader: int, halted: list[Member]) -> None:
+def halt(leader: int, halted: list[ProgramMember]) -> None:
     """Stop a process and its family, each before those that it started; ``halted`` gets them as they are stopped."""
     # A process that is not stopped yet may start another one.
     while more := [member for member in family(leader) if member not in halted]:
@@ -64,19 +64,19 @@ def halt(leader: int, halted: list[Member]) -> None:
             _signal([member], signal.SIGSTOP)
 
 
-def resume(halted: Sequence[Member]) -> None:
+def resume(halted: Sequence[ProgramMember]) -> None:
     """Let processes that were stopped go on, each after those that it started."""
     _signal(halted[::-1], signal.SIGCONT)
 
 
-def kill(leader: int, others: Sequence[Member] = ()) -> None:
+def kill(leader: int, others: Sequence[ProgramMember] = ()) -> None:
     """Kill a process with its family, and others."""
-    halted: list[Member] = []
+    halted: list[ProgramMember] = []
     halt(leader, halted)
     _signal([*halted, *others], signal.SIGKILL)
 
 
-def _signal(members: Iterable[Member], number: int) -> None:
+def _signal(members: Iterable[ProgramMember], number: int) -> None:
     for member in members:
         with suppress(ProcessLookupError):
             if _fields(Path(f"/proc/{member.pid}/stat"))[_STARTED : _STARTED + 1] == [member.started]:

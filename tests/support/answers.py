@@ -31,7 +31,7 @@ def record(
         "tokens": "equal", "difference": None, "costs": [None, None], "freed": {},
     }  # fmt: skip
     answer = {
-        "command": f"python -m sglang.launch_server --speculative-algorithm EAGLE3 {options}",
+        "command": f"python -m sglang.launch_server --speculative-algorithm EAGLE3 --skip-tokenizer-init {options}",
         "trees": [tree, tree | {"patches": patches, "version": release}],
         "gpus": [gpu],
         "beside": True,
