@@ -104,7 +104,7 @@ class ServerDecision:
 
 def decision(
     evaluator: FunctionEvaluator,
-    known: dict[str, Any],
+    values: dict[str, Any],
     settings: Settings,
     components: Components,
     memory: KnownValues,
@@ -122,7 +122,7 @@ def decision(
     def record_call(_: FunctionEvaluator, *args: Any, **named: Any) -> None:
         raise _DecidedError(args, named)
 
-    known[name] = record_call
+    values[name] = record_call
     try:
         evaluator.call(Bound(function), (scheduler,))
     except _DecidedError as found:
@@ -130,7 +130,7 @@ def decision(
     else:
         raise NoDecisionError
     finally:
-        del known[name]
+        del values[name]
     if "attn_backends" in named:
         args = (*args, named["attn_backends"])
     return ServerDecision(evaluator, settings, evaluator.attribute(function.module, name), args)

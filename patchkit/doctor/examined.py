@@ -84,8 +84,8 @@ class ExaminedServer:
     @cached_property
     def reach(self) -> Reach:
         """Where the mirror is read in the tree."""
-        found: Reach = self.memory.value("reach", lambda: Reach(self.program))
-        return found
+        reach: Reach = self.memory.value("reach", lambda: Reach(self.program))
+        return reach
 
     @cached_property
     def _single(self) -> tuple[Found, str]:
@@ -94,11 +94,11 @@ class ExaminedServer:
         if self.launch.get("speculative_num_steps") is None:
             # sglang takes all three of them or none.
             settings |= {"speculative_num_steps": 3, "speculative_num_draft_tokens": 4}
-        known = {name: value for name, value in settings.items() if name in self.launch.parsed}
-        if TOP_K not in known or all(self.launch.get(name) == value for name, value in known.items()):
+        numbers = {name: value for name, value in settings.items() if name in self.launch.parsed}
+        if TOP_K not in numbers or all(self.launch.get(name) == value for name, value in numbers.items()):
             return [], ""
-        option_text = " ".join(f"{option(name)} {value}" for name, value in known.items())
-        return outcomes(self.program, self.launch.with_settings(known), self.memory), option_text
+        option_text = " ".join(f"{option(name)} {value}" for name, value in numbers.items())
+        return outcomes(self.program, self.launch.with_settings(numbers), self.memory), option_text
 
     def freed_by_one_branch(self, keeps: Callable[[ServerOutcome], bool]) -> tuple[str, ...]:
         """Return the options for one branch with which ``keeps`` becomes false, and for which models if not for all."""

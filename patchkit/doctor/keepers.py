@@ -41,8 +41,8 @@ def mirror_keepers(
     server: ExaminedServer, statuses: Sequence[PatchStatus], trials: Trials | None = None
 ) -> Iterator[Keeper]:
     """Yield what keeps the mirror for any kind of model, each once; no patch is named without ``trials``."""
-    found, launch = server.found, server.launch
-    kept = [outcome for _, outcome in found if outcome.kept]
+    outcomes, launch = server.found, server.launch
+    kept = [outcome for _, outcome in outcomes if outcome.kept]
     if not kept:
         return
     if not all(outcome.decided or not outcome.overlap for outcome in kept) or not server.reach.has_flag:
@@ -59,13 +59,13 @@ def mirror_keepers(
         else:
             yield Keeper("the draft worker", "it does not name the backends that it runs")
     for reader in dict.fromkeys(reader for outcome in kept for reader in outcome.readers):
-        models = [answers for answers, outcome in found if reader in outcome.readers]
+        models = [answers for answers, outcome in outcomes if reader in outcome.readers]
         given = reader.name.startswith(f"{DISABLE}=")
         yield Keeper(reader.name, reader.why, (f"start without {reader.name}",) * given, unless_usual(models))
     # Without the overlap schedule the backends do not matter.
     deciding = [
         (answers, outcome)
-        for answers, outcome in found
+        for answers, outcome in outcomes
         if outcome.kept and (outcome.decided or outcome.overlap)
     ]
     yield from _of_backends(server, deciding, trials)
@@ -123,16 +123,16 @@ def _patches(
         yield f"patch {' '.join(remedy.patches)}{limits(remedy.freed, remedy.kept)}"
 
 
-def _of_backends(server: ExaminedServer, found: Found, trials: Trials | None) -> Iterator[Keeper]:
+def _of_backends(server: ExaminedServer, outcomes: Found, trials: Trials | None) -> Iterator[Keeper]:
     readers: dict[str, list[tuple[dict[str, bool], str]]] = {}
-    for answers, outcome in found:
+    for answers, outcome in outcomes:
         for one in outcome.roles:
             if one.reads:
                 readers.setdefault(one.cls or one.name, []).append((answers, one.role))
     for cls, played in readers.items():
         models = [answers for answers, _ in played]
-        known = server.program.classes_named(cls)
-        files = {each.module.file for one in known for each in server.program.mro(one)}
+        classes = server.program.classes_named(cls)
+        files = {ancestor.module.file for one in classes for ancestor in server.program.mro(one)}
         keeps = functools.partial(_is_read, cls)
         candidates = trials.opting_out(files) if trials is not None else ()
         options = server.freed_by_one_branch(keeps) if server.advises else ()

@@ -75,15 +75,17 @@ class SurveyResult:
     def results(self, task: Task[Result]) -> dict[str, Result]:
         """Return a task's results, without failures."""
         return {
-            name: found for name, found in self.answers[task.name].items() if not isinstance(found, Failure)
+            name: answer_of
+            for name, answer_of in self.answers[task.name].items()
+            if not isinstance(answer_of, Failure)
         }
 
     def failures(self, task: Task[Result]) -> dict[str, str]:
         """Return the reasons of a task's failures."""
         return {
-            name: found.reason
-            for name, found in self.answers[task.name].items()
-            if isinstance(found, Failure)
+            name: answer_of.reason
+            for name, answer_of in self.answers[task.name].items()
+            if isinstance(answer_of, Failure)
         }
 
 
@@ -212,14 +214,14 @@ class _Survey:
         return examined
 
     def _add_inspection(self, commit: str, inspection: _Inspection) -> None:
-        found = inspection.examined
-        self._answers[commit] = found.answer
+        examined = inspection.examined
+        self._answers[commit] = examined.answer
         self._fresh |= inspection.names
         self._new_results.append(inspection.edits)
-        self._decisions.add(found.answers, found.answer)
-        self._memory.keep(_EXAMINE, {found.answer.state: found})
+        self._decisions.add(examined.answers, examined.answer)
+        self._memory.keep(_EXAMINE, {examined.answer.state: examined})
         # Each is kept under its patch's digest, also for the patch sets of other refs and later ones.
-        self._memory.keep(_EDITS, {found.answer.state: inspection.edits}, shared=True)
+        self._memory.keep(_EDITS, {examined.answer.state: inspection.edits}, shared=True)
 
     def _blobs(self, commit: str) -> tuple[str | None, ...]:
         return tuple(map(self._trees[commit].blob, self._named))
@@ -236,13 +238,13 @@ class _Survey:
             if commit in self._answers:
                 continue
             find_answer = partial(answer, self._trees[commit], self._definitions)
-            found = attempted(partial(self._decisions.find, find_answer))
-            if isinstance(found, Failure):
-                self._answers[commit] = StateResult(error=found.reason)
-            elif found is None:
+            result = attempted(partial(self._decisions.find, find_answer))
+            if isinstance(result, Failure):
+                self._answers[commit] = StateResult(error=result.reason)
+            elif result is None:
                 unsettled.append(commit)
             else:
-                self._answers[commit] = found
+                self._answers[commit] = result
         return unsettled
 
     def _results_of(self, task: Task[Any]) -> dict[str, Any]:
@@ -252,9 +254,9 @@ class _Survey:
             for commit, tree in self._trees.items()
             if task.concerns(self._answers[commit])
         }
-        known = self._memory.recall(task.name, task.kind)
-        results: dict[str, Any] = {name: known[name] for name in commits if name in known}
-        todo = [(name, commit) for name, commit in commits.items() if name not in known]
+        remembered = self._memory.recall(task.name, task.kind)
+        results: dict[str, Any] = {name: remembered[name] for name in commits if name in remembered}
+        todo = [(name, commit) for name, commit in commits.items() if name not in remembered]
         work = _Execution(self._git.path, tuple(self._patches), task)
         for done, (name, outcome) in enumerate(spread(work, todo, self._jobs), 1):
             self._watch(f"trees: {task.doing}", done, len(todo))
@@ -314,8 +316,8 @@ class _Examination(_Reading):
     ) -> _Inspection | Failure:
         examinations = self._examinations = self._examinations or Examinations(self.edits)
         for results in new_results:
-            for each in results:
-                examinations.load(each)
+            for result in results:
+                examinations.load(result)
         inspection = attempted(lambda: self._inspect(self.tree(commit), examinations))
         memory.forget_if_large()
         return inspection

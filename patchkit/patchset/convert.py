@@ -62,8 +62,12 @@ def own(tables: Iterable[OwnFile], built_in: Mapping[str, tuple[Raw, Path]]) -> 
     for extension, path in extensions:
         name = extension.extends
         if name not in paths:
-            known = ((raw["id"], raw.get("part", {})) for raw, _ in built_in.values())
-            parts = ((f"{whole}/{each}", part) for whole, named in known for each, part in named.items())
+            named_parts = ((raw["id"], raw.get("part", {})) for raw, _ in built_in.values())
+            parts = (
+                (f"{whole}/{part_name}", part)
+                for whole, named in named_parts
+                for part_name, part in named.items()
+            )
             former = {part["formerly"]: where for where, part in parts if "formerly" in part}
             raise unknown_patch("extends", name, former, path)
         try:
@@ -71,13 +75,13 @@ def own(tables: Iterable[OwnFile], built_in: Mapping[str, tuple[Raw, Path]]) -> 
         except ValueError as error:
             raise UsageError(str(error), where=path, advice="fix it and try again") from None
         last[name] = path
-    found = {
+    patches = {
         name: OwnPatch(patch_of(file, last[name], diffs=found_diffs.get(name, ())), paths[name])
         for name, file in files.items()
     }
-    for name, (patch, _) in found.items():
+    for name, (patch, _) in patches.items():
         check(patch, last[name])
-    return found
+    return patches
 
 
 def _file(raw: Raw, path: Path) -> PatchFile:
@@ -113,8 +117,8 @@ def _fault(raw: Raw, error: msgspec.ValidationError, form: type[_Form], edit: An
         try:
             msgspec.convert(table, edit)
         except msgspec.ValidationError as found:
-            known = KINDS.get(kind, edit) if edit is AnyKind and isinstance(kind, str) else edit
-            return malformation_of(found, known, f"edit.{name}")
+            converted = KINDS.get(kind, edit) if edit is AnyKind and isinstance(kind, str) else edit
+            return malformation_of(found, converted, f"edit.{name}")
     return malformation_of(error, form)
 
 

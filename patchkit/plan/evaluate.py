@@ -61,8 +61,8 @@ def _examined(space: Workspace, patch: Patch, edit: Edit) -> tuple[EditStatus, E
     if space.examinations is None:
         return _examined_anew(space, patch, edit)
     key = _key_of(f"{patch.id} {patch.form}", edit)
-    found = space.examinations.find(key, space.answer)
-    if found is None:
+    result = space.examinations.find(key, space.answer)
+    if result is None:
         return _recorded(space, space.examinations, patch, edit)
     before = space.snapshot()
 
@@ -71,17 +71,19 @@ def _examined(space: Workspace, patch: Patch, edit: Edit) -> tuple[EditStatus, E
         return _examined_anew(before, patch, edit)[1]
 
     def explain() -> Reason:
-        return now().explain() if found.reason is None else found.reason
+        return now().explain() if result.reason is None else result.reason
 
     def rewrite() -> cst.Module:
         made = now().rewrite
         assert made is not None  # The examination that was remembered had a rewrite.
         return made()
 
-    state = SiteState(found.state)
-    status = EditStatus(edit.name, found.file, found.scope, State.CONFLICT, calls_runtime=found.calls_runtime)
+    state = SiteState(result.state)
+    status = EditStatus(
+        edit.name, result.file, result.scope, State.CONFLICT, calls_runtime=result.calls_runtime
+    )
     is_ready = state is SiteState.READY
-    return status, Examination(state, explain, rewrite if is_ready else None, found.added_imports)
+    return status, Examination(state, explain, rewrite if is_ready else None, result.added_imports)
 
 
 def _recorded(
@@ -91,18 +93,18 @@ def _recorded(
     recording = space.snapshot(recording=True)
     status, examined = _examined_anew(recording, patch, edit)
     key, answers = _key_of(f"{patch.id} {patch.form}", edit), recording.answers
-    found = ExaminationResult(
+    result = ExaminationResult(
         status.file,
         status.site,
         examined.state.value,
         examined.added_imports,
         calls_runtime=status.calls_runtime,
     )
-    examinations.record(key, answers, found)
+    examinations.record(key, answers, result)
 
     def explain() -> Reason:
         reason = examined.explain()
-        examinations.record(key, answers, msgspec.structs.replace(found, reason=reason))
+        examinations.record(key, answers, msgspec.structs.replace(result, reason=reason))
         return reason
 
     return status, replace(examined, explain=explain)
@@ -181,18 +183,18 @@ def _with_imports(space: Workspace, scope: Scope, edit: Edit, examined: Examinat
         return examined
     if not unmet:
         return examined
-    found = [space.from_defining_file(need) for need in unmet]
-    undefined = [need.code for need, home in zip(unmet, found, strict=True) if home is None]
+    homes = [space.from_defining_file(need) for need in unmet]
+    undefined = [need.code for need, home in zip(unmet, homes, strict=True) if home is None]
     if undefined:
         return absent(f"`{undefined[0]}`: the tree defines that neither there nor in exactly one other file")
 
     def rewrite() -> cst.Module:
         changed = examined.rewrite() if examined.rewrite is not None else scope.module
-        for need in found:
+        for need in homes:
             changed = need.add(changed) if need is not None else changed
         return changed
 
-    return ready(rewrite, tuple(need.code for need in found if need is not None))
+    return ready(rewrite, tuple(need.code for need in homes if need is not None))
 
 
 def _shadowing_conflict(
@@ -239,7 +241,7 @@ _NOT_FOUND = "the change was made but is not found again"
 def _with_lines(space: Workspace, file: str, site: str, reason: Reason) -> str:
     """Return a reason with the numbers of the lines that end it, unless the site has more lines like them, or none."""
     numbers = _lines_of(space, file, site, frozenset(reason.lines)) if reason.lines else {}
-    if {text: len(found) for text, found in numbers.items()} != Counter(reason.lines):
+    if {text: len(lines) for text, lines in numbers.items()} != Counter(reason.lines):
         return reason.numbered()
     return reason.numbered([numbers[text].pop(0) for text in reason.lines])
 
@@ -249,15 +251,15 @@ def _lines_of(space: Workspace, file: str, site: str, texts: frozenset[str]) -> 
     module = space.modules.index.module(file)
     lines = module.lines if module is not None else []
     functions = module.all_functions() if module is not None else ()
-    node = next((each.node for each in functions if each.qualname == site), None)
+    node = next((function.node for function in functions if function.qualname == site), None)
     start, end = (node.lineno - 1, node.end_lineno) if node is not None else (0, None)
-    found: dict[str, list[int]] = {}
+    numbers: dict[str, list[int]] = {}
     for number, line in enumerate(lines[start:end], start + 1):
         text = line.strip()
         text = text.removeprefix("el") if text.startswith("elif ") else text  # As an edit quotes it.
         if text in texts:
-            found.setdefault(text, []).append(number)
-    return found
+            numbers.setdefault(text, []).append(number)
+    return numbers
 
 
 _FOUND = frozenset({SiteState.PRESENT, SiteState.READY})
@@ -338,19 +340,19 @@ def evaluate(
     made for that shape.
     """
     before = dict(space.edited)
-    found = {}
+    statuses = {}
     for part in patch.all_parts:
         unmet = next((fact for fact in part.applies_when if not space.holds(fact)), None)
         if unmet is None:
-            found[part.name] = _evaluate_part(
+            statuses[part.name] = _evaluate_part(
                 space, patch, part, try_closest_shape=try_closest_shape, allow_partial=allow_partial
             )
             continue
         reason = unmet.why or f"needs a tree with {_description(unmet)}"
-        found[part.name] = PatchStatus(patch, State.NOT_APPLICABLE, (), reason)
+        statuses[part.name] = PatchStatus(patch, State.NOT_APPLICABLE, (), reason)
         if part is patch:
-            return found[part.name]
-    status = _together(patch, found) if patch.parts else found[""]
+            return statuses[part.name]
+    status = _together(patch, statuses) if patch.parts else statuses[""]
     if status.state is State.CONFLICT and not allow_partial:
         space.edited = before
     return status
@@ -400,21 +402,21 @@ def _evaluate_part(
     return summary
 
 
-def _together(patch: Patch, found: dict[str, PatchStatus]) -> PatchStatus:
+def _together(patch: Patch, statuses: dict[str, PatchStatus]) -> PatchStatus:
     """Return the status of a patch from those of its parts, by name; what it stands for itself has none."""
-    edits = tuple(edit for status in found.values() for edit in status.edits)
+    edits = tuple(edit for status in statuses.values() for edit in status.edits)
     states = {
-        name: status.state for name, status in found.items() if status.state is not State.NOT_APPLICABLE
+        name: status.state for name, status in statuses.items() if status.state is not State.NOT_APPLICABLE
     }
     if not states:
-        return replace(found[""], edits=edits)
-    for name, status in found.items():
+        return replace(statuses[""], edits=edits)
+    for name, status in statuses.items():
         if status.state is State.CONFLICT:
             reason = f"{name}: {status.reason}" if name else status.reason
             return PatchStatus(patch, State.CONFLICT, edits, reason)
     kinds = set(states.values())
     if kinds == {State.PENDING}:
-        return PatchStatus(patch, State.PENDING, edits, _reasons(found))
+        return PatchStatus(patch, State.PENDING, edits, _reasons(statuses))
     if kinds & {State.PENDING, State.PARTIAL}:
         missing = [name for name, state in states.items() if state is State.PENDING]
         # Upstream's form lacks what it never had; a part that patchkit did not complete is a fault.
@@ -424,18 +426,18 @@ def _together(patch: Patch, found: dict[str, PatchStatus]) -> PatchStatus:
             return PatchStatus(patch, State.PENDING, edits, f"upstream's {which}")
         parts = [f"the edits of {_listed(missing)} are missing"] if missing else []
         parts += [
-            " of ".join(filter(None, (found[name].reason, name)))
+            " of ".join(filter(None, (statuses[name].reason, name)))
             for name, state in states.items()
             if state is State.PARTIAL
         ]
         return PatchStatus(patch, State.PARTIAL, edits, "; ".join(parts))
     order = (State.APPLIED, State.UPSTREAM, State.UNKNOWN)
-    return PatchStatus(patch, next(state for state in order if state in kinds), edits, _reasons(found))
+    return PatchStatus(patch, next(state for state in order if state in kinds), edits, _reasons(statuses))
 
 
-def _reasons(found: dict[str, PatchStatus]) -> str:
+def _reasons(statuses: dict[str, PatchStatus]) -> str:
     """Return what is said of parts that a person made, in place or still to be made."""
-    said = (status.reason for status in found.values() if status.state is not State.NOT_APPLICABLE)
+    said = (status.reason for status in statuses.values() if status.state is not State.NOT_APPLICABLE)
     return "; ".join(filter(None, said))
 
 
@@ -456,7 +458,7 @@ class _Evaluation:
     patch: Patch
     part: Part
     pristine: Workspace
-    has_landed: bool
+    has_upstream_change: bool
     customised: list[EditStatus] = field(default_factory=list)
     noted: dict[str, list[str]] = field(default_factory=dict)
 
@@ -483,7 +485,7 @@ class _Evaluation:
             words |= {
                 f"{how}: {edit.name}": edit.part for how in (BY_HAND, ACCEPTED) for edit in self.patch.edits
             }
-            unknown = None if self.has_landed else self.part.name
+            unknown = None if self.has_upstream_change else self.part.name
             said = (text for source in sources for text in comments_of(source, self.patch.id))
             if any(words.get(text, unknown) == self.part.name for text in said):
                 return True
@@ -505,7 +507,9 @@ class _Evaluation:
         if is_commented or any(status.calls_runtime for status in statuses):
             return State.APPLIED
         is_named = part is self.patch and self.patch.has_pull_request
-        is_upstreams = self.has_landed if part.upstream_when else bool(part.upstream_commit) or is_named
+        is_upstreams = (
+            self.has_upstream_change if part.upstream_when else bool(part.upstream_commit) or is_named
+        )
         return State.UPSTREAM if is_upstreams else State.UNKNOWN
 
     def shape_conflict(self, *, is_close: bool = False) -> PatchStatus:
@@ -515,7 +519,7 @@ class _Evaluation:
 
     def edits(self, shapes: frozenset[str]) -> list[Edit]:
         """Return the edits for a tree with these shapes, each with its file."""
-        is_upstreams = self.has_landed and not self.has_comment
+        is_upstreams = self.has_upstream_change and not self.has_comment
         counting = [
             edit
             for edit in self.patch.edits_of(self.part.name)
@@ -535,7 +539,7 @@ class _Evaluation:
             return self._in_place(edit, status, examined.reason)
         if examined.state is SiteState.READY and examined.rewrite is not None:
             return self._made(edit, status, examined)
-        if examined.state is SiteState.ABSENT and self.has_landed:
+        if examined.state is SiteState.ABSENT and self.has_upstream_change:
             return replace(status, state=State.UPSTREAM, reason=_CHANGED)
         if examined.state is SiteState.ABSENT and edit.optional:
             return replace(status, state=State.NOT_APPLICABLE, reason=edit.optional)
@@ -545,41 +549,45 @@ class _Evaluation:
         """Return the statuses of a diff's edits, and make those that are pending, unless one conflicts."""
         tree = self.space.tree
         source = landing.landed(self.patch, tree)
-        known = landing.statuses(source)
-        is_upstreams = not self.has_comment and (self.has_landed or self._is_in_history(known))
+        statuses = landing.statuses(source)
+        is_upstreams = not self.has_comment and (self.has_upstream_change or self._is_in_history(statuses))
         if is_upstreams and not source.is_in_place:
             return [
-                each if each.state is State.APPLIED else replace(each, state=State.UPSTREAM, reason=_CHANGED)
-                for each in known
+                status
+                if status.state is State.APPLIED
+                else replace(status, state=State.UPSTREAM, reason=_CHANGED)
+                for status in statuses
             ]
         settled = [
-            replace(each, state=State.CONFLICT, reason=_EDITED)
-            if each.state is State.PENDING and landing.is_edited(self.patch, tree, source, each)
-            else each
-            for each in map(self._settled, known)
+            replace(status, state=State.CONFLICT, reason=_EDITED)
+            if status.state is State.PENDING and landing.is_edited(self.patch, tree, source, status)
+            else status
+            for status in map(self._settled, statuses)
         ]
-        is_stuck = any(each.state is State.CONFLICT for each in settled)
-        if any(each.state is State.PENDING for each in settled) and (allow_partial or not is_stuck):
+        is_stuck = any(status.state is State.CONFLICT for status in settled)
+        if any(status.state is State.PENDING for status in settled) and (allow_partial or not is_stuck):
             made = landing.contents(self.patch, tree, source)
             again = landing.statuses(landing.landed(self.patch, OverlayTree(tree, made)))
-            lost = {each.name for each in again if each.state is not State.APPLIED}
-            lost -= {each.name for each in known if each.state is State.CONFLICT}
+            lost = {status.name for status in again if status.state is not State.APPLIED}
+            lost -= {status.name for status in statuses if status.state is State.CONFLICT}
             if lost:
                 return [
-                    replace(each, state=State.CONFLICT, reason=_NOT_FOUND) if each.name in lost else each
-                    for each in settled
+                    replace(status, state=State.CONFLICT, reason=_NOT_FOUND)
+                    if status.name in lost
+                    else status
+                    for status in settled
                 ]
             for file, content in made.items():
                 self.space.land(file, content)
         return settled
 
-    def _is_in_history(self, known: Sequence[EditStatus]) -> bool:
+    def _is_in_history(self, statuses: Sequence[EditStatus]) -> bool:
         """Return whether the tree comes after upstream's commit; not if it has nothing of it, as after a revert.
 
         Nobody has to ask if it has all of it.
         """
         commit, subject = self.patch.upstream_commit, self.patch.upstream_subject
-        states = {each.state for each in known}
+        states = {status.state for status in statuses}
         return states not in ({State.PENDING}, {State.APPLIED}) and self.space.modules.has_commit(
             commit, subject
         )
@@ -593,7 +601,9 @@ class _Evaluation:
             return replace(status, state=State.APPLIED, reason=how)
         if is_there and status.file in self.space.edited:
             source = landing.landed(self.patch, self.pristine.tree)
-            before = next((each for each in landing.statuses(source) if each.name == status.name), status)
+            before = next(
+                (earlier for earlier in landing.statuses(source) if earlier.name == status.name), status
+            )
             if before.state is not State.APPLIED:
                 return replace(status, state=State.PENDING)
         return status
@@ -636,12 +646,12 @@ class _Evaluation:
         after = self.space.get(file)
         if before is None or after is None:
             return False
-        old, new = (source_of(each).decode(errors="replace").splitlines() for each in (before, after))
+        old, new = (source_of(module).decode(errors="replace").splitlines() for module in (before, after))
         codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
         return any(
             _stands_at(f"{COMMENT_PREFIX[:2]}{start} {edit.why}", old, begin)
             if tag == "insert"
-            else any(_is_below(start, old, at) for at in range(begin, end))
+            else any(_is_below(start, old, index) for index in range(begin, end))
             for tag, begin, end, _, _ in codes
             if tag != "equal"
         )
@@ -653,16 +663,16 @@ _OLDER_FORM = (
 )
 
 
-def _is_below(start: str, lines: Sequence[str], at: int) -> bool:
+def _is_below(start: str, lines: Sequence[str], index: int) -> bool:
     """Return whether the comments directly above a line of code have one that begins like this."""
-    above = takewhile(lambda line: line.lstrip().startswith("#"), reversed(lines[:at]))
-    return not lines[at].lstrip().startswith("#") and any(start in line for line in above)
+    above = takewhile(lambda line: line.lstrip().startswith("#"), reversed(lines[:index]))
+    return not lines[index].lstrip().startswith("#") and any(start in line for line in above)
 
 
-def _stands_at(note: str, lines: Sequence[str], at: int) -> bool:
+def _stands_at(note: str, lines: Sequence[str], index: int) -> bool:
     """Return whether the code directly above or below a place begins with a comment."""
-    above = takewhile(str.strip, reversed(lines[:at]))
-    return any(line.strip() == note for line in (*above, *lines[at : at + 1]))
+    above = takewhile(str.strip, reversed(lines[:index]))
+    return any(line.strip() == note for line in (*above, *lines[index : index + 1]))
 
 
 def _summarise(evaluation: _Evaluation, statuses: list[EditStatus]) -> PatchStatus:
@@ -673,8 +683,10 @@ def _summarise(evaluation: _Evaluation, statuses: list[EditStatus]) -> PatchStat
         replace(status, state=provenance) if status.state is State.APPLIED else status for status in statuses
     )
     parts = [f"{how}: {', '.join(names)}" for how, names in sorted(evaluation.noted.items())]
-    adapted = [each for each in settled if patch.diffs and each.state is State.PENDING and each.reason]
-    parts += [f"{each.name}: {each.reason}" for each in adapted]
+    adapted = [
+        status for status in settled if patch.diffs and status.state is State.PENDING and status.reason
+    ]
+    parts += [f"{status.name}: {status.reason}" for status in adapted]
     own = "; ".join([*(status.reason for status in customised), *parts])
     states = {status.state for status in settled if status not in customised} - {State.NOT_APPLICABLE}
     if not states and customised:

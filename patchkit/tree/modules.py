@@ -103,9 +103,9 @@ class Modules:
         own = weakref.ref(self)
 
         def alive() -> Modules:
-            found = own()
-            assert found is not None  # An index does not outlive its modules.
-            return found
+            modules = own()
+            assert modules is not None  # An index does not outlive its modules.
+            return modules
 
         # Without a cycle, syntax trees are freed with their last reference.
         self.index = Index(lambda file: alive().source(file), lambda name: alive()._classes_named(name))
@@ -207,9 +207,9 @@ class Modules:
         module = self.index.module(file)
         if module is None or name not in module.imports:
             return self.defining(name)
-        found = self.index.resolve(module, name)
-        if isinstance(found, Class | Function):
-            return [found.module.file]
+        definition = self.index.resolve(module, name)
+        if isinstance(definition, Class | Function):
+            return [definition.module.file]
         source, _ = module.imports[name]
         return self.defining(name) if files_of(source) else []
 
@@ -222,11 +222,11 @@ class Modules:
         texts = self.tree.definitions() if isinstance(self.tree, CheckoutTree) else None
         if texts is None:
             texts = {file: self.source(file) or b"" for file in self.tree.files(SERVING)}
-        found: dict[bytes, list[str]] = {}
+        by_name: dict[bytes, list[str]] = {}
         for file, text in texts.items():
             for name in _defined_in(text):
-                found.setdefault(name, []).append(file)
-        return found
+                by_name.setdefault(name, []).append(file)
+        return by_name
 
     def _classes_named(self, name: str) -> list[Class]:
         modules = map(self.index.module, self.defining(name))

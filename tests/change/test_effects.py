@@ -9,7 +9,7 @@ from patchkit.change.outline import Item, outline
 
 
 def items(code: str) -> list[Item]:
-    return list(outline(f"{code}\n").parts)
+    return list(outline(f"{code}\n").children)
 
 
 def branches(code: str) -> list[Item]:

@@ -184,7 +184,7 @@ def test_a_conflict_of_what_is_not_there_is_behind_what_stands_before_it(ours: s
     merge, whole = Merge(nowhere), outline(ours)
     merge.make(outline(base), outline(base.replace("b = 2", "b = 5")), whole)
     (edit,) = merge.log.edits
-    assert edit.region == Region(whole.parts[0], 1, 1)
+    assert edit.region == Region(whole.children[0], 1, 1)
 
 
 def test_a_function_that_is_not_there_is_no_site() -> None:

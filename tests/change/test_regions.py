@@ -33,11 +33,11 @@ def lines(region: Region) -> str:
 
 
 def test_the_lines_of_an_item_are_its_text_without_the_comments_above_it() -> None:
-    items = [each for each in outline(TEXT).walk() if each.above is not None]
+    items = [each for each in outline(TEXT).walk() if each.parent is not None]
     assert [each.name for each in items if each.is_definition] == ["Desk", "lend", "fee"]
     for each in items:
         assert lines(Region.of(each)) == each.text.removeprefix(each.lead)
-        assert Region.of(each).text == each.plain
+        assert Region.of(each).text == each.dedented
         assert Region.of(each).line == each.line
 
 

@@ -32,7 +32,7 @@ def place(code: str, site: str) -> Item:
 
 def last(code: str, site: str) -> Item:
     scope = place(code, site) if site else outline(code)
-    return scope.parts[-1]
+    return scope.children[-1]
 
 
 def variant(theirs: str, ours: str, site: str, outcome: Outcome = Outcome.LANDED, *names: str) -> str:

@@ -103,10 +103,10 @@ class Calls:
         return Value(ANY)
 
     def _arguments(self, node: ast.Call, env: Environment) -> list[tuple[str | None, ast.expr, Value]]:
-        found: list[tuple[str | None, ast.expr, Value]] = []
+        given: list[tuple[str | None, ast.expr, Value]] = []
         for argument in node.args:
             value = self._evaluator.value(argument, env)
-            found.append((None, argument, self._frame.with_object(value, argument, env)))
+            given.append((None, argument, self._frame.with_object(value, argument, env)))
         for keyword in node.keywords:
             value = self._evaluator.value(keyword.value, env)
             if keyword.arg is None:
@@ -114,8 +114,8 @@ class Calls:
                 continue
             if keyword.arg in mirror.MIRROR:
                 self._frame.use_stale(keyword.value, value, env)
-            found.append((keyword.arg, keyword.value, self._frame.with_object(value, keyword.value, env)))
-        return found
+            given.append((keyword.arg, keyword.value, self._frame.with_object(value, keyword.value, env)))
+        return given
 
     def _builtin(self, name: str, node: ast.Call, env: Environment) -> Value | None:
         if name == "getattr" and len(node.args) >= 2 and isinstance(node.args[1], ast.Constant):
