@@ -72,7 +72,7 @@ class Solver:
         for function in self.reach.in_order:
             if _makes_draft_batch(function) and not self.reach.excluded(function, None):
                 self._enter(function, None, is_known=self.reach.known(function, None))
-        self._settle()
+        self._run_pending()
         self._makers_done = True
         self._pending.extend(self.contexts.values())  # They ran before all batches were recorded.
         entries = self._entries.points()
@@ -80,16 +80,16 @@ class Solver:
             if watch is not None:
                 watch(f"functions: {function.qualname}", done, len(entries))
             self._enter(function, self_class, is_known=self.reach.known(function, self_class))
-        self._settle()
+        self._run_pending()
         entered = {context.function for context in self.contexts.values()}
         for function, self_class in self._entries.leftovers(entered):
             self._enter(function, self_class, is_known=self.reach.serves(function))
-        self._settle()
+        self._run_pending()
         for (function, self_class), callers in self._entries.for_models.items():
             entered = {context.function for context in self.contexts.values()}
             if not entered.issuperset(callers):
                 self._enter(function, self_class, is_known=self.reach.known(function, self_class))
-                self._settle()
+                self._run_pending()
         for context in self.contexts.values():
             owner = context.function.owner.name if context.function.owner is not None else None
             context.only_models = (context.function, context.self_class or owner) in self._entries.for_models
@@ -109,9 +109,9 @@ class Solver:
         """Run only the backends under analysis, from the methods called from outside."""
         for function, self_class in self._entries.of_backends():
             self._enter(function, self_class, is_known=True)
-        self._settle()
+        self._run_pending()
 
-    def _settle(self) -> None:
+    def _run_pending(self) -> None:
         while self._pending or self._awaiting:
             while self._pending:
                 self._run(self._pending.pop())
@@ -152,7 +152,7 @@ class Solver:
 
     # Calls
 
-    def settled(self, made: Call) -> list[Summary] | None:
+    def known_outcomes(self, made: Call) -> list[Summary] | None:
         """Return the outcomes of a call that adds nothing to what is known; None if it may add something."""
         method, self_class = made.method, made.self_class
         if self._not_followed(method, self_class) or method not in self.reach.tree.relevant:

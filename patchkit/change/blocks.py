@@ -176,5 +176,5 @@ def merged_count(base: int, ours: int, theirs: int) -> int:
 
 def same_statements(one: str, other: str) -> bool:
     """Return whether two versions have the same statements in the same blocks, in whatever order."""
-    paths, beside = (Counter(path for path, _ in rest) for rest in _different(one, other))
-    return paths == beside
+    paths, other_paths = (Counter(path for path, _ in rest) for rest in _different(one, other))
+    return paths == other_paths

@@ -255,9 +255,9 @@ def _imports_of(file: str, sources: Mapping[str, bytes]) -> bool:
         if above
         else rb"\b%b\b" % stem
     )
-    beside = re.compile(rb"\b%b\b" % stem)
+    sibling = re.compile(rb"\b%b\b" % stem)
     return any(
-        (sign.search(text) or (posixpath.dirname(importer).startswith(folder) and beside.search(text)))
+        (sign.search(text) or (posixpath.dirname(importer).startswith(folder) and sibling.search(text)))
         for importer, text in sources.items()
         if importer != file and name.encode() in text
     )

@@ -67,11 +67,11 @@ def _hunks(one: Sequence[str], other: Sequence[str]) -> list[_Hunk]:
     end = next(
         (index for index in range(least - start) if one[-1 - index] != other[-1 - index]), least - start
     )
-    inner, beside = _units(one[start : len(one) - end]), _units(other[start : len(other) - end])
-    offsets = list(accumulate(map(len, inner), initial=start))
-    codes = difflib.SequenceMatcher(None, inner, beside, autojunk=False).get_opcodes()
+    base_units, other_units = _units(one[start : len(one) - end]), _units(other[start : len(other) - end])
+    offsets = list(accumulate(map(len, base_units), initial=start))
+    codes = difflib.SequenceMatcher(None, base_units, other_units, autojunk=False).get_opcodes()
     return [
-        _Hunk(offsets[first], offsets[last], [line for unit in beside[low:high] for line in unit])
+        _Hunk(offsets[first], offsets[last], [line for unit in other_units[low:high] for line in unit])
         for tag, first, last, low, high in codes
         if tag != "equal"
     ]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from patchkit.change import tokens
+from patchkit.change.alignment import Alignment, is_incidental, moved_items, noted_place
 from patchkit.change.comments import (
     comments,
     loses_comments,
@@ -29,7 +30,6 @@ from patchkit.change.outline import NoOutlineError, outline
 from patchkit.change.output import Output
 from patchkit.change.policy import Policy
 from patchkit.change.regions import Region, blocks_of, marked_numbers
-from patchkit.change.row import Row, is_incidental, moved_items, noted_place
 from patchkit.change.sequence import codes, disturbances
 from patchkit.change.statements import merged_header, merged_statement
 from patchkit.lines import lines_with_ends
@@ -37,9 +37,9 @@ from patchkit.lines import lines_with_ends
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
+    from patchkit.change.alignment import Chunk
     from patchkit.change.edits import Refusal
     from patchkit.change.outline import Item
-    from patchkit.change.row import Gap
 
     Elsewhere = Callable[[Item], Item | None]
 
@@ -326,68 +326,68 @@ class Merge:
             self._names[ours] = self.correspondence.names(base, ours)
         if not ours.is_scope and all(item.is_scope for item in ours.ancestors):
             self._merged.append((base, theirs, ours))
-        row = Row(base, theirs, ours, to_theirs, to_ours, self.policy)
-        gaps = list(row.gaps())
-        moves = {} if base.is_scope else moved_items(gaps)
+        alignment = Alignment(base, theirs, ours, to_theirs, to_ours, self.policy)
+        chunks = list(alignment.chunks())
+        moves = {} if base.is_scope else moved_items(chunks)
         conflicting: set[Item] = set()
         for one, other in to_theirs.items():
             if one.dedented != other.dedented:
                 first = len(self.log.edits)
-                self._change(row, one, other)
+                self._change(alignment, one, other)
                 is_conflict = any(edit.outcome is Outcome.CONFLICT for edit in self.log.edits[first:])
                 conflicting |= {other} if is_conflict and not other.children else set()
         for one, other in moves.items():
-            self._move(row, one, other)
-        for gap in (gap.without_moves(moves) for gap in gaps):
-            self._add_docstring(row, gap)
-            if not (gap.removed or gap.added):
+            self._move(alignment, one, other)
+        for chunk in (chunk.without_moves(moves) for chunk in chunks):
+            self._add_docstring(alignment, chunk)
+            if not (chunk.removed or chunk.added):
                 continue
-            beside = {
-                *theirs.children[max(0, gap.left) : gap.left + 1],
-                *theirs.children[gap.right : gap.right + 1],
+            neighbours = {
+                *theirs.children[max(0, chunk.left) : chunk.left + 1],
+                *theirs.children[chunk.right : chunk.right + 1],
             }
-            refusal = self._refused_removal(row, gap)
-            if conflicting & beside and not base.is_scope:
-                self._reject_gap(row, gap, "it is next to a conflict")
+            refusal = self._refused_removal(alignment, chunk)
+            if conflicting & neighbours and not base.is_scope:
+                self._reject_chunk(alignment, chunk, "it is next to a conflict")
             elif refusal:
-                self._reject_gap(row, gap, refusal)
-            elif not (gap.removed and gap.added) or (base.is_scope and not self._is_exchange(gap)):
-                self._exchange(row, gap)
+                self._reject_chunk(alignment, chunk, refusal)
+            elif not (chunk.removed and chunk.added) or (base.is_scope and not self._is_exchange(chunk)):
+                self._exchange(alignment, chunk)
             else:
-                self._replace(row, gap)
+                self._replace(alignment, chunk)
         top = self.output.first(ours)
-        if top is not None and top is not ours.children[0] and top in row.only_in_ours():
+        if top is not None and top is not ours.children[0] and top in alignment.only_in_ours():
             # Its blank lines separated it from what was deleted.
             self.output.write_lead(top, spaced_as(ours.children[0].lead, self.output.lead(top)))
 
-    def _move(self, row: Row, base: Item, theirs: Item) -> None:
+    def _move(self, alignment: Alignment, base: Item, theirs: Item) -> None:
         """Move a statement to its new place, with the tree's text."""
-        ours = row.to_ours.get(base)
-        if ours is None and any(theirs.code == item.code for item in row.only_in_ours()):
+        ours = alignment.to_ours.get(base)
+        if ours is None and any(theirs.code == item.code for item in alignment.only_in_ours()):
             self.log.record(theirs, Outcome.ALREADY)
             return
         if ours is None or ours.children:
-            reason = f"the moved statement is not in this tree{noted_place(base, row.ours)}"
-            self.log.reject(base.site, reason, ("", theirs.dedented), row.at(theirs))
+            reason = f"the moved statement is not in this tree{noted_place(base, alignment.ours)}"
+            self.log.reject(base.site, reason, ("", theirs.dedented), alignment.region_at(theirs))
             return
-        slot = row.slot([theirs])
-        position = row.ours.children.index(ours)
-        if slot.container is not row.ours or not slot.is_usable:
+        point = alignment.insertion_point([theirs])
+        position = alignment.ours.children.index(ours)
+        if point.container is not alignment.ours or not point.is_usable:
             self.log.conflict(
-                base, theirs, ours, slot.reason or "its new place is in another block in this tree"
+                base, theirs, ours, point.reason or "its new place is in another block in this tree"
             )
-        elif slot.index in {position, position + 1}:
+        elif point.index in {position, position + 1}:
             self.log.record(theirs, Outcome.ALREADY)
         elif not self.log.is_refused((theirs, ""), base=base, theirs=theirs, region=Region.of(ours)):
             self.output.delete(ours)
             if ours.dedented == base.dedented:
-                self._put(row.ours, slot.index, [theirs], ours.indent)
+                self._put(alignment.ours, point.index, [theirs], ours.indent)
             else:
-                self.output.insert(row.ours, slot.index, ours.text)
-            low, high = sorted((position, slot.index))
-            own = set(row.only_in_ours())
-            passed = [item for item in row.ours.children[low:high] if item in own]
-            reason = slot.reason
+                self.output.insert(alignment.ours, point.index, ours.text)
+            low, high = sorted((position, point.index))
+            own = set(alignment.only_in_ours())
+            passed = [item for item in alignment.ours.children[low:high] if item in own]
+            reason = point.reason
             if not reason and order_matters([ours], passed):
                 reason = "the code that it moves past uses the same names"
             elif not reason and not self._is_same(base, ours):
@@ -395,10 +395,10 @@ class Merge:
             outcome = Outcome.CHANGED if reason else Outcome.LANDED
             self.log.record(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, ""))
 
-    def _change(self, row: Row, base: Item, theirs: Item) -> None:
-        ours = row.to_ours.get(base)
+    def _change(self, alignment: Alignment, base: Item, theirs: Item) -> None:
+        ours = alignment.to_ours.get(base)
         if ours is not None:
-            refusal = self._refused_change(row, base)
+            refusal = self._refused_change(alignment, base)
             if refusal:
                 self.log.conflict(base, theirs, ours, refusal)
             else:
@@ -407,21 +407,21 @@ class Merge:
         if base.is_definition:
             self._change_elsewhere(base, theirs)
             return
-        inside = row.displaced(base)
+        inside = alignment.displaced(base)
         if inside is not None:
             self._merge_item(base, theirs, inside)
-        elif any(theirs.code == item.code for item in row.only_in_ours()):
+        elif any(theirs.code == item.code for item in alignment.only_in_ours()):
             self.log.record(theirs, Outcome.ALREADY)
         elif base.code == theirs.code:
             reason = "only a comment or the layout changes, and this tree does not have the statement"
             self.log.record(base, Outcome.KEPT, reason, theirs=theirs)
-        elif (base.is_import and self._add_names(row, base, theirs)) or self._change_value_elsewhere(
+        elif (base.is_import and self._add_names(alignment, base, theirs)) or self._change_value_elsewhere(
             base, theirs
         ):
             pass
         else:
-            reason = f"the changed statement is not in this tree{noted_place(base, row.ours)}"
-            self.log.reject(base.site, reason, (base.dedented, theirs.dedented), row.at(theirs))
+            reason = f"the changed statement is not in this tree{noted_place(base, alignment.ours)}"
+            self.log.reject(base.site, reason, (base.dedented, theirs.dedented), alignment.region_at(theirs))
 
     def _change_elsewhere(self, base: Item, theirs: Item) -> None:
         """Make the edits of a definition that has moved."""
@@ -450,70 +450,74 @@ class Merge:
             self._merge_item(base, theirs, place)
         return place is not None
 
-    def _add_names(self, row: Row, base: Item, theirs: Item) -> bool:
+    def _add_names(self, alignment: Alignment, base: Item, theirs: Item) -> bool:
         """Add the names of an import statement that the tree lacks."""
         base_names, theirs_names = imported(base), imported(theirs)
-        our_names = {name for item in row.ours.children if item.is_import for name in imported(item)}
+        our_names = {name for item in alignment.ours.children if item.is_import for name in imported(item)}
         unmatched = [name for name in theirs_names if name not in base_names and name not in our_names]
         if not unmatched:
             self.log.record(theirs, Outcome.ALREADY)
             return True
-        indent = row.ours.children[0].indent if row.ours.children else ""
+        indent = alignment.ours.children[0].indent if alignment.ours.children else ""
         text = "".join(f"{indent}{name}\n" for name in unmatched)
-        self.output.insert(row.ours, import_place(row.ours), text)
+        self.output.insert(alignment.ours, import_place(alignment.ours), text)
         self.log.record(theirs, Outcome.LANDED)
         return True
 
-    def _refused_change(self, row: Row, base: Item) -> str:
+    def _refused_change(self, alignment: Alignment, base: Item) -> str:
         """Return why an item may not be changed or removed where it is in this tree; empty if it may be."""
-        ours = row.to_ours.get(base)
+        ours = alignment.to_ours.get(base)
         if ours is None or base.is_import:
             return ""
         if base.is_definition and base.name != ours.name and self.policy is Policy.REFUSE:
             return f"{base.name} has another name in this tree"
-        number = row.copies(base, ours)
+        number = alignment.copies(base, ours)
         return f"this code is there {number} times" if number > 1 else ""
 
-    def _refused_removal(self, row: Row, gap: Gap) -> str:
-        """Return why the code of a gap may not be removed where it is in this tree; empty if it may be."""
+    def _refused_removal(self, alignment: Alignment, chunk: Chunk) -> str:
+        """Return why the code of a chunk may not be removed where it is in this tree; empty if it may be."""
         counterparts = [
-            row.to_ours.get(one) for one in gap.removed if not (one.is_definition or one.is_import)
+            alignment.to_ours.get(one) for one in chunk.removed if not (one.is_definition or one.is_import)
         ]
-        places = [row.ours.children.index(item) for item in counterparts if item is not None]
+        places = [alignment.ours.children.index(item) for item in counterparts if item is not None]
         if self.policy is Policy.REFUSE and places:
             if len(places) < len(counterparts):
                 return "part of the removed code is not in this tree"
-            if not set(row.only_in_ours()).isdisjoint(row.ours.children[min(places) : max(places)]):
+            if not set(alignment.only_in_ours()).isdisjoint(
+                alignment.ours.children[min(places) : max(places)]
+            ):
                 return "this tree has other code between the removed statements"
-        return next(filter(None, (self._refused_change(row, one) for one in gap.removed)), "")
+        return next(filter(None, (self._refused_change(alignment, one) for one in chunk.removed)), "")
 
-    def _is_exchange(self, gap: Gap) -> bool:
-        """Return whether the code of a gap goes only together, because nothing may be adapted."""
-        is_named = any(item.is_definition or item.is_import for item in (*gap.removed, *gap.added))
+    def _is_exchange(self, chunk: Chunk) -> bool:
+        """Return whether the code of a chunk goes only together, because nothing may be adapted."""
+        is_named = any(item.is_definition or item.is_import for item in (*chunk.removed, *chunk.added))
         return self.policy is Policy.REFUSE and not is_named
 
-    def _exchange(self, row: Row, gap: Gap) -> None:
+    def _exchange(self, alignment: Alignment, chunk: Chunk) -> None:
         """Delete items and insert others; statements are not inserted where one of those that go is a conflict."""
         first = len(self.log.edits)
-        for one in gap.removed:
-            self._delete(row, one)
-        plain = [item for item in gap.added if not (item.is_definition or item.is_import)]
+        for one in chunk.removed:
+            self._delete(alignment, one)
+        statements = [item for item in chunk.added if not (item.is_definition or item.is_import)]
         is_conflict = any(edit.outcome is Outcome.CONFLICT for edit in self.log.edits[first:])
-        if is_conflict and plain:
-            self._reject_gap(row, replace(gap, removed=[], added=plain), "it is next to a conflict")
-        added = [item for item in gap.added if not (is_conflict and item in plain)]
+        if is_conflict and statements:
+            self._reject_chunk(
+                alignment, replace(chunk, removed=[], added=statements), "it is next to a conflict"
+            )
+        added = [item for item in chunk.added if not (is_conflict and item in statements)]
         if added:
-            self._insert(row, replace(gap, added=added))
+            self._insert(alignment, replace(chunk, added=added))
 
-    def _delete(self, row: Row, base: Item) -> None:
+    def _delete(self, alignment: Alignment, base: Item) -> None:
         if base.is_import:
-            self._delete_import(row, base)
+            self._delete_import(alignment, base)
             return
-        ours = row.counterpart(base)
+        ours = alignment.counterpart(base)
         if ours is None and base.is_definition:
             ours = self.elsewhere(base)
         if ours is None:
-            form = row.form_of(base)
+            form = alignment.form_of(base)
             if form is None:
                 self.log.record(base, Outcome.ALREADY)
             else:
@@ -523,19 +527,19 @@ class Merge:
         elif loses_comments(ours.own, base.own, ""):
             self.log.conflict(base, None, ours, _COMMENTED)
         elif self._is_same(base, ours):
-            self._remove(row, base, ours)
-            is_displaced = ours.parent is not row.ours and not base.is_definition
+            self._remove(alignment, base, ours)
+            is_displaced = ours.parent is not alignment.ours and not base.is_definition
             outcome = Outcome.CHANGED if is_displaced else Outcome.LANDED
             reason = "the deleted code is in another block in this tree" if is_displaced else ""
             self.log.record(base, outcome, reason, ours=ours, key=(base, ""))
         elif self._is_within(base, ours):
-            self._remove(row, base, ours)
+            self._remove(alignment, base, ours)
             reason = "this tree's version of the deleted code lacks statements of it"
             self.log.record(base, Outcome.CHANGED, reason, ours=ours, key=(base, ""))
         else:
             self.log.conflict(base, None, ours, "the deleted code differs in this tree")
 
-    def _remove(self, row: Row, base: Item, ours: Item) -> None:
+    def _remove(self, alignment: Alignment, base: Item, ours: Item) -> None:
         """Delete an item with its comments, but not this tree's own comments and blank lines above it."""
         self.output.delete(ours, remaining_lead(base.lead, ours.lead))
         parts = () if ours.parent is None else ours.parent.children
@@ -543,25 +547,27 @@ class Merge:
         missing = set(stripped_lines(base.lead)).difference(stripped_lines(ours.lead))
         # Code that came in between has the comments above it now.
         for previous in reversed(above if missing else ()):
-            if previous not in row.only_in_ours():
+            if previous not in alignment.only_in_ours():
                 return
             lead = remaining_comments(sorted(missing), [], previous.lead)
             if lead is not None and lead != previous.lead:
                 self.output.write_lead(previous, lead)
 
-    def _delete_import(self, row: Row, base: Item) -> None:
+    def _delete_import(self, alignment: Alignment, base: Item) -> None:
         """Remove the names of an import from each import of this tree that has them."""
-        stays = {name for item in row.theirs.children for name in imported(item)}
+        stays = {name for item in alignment.theirs.children for name in imported(item)}
         removed = {name for name in imported(base) if name not in stays and bound(name) not in self.kept}
         homes = [
-            item for item in row.ours.children if item.is_import and removed.intersection(imported(item))
+            item
+            for item in alignment.ours.children
+            if item.is_import and removed.intersection(imported(item))
         ]
         rows = (
             [name for item in parts for name in imported(item)]
-            for parts in (row.base.children, row.ours.children)
+            for parts in (alignment.base.children, alignment.ours.children)
         )
         before, after = map(Counter, rows)
-        paired = row.to_ours.get(base)
+        paired = alignment.to_ours.get(base)
         if homes and any(after[name] > before[name] for name in removed):
             if self.policy is Policy.REFUSE:
                 self.log.conflict(base, None, homes[0], "it is imported more than once in this tree")
@@ -580,48 +586,53 @@ class Merge:
                 reason = "this tree's import has more names"
                 self.log.record(base, Outcome.CHANGED, reason, ours=ours, key=(base, ""))
             else:
-                self._remove(row, base, ours)
+                self._remove(alignment, base, ours)
                 self.log.record(base, Outcome.LANDED, ours=ours, key=(base, ""))
 
-    def _replace(self, row: Row, gap: Gap) -> None:
+    def _replace(self, alignment: Alignment, chunk: Chunk) -> None:
         """Replace statements by others."""
-        counterparts = [row.counterpart(one) for one in gap.removed]
-        pairs = [(one, item) for one, item in zip(gap.removed, counterparts, strict=True) if item is not None]
-        codes = {item.code for item in row.ours.children}
-        is_there = row.own_codes().issuperset(item.code for item in gap.added)
-        if is_there and codes.isdisjoint(one.code for one in gap.removed):
-            self.log.record(gap.added[0], Outcome.ALREADY)
+        counterparts = [alignment.counterpart(one) for one in chunk.removed]
+        pairs = [
+            (one, item) for one, item in zip(chunk.removed, counterparts, strict=True) if item is not None
+        ]
+        codes = {item.code for item in alignment.ours.children}
+        is_there = alignment.own_codes().issuperset(item.code for item in chunk.added)
+        if is_there and codes.isdisjoint(one.code for one in chunk.removed):
+            self.log.record(chunk.added[0], Outcome.ALREADY)
             return
-        gone = [one for one, item in zip(gap.removed, counterparts, strict=True) if item is None]
+        gone = [one for one, item in zip(chunk.removed, counterparts, strict=True) if item is None]
         # A docstring that has another text in this tree is not absent.
         missing = next(
-            (one for one in gone if not is_incidental(one) or (one.documentation and row.form_of(one))), None
+            (one for one in gone if not is_incidental(one) or (one.documentation and alignment.form_of(one))),
+            None,
         )
         if missing is not None:
-            where = noted_place(missing, row.ours)
-            self._reject_gap(row, gap, f"part of the replaced code is not in this tree{where}")
+            where = noted_place(missing, alignment.ours)
+            self._reject_chunk(alignment, chunk, f"part of the replaced code is not in this tree{where}")
             return
         if not pairs:
-            self._insert(row, gap)
+            self._insert(alignment, chunk)
             return
         other = next((item for one, item in pairs if not self._is_within(one, item)), None)
         if other is not None:
-            self._reject_gap(row, gap, "the replaced code differs in this tree")
+            self._reject_chunk(alignment, chunk, "the replaced code differs in this tree")
             return
-        refused = next((item for item in (*gap.added, *gap.removed) if (item, "") in self.log.refused), None)
+        refused = next(
+            (item for item in (*chunk.added, *chunk.removed) if (item, "") in self.log.refused), None
+        )
         if refused is not None:
-            self._reject_gap(row, gap, self.log.refused[refused, ""])
+            self._reject_chunk(alignment, chunk, self.log.refused[refused, ""])
             return
         first = pairs[0][1]
         assert first.parent is not None
         position = first.parent.children.index(first)
         if first.parent.children[position : position + len(pairs)] != tuple(item for _, item in pairs):
-            self._reject_gap(row, gap, "this tree has other code between the replaced statements")
+            self._reject_chunk(alignment, chunk, "this tree has other code between the replaced statements")
             return
-        base_text, wanted = ("".join(item.text for item in items) for items in (gap.removed, gap.added))
+        base_text, wanted = ("".join(item.text for item in items) for items in (chunk.removed, chunk.added))
         ours_text = "".join([first.own, *(item.text for _, item in pairs[1:])])
         if loses_comments(ours_text, base_text, wanted):
-            self._reject_gap(row, gap, _COMMENTED)
+            self._reject_chunk(alignment, chunk, _COMMENTED)
             return
         for _, item in pairs:
             self.output.delete(item)
@@ -629,107 +640,113 @@ class Merge:
         if own_lead:
             lead = remaining_comments(stripped_lines(pairs[0][0].lead), [], first.lead)
             self.output.insert(first.parent, position, lead or first.lead)
-        self._put(first.parent, position, gap.added, first.indent, row.gone_comments(gap))
+        self._put(first.parent, position, chunk.added, first.indent, alignment.gone_comments(chunk))
         is_same = all(self._is_same(one, item) for one, item in pairs)
         differs = "this tree's version of the replaced code lacks statements of it"
-        reason = row.displacement(gap, first) if is_same else differs
+        reason = alignment.displacement(chunk, first) if is_same else differs
         if own_lead and not reason and self.policy is Policy.ADAPT:
             reason = _REWORDED
         edit = EditOutcome(
-            row.base.site,
+            alignment.base.site,
             Outcome.CHANGED if reason else Outcome.LANDED,
             reason,
-            "" if is_same else "".join(one.dedented for one in gap.removed),
+            "" if is_same else "".join(one.dedented for one in chunk.removed),
             "" if is_same else "".join(item.dedented for _, item in pairs),
-            "".join(item.dedented for item in gap.added),
+            "".join(item.dedented for item in chunk.added),
             first,
-            (gap.added[0], ""),
+            (chunk.added[0], ""),
         )
         self.log.edits.append(edit)
 
-    def _reject_gap(self, row: Row, gap: Gap, refusal: Refusal | str) -> None:
+    def _reject_chunk(self, alignment: Alignment, chunk: Chunk, refusal: Refusal | str) -> None:
         """Record a conflict of all changes between two items together."""
-        base_text, wanted = ("".join(item.dedented for item in items) for items in (gap.removed, gap.added))
-        self.log.reject(row.base.site, refusal, (base_text, wanted), row.region(gap))
+        base_text, wanted = (
+            "".join(item.dedented for item in items) for items in (chunk.removed, chunk.added)
+        )
+        self.log.reject(alignment.base.site, refusal, (base_text, wanted), alignment.region(chunk))
 
-    def _add_docstring(self, row: Row, gap: Gap) -> None:
+    def _add_docstring(self, alignment: Alignment, chunk: Chunk) -> None:
         """Insert a new docstring as the first statement; a conflict if the tree has another docstring."""
-        first = row.theirs.docstring
-        if first is None or gap.added[:1] != [first]:
+        first = alignment.theirs.docstring
+        if first is None or chunk.added[:1] != [first]:
             return
-        docstring = row.ours.docstring
-        if docstring is not None and docstring not in row.to_ours.values():
+        docstring = alignment.ours.docstring
+        if docstring is not None and docstring not in alignment.to_ours.values():
             if docstring.documentation == first.documentation:
                 self.log.record(first, Outcome.ALREADY)
             else:
-                base_text = "".join(item.dedented for item in gap.removed if item.documentation)
+                base_text = "".join(item.dedented for item in chunk.removed if item.documentation)
                 reason = "the change adds a docstring, and this tree has another"
-                self.log.reject(row.base.site, reason, (base_text, first.dedented), Region.of(docstring))
-            gap.removed = [item for item in gap.removed if not item.documentation]
-        elif not row.ours.children or (docstring is not None and gap.removed and not row.base.is_scope):
+                self.log.reject(
+                    alignment.base.site, reason, (base_text, first.dedented), Region.of(docstring)
+                )
+            chunk.removed = [item for item in chunk.removed if not item.documentation]
+        elif not alignment.ours.children or (
+            docstring is not None and chunk.removed and not alignment.base.is_scope
+        ):
             return
-        elif not self.log.is_refused((first, ""), theirs=first, region=Region(row.ours, 0, 0)):
-            self._put(row.ours, 0, [first], row.ours.inner_indent)
-            self.log.record(first, Outcome.LANDED, ours=row.ours.children[0], key=(first, ""))
-        gap.added = gap.added[1:]
+        elif not self.log.is_refused((first, ""), theirs=first, region=Region(alignment.ours, 0, 0)):
+            self._put(alignment.ours, 0, [first], alignment.ours.inner_indent)
+            self.log.record(first, Outcome.LANDED, ours=alignment.ours.children[0], key=(first, ""))
+        chunk.added = chunk.added[1:]
 
     def add_import(self, root: Item, line: str) -> None:
         """Add an import to a file, after its other imports."""
         self.output.insert(root, import_place(root), f"{line}\n")
 
-    def _insert(self, row: Row, gap: Gap) -> None:
+    def _insert(self, alignment: Alignment, chunk: Chunk) -> None:
         """Insert new items beside the neighbours that they have in the change."""
-        unmatched = row.only_in_ours()
+        unmatched = alignment.only_in_ours()
         codes = {item.code for item in unmatched}
         names = {item.name: item for item in unmatched if item.is_unique}
         sources = {bound(name): item for item in unmatched if item.is_import for name in imported(item)}
         added: list[Item] = []
-        for item in gap.added:
-            if item.code in codes or (item.is_import and row.is_imported(item)):
+        for item in chunk.added:
+            if item.code in codes or (item.is_import and alignment.is_imported(item)):
                 self.log.record(item, Outcome.ALREADY)
             elif item.is_unique and item.name in names:
                 reason = f"the change adds {item.name}, and this tree has another"
                 region = Region.of(names[item.name])
                 self.log.reject(item.site, reason, ("", item.dedented), region)
-            elif item.is_import and (other := self._imported_otherwise(row, item, sources)):
+            elif item.is_import and (other := self._imported_otherwise(alignment, item, sources)):
                 reason = f"this tree has `{sources[other].own_dedented.strip()}`"
                 self.log.reject(item.site, reason, ("", item.dedented), Region.of(sources[other]))
-            elif not self.log.is_refused((item, ""), theirs=item, region=row.at(item)):
+            elif not self.log.is_refused((item, ""), theirs=item, region=alignment.region_at(item)):
                 added.append(item)
         if not added:
             return
-        slot = row.slot(added)
-        if slot.reason and not slot.is_usable:
-            self._reject_gap(row, replace(gap, removed=[], added=added), slot.reason)
+        point = alignment.insertion_point(added)
+        if point.reason and not point.is_usable:
+            self._reject_chunk(alignment, replace(chunk, removed=[], added=added), point.reason)
             return
-        container = slot.container
+        container = point.container
         is_bare = not container.children and container.parent is None
         if is_bare:
             self.output.insert_below(container, added[0])
-        gone = row.gone_comments(gap)
-        self._put(container, slot.index, added[is_bare:], container.inner_indent, gone)
+        gone = alignment.gone_comments(chunk)
+        self._put(container, point.index, added[is_bare:], container.inner_indent, gone)
         is_reworded = any(gone.get(line) for item in added for line in stripped_lines(item.lead))
-        reason = slot.reason or (_REWORDED if is_reworded else "")
+        reason = point.reason or (_REWORDED if is_reworded else "")
         outcome = Outcome.CHANGED if reason else Outcome.LANDED
-        place = container.children[slot.index - 1] if slot.index else container
+        place = container.children[point.index - 1] if point.index else container
         for item in added:
             self.log.edits.append(
                 EditOutcome(
-                    item.site or row.base.site,
+                    item.site or alignment.base.site,
                     outcome,
                     reason,
-                    slot.base_text,
-                    slot.ours_text,
+                    point.base_text,
+                    point.ours_text,
                     place=place,
                     key=(item, ""),
                 )
             )
 
-    def _imported_otherwise(self, row: Row, added: Item, sources: Mapping[str, Item]) -> str:
+    def _imported_otherwise(self, alignment: Alignment, added: Item, sources: Mapping[str, Item]) -> str:
         """Return a name of an import that an import of this tree alone binds to something else; or an empty string."""
         if self.policy is Policy.REFUSE:
             return ""
-        our_names = {name for item in row.ours.children if item.is_import for name in imported(item)}
+        our_names = {name for item in alignment.ours.children if item.is_import for name in imported(item)}
         names = [name for name in imported(added) if name not in our_names and " import " in name]
         return next((bound(name) for name in names if bound(name) in sources), "")
 

@@ -37,8 +37,8 @@ class Item:
     """A definition, a statement, or a branch of one.
 
     Its text are the comments and blank lines above it (``lead``), its own lines (``head``) as far as they are not of
-    its ``parts``, and theirs. ``tail`` is what follows the last statement of a file, ``line`` the number of its first
-    own line.
+    its ``children``, and theirs. ``tail`` is what follows the last statement of a file, ``line`` the number of its
+    first own line.
     """
 
     kind: str

@@ -25,7 +25,7 @@ class Output:
     _heads: dict[Item, str] = field(default_factory=dict)
     _leads: dict[Item, str] = field(default_factory=dict)
     _tails: dict[Item, str] = field(default_factory=dict)
-    _slots: dict[tuple[Item, int], list[str]] = field(default_factory=dict)
+    _insertions: dict[tuple[Item, int], list[str]] = field(default_factory=dict)
 
     def render(self, item: Item, blocks: Blocks = MappingProxyType({})) -> str:
         """Return the text of an item after the edits; ``blocks`` are the conflicts that are marked in it."""
@@ -39,7 +39,7 @@ class Output:
         ]
         end = 0
         for position in range(len(item.children) + 1):
-            for text in self._slots.get((item, position), ()) if position >= end else ():
+            for text in self._insertions.get((item, position), ()) if position >= end else ():
                 lines += ["\n"] if lines[-1] and not lines[-1].endswith("\n") else []
                 lines.append(text)
             for block in (block for block in inside if block is not None and block.start == position):
@@ -54,13 +54,13 @@ class Output:
     def _run(self, item: Item, start: int, end: int) -> Iterator[str]:
         """Yield the texts of a run of parts after the edits, with what is inserted between them."""
         for position in range(start, end):
-            yield from self._slots.get((item, position), ()) if position > start else ()
+            yield from self._insertions.get((item, position), ()) if position > start else ()
             yield self.render(item.children[position])
 
     def first(self, item: Item) -> Item | None:
         """Return the first part that stays of an item; None if something is inserted above it."""
         for position, child in enumerate(item.children):
-            if (item, position) in self._slots:
+            if (item, position) in self._insertions:
                 return None
             if self._texts.get(child) != "":
                 return child
@@ -96,7 +96,9 @@ class Output:
 
     def insert(self, container: Item, index: int, text: str) -> None:
         """Insert lines before a part of an item, after what was inserted there before."""
-        self._slots.setdefault((container, index), []).append(text if text.endswith("\n") else f"{text}\n")
+        self._insertions.setdefault((container, index), []).append(
+            text if text.endswith("\n") else f"{text}\n"
+        )
 
     def insert_below(self, module: Item, import_item: Item) -> None:
         """Append an item to a file that contains only comments, without those of its own that are there."""
@@ -104,4 +106,4 @@ class Output:
         lines = stripped_lines(tail)
         lead = [line for line in lines_with_ends(import_item.lead) if line.strip() not in lines]
         self._tails[module] = ""
-        self._slots.setdefault((module, 0), []).append(f"{tail}{''.join(lead)}{import_item.own}")
+        self._insertions.setdefault((module, 0), []).append(f"{tail}{''.join(lead)}{import_item.own}")

@@ -28,8 +28,8 @@ def paired(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
     pairs = _pair_by_name(one, other)
     rest = [item for item in one if item not in pairs]
     taken = set(pairs.values())
-    beside = [item for item in other if item not in taken]
-    pairs |= _pair_by_code(rest, beside)
+    unpaired = [item for item in other if item not in taken]
+    pairs |= _pair_by_code(rest, unpaired)
     pairs |= _pair_by_likeness(one, other, pairs)
     return pairs
 

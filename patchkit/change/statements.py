@@ -294,7 +294,7 @@ def _elements(base: Group, theirs: Group, ours: Group, form: _Form = _Form.OTHER
                     f"the change makes `{element.code}` `{new.code}`, and this tree has no `{element.code}`"
                 )
             result[our_index] = _element(element, new, o[our_index])
-    slots: dict[int, list[Element]] = {}
+    insertions: dict[int, list[Element]] = {}
     our_indices = {
         index: to_ours[from_theirs[index]] for index in from_theirs if from_theirs[index] in to_ours
     }
@@ -315,17 +315,17 @@ def _elements(base: Group, theirs: Group, ours: Group, form: _Form = _Form.OTHER
             raise ClashError(
                 f"the change adds the argument `{element.code}` behind `{before}`, which this tree lacks"
             )
-        slots.setdefault(_slot(index, t, our_indices, o, form), []).append(element)
+        insertions.setdefault(_insertion_index(index, t, our_indices, o, form), []).append(element)
     row = [
         element
         for index in range(len(o) + 1)
-        for element in (*slots.get(index, ()), *result[index : index + 1])
+        for element in (*insertions.get(index, ()), *result[index : index + 1])
         if element
     ]
     return replace(ours, elements=tuple(_separated(row, ours, theirs)), closing=_closing(ours, theirs, row))
 
 
-def _slot(
+def _insertion_index(
     index: int,
     theirs: Sequence[Element],
     our_indices: dict[int, int],

@@ -12,7 +12,7 @@ from patchkit.plan.conflict import conflicts
 from patchkit.plan.fitting import fitting_plan
 from patchkit.plan.markers import with_markers
 from patchkit.plan.planner import Planner
-from patchkit.plan.record import settled
+from patchkit.plan.record import attributed
 from patchkit.plan.refusal import require_fitting
 from patchkit.plan.resolutions import recall_resolutions, with_recalled
 from patchkit.plan.status import State
@@ -125,7 +125,7 @@ def prepare(
 
     plan = with_markers(plan_without()) if markers else fitting_plan(plan_without)
     unrecorded = unrecorded_edits(read)
-    statuses = settled(plan.patches, current_or_none(read))
+    statuses = attributed(plan.patches, current_or_none(read))
     plan = replace(plan, patches=with_unrecorded(statuses, unrecorded))
     resolutions = (
         _recorded_resolutions(read, partial(make_plan, try_closest_shape=True)) if plan.left_out else ()
@@ -256,7 +256,7 @@ def _describe_recording(statuses: Iterable[PatchStatus], unrecorded: Iterable[tu
 
 
 def describe_committing(edits: Sequence[tuple[str, str]], statuses: Iterable[PatchStatus]) -> str:
-    """Return a clause on the commands that commit patches with the resolutions that are ``known``."""
+    """Return a clause on the commands that commit patches with the recorded resolutions ``edits``."""
     command = f"patchkit apply --resolved {' '.join(dict.fromkeys(patch for patch, _ in edits))}"
     return f"{describe_resolutions(edits, statuses, command)}; commit it with git commit"
 
@@ -264,7 +264,7 @@ def describe_committing(edits: Sequence[tuple[str, str]], statuses: Iterable[Pat
 def describe_resolutions(
     edits: Sequence[tuple[str, str]], statuses: Iterable[PatchStatus], option: str = "--resolved"
 ) -> str:
-    """Return a clause on the option that uses the resolutions that are ``known`` of the conflicts."""
+    """Return a clause on the option that uses the recorded resolutions ``edits`` of the conflicts."""
     unfit = (status for status in statuses if status.state is State.CONFLICT)
     # A patch that has no shape of the tree conflicts as a whole.
     total = sum(max(1, sum(edit.state is State.CONFLICT for edit in status.edits)) for status in unfit)

@@ -111,7 +111,7 @@ def decision(
 ) -> ServerDecision:
     """Return the decision that a server's scheduler calls for. Raise NoDecisionError if it calls for none.
 
-    ``known`` are the names that the evaluator does not evaluate; the function is one of them while the scheduler runs.
+    ``values`` are the names that the evaluator does not evaluate; the function is one of them while the scheduler runs.
     """
     init = memory.value("asks", lambda: _decision_call(evaluator.program))
     if init is None:

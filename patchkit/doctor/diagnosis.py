@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
     from patchkit.audit.reach import Reach
     from patchkit.audit.runners import AuditedProgram
-    from patchkit.doctor.examined import Found
     from patchkit.doctor.launch import Launch
-    from patchkit.doctor.outcome import ServerOutcome
+    from patchkit.doctor.outcome import Outcomes, ServerOutcome
     from patchkit.plan.status import PatchStatus
 
 _MIRROR = "The CPU mirror of sequence lengths"
@@ -90,7 +89,7 @@ def diagnose(examined: ExaminedTree, launch: Launch) -> Diagnosis:
         plain = without_speculation(program, launch, examined.memory)
         return Diagnosis(False, _NOTHING, (), (), (), launch.notes, fixes=tuple(fixes.needed(plain, missing)))
     server = ExaminedServer(program, launch, examined.memory, examined.advises)
-    results = server.found
+    results = server.outcomes
     usual = results[0][1]
     notes = list(launch.notes)
     if usual.refused is not None:
@@ -108,8 +107,8 @@ def diagnose(examined: ExaminedTree, launch: Launch) -> Diagnosis:
     running = [patch for patch, state in freeing.items() if state is State.APPLIED] if freed else []
     changes = examined.changes
     patched = ExaminedServer(examined.patched, launch.on(changes), examined.patched_memory, examined.advises)
-    if usual.kept and changes and patched.found:
-        patched_outcomes = patched.found
+    if usual.kept and changes and patched.outcomes:
+        patched_outcomes = patched.outcomes
         freed = frees = any(not outcome.kept for _, outcome in patched_outcomes)
         remaining_keepers = tuple(mirror_keepers(patched, ()))
         after = [f"After `patchkit apply`: {_verdict(patched_outcomes, remaining_keepers)}"]
@@ -184,7 +183,7 @@ def _is_free(case: tuple[dict[str, bool], ServerOutcome]) -> bool:
     return not outcome.kept and starts and all(one.cls for one in outcome.roles)
 
 
-def _verdict(results: Found, keepers: Sequence[Keeper]) -> str:
+def _verdict(results: Outcomes, keepers: Sequence[Keeper]) -> str:
     """Return the verdict in one sentence."""
     kept = [answers for answers, outcome in results if outcome.kept]
     if not kept:
@@ -207,7 +206,7 @@ def _by(keepers: Sequence[Keeper]) -> str:
     return text + f"{', and' if always else ''} {'; '.join(some)}" if some else text
 
 
-def _freeing(statuses: Sequence[PatchStatus], results: Found) -> dict[str, State]:
+def _freeing(statuses: Sequence[PatchStatus], results: Outcomes) -> dict[str, State]:
     """Return the states of the patches that add the decision or let one of the server's backends opt out."""
     classes = {one.cls for _, outcome in results for one in outcome.roles if one.cls}
     return {
@@ -218,7 +217,7 @@ def _freeing(statuses: Sequence[PatchStatus], results: Found) -> dict[str, State
     }
 
 
-def _touched(results: Found) -> Iterator[Touched]:
+def _touched(results: Outcomes) -> Iterator[Touched]:
     """Yield each role once, with its classes for all kinds of model."""
     roles = dict.fromkeys((one.role, one.name) for _, outcome in results for one in outcome.roles)
     for role, name in roles:

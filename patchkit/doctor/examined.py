@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from patchkit.doctor.launch import Launch
-    from patchkit.doctor.outcome import ServerOutcome
+    from patchkit.doctor.outcome import Outcomes, ServerOutcome
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
-
-    Found = list[tuple[dict[str, bool], ServerOutcome]]
 
 TOP_K = "speculative_eagle_topk"
 
@@ -77,7 +75,7 @@ class ExaminedServer:
     advises: bool = True
 
     @cached_property
-    def found(self) -> Found:
+    def outcomes(self) -> Outcomes:
         """The outcomes, by what is assumed of the model."""
         return outcomes(self.program, self.launch, self.memory)
 
@@ -88,7 +86,7 @@ class ExaminedServer:
         return reach
 
     @cached_property
-    def _single(self) -> tuple[Found, str]:
+    def _single(self) -> tuple[Outcomes, str]:
         """The outcomes with one branch, and the options for it; both are empty if the launch has these already."""
         settings = {TOP_K: 1}
         if self.launch.get("speculative_num_steps") is None:
@@ -105,7 +103,7 @@ class ExaminedServer:
         single, option_text = self._single
         examined = [
             (answers | others, keeps(other))
-            for answers, outcome in self.found
+            for answers, outcome in self.outcomes
             if keeps(outcome)
             for others, other in single
             if all(others.get(fact, answer) is answer for fact, answer in answers.items())

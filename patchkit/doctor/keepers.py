@@ -17,8 +17,8 @@ from patchkit.tree import mirror
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from patchkit.doctor.examined import ExaminedServer, Found
-    from patchkit.doctor.outcome import ServerOutcome
+    from patchkit.doctor.examined import ExaminedServer
+    from patchkit.doctor.outcome import Outcomes, ServerOutcome
     from patchkit.doctor.remedies import Trials
     from patchkit.plan.status import PatchStatus
 
@@ -41,7 +41,7 @@ def mirror_keepers(
     server: ExaminedServer, statuses: Sequence[PatchStatus], trials: Trials | None = None
 ) -> Iterator[Keeper]:
     """Yield what keeps the mirror for any kind of model, each once; no patch is named without ``trials``."""
-    outcomes, launch = server.found, server.launch
+    outcomes, launch = server.outcomes, server.launch
     kept = [outcome for _, outcome in outcomes if outcome.kept]
     if not kept:
         return
@@ -79,7 +79,7 @@ def _without_overlap(server: ExaminedServer) -> Keeper:
         return Keeper("--disable-overlap-schedule", why, ("leave out --disable-overlap-schedule",))
     single = server.freed_by_one_branch(lambda outcome: not outcome.overlap)
     if single:
-        lacking = [answers for answers, outcome in server.found if not outcome.overlap]
+        lacking = [answers for answers, outcome in server.outcomes if not outcome.overlap]
         return Keeper("speculative decoding v1", why, single, unless_usual(lacking))
     if launch.environment.get(_V2, "1").lower() in ("0", "false"):
         return Keeper("speculative decoding v1", why, (f"start without {_V2}",))
@@ -106,7 +106,7 @@ def _forced(name: str, server: ExaminedServer, trials: Trials | None) -> Keeper:
         return Keeper(option(name), on, (f"leave out {option(name)}",))
     feature = name.removeprefix("disable_").replace("_", " ")
     candidates = trials.deciding() if trials is not None else ()
-    models = [answers for answers, outcome in server.found if name in outcome.forced]
+    models = [answers for answers, outcome in server.outcomes if name in outcome.forced]
     remedies = _patches(trials, candidates, models, lambda outcome: name in outcome.forced)
     why = f"the decision keeps the mirror unless {option(name)} is given"
     return Keeper(feature, why, (option(name), *remedies))
@@ -123,7 +123,7 @@ def _patches(
         yield f"patch {' '.join(remedy.patches)}{limits(remedy.freed, remedy.kept)}"
 
 
-def _of_backends(server: ExaminedServer, outcomes: Found, trials: Trials | None) -> Iterator[Keeper]:
+def _of_backends(server: ExaminedServer, outcomes: Outcomes, trials: Trials | None) -> Iterator[Keeper]:
     readers: dict[str, list[tuple[dict[str, bool], str]]] = {}
     for answers, outcome in outcomes:
         for one in outcome.roles:

@@ -1,4 +1,4 @@
-"""Read a server's launch command, ``--config`` file or ``ServerArgs`` JSON, and let the tree settle its settings."""
+"""Read a server's launch command, ``--config`` file or ``ServerArgs`` JSON, and let the tree resolve its settings."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ class Arguments:
         )
         configured = dict(request.configured).get("model-path", [""])[0]
         path = _model_path(options) or configured or str(request.settings.get("model_path", ""))
-        return self._settled(request, tuple(notes), {}, by_name(path))
+        return self._resolved(request, tuple(notes), {}, by_name(path))
 
-    def _settled(
+    def _resolved(
         self,
         request: Request,
         notes: tuple[str, ...],
@@ -103,7 +103,7 @@ class Arguments:
                 note = (
                     f"With a configuration of {model.name}, by the model's name, this tree raises {raised}."
                 )
-                return self._settled(request, (*notes, note), files, None)
+                return self._resolved(request, (*notes, note), files, None)
             # What the code about configurations refuses, or for some models, it may refuse for one that is assumed.
             places = [one.where for one in refused]
             usual = max(refused, key=lambda one: places.count(one.where))
@@ -162,7 +162,7 @@ class Arguments:
             other = msgspec.structs.replace(request, overrides={**request.overrides, **settings})
             added = {name: text.decode(errors="replace") for name, text in texts.items() if text is not None}
             try:
-                return self._settled(other, (), {**files, **added}, model)
+                return self._resolved(other, (), {**files, **added}, model)
             except UsageError:
                 return Launch({}, request.environment, (), changed)
 

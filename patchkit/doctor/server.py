@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from patchkit.doctor.launch import Case, Launch
+    from patchkit.doctor.outcome import Outcomes
     from patchkit.tree.index import Program
 
 DISABLE = "PATCHKIT_DISABLE"
@@ -40,16 +41,14 @@ _FALSE = (
 )
 
 
-def outcomes(
-    program: Program, launch: Launch, memory: KnownValues | None = None
-) -> list[tuple[dict[str, bool], ServerOutcome]]:
+def outcomes(program: Program, launch: Launch, memory: KnownValues | None = None) -> Outcomes:
     """Return a launch's outcome in each of its cases; only those that start, if any do.
 
     ``memory`` caches values that depend on the program alone.
     """
     shared = KnownValues() if memory is None else memory
     servers: list[tuple[_Server, ServerOutcome]] = []
-    case_outcomes: list[tuple[dict[str, bool], ServerOutcome]] = []
+    case_outcomes: Outcomes = []
     for case in launch.cases:
         # What no code has asked makes no difference.
         outcome = next((outcome_of for server, outcome_of in servers if server.answers_for(case)), None)
@@ -62,12 +61,10 @@ def outcomes(
     return starting or case_outcomes
 
 
-def without_speculation(
-    program: Program, launch: Launch, memory: KnownValues
-) -> list[tuple[dict[str, bool], ServerOutcome]]:
+def without_speculation(program: Program, launch: Launch, memory: KnownValues) -> Outcomes:
     """Return the outcomes of a launch without speculation, in which no backend is made."""
     return [
-        (case.answers, _Server(program, case, launch.environment, memory).settled()) for case in launch.cases
+        (case.answers, _Server(program, case, launch.environment, memory).resolved()) for case in launch.cases
     ]
 
 
@@ -124,8 +121,8 @@ class _Server:
             outcome.worker = self._components.worker()
         return outcome
 
-    def settled(self) -> ServerOutcome:
-        """Return the backends of a server without speculation, and the settings that it settles on."""
+    def resolved(self) -> ServerOutcome:
+        """Return the backends of a server without speculation, and the settings that it resolves to."""
         sides = zip(("prefill", "decode"), self._components.sides(), strict=True)
         roles = tuple(Role(role, name, "", reads=True) for role, name in sides)
         return ServerOutcome(kept=True, roles=roles, setting=self._case.value)

@@ -113,7 +113,7 @@ def survey(
 
 
 def recalled(patches: PatchSet) -> tuple[Definitions, Decisions[StateResult]]:
-    """Return the cached definitions and results, which settle a ref whose files are known from earlier runs."""
+    """Return the cached definitions and results, which answer for a ref whose files are known from earlier runs."""
     memory = Memory(patches.digest)
     try:
         return Definitions(memory.recall(_NAMES, str, shared=True).get), _decisions(memory, patches)
@@ -186,18 +186,18 @@ class _Survey:
         """Set the answer of each commit, and return how many were examined."""
         examined = 0
         total = len(self._trees)
-        unsettled = self._settle(self._trees)
-        while unsettled:
+        unanswered = self._recall_answers(self._trees)
+        while unanswered:
             # Commits with the same blobs for all files that patches name mostly have the same answers.
             alike: dict[tuple[str | None, ...], str] = {}
-            for commit in unsettled:
+            for commit in unanswered:
                 blobs = attempted(partial(self._blobs, commit))
                 if isinstance(blobs, Failure):
                     self._answers[commit] = StateResult(error=blobs.reason)
                 else:
                     alike.setdefault(blobs, commit)
             chosen = [(commit, commit) for commit in alike.values()]
-            done, share = total - len(unsettled), len(unsettled) / max(1, len(chosen))
+            done, share = total - len(unanswered), len(unanswered) / max(1, len(chosen))
             kept = self._memory.recall(_EDITS, tuple[RememberedResult, ...], shared=True)
             edits = tuple(chain.from_iterable(kept.values()))
             names, patches = self._known | self._fresh, self._patches
@@ -209,7 +209,7 @@ class _Survey:
                 else:
                     self._add_inspection(commit, outcome)
                 self._watch("trees: examining", round(done + share * examined), total)
-            unsettled = self._settle(unsettled)
+            unanswered = self._recall_answers(unanswered)
         self._watch("trees: examining", total, total)
         return examined
 
@@ -231,9 +231,9 @@ class _Survey:
         places = [place for patch in self._patches for place in (*patch.edits, *patch.facts)]
         return sorted({file for place in places for file in place.files})
 
-    def _settle(self, commits: Iterable[str]) -> list[str]:
-        """Set the answers that earlier examinations settle, and return the remaining commits."""
-        unsettled = []
+    def _recall_answers(self, commits: Iterable[str]) -> list[str]:
+        """Set the answers that earlier examinations have, and return the remaining commits."""
+        unanswered = []
         for commit in commits:
             if commit in self._answers:
                 continue
@@ -242,10 +242,10 @@ class _Survey:
             if isinstance(result, Failure):
                 self._answers[commit] = StateResult(error=result.reason)
             elif result is None:
-                unsettled.append(commit)
+                unanswered.append(commit)
             else:
                 self._answers[commit] = result
-        return unsettled
+        return unanswered
 
     def _results_of(self, task: Task[Any]) -> dict[str, Any]:
         """Return a task's result, or its failure, for each package or state that it is run on."""

@@ -51,14 +51,14 @@ def own(tables: Iterable[OwnFile], built_in: Mapping[str, tuple[Raw, Path]]) -> 
     # An error in a patch is reported for the last file that contributes to it.
     last: dict[str, Path] = {}
     found_diffs: dict[str, tuple[BasedDiff, ...]] = {}
-    for raw, path, beside in tables:
+    for raw, path, diff_files in tables:
         if "extends" in raw:
             extensions.append((_converted(raw, path, ExtensionFile, Addition), path))
             continue
         file = _file(raw, path)
         require_free(file.id, path, paths)
         files[file.id], paths[file.id], last[file.id] = file, path, path
-        found_diffs[file.id] = diffs.read(beside, path)
+        found_diffs[file.id] = diffs.read(diff_files, path)
     for extension, path in extensions:
         name = extension.extends
         if name not in paths:

@@ -183,7 +183,7 @@ def patches(folders: Sequence[Path] = (), fork: Fork | None = None, *, cached: b
         built_in[patch.id], loaded[patch.id], paths[patch.id] = (raw, path), patch, path
     own: list[OwnFile] = []
     for path in (path for folder in folders for path in files_in(folder)):
-        own.append(OwnFile(parsed(path)[0], path, _beside(path)))
+        own.append(OwnFile(parsed(path)[0], path, _diffs_beside(path)))
     file = configuration.read(fork) if fork is not None else None
     if file is not None:
         own += _configured(file, own)
@@ -206,7 +206,7 @@ def patches(folders: Sequence[Path] = (), fork: Fork | None = None, *, cached: b
     return patches_found if file is None else configuration.configured(patches_found, file)
 
 
-def _beside(path: Path) -> dict[str, bytes]:
+def _diffs_beside(path: Path) -> dict[str, bytes]:
     """Return the files of the diffs beside a patch file, by their names from its folder."""
     names = (
         entry.relative_to(path.parent).as_posix()
@@ -216,7 +216,7 @@ def _beside(path: Path) -> dict[str, bytes]:
     return {name: read_named(path.parent / name) for name in names if is_of_diffs(name)}
 
 
-def _configured_beside(file: ConfigurationFile, name: str) -> dict[str, bytes]:
+def _configured_diffs(file: ConfigurationFile, name: str) -> dict[str, bytes]:
     """Return the same of a patch file of a fork's repository."""
     folder = name.rpartition("/")[0]
     below = f"{folder}/{BASE}".removeprefix("/")
@@ -236,7 +236,7 @@ def _configured(config_file: ConfigurationFile, own: Sequence[OwnFile]) -> Itera
         path = Path(config_file.fork.label(name))
         raw, _ = parsed(path, partial(config_file.fork.read, name))
         if raw.get("id") not in taken and all(raw != table.raw for table in own):
-            yield OwnFile(raw, path, _configured_beside(config_file, name))
+            yield OwnFile(raw, path, _configured_diffs(config_file, name))
 
 
 def own_files(folders: Sequence[Path], fork: DiskFork) -> list[Path]:

@@ -49,7 +49,7 @@ class CachedStatus(msgspec.Struct, frozen=True):
 class _Entry(msgspec.Struct, frozen=True):
     """The cached statuses of one tree, with their key.
 
-    ``beside`` has the digests of the other files that were read, which the key does not cover.
+    ``others`` has the digests of the other files that were read, which the key does not cover.
     """
 
     key: str
@@ -101,8 +101,8 @@ def tree_status(tree: Tree, patches: PatchSet) -> TreeStatus:
     cached = tuple(map(CachedStatus.of, statuses_found))
     commenting = frozenset[str]().union(*map(commenting_patches, sources.values()))
     unknown = tuple(sorted(commenting.difference(patches.ids, patches.former)))
-    beside = {file: _digest(content) for file, content in snapshot.others.items()}
-    cache.save(_AREA, name, _Entry(name, cached, unknown, beside))
+    others = {file: _digest(content) for file, content in snapshot.others.items()}
+    cache.save(_AREA, name, _Entry(name, cached, unknown, others))
     return TreeStatus(statuses_found, unknown)
 
 

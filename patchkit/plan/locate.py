@@ -21,7 +21,7 @@ from patchkit.errors import ConflictError
 from patchkit.plan.examinations import ExaminationResult
 from patchkit.tree.index import linearised
 from patchkit.tree.limits import recursing
-from patchkit.tree.modules import PlainText, is_no_file, plain
+from patchkit.tree.modules import PlainText, is_no_file, text_module
 from patchkit.tree.sglang import files_of, module_of, serves
 from patchkit.tree.tree import TreeAbove
 
@@ -104,7 +104,7 @@ class EditedFile:
         return self._module
 
 
-class Workspace:
+class Overlay:
     """A tree with the edits made so far.
 
     With a ``examinations``, results for another tree are reused if every question asked there has the same answer here.
@@ -116,16 +116,16 @@ class Workspace:
         self.examinations = examinations
         self._answers: dict[Question, str] | None = None
 
-    def pristine(self) -> Workspace:
-        """Return a workspace of the tree without the edits."""
-        return Workspace(self.modules, self.examinations)
+    def pristine(self) -> Overlay:
+        """Return an overlay of the tree without the edits."""
+        return Overlay(self.modules, self.examinations)
 
-    def snapshot(self, *, recording: bool = False) -> Workspace:
+    def snapshot(self, *, recording: bool = False) -> Overlay:
         """Return a copy without the examinations; with ``recording``, it records the questions asked of it."""
-        space = Workspace(self.modules)
-        space.edited = dict(self.edited)
-        space._answers = {} if recording else None
-        return space
+        overlay = Overlay(self.modules)
+        overlay.edited = dict(self.edited)
+        overlay._answers = {} if recording else None
+        return overlay
 
     @property
     def answers(self) -> tuple[AnsweredQuestion, ...]:
@@ -159,13 +159,13 @@ class Workspace:
         """Replace a file by the content that a diff gives it, None to remove it."""
         label = f"+{key_of(content)}" if self.examinations is not None else ""
         parsed = self.modules.parsed
-        make = (lambda: parsed(file, content)) if content is not None else (lambda: plain(None))
+        make = (lambda: parsed(file, content)) if content is not None else (lambda: text_module(None))
         self.edited[file] = EditedFile(make, label, content=content)
 
     @property
-    def tree(self) -> WorkspaceTree:
+    def tree(self) -> PlannedTree:
         """The tree with the edits made so far."""
-        return WorkspaceTree(self.modules.tree, self)
+        return PlannedTree(self.modules.tree, self)
 
     def content(self, file: str) -> bytes | None:
         """Return a file's bytes with the edits so far, or None if there is no such file."""
@@ -256,7 +256,7 @@ class Workspace:
     def locate_new(self, edit: Edit) -> ScopeInFile | Examination:
         """Return the module scope of a file that an edit creates; an empty one if the file does not exist yet."""
         file = next((file for file in edit.files if self._has(file)), edit.files[0])
-        return ScopeInFile(file, Scope(self.get(file) or plain(None), (), ""))
+        return ScopeInFile(file, Scope(self.get(file) or text_module(None), (), ""))
 
     def _has(self, file: str) -> bool:
         if self._is_edited(file):
@@ -390,18 +390,18 @@ class Workspace:
 
 
 @dataclass(frozen=True)
-class WorkspaceTree(TreeAbove):
+class PlannedTree(TreeAbove):
     """A tree with the edits made so far, as a tree."""
 
-    space: Workspace
+    overlay: Overlay
 
     def read(self, file: str) -> bytes | None:
         """Return the bytes of a file with the edits so far, None if there is no such file."""
-        return self.space.content(file)
+        return self.overlay.content(file)
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         """Return the files below a folder, with those that edits made and without those that they removed."""
         start = f"{folder}/" if folder else ""
-        edited = {file for file in self.space.edited if file.startswith(start) and file.endswith(suffix)}
-        present = {file for file in edited if self.space.content(file) is not None}
+        edited = {file for file in self.overlay.edited if file.startswith(start) and file.endswith(suffix)}
+        present = {file for file in edited if self.overlay.content(file) is not None}
         return sorted((set(super().files(folder, suffix)) - edited) | present)

@@ -371,17 +371,17 @@ def _is_of(edit: AppliedEdit, files: Mapping[str, object]) -> bool:
     return edit.file in files or edit.how is How.FOUND
 
 
-def settled(statuses: Iterable[PatchStatus], record: Record) -> tuple[PatchStatus, ...]:
+def attributed(statuses: Iterable[PatchStatus], record: Record) -> tuple[PatchStatus, ...]:
     """Return the statuses with the edits in place that are in the record as patchkit's, and the others as upstream's.
 
     Of a patch that is not in the record nothing changes.
     """
     edits = record.edits
     recorded = {name for name, _ in edits} - record.ported
-    return tuple(_settled(status, edits) if status.patch.id in recorded else status for status in statuses)
+    return tuple(_attributed(status, edits) if status.patch.id in recorded else status for status in statuses)
 
 
-def _settled(status: PatchStatus, recorded: frozenset[tuple[str, str]]) -> PatchStatus:
+def _attributed(status: PatchStatus, recorded: frozenset[tuple[str, str]]) -> PatchStatus:
     def whose(edit: EditStatus) -> State:
         if (status.patch.id, edit.name) in recorded or edit.calls_runtime:
             return State.APPLIED

@@ -121,7 +121,7 @@ def recall_resolutions(
 
 
 def with_recalled(tree: Tree, plan: Plan, recalled: Mapping[str, RecalledFile]) -> Plan:
-    """Return a plan that was made for the files in ``found`` as a plan for ``tree`` that includes their edits."""
+    """Return a plan that was made for the files in ``recalled`` as a plan for ``tree`` that includes their edits."""
     edits = frozenset(edit for entry in recalled.values() for edit in entry.edits)
     changes = {change.file: change for change in plan.changes}
     for file, entry in recalled.items():

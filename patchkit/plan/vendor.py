@@ -85,10 +85,10 @@ def is_copy(content: bytes) -> bool:
 def is_current_copy(file: str, content: bytes) -> bool:
     """Return whether a file is that of today's runtime, whatever version and line ends it has."""
     own = runtime_files().get(file)
-    return own is not None and _plain(own) == _plain(content)
+    return own is not None and _without_header(own) == _without_header(content)
 
 
-def _plain(content: bytes) -> bytes:
+def _without_header(content: bytes) -> bytes:
     return _COPIED.sub(b"", content.replace(b"\r\n", b"\n"), count=1)
 
 

@@ -12,7 +12,7 @@ from patchkit.plan import vendor
 from patchkit.plan.comments import SIGNS, TRACE, commenting_patches, is_patched, runtime_line
 from patchkit.plan.markers import without_equal_conflicts
 from patchkit.plan.planner import PatchBase
-from patchkit.plan.record import Record, settled
+from patchkit.plan.record import Record, attributed
 from patchkit.plan.status import IN_PLACE, FileChange, State
 from patchkit.transaction.apply import with_plan
 from patchkit.transaction.conflicts import before_markers, conflicts_in
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 class CandidateRecord:
     """The tree's record, or one that is computed from its code, and its contents by digest.
 
-    ``is_exact`` is whether no file was edited since. ``is_recorded`` is whether it is the tree's record, or its part
+    ``is_unedited`` is whether no file was edited since. ``is_recorded`` is whether it is the tree's record, or its part
     about ports. ``committed_conflicts`` has the files with committed conflict markers that the record does not contain:
     the content without them, and their patches. ``is_of_ports`` is whether the record is of ports in git's history.
     """
@@ -135,7 +135,7 @@ class Candidates:
     @cached_property
     def statuses(self) -> tuple[PatchStatus, ...]:
         """Each patch's status, evaluated on the tree without conflict markers."""
-        return settled(self._inspect(), self.record)
+        return attributed(self._inspect(), self.record)
 
     @cached_property
     def traced(self) -> frozenset[str]:
@@ -306,10 +306,10 @@ class Candidates:
 
     def _recorded(self, record: Record) -> CandidateRecord:
         files = record.files.items()
-        is_exact = all(
+        is_unedited = all(
             digest_or_none(self._tree.read(file)) == applied_file.applied for file, applied_file in files
         )
-        return CandidateRecord(record, self._store.get, is_unedited=is_exact, is_recorded=True)
+        return CandidateRecord(record, self._store.get, is_unedited=is_unedited, is_recorded=True)
 
     def _before(self, files: Iterable[str]) -> dict[str, bytes | None]:
         """Return the files' contents from before the patches. Raise ConflictError if one is not known.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import PatchkitError, TreeError
 from patchkit.plan.markers import marked_conflicts
-from patchkit.plan.record import How, settled
+from patchkit.plan.record import How, attributed
 from patchkit.plan.status import ACCEPTED, BY_HAND, State
 from patchkit.transaction.current import committed_content, committed_record, current_or_none
 from patchkit.transaction.store import Store
@@ -92,11 +92,11 @@ _MISSING = frozenset({State.PENDING, State.CONFLICT})
 def judged(tree: CheckoutTree, statuses: Iterable[PatchStatus]) -> tuple[PatchStatus, ...]:
     """Return the statuses with whose each edit is by the tree's record, and those that a person changed since."""
     record = current_or_none(tree)
-    return _with_edited(settled(statuses, record), record, tree.read, Store(tree.package).get)
+    return _with_edited(attributed(statuses, record), record, tree.read, Store(tree.package).get)
 
 
 def with_edited(tree: CheckoutTree, statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:
-    """Return settled statuses with the patches whose code a person changed since it was recorded."""
+    """Return attributed statuses with the patches whose code a person changed since it was recorded."""
     return _with_edited(statuses, current_or_none(tree), tree.read, Store(tree.package).get)
 
 
@@ -121,7 +121,7 @@ def _not_again(status: PatchStatus, again: PatchStatus) -> PatchStatus:
 def judged_at(tree: GitTree, statuses: Iterable[PatchStatus]) -> tuple[PatchStatus, ...]:
     """Return what ``judged`` does for a commit."""
     record = committed_record(tree)
-    return _with_edited(settled(statuses, record), record, tree.read, committed_content(tree))
+    return _with_edited(attributed(statuses, record), record, tree.read, committed_content(tree))
 
 
 class _CodeLine(NamedTuple):

@@ -291,7 +291,7 @@ def step_of(
         errors.append((isinstance(error, ConflictError), error))
     if not errors:
         return None
-    raise next((error for is_exact, error in errors if is_exact), errors[0][1])
+    raise next((error for is_answer, error in errors if is_answer), errors[0][1])
 
 
 def _candidates(candidates: Candidates, named: frozenset[str] | None) -> Iterable[CandidateRecord]:

@@ -298,7 +298,7 @@ class Checkout:
         return self._ask("cat-file", "blob", listing.split()[2].decode()) if listing else None
 
     def reader(self, places: Iterable[tuple[str, str]]) -> Callable[[str, str], bytes | None]:
-        """Return ``at``, with the contents of files, each given by a commit and a name, read by one process."""
+        """Return a reader of contents by a commit and a name, as ``at`` is, with these read by one process."""
         blobs = self._blobs(places)
 
         def read(commit: str, name: str) -> bytes | None:

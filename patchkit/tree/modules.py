@@ -79,7 +79,7 @@ class PlainText(cst.Module):
         return self.content or ""
 
 
-def plain(content: str | None) -> PlainText:
+def text_module(content: str | None) -> PlainText:
     """Return a text, or a missing file (None), as a module without statements."""
     return PlainText(body=(), content=content)
 
@@ -133,18 +133,18 @@ class Modules:
         """Return a file's syntax tree, or None if there is no such file. Raise TreeError if it does not parse."""
         if file not in self._parsed:
             source = self.source(file)
-            shaped = self._shape if file.endswith(".py") else self._plain
+            shaped = self._shape if file.endswith(".py") else self._text
             self._parsed[file] = None if source is None else shaped(file, source)
         return self._parsed[file]
 
     def parsed(self, file: str, source: bytes) -> cst.Module:
         """Return the whole syntax tree of other content for a file. Raise TreeError if it does not parse."""
-        return self._parse(file, source) if file.endswith(".py") else self._plain(file, source)
+        return self._parse(file, source) if file.endswith(".py") else self._text(file, source)
 
-    def _plain(self, file: str, source: bytes) -> cst.Module:
+    def _text(self, file: str, source: bytes) -> cst.Module:
         require_short(file, source)
         try:
-            return plain(source.decode())
+            return text_module(source.decode())
         except UnicodeDecodeError:
             raise TreeError(
                 "not UTF-8, so the file cannot be edited", where=file, advice="save it as UTF-8 and try again"

@@ -15,7 +15,7 @@ from patchkit.plan import record, vendor
 from patchkit.plan.build import inspect
 from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.planner import Planner
-from patchkit.plan.record import Record, settled
+from patchkit.plan.record import Record, attributed
 from patchkit.plan.status import IN_PLACE
 from patchkit.transaction.candidates import Candidates
 from patchkit.transaction.current import current_or_none
@@ -132,7 +132,7 @@ class Subject:
     @cached_property
     def statuses(self) -> tuple[PatchStatus, ...]:
         """Each patch's status. Raise TreeError if a file that patches name is not valid Python."""
-        return settled(inspect(self.tree, self.patches), current_or_none(self.tree))
+        return attributed(inspect(self.tree, self.patches), current_or_none(self.tree))
 
     @cached_property
     def unrecorded(self) -> tuple[tuple[str, str, str], ...]:

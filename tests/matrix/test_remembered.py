@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from patchkit.matrix.answer import Matrix
     from patchkit.patchset.patch import Edit, Patch
     from patchkit.plan.examinations import Examinations
-    from patchkit.plan.locate import Workspace
+    from patchkit.plan.locate import Overlay
     from patchkit.tree.tree import CheckoutTree
 
 pytestmark = pytest.mark.usefixtures("patch_folder")
@@ -192,9 +192,9 @@ def test_only_a_patch_whose_text_changed_is_examined_again(
     """Also for a ref with another configuration, which has patches of its own."""
     examined: list[str] = []
 
-    def watched(space: Workspace, known: Examinations, patch: Patch, spec: Edit) -> object:
+    def watched(overlay: Overlay, known: Examinations, patch: Patch, spec: Edit) -> object:
         examined.append(patch.id)
-        return examine(space, known, patch, spec)
+        return examine(overlay, known, patch, spec)
 
     examine = evaluate._recorded
     monkeypatch.setattr(evaluate, "_recorded", watched)

@@ -27,7 +27,7 @@ from patchkit.codemods.language.pattern import Match, Pattern
 from patchkit.codemods.language.scope import Scope
 from patchkit.codemods.language.variants import StatementKind
 from patchkit.plan.conflict import at_site
-from patchkit.plan.locate import ScopeInFile, Workspace
+from patchkit.plan.locate import ScopeInFile, Overlay
 from patchkit.plan.status import EditStatus, State
 from patchkit.tree.modules import Modules
 from patchkit.tree.tree import OverlayTree
@@ -199,10 +199,10 @@ class _OwnArgument(cst.CSTTransformer):
 
 def sites_of_several_statements(tree: Tree) -> Iterator[tuple[Patch, Edit, ScopeInFile, Match]]:
     """Yield the edits that look for more than one statement and find them once, and where."""
-    space = Workspace(Modules(tree))
+    overlay = Overlay(Modules(tree))
     for patch in PATCHES:
         for edit in patch.edits:
-            place = space.locate_first(edit.addresses)
+            place = overlay.locate_first(edit.addresses)
             if not isinstance(edit.kind, StatementKind) or not isinstance(place, ScopeInFile):
                 continue
             found = [

@@ -277,7 +277,7 @@ class Calls:
         env: Environment,
     ) -> Value:
         results: list[Value] = []
-        plain = not any(value.missing for _, _, value in arguments)
+        is_known = not any(value.missing for _, _, value in arguments)
         for method, cls, base in targets:
             bound, places = bind(method, base, arguments)
             flags = (name for name, value in bound.items() if value.truth)
@@ -287,7 +287,9 @@ class Calls:
                 self._frame.use_stale(places[name], bound[name], env)
             made = Call(self._frame.context, method, cls, self._steps(bound, env))
             summaries = (
-                self._frame.questions.settled(made) if plain and not self._filled(bound, env) else None
+                self._frame.questions.known_outcomes(made)
+                if is_known and not self._filled(bound, env)
+                else None
             )
             if summaries is None:
                 entry, fields = self._entry_of(method, bound, places, node, env)

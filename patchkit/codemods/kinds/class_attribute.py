@@ -10,7 +10,7 @@ from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import syntax, texts
 from patchkit.codemods.language.comment import annotate
-from patchkit.codemods.language.definitions import assigned, beside
+from patchkit.codemods.language.definitions import assigned, insertion_index
 from patchkit.codemods.language.names import bound_otherwise
 from patchkit.codemods.language.scope import base_names, members
 from patchkit.codemods.language.template import render, render_below_blank_lines
@@ -69,7 +69,7 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
                 return examination.present(f"{scope.name} has its own `{existing_code}`, which is kept")
         if bound_otherwise(scope, [name]):
             return examination.ambiguous(f"{scope.name} binds {name} in more than one way")
-        place = beside(scope, self.behind, self.before)
+        place = insertion_index(scope, self.behind, self.before)
         if value is None and place is None:
             return examination.absent(f"expected {self.behind or self.before} in {scope.name}")
         if place is not None:

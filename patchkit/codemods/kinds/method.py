@@ -10,7 +10,7 @@ from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 from patchkit.codemods.language.comment import annotate
-from patchkit.codemods.language.definitions import beside, bound_name, bound_names, definitions_like
+from patchkit.codemods.language.definitions import bound_name, bound_names, definitions_like, insertion_index
 from patchkit.codemods.language.names import bound_otherwise
 from patchkit.codemods.language.statements import from_first_comment
 from patchkit.codemods.language.template import render
@@ -55,7 +55,7 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
         if taken:
             return examination.ambiguous(f"{scope.name} has a {taken[0]} that is not a method")
         spaced = [annotate(_below_blank_line(node), note) for node in missing]
-        index = beside(scope, self.behind, self.before)
+        index = insertion_index(scope, self.behind, self.before)
         body = scope.body
         return examination.ready(
             lambda: scope.with_body((*body[:index], *spaced, *(() if index is None else body[index:])))

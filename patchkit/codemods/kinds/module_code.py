@@ -11,7 +11,7 @@ from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 from patchkit.codemods.language.comment import annotate
-from patchkit.codemods.language.definitions import beside, bound_name, bound_names, definitions_like
+from patchkit.codemods.language.definitions import bound_name, bound_names, definitions_like, insertion_index
 from patchkit.codemods.language.imports import after_imports
 from patchkit.codemods.language.names import bound_otherwise, imported_names
 from patchkit.codemods.language.template import render, render_below_blank_lines
@@ -49,7 +49,7 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
         if taken:
             return examination.ambiguous(f"the module binds {taken[0]} to something else")
 
-        place = beside(scope, self.behind, self.before)
+        place = insertion_index(scope, self.behind, self.before)
 
         def rewrite() -> cst.Module:
             if place is not None:
@@ -121,10 +121,10 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
     )
 
 
-def _with_blank_lines(statement: cst.BaseStatement, *beside: cst.BaseStatement) -> cst.BaseStatement:
+def _with_blank_lines(statement: cst.BaseStatement, *neighbours: cst.BaseStatement) -> cst.BaseStatement:
     """Return a statement of a module, below two blank lines if it or a neighbour is a definition."""
     lead = statement.leading_lines  # type: ignore[attr-defined]
     blank = next((index for index, line in enumerate(lead) if line.comment is not None), len(lead))
-    is_wide = any(isinstance(neighbour, (cst.FunctionDef, cst.ClassDef)) for neighbour in beside)
+    is_wide = any(isinstance(neighbour, (cst.FunctionDef, cst.ClassDef)) for neighbour in neighbours)
     more = (cst.EmptyLine(indent=False),) * (2 - blank if is_wide else 0)
     return statement.with_changes(leading_lines=[*more, *lead])

@@ -36,7 +36,7 @@ def bound_name(statement: cst.CSTNode) -> str | None:
     return pair[0] if pair is not None else None
 
 
-def beside(scope: Scope, behind: str, before: str) -> int | None:
+def insertion_index(scope: Scope, behind: str, before: str) -> int | None:
     """Return the index in a scope's body behind ``behind`` or before ``before``.
 
     None unless the scope binds one of the names exactly once.

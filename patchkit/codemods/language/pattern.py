@@ -219,7 +219,7 @@ class _Run:
         return latest[::-1]
 
     def ends(self, position: int, bindings: Bindings, index: int = 0) -> Iterator[tuple[int, Bindings]]:
-        """Yield the end and bindings of every match from statement ``at``, shortest gaps first."""
+        """Yield the end and bindings of every match from statement ``position``, shortest gaps first."""
         key = (index, position, id(bindings))
         if key in self.dead:
             return

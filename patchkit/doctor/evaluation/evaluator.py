@@ -43,7 +43,7 @@ _DEPTH = 40
 
 
 class FunctionEvaluator(ExpressionEvaluator):
-    """Evaluates functions of one tree; ``known`` replaces names that are not evaluated from the tree's sources."""
+    """Evaluates functions of one tree; ``functions`` replaces names that are not evaluated from the tree's sources."""
 
     def __init__(
         self,
@@ -356,28 +356,28 @@ class FunctionEvaluator(ExpressionEvaluator):
             inner = node.func.value.func
             if isinstance(inner, ast.Name) and inner.id == "super":
                 return self._super(node, node.func.attr, frame)
-        if frame.wanted is not None and self._is_settled_by(node, frame):
+        if frame.wanted is not None and self._is_set_by(node, frame):
             return None
         called = self._eval(node.func, frame)
         args, named = self._given(node, frame)
         return self.call(called, args, named)
 
-    def _is_settled_by(self, node: ast.Call, frame: CallFrame) -> bool:
+    def _is_set_by(self, node: ast.Call, frame: CallFrame) -> bool:
         """Run the functions behind a call that set a wanted attribute; return whether there are any."""
         assert frame.wanted is not None
-        settling = [
+        setters = [
             (function, place)
             for function, place in self._assignments.receivers(
                 node, frame.module, frame.owner, frame.itself, frame.names
             )
             if self._assignments.assigns(function, frame.wanted, None, place)
         ]
-        if not settling:
+        if not setters:
             return False
         args, named = self._given(node, frame)
-        places = dict(settling)
+        places = dict(setters)
         if isinstance(node.func, ast.Attribute) and is_named(node.func.value, frame.itself):
-            runs = [(settling[0][0], (frame.names[frame.itself], *args), named)]
+            runs = [(setters[0][0], (frame.names[frame.itself], *args), named)]
         else:
             called = self._eval(node.func, frame)
             runs = [

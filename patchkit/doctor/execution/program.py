@@ -198,7 +198,7 @@ class _Settings:
                 parser = self._parser
             else:
                 parser = self._made_parser()
-            parsed, settings = self._settled(parser, request)
+            parsed, settings = self._resolved(parser, request)
         except BaseException as error:
             by_parser = isinstance(error, _RefusedError)
             names = [name for name in parser._option_string_actions if name.startswith("--")]
@@ -226,7 +226,7 @@ class _Settings:
         importlib.import_module(f"{self._name}.srt.server_args").ServerArgs.add_cli_args(parser)
         return parser
 
-    def _settled(
+    def _resolved(
         self, parser: argparse.ArgumentParser, request: dict[str, Any]
     ) -> tuple[dict[str, Any], Any]:
         """Return a launch's settings before and after the start. Raise what the tree raises."""

@@ -26,7 +26,7 @@ _OTHER_BLOCK = "the code next to it is in another block in this tree"
 
 
 @dataclass
-class Gap:
+class Chunk:
     """The removed and added items between two that stay; ``left`` and ``right`` are their positions in theirs."""
 
     removed: list[Item]
@@ -34,10 +34,10 @@ class Gap:
     left: int
     right: int
 
-    def without_moves(self, moves: Mapping[Item, Item]) -> Gap:
-        """Return the gap without the statements that only move."""
+    def without_moves(self, moves: Mapping[Item, Item]) -> Chunk:
+        """Return the chunk without the statements that only move."""
         added = set(moves.values())
-        return Gap(
+        return Chunk(
             [item for item in self.removed if item not in moves],
             [item for item in self.added if item not in added],
             self.left,
@@ -45,21 +45,21 @@ class Gap:
         )
 
 
-def moved_items(gaps: Sequence[Gap]) -> dict[Item, Item]:
+def moved_items(chunks: Sequence[Chunk]) -> dict[Item, Item]:
     """Return the statements that move, unchanged, within the same block."""
-    removed = [(item, gap) for gap in gaps for item in gap.removed if not item.children]
-    added = [(item, gap) for gap in gaps for item in gap.added]
+    removed = [(item, chunk) for chunk in chunks for item in chunk.removed if not item.children]
+    added = [(item, chunk) for chunk in chunks for item in chunk.added]
     pairs: dict[Item, Item] = {}
-    for one, gap in removed:
+    for one, chunk in removed:
         same = [(other, to) for other, to in added if other.code == one.code]
         alone = len(same) == 1 and sum(item.code == one.code for item, _ in removed) == 1
-        if alone and same[0][1] is not gap and not is_incidental(one):
+        if alone and same[0][1] is not chunk and not is_incidental(one):
             pairs[one] = same[0][0]
     return pairs
 
 
 @dataclass
-class Slot:
+class InsertionPoint:
     """A position for an insertion; ``reason`` is how its surroundings differ, so much that it is not ``is_usable``."""
 
     container: Item
@@ -71,7 +71,7 @@ class Slot:
 
 
 @dataclass
-class Row:
+class Alignment:
     """The parts of an item in three versions, and the pairs that correspond."""
 
     base: Item
@@ -96,8 +96,8 @@ class Row:
         """Return how many parts of ours may be a part of base as well as the one that was paired with it."""
         if base.is_definition:
             names = [
-                [item.name for item in row.children if item.kind == base.kind]
-                for row in (self.base, self.ours)
+                [item.name for item in version.children if item.kind == base.kind]
+                for version in (self.base, self.ours)
             ]
             before, after = (counted.count(ours.name) for counted in names)
             return after if 0 < before < after else 1
@@ -108,17 +108,17 @@ class Row:
         paired = _equal(neighbours, _neighbours(self.ours.children, ours))
         return 1 + sum(_equal(neighbours, _neighbours(self.ours.children, item)) >= paired for item in own)
 
-    def gone_comments(self, gap: Gap) -> dict[str, bool]:
-        """Return base's comments above what a gap removes or what follows it that this tree removed from there.
+    def gone_comments(self, chunk: Chunk) -> dict[str, bool]:
+        """Return base's comments above what a chunk removes or what follows it that this tree removed from there.
 
-        An item of the gap may have one of them above it now. True if this tree has another comment instead.
+        An item of the chunk may have one of them above it now. True if this tree has another comment instead.
         """
         if self.policy is Policy.REFUSE:
             return {}
-        following = self.theirs.children[gap.right : gap.right + 1]
+        following = self.theirs.children[chunk.right : chunk.right + 1]
         ends = [
             (one, self.counterpart(one))
-            for one in (*gap.removed, *(self.from_theirs[item] for item in following))
+            for one in (*chunk.removed, *(self.from_theirs[item] for item in following))
         ]
         leads = [(one.lead, ours.lead) for one, ours in ends if ours is not None]
         if not following:
@@ -154,41 +154,41 @@ class Row:
             return next((item for item in inside if item.documentation), None)
         return next((item for item in inside if any(is_form(base, part) for part in item.walk())), None)
 
-    def at(self, theirs: Item) -> Region:
+    def region_at(self, theirs: Item) -> Region:
         """Return the position in ours for an item of theirs."""
         position = self.theirs.children.index(theirs)
         return self._near(position - 1, position + 1)
 
-    def region(self, gap: Gap) -> Region:
-        """Return the parts of ours at the position of a gap."""
-        counterparts_or_none = [self.counterpart(one) for one in gap.removed]
+    def region(self, chunk: Chunk) -> Region:
+        """Return the parts of ours at the position of a chunk."""
+        counterparts_or_none = [self.counterpart(one) for one in chunk.removed]
         counterparts = [item for item in counterparts_or_none if item is not None]
         blocks = {counterpart.parent for counterpart in counterparts}
         block = blocks.pop() if len(blocks) == 1 else None
         if block is None:
-            return self._near(gap.left, gap.right)
+            return self._near(chunk.left, chunk.right)
         positions = [block.children.index(counterpart) for counterpart in counterparts]
         return Region(block, min(positions), max(positions) + 1)
 
-    def displacement(self, gap: Gap, place: Item) -> str:
-        """Return how the position of a gap's code in ours differs from the expected one; empty if it does not."""
+    def displacement(self, chunk: Chunk, place: Item) -> str:
+        """Return how the position of a chunk's code in ours differs from the expected one; empty if it does not."""
         if place.parent is not self.ours:
             return _OTHER_BLOCK
-        left = self._neighbour(range(gap.left, -1, -1), behind=True)
-        right = self._neighbour(range(gap.right, len(self.theirs.children)), behind=False)
+        left = self._neighbour(range(chunk.left, -1, -1), behind=True)
+        right = self._neighbour(range(chunk.right, len(self.theirs.children)), behind=False)
         position = self.ours.children.index(place)
-        if left.at is None or right.at is None:
+        if left.index is None or right.index is None:
             return _OTHER_BLOCK
-        return "" if left.at <= position < right.at else _OTHER_ORDER
+        return "" if left.index <= position < right.index else _OTHER_ORDER
 
     def _near(self, left: int, right: int) -> Region:
         before = self._neighbour(range(left, -1, -1), behind=True)
         behind = self._neighbour(range(right, len(self.theirs.children)), behind=False)
-        if before.at is None or behind.at is None:
-            slot = self._slot_in_other_block(before, behind)
-            return Region(slot.container, slot.index, slot.index)
+        if before.index is None or behind.index is None:
+            point = self._point_in_other_block(before, behind)
+            return Region(point.container, point.index, point.index)
         is_left_nearer = before.item is not None and (behind.item is None or before.steps <= behind.steps)
-        index = before.at if is_left_nearer else behind.at
+        index = before.index if is_left_nearer else behind.index
         return Region(self.ours, index, index)
 
     def is_imported(self, item: Item) -> bool:
@@ -196,8 +196,8 @@ class Row:
         our_names = {name for item in self.ours.children if item.is_import for name in imported(item)}
         return all(name in our_names for name in imported(item))
 
-    def gaps(self) -> Iterator[Gap]:
-        """Yield the gaps: removed and added items between items that stay in order."""
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the chunks: removed and added items between items that stay in order."""
         base, theirs = self.base.children, self.theirs.children
         places = {item: index for index, item in enumerate(theirs)}
         last_b = last_t = -1
@@ -215,7 +215,7 @@ class Row:
             removed = [item for item in base[last_b + 1 : end_b] if item not in moved]
             added = [item for item in theirs[last_t + 1 : end_t] if item not in unmoved]
             if removed or added:
-                yield Gap(removed, added, last_t, end_t)
+                yield Chunk(removed, added, last_t, end_t)
             last_b, last_t = end_b, end_t
 
     def _is_jump(self, index: int, place: int, places: Mapping[Item, int]) -> bool:
@@ -227,7 +227,7 @@ class Row:
         ]
         return sum(other < place for other in behind) > 1
 
-    def slot(self, added: Sequence[Item]) -> Slot:
+    def insertion_point(self, added: Sequence[Item]) -> InsertionPoint:
         """Return the position for an insertion, beside its neighbours, and never in unreachable code."""
         point = self._place(added)
         before = point.container.children[: point.index]
@@ -236,14 +236,14 @@ class Row:
             return replace(point, reason=reason, is_usable=False, ours_text=before[-1].dedented)
         return point
 
-    def _place(self, added: Sequence[Item]) -> Slot:
+    def _place(self, added: Sequence[Item]) -> InsertionPoint:
         theirs, ours = self.theirs.children, self.ours
         first, last = theirs.index(added[0]), theirs.index(added[-1])
         left = self._neighbour(range(first - 1, -1, -1), behind=True)
         right = self._neighbour(range(last + 1, len(theirs)), behind=False)
-        if left.at is None or right.at is None:
-            return self._slot_in_other_block(left, right)
-        low, high = left.at, right.at
+        if left.index is None or right.index is None:
+            return self._point_in_other_block(left, right)
+        low, high = left.index, right.index
         if left.item is None and ours.docstring is not None:
             low = min(1, high)
         if added[0].kind == "elif":
@@ -254,19 +254,23 @@ class Row:
         is_free = self._is_free(added)
         is_beside = left.is_next or right.is_next or ours.is_scope or not ours.children
         if not is_beside and not all(map(is_incidental, added)):
-            return Slot(
+            return InsertionPoint(
                 ours, low, "the code next to it is not in this tree", is_usable=False, base_text=base_text
             )
         if low == high:
-            return Slot(ours, low)
+            return InsertionPoint(ours, low)
         if low > high:
             reason = "" if is_free else _OTHER_ORDER
-            return Slot(ours, low if left.steps <= right.steps else high, reason, base_text=base_text)
+            return InsertionPoint(
+                ours, low if left.steps <= right.steps else high, reason, base_text=base_text
+            )
         ours_text = "".join(item.dedented for item in ours.children[max(0, low - 1) : high + 1])
         is_ordered = any(map(_is_field, added)) and any(map(_is_field, ours.children[low:high]))
         if self.policy is Policy.REFUSE and (is_ordered or not is_free):
             reason = "this tree has other code at its place"
-            return Slot(ours, low, reason, is_usable=False, base_text=base_text, ours_text=ours_text)
+            return InsertionPoint(
+                ours, low, reason, is_usable=False, base_text=base_text, ours_text=ours_text
+            )
         removed = {self.to_ours.get(item) for item in self.base.children if item not in self.to_theirs}
         own = [item for item in ours.children[low:high] if item not in removed]
         is_left_nearer = left.item is not None and left.steps <= right.steps
@@ -280,13 +284,15 @@ class Row:
             is_assigned = left.is_next and left.item is not None and left.item.kind in _ASSIGNMENTS
             is_below = is_free and right.item is None and is_assigned
             is_low = is_left_nearer or is_guard or is_below or (left.item is None and right.steps > 1)
-            return Slot(ours, low if is_low else high)
+            return InsertionPoint(ours, low if is_low else high)
         clashing = clash(added, own)
         if clashing and self.policy is Policy.ADAPT:
             reason = f"this tree has code of its own at its place that {clashing}"
-            return Slot(ours, low, reason, is_usable=False, base_text=base_text, ours_text=ours_text)
+            return InsertionPoint(
+                ours, low, reason, is_usable=False, base_text=base_text, ours_text=ours_text
+            )
         index = low if is_left_nearer or is_guard else high
-        return Slot(
+        return InsertionPoint(
             ours, index, "the code next to it uses the same names", base_text=base_text, ours_text=ours_text
         )
 
@@ -294,7 +300,7 @@ class Row:
         self, before: Sequence[Item], behind: Sequence[Item], low: int, high: int
     ) -> tuple[int, int]:
         """Return the positions for a branch: behind all that test what those above it test, before all others."""
-        above, below = ({dumped(item.nodes[0]) for item in row if item.nodes} for row in (before, behind))
+        above, below = ({dumped(item.nodes[0]) for item in items if item.nodes} for items in (before, behind))
         tests = [dumped(item.nodes[0]) for item in self.ours.children]
         low = max([low, *(index + 1 for index, test in enumerate(tests) if test in above)])
         return low, min([high, *(index for index, test in enumerate(tests) if test in below)])
@@ -323,18 +329,18 @@ class Row:
                 return _Neighbour(inside, steps, None)
         return _Neighbour(None, steps, 0 if behind else len(self.ours.children))
 
-    def _slot_in_other_block(self, left: _Neighbour, right: _Neighbour) -> Slot:
+    def _point_in_other_block(self, left: _Neighbour, right: _Neighbour) -> InsertionPoint:
         """Return the position of an insertion whose neighbour is in another block now."""
         near = [neighbour for neighbour in (left, right) if neighbour.item is not None]
-        here = [neighbour.at for neighbour in near if neighbour.at is not None]
+        here = [neighbour.index for neighbour in near if neighbour.index is not None]
         if here:
-            return Slot(self.ours, here[0], _OTHER_BLOCK)
+            return InsertionPoint(self.ours, here[0], _OTHER_BLOCK)
         blocks = {neighbour.item.parent for neighbour in near if neighbour.item is not None}
         item, behind = (left.item, 1) if near[0] is left else (right.item, 0)
         assert item is not None  # What has no place in the block is in another.
         assert item.parent is not None  # So it is in one.
         index = item.parent.children.index(item) + behind
-        return Slot(item.parent, index, _OTHER_BLOCK, is_usable=len(blocks) == 1)
+        return InsertionPoint(item.parent, index, _OTHER_BLOCK, is_usable=len(blocks) == 1)
 
 
 @dataclass(frozen=True)
@@ -343,7 +349,7 @@ class _Neighbour:
 
     item: Item | None
     steps: int
-    at: int | None
+    index: int | None
 
     @property
     def is_next(self) -> bool:
