@@ -125,8 +125,8 @@ def decision(
     values[name] = record_call
     try:
         evaluator.call(Bound(function), (scheduler,))
-    except _DecidedError as found:
-        args, named = found.given
+    except _DecidedError as decided:
+        args, named = decided.given
     else:
         raise NoDecisionError
     finally:

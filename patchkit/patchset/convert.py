@@ -116,9 +116,9 @@ def _fault(raw: Raw, error: msgspec.ValidationError, form: type[_Form], edit: An
             )
         try:
             msgspec.convert(table, edit)
-        except msgspec.ValidationError as found:
+        except msgspec.ValidationError as first:
             converted = KINDS.get(kind, edit) if edit is AnyKind and isinstance(kind, str) else edit
-            return malformation_of(found, converted, f"edit.{name}")
+            return malformation_of(first, converted, f"edit.{name}")
     return malformation_of(error, form)
 
 

@@ -497,8 +497,8 @@ class _Evaluation:
         """Return whose the edits in place are: APPLIED for patchkit's, UPSTREAM, or UNKNOWN if nothing tells.
 
         A comment and a call of the runtime show that they are patchkit's, and for a part that upstream never had (no
-        ``upstream_when``) a comment of any patch. ``has_upstream_change`` shows that they are upstream's, or, where no fact
-        can tell, that upstream has a commit or pull request of the part.
+        ``upstream_when``) a comment of any patch. ``has_upstream_change`` shows that they are upstream's,
+        or, where no fact can tell, that upstream has a commit or pull request of the part.
         """
         part, files = self.part, {status.file for status in statuses}
         is_commented = (

@@ -265,8 +265,8 @@ class Candidates:
             for candidate in self:
                 try:
                     originals = candidate.originals
-                except PatchkitError as found:
-                    error = error or found
+                except PatchkitError as another:
+                    error = error or another
                     continue
                 if not self.traces.keys() <= originals.keys() or any(map(is_patched, originals.values())):
                     continue

@@ -564,8 +564,8 @@ def listed(names: list[str]) -> st.SearchStrategy[list[str]]:
 def test_what_comes_out_is_valid(form: str, names: list[str], data: st.DataObject) -> None:
     versions = [form.format(", ".join(data.draw(listed(names)))) for _ in range(3)]
     try:
-        for each in versions:
-            outline(each)
+        for version in versions:
+            outline(version)
     except NoOutlineError:
         assume(False)
     made, _ = ported(*versions)

@@ -171,13 +171,13 @@ def triples(draw: st.DrawFn) -> tuple[str, str, str]:
     def edited(numbers: range) -> str:
         found = list(base)
         for number in numbers[: draw(st.integers(1, 2))]:
-            at, new = draw(st.integers(0, len(found))), draw(st.sampled_from(FORMS)).format(number)
+            index, new = draw(st.integers(0, len(found))), draw(st.sampled_from(FORMS)).format(number)
             edit = draw(st.sampled_from(list(REPLACED)))
-            if edit == "inside" and at < len(found):
-                found[at] = re.sub(r"( +)h", rf"\1j{number}()\n\1h", found[at], count=1)
+            if edit == "inside" and index < len(found):
+                found[index] = re.sub(r"( +)h", rf"\1j{number}()\n\1h", found[index], count=1)
                 continue
             texts = {"delete": [], "return": [f"    return z{number}\n"]}
-            found[at : at + REPLACED[edit]] = texts.get(edit, [new])
+            found[index : index + REPLACED[edit]] = texts.get(edit, [new])
         return program("".join(found) or "    pass\n")
 
     return program("".join(base)), edited(range(10, 12)), edited(range(20, 22))
@@ -232,7 +232,7 @@ def lines(text: str) -> list[str]:
 def unreachable(text: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(text)):
         block = getattr(node, "body", [])
-        returns = [at for at, each in enumerate(block) if isinstance(each, ast.Return)]
+        returns = [index for index, each in enumerate(block) if isinstance(each, ast.Return)]
         yield from map(ast.unparse, block[returns[0] + 1 :] if returns else ())
 
 
@@ -282,7 +282,7 @@ def test_a_result_that_reverses_own_code_and_code_that_stays_is_told_from_others
     )
     versions = base.children[0], after.children[0], current.children[0]
     reasons = [each.reason for each in disturbances(versions, merged, Correspondence())]
-    assert [re.sub("`.*?`", "_", each) for each in reasons] == (
+    assert [re.sub("`.*?`", "_", reason) for reason in reasons] == (
         ["in this tree _ would come before _"] if is_reversed else []
     )
 
@@ -332,7 +332,7 @@ def test_code_that_binds_a_name_matters_to_code_that_uses_it_however_it_binds(ow
 
 def test_the_returns_of_a_function_in_a_function_leave_only_that() -> None:
     items = outline(program("    def inner():\n        return 1\n    own(a)\n")).children[0].children
-    assert [may_exit(each) for each in items] == [False, False]
+    assert [may_exit(item) for item in items] == [False, False]
     assert not order_matters(items[:1], items[1:])
 
 

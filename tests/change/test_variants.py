@@ -25,9 +25,9 @@ LONG = "book.days = clamp(book.days + extra, least, most)"
 
 
 def place(code: str, site: str) -> Item:
-    found = outline(code).find(site)
-    assert found is not None
-    return found
+    item = outline(code).find(site)
+    assert item is not None
+    return item
 
 
 def last(code: str, site: str) -> Item:

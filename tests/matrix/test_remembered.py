@@ -101,10 +101,10 @@ class Story:
     def surveyed(self, folder: Path, *patterns: str) -> Matrix:
         self.patch.setattr("platformdirs.user_cache_dir", lambda _name: str(folder))
         patches_of = partial(load.patches, [self.tmp_path / "patches"])
-        found = api.matrix(
+        result = api.matrix(
             self.fork.root, patterns, load.patches([self.tmp_path / "patches"]), patches_of=patches_of, jobs=1
         )
-        return found.matrix
+        return result.matrix
 
 
 @pytest.fixture
@@ -176,9 +176,9 @@ def test_refs_with_the_same_package_are_told_apart_by_what_is_around_it(story: S
                 CliRunner().invoke(main, ["status", str(story.fork.root), *folder, "--json"]).stdout
             )
             assert {cell.patch: cell.state for cell in row.patches} == {
-                each["id"]: each["state"] for each in status["patches"]
+                status["id"]: status["state"] for status in status["patches"]
             }, row.ref
-            states = {each["id"]: each["state"] for each in status["patches"]}
+            states = {status["id"]: status["state"] for status in status["patches"]}
             assert (states[OWN], states["t-flag"]) == {
                 "refs/heads/step/plain": ("conflict", "pending"),
                 "refs/heads/step/after": ("upstream", "pending"),

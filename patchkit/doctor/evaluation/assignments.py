@@ -105,14 +105,14 @@ class Assignments:
     def _methods_named(self, name: str, position: int | str) -> list[tuple[Function, str]]:
         """Return every method of a name, each with its parameter for an argument."""
 
-        def found() -> list[Function]:
+        def all_named() -> list[Function]:
             text = f"def {name}(".encode()
             files = [file for file, source in self._program.sources.items() if text in source]
             modules = [module for file in files if (module := self._program.module(file)) is not None]
             classes = [cls for module in modules for cls in module.classes.values()]
             return [cls.methods[name] for cls in classes if name in cls.methods]
 
-        methods: list[Function] = self._memory.value(("methods", name), found)
+        methods: list[Function] = self._memory.value(("methods", name), all_named)
         return [(method, place) for method in methods if (place := _parameter(method, position, skip=1))]
 
     def assigns(
