@@ -245,7 +245,7 @@ def timelines(results: Sequence[Result], batch: int, trees: Sequence[str]) -> Fi
                     facecolor=colour, linewidth=0, gid=f"{layers}-{tree}-{lane}",
                 )  # fmt: skip
             axes.plot([took, took], [top + 0.5, top + 2.5], color=_INK, linewidth=1.2)
-            running, waiting = (sum(length for _, length in each) / 1000 for each in spans.values())
+            running, waiting = (sum(length for _, length in span) / 1000 for span in spans.values())
             axes.text(
                 0, top, f"{tree}: {took:.3f} ms, the GPU idle for {max(took - running, 0):.3f} ms, "
                 f"the host waiting for {waiting:.3f} ms", va="center",
@@ -397,7 +397,7 @@ def text_tools(results: Sequence[Result], files: int) -> Figure:
     for key, label, colour in shares:
         counts = [result[key] for result in results]
         axes.barh(places, counts, 0.7, left=start, color=colour, label=label)
-        start = [at + count for at, count in zip(start, counts, strict=True)]
+        start = [index + count for index, count in zip(start, counts, strict=True)]
     for place, result in zip(places, results, strict=True):
         axes.annotate(str(result["correct"]), (4, place), va="center", color="white")
     axes.set_yticks(places, [result["tool"] for result in results])
@@ -418,17 +418,20 @@ def ported(distances: Mapping[str, Result]) -> Figure:
     tools = list(next(iter(distances.values()))["tools"])
     spare = (*_SPARE, COLOURS["upstream"], COLOURS["upstream-own"])
     colours = {
-        tool: COLOURS["patchkit"] if tool.startswith("patchkit") else spare[at % len(spare)]
-        for at, tool in enumerate(tools)
+        tool: COLOURS["patchkit"] if tool.startswith("patchkit") else spare[index % len(spare)]
+        for index, tool in enumerate(tools)
     }
     for axes, key, title in (
         (clean, "landed", "clean, % of files"),
         (wrong, "wrong", "clean but wrong, % of files"),
     ):
-        for at, (tool, marker) in enumerate(zip(tools, _MARKERS, strict=False)):
-            shares = [100 * each["tools"][tool][key] / max(1, each["files"]) for each in distances.values()]
+        for index, (tool, marker) in enumerate(zip(tools, _MARKERS, strict=False)):
+            shares = [
+                100 * distance["tools"][tool][key] / max(1, distance["files"])
+                for distance in distances.values()
+            ]
             # Beside each other: some tools have the same shares.
-            places = [place + 0.05 * (at - (len(tools) - 1) / 2) for place in range(len(shares))]
+            places = [place + 0.05 * (index - (len(tools) - 1) / 2) for place in range(len(shares))]
             axes.plot(
                 places, shares, color=colours[tool], marker=marker, markersize=4, label=tool, clip_on=False
             )

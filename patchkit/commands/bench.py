@@ -73,8 +73,8 @@ def bench(
     """
     launched = server_command(command)
     load = partial(gpus, launched.environment, *launched.gpus)
-    found = load()
-    require_idle(found)
+    loads = load()
+    require_idle(loads)
     options, notes = _room(launched, workload)
     with scratch() as folder, Watchdog(folder) as watchdog:
         watch("copying and patching")
@@ -109,7 +109,7 @@ def bench(
             "The servers ran one after the other: the interval leaves out what differs from start to start.",
         )
     return Benchmark(
-        command, (served[0], served[1]), tuple(gpu.name for gpu in found), race.beside, batches, notes
+        command, (served[0], served[1]), tuple(gpu.name for gpu in loads), race.beside, batches, notes
     )
 
 

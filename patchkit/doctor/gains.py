@@ -50,15 +50,15 @@ def gains(version: str | None, prefill: str, decode: str) -> tuple[Gain, ...]:
     there is any; ``release`` names it.
     """
     backend = decode if prefill == decode else f"{prefill}+{decode}"
-    found: dict[tuple[str, str, int, int], tuple[str, Gain]] = {}
+    by_place: dict[tuple[str, str, int, int], tuple[str, Gain]] = {}
     for path in sorted(BENCHMARKS.glob("*/*.json")):
         for date, case in _cases(_run(path), backend):
             key = (case.release, case.scenario, case.layers, case.batch)
-            if key not in found or found[key][0] < date:
-                found[key] = date, case
-    cases = [case for _, case in found.values()]
+            if key not in by_place or by_place[key][0] < date:
+                by_place[key] = date, case
+    cases = [case for _, case in by_place.values()]
     closest = _closest(release_of(version), {case.release for case in cases})
-    return tuple(found[key][1] for key in sorted(found) if key[0] == closest)
+    return tuple(by_place[key][1] for key in sorted(by_place) if key[0] == closest)
 
 
 def _cases(run: dict[str, Any], backend: str) -> Iterator[tuple[str, Gain]]:
@@ -85,7 +85,11 @@ def _cases(run: dict[str, Any], backend: str) -> Iterator[tuple[str, Gain]]:
 def _closest(release: str | None, measured: set[str]) -> str | None:
     """Return the release itself if it was measured, else the latest older one, else the earliest."""
     ordered = sorted(measured, key=_order)
-    older = [each for each in ordered if release is not None and _order(each) <= _order(release)]
+    older = [
+        older_release
+        for older_release in ordered
+        if release is not None and _order(older_release) <= _order(release)
+    ]
     return next(iter(older[-1:] or ordered), None)
 
 

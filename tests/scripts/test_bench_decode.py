@@ -253,7 +253,7 @@ def test_a_tree_that_a_benchmark_names_by_a_hostile_ref_is_not_written(
 
 
 def outputs(*tokens: Sequence[int], finish: str = "length", steps: int = 1) -> list[Reply]:
-    return [Reply(tuple(each), finish, steps) for each in tokens]
+    return [Reply(tuple(token), finish, steps) for token in tokens]
 
 
 def a_run(*tokens: Sequence[int], step: float = 2.0) -> figures.Run:
@@ -802,7 +802,7 @@ def test_a_request_is_sent_with_its_penalties(monkeypatch: pytest.MonkeyPatch) -
     flushed = SimpleNamespace(success=True)
     engine = SimpleNamespace(flush_cache=lambda: flushed, generate=answer)
     monkeypatch.setattr(bench_engine, "read_launches", lambda *_: [bench_probe.Launch(0, 0, True, 1)])
-    command = {"requests": [asdict(each) for each in chosen.requests], "profile": None, "pause": 0}
+    command = {"requests": [asdict(request) for request in chosen.requests], "profile": None, "pause": 0}
     bench_engine.generate(engine, command | {"logprobs": False}, 0, "record", None)
     assert sent == [
         {"temperature": 0, "max_new_tokens": 512, "min_new_tokens": 512, "frequency_penalty": 0.5}
